@@ -1,0 +1,125 @@
+"""Time, durations and lifetimes.
+
+Time is an int64 count of microseconds. A tuple lives in the half-open interval
+``[ts, exp)``: it is alive at τ iff ``ts <= τ < exp`` and gone at the instant ``exp``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from mayfly.errors import InvalidSetting
+
+MIN_TIME = -(2**63)
+NEVER = 2**63 - 1
+"""The expiration time of a tuple that never expires."""
+
+_UNITS = {
+    1: ("us", "µs", "usec", "micro", "microsecond"),
+    1_000: ("ms", "msec", "milli", "millisecond"),
+    1_000_000: ("s", "sec", "second"),
+    60_000_000: ("m", "min", "minute"),
+    3_600_000_000: ("h", "hr", "hour"),
+    86_400_000_000: ("d", "day"),
+}
+_MICROS_OF = {name: micros for micros, names in _UNITS.items() for name in names}
+_TERM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECASE)
+
+
+def unit_micros(name: str) -> int | None:
+    """Microseconds in the named unit (singular, plural or short form), or None."""
+    lowered = name.lower()
+    return _MICROS_OF.get(lowered) or _MICROS_OF.get(lowered.removesuffix("s"))
+
+
+def micros(value: str | int | timedelta) -> int:
+    """A duration in microseconds: ``"10 min"``, ``"1 h 30 m"``, a timedelta, or an int of µs.
+
+    >>> micros("2 seconds"), micros("1 h 30 min"), micros(5)
+    (2000000, 5400000000, 5)
+    """
+    if isinstance(value, bool):
+        raise InvalidSetting(f"{value!r} is not a duration", 'write it like "10 min"')
+    if isinstance(value, int):
+        total = value
+    elif isinstance(value, timedelta):
+        total = value // timedelta(microseconds=1)
+    else:
+        total = _parse(value)
+    if total < 0:
+        raise InvalidSetting(f"the duration {value!r} is negative", "use a duration of 0 or more")
+    if total >= NEVER:
+        raise InvalidSetting(f"the duration {value!r} does not fit 64 bits", "use a shorter one")
+    return total
+
+
+def _parse(text: str) -> int:
+    total, at = 0.0, 0
+    exact = 0
+    for term in _TERM.finditer(text):
+        unit = unit_micros(term[2])
+        if term.start() != at or unit is None:
+            break
+        at = term.end()
+        if "." in term[1]:
+            total += float(term[1]) * unit
+        else:
+            exact += int(term[1]) * unit
+    if at != len(text) or not text.strip():
+        raise InvalidSetting(
+            f"cannot read the duration {text!r}",
+            'write a number and a unit from microsecond to day, like "10 min" or "1 h 30 s"',
+        )
+    return exact + round(total)
+
+
+def format_micros(duration: int) -> str:
+    """The shortest exact text for a duration, e.g. ``10 min`` or ``1 h 30 min``."""
+    if duration == 0:
+        return "0 s"
+    parts = []
+    for size, names in reversed(_UNITS.items()):
+        count, duration = divmod(duration, size)
+        if count:
+            parts.append(f"{count} {'min' if size == 60_000_000 else names[0]}")
+    return " ".join(parts)
+
+
+def instant(value: int | datetime | str) -> int:
+    """An instant in microseconds since the epoch; naive datetimes and texts are UTC."""
+    if isinstance(value, bool):
+        raise InvalidSetting(f"{value!r} is not an instant", "give µs, a datetime or ISO text")
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidSetting(
+                f"cannot read the instant {value!r}", "write it like 2026-01-31T12:00:00"
+            ) from None
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """The half-open interval ``[ts, exp)`` in which a tuple is alive."""
+
+    ts: int
+    exp: int
+
+    def alive_at(self, at: int) -> bool:
+        return self.ts <= at < self.exp
+
+    def meet(self, other: Lifetime) -> Lifetime | None:
+        """The lifetime of a join result of two tuples, or None if they never coexist."""
+        ts, exp = max(self.ts, other.ts), min(self.exp, other.exp)
+        return Lifetime(ts, exp) if ts < exp else None
+
+
+def expires(ts: int, duration: int) -> int:
+    """``ts + duration``, saturating at NEVER."""
+    return NEVER if duration >= NEVER - max(ts, 0) else ts + duration
