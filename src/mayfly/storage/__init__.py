@@ -1,0 +1,59 @@
+"""Segments, manifests and commits: the storage core shared by operator state and archives."""
+
+from mayfly.storage.commit import Pin, Repository
+from mayfly.storage.edits import (
+    AddSegments,
+    DropSegments,
+    Edit,
+    MoveSegments,
+    SetProperties,
+    TagSegment,
+)
+from mayfly.storage.files import Directory, IoCounters
+from mayfly.storage.layout import Cell, Layout, Touched, dead
+from mayfly.storage.manifest import Manifest
+from mayfly.storage.merge import plan_merge
+from mayfly.storage.segment import (
+    EXP,
+    TS,
+    Bounds,
+    Segment,
+    SegmentWriter,
+    open_segment,
+    segment_batches,
+    write_segment,
+)
+from mayfly.storage.vacuum import VacuumReport, vacuum
+from mayfly.storage.verify import Problem, VerifyReport, verify
+
+__all__ = [
+    "EXP",
+    "TS",
+    "AddSegments",
+    "Bounds",
+    "Cell",
+    "Directory",
+    "DropSegments",
+    "Edit",
+    "IoCounters",
+    "Layout",
+    "Manifest",
+    "MoveSegments",
+    "Pin",
+    "Problem",
+    "Repository",
+    "Segment",
+    "SegmentWriter",
+    "SetProperties",
+    "TagSegment",
+    "Touched",
+    "VacuumReport",
+    "VerifyReport",
+    "dead",
+    "open_segment",
+    "plan_merge",
+    "segment_batches",
+    "vacuum",
+    "verify",
+    "write_segment",
+]
