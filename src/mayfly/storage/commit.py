@@ -37,7 +37,7 @@ def wall_clock() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A reader's claim on a version: vacuum keeps its files until the pin is released or runs out."""
+    """A reader's claim on a version: vacuum keeps its files until it is released or runs out."""
 
     directory: Directory
     name: str

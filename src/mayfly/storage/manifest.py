@@ -42,7 +42,7 @@ class Manifest:
         return sum(segment.rows for segment in self.segments.values())
 
     @property
-    def bytes(self) -> int:
+    def stored_bytes(self) -> int:
         return sum(segment.bytes for segment in self.segments.values())
 
     def encode(self) -> bytes:

@@ -57,7 +57,9 @@ def plan_merge(
 
 def _span(shelves: Sequence[tuple[int, list[M]]]) -> int:
     runs = [run for _, members in shelves for run in members]
-    return max(run.exp.high for run in runs) - min(run.exp.low for run in runs)
+    latest: int = max(run.exp.high for run in runs)
+    earliest: int = min(run.exp.low for run in runs)
+    return latest - earliest
 
 
 def _rows(shelves: Sequence[tuple[int, list[M]]]) -> int:

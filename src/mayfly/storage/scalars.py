@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -34,7 +35,7 @@ def encode(value: Scalar) -> Any:
     )
 
 
-_DECODERS = {
+_DECODERS: dict[str, Callable[[Any], Scalar]] = {
     "double": lambda text: float.fromhex(text) if "x" in text else float(text),
     "binary": base64.b64decode,
     "decimal": Decimal,

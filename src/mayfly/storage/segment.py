@@ -12,7 +12,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,7 +64,7 @@ class Segment:
 
     def dead_at(self, at: int) -> bool:
         """Every row has expired: the segment may be dropped unread."""
-        return self.exp.high <= at
+        return bool(self.exp.high <= at)
 
     def to_json(self) -> dict[str, Json]:
         stored: dict[str, Json] = {
@@ -127,7 +127,7 @@ def file_checksum(directory: Directory, name: str) -> str:
             digest.update(chunk)
             directory.io.bytes_read += len(chunk)
     directory.io.files_read += 1
-    return cast(str, digest.hexdigest())
+    return digest.hexdigest()
 
 
 class SegmentWriter:
@@ -182,7 +182,7 @@ class SegmentWriter:
     def _open(self) -> None:
         path = self._directory.path(self._name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(path, "xb")
+        self._file = open(path, "xb")  # noqa: SIM115 - closed by close() or abandon()
         self._hashing = _HashingFile(self._file)
         target = pa.PythonFile(self._hashing, mode="w")
         if self._format == "arrow":
