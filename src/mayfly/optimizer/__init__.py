@@ -1,0 +1,1 @@
+"""Rewrites, costs and plan choice."""
