@@ -1,0 +1,1 @@
+"""The plan of a query: types, expressions, windows and logical operators."""

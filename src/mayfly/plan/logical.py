@@ -1,0 +1,391 @@
+"""The logical plan: immutable nodes, each with its output columns and its place in the text.
+
+Invariants every plan keeps (the binder makes them, rewrites must preserve them):
+
+* A column is identified by (relation, name). Aliases are unique in a whole query, so an
+  expression means the same wherever it is moved. ``schema`` lists the columns a node offers.
+* Scans and blocks introduce columns; Select, Join, RelationJoin, AntiJoin, ExceptAll, Distinct,
+  Sort and Output hand on the columns of their inputs unchanged.
+* ``Output`` is the root and occurs nowhere else. Its columns have the relation "".
+* Windows sit in ``StreamScan`` and ``SubqueryWindow`` only: a Select above them filters what the
+  window holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import ClassVar, TypeAlias
+
+from mayfly.plan.expressions import Column, Expression, Value
+from mayfly.plan.types import DataType
+from mayfly.plan.windows import Window
+
+Schema: TypeAlias = tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the text, counted from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An expression and the name of the output column it becomes."""
+
+    name: str
+    expression: Expression
+
+    def column(self, relation: str) -> Column:
+        return Column(relation, self.name, self.expression.type, self.expression.nullable)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator."""
+
+    inputs_of: ClassVar[tuple[str, ...]] = ()
+
+    position: Position | None = field(default=None, compare=False, kw_only=True)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns it offers, in order."""
+        return tuple(column for child in self.children() for column in child.schema)
+
+    def children(self) -> tuple[Node, ...]:
+        found: list[Node] = []
+        for name in self.inputs_of:
+            value = getattr(self, name)
+            found.extend(value if isinstance(value, tuple) else [value])
+        return tuple(found)
+
+    def with_children(self, children: tuple[Node, ...]) -> Node:
+        """The same operator over other inputs, given in the order of ``children()``."""
+        rest = iter(children)
+        changed: dict[str, object] = {}
+        for name in self.inputs_of:
+            value = getattr(self, name)
+            many = isinstance(value, tuple)
+            changed[name] = tuple(next(rest) for _ in value) if many else next(rest)
+        return replace(self, **changed)  # type: ignore[arg-type]
+
+    def expressions(self) -> tuple[Expression, ...]:
+        """The expressions it evaluates itself."""
+        return ()
+
+    def walk(self) -> Iterator[Node]:
+        """This node and everything below it, parents first."""
+        yield self
+        for child in self.children():
+            yield from child.walk()
+
+    def transform(self, change: Callable[[Node], Node]) -> Node:
+        """Rebuilt bottom-up with ``change`` applied to every node."""
+        children = self.children()
+        rebuilt = tuple(child.transform(change) for child in children)
+        same = all(old is new for old, new in zip(children, rebuilt, strict=True))
+        return change(self if same else self.with_children(rebuilt))
+
+
+@dataclass(frozen=True)
+class StreamScan(Node):
+    """A stream behind its window."""
+
+    stream: str
+    alias: str
+    window: Window
+    columns: Schema
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns
+
+
+@dataclass(frozen=True)
+class RelationScan(Node):
+    """A stored table: retroactive (RELATION) or not (NRR, thesis 3.3.1)."""
+
+    relation: str
+    alias: str
+    columns: Schema
+    retroactive: bool
+    key: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns
+
+
+@dataclass(frozen=True)
+class SubqueryWindow(Node):
+    """A window over the append-only results of a monotonic sub-query.
+
+    ``Wstream(…)[w]`` is the same thing written in the SELECT list; ``wstream`` remembers it.
+    """
+
+    inputs_of = ("child",)
+    child: Node
+    window: Window
+    wstream: bool = False
+
+
+@dataclass(frozen=True)
+class Select(Node):
+    """The tuples for which the predicate is true."""
+
+    inputs_of = ("child",)
+    child: Node
+    predicate: Expression
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.predicate,)
+
+
+@dataclass(frozen=True)
+class Project(Node):
+    """Computed columns, offered under ``alias``; duplicates are kept."""
+
+    inputs_of = ("child",)
+    child: Node
+    outputs: tuple[Named, ...]
+    alias: str = ""
+
+    @property
+    def schema(self) -> Schema:
+        return tuple(output.column(self.alias) for output in self.outputs)
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return tuple(output.expression for output in self.outputs)
+
+
+@dataclass(frozen=True)
+class Equality:
+    """One equi-join condition: ``left`` and ``right`` each read one input and have one type."""
+
+    left: Expression
+    right: Expression
+
+    @property
+    def type(self) -> DataType:
+        return self.left.type
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """An n-way join in the order of ``inputs``: all equalities hold and the residual is true."""
+
+    inputs_of = ("inputs",)
+    inputs: tuple[Node, ...]
+    equalities: tuple[Equality, ...] = ()
+    residual: Expression | None = None
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return _conditions(self.equalities, self.residual)
+
+
+@dataclass(frozen=True)
+class RelationJoin(Node):
+    """A join of windows (``child``) with a relation or NRR; equalities read child, then relation.
+
+    The child must not be STR (thesis 3.5.3).
+    """
+
+    inputs_of = ("child", "relation")
+    child: Node
+    relation: Node
+    equalities: tuple[Equality, ...] = ()
+    residual: Expression | None = None
+
+    @property
+    def retroactive(self) -> bool:
+        return any(isinstance(n, RelationScan) and n.retroactive for n in self.relation.walk())
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return _conditions(self.equalities, self.residual)
+
+
+class Negation(Enum):
+    """Which SQL negation an anti-join stands for: they differ on NULLs."""
+
+    NOT_EXISTS = "NOT EXISTS"
+    NOT_IN = "NOT IN"
+
+
+@dataclass(frozen=True)
+class AntiJoin(Node):
+    """The left tuples without an alive match on the right.
+
+    For NOT IN the equalities are the listed columns, with SQL's NULL rules; the correlation of
+    the sub-query, which decides which right tuples are compared at all, is in ``correlation``
+    (equalities) and ``residual``. For NOT EXISTS ``correlation`` is empty.
+    """
+
+    inputs_of = ("left", "right")
+    left: Node
+    right: Node
+    equalities: tuple[Equality, ...]
+    kind: Negation = Negation.NOT_EXISTS
+    correlation: tuple[Equality, ...] = ()
+    residual: Expression | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return _conditions((*self.equalities, *self.correlation), self.residual)
+
+
+@dataclass(frozen=True)
+class Distinct(Node):
+    """One tuple per value; NULLs are equal."""
+
+    inputs_of = ("child",)
+    child: Node
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """``function(argument)`` over a group, offered as column ``name``.
+
+    ``function`` is one of count, sum, avg, min, max, var_samp, stddev_samp, median, quantile,
+    top, frequent; COUNT(*) has no argument. ``parameters``: q of QUANTILE; k of TOP; k and the
+    number of sub-windows of FREQUENT, then its threshold if it has one.
+    """
+
+    name: str
+    function: str
+    argument: Expression | None
+    data_type: DataType
+    distinct: bool = False
+    parameters: tuple[Value, ...] = ()
+
+    @property
+    def nullable(self) -> bool:
+        return self.function not in ("count", "top", "frequent")
+
+    def column(self, relation: str) -> Column:
+        return Column(relation, self.name, self.data_type, self.nullable)
+
+
+@dataclass(frozen=True)
+class GroupAggregate(Node):
+    """One row per group (one in all without keys): the keys, then the aggregates.
+
+    ``having`` reads the columns this node offers.
+    """
+
+    inputs_of = ("child",)
+    child: Node
+    keys: tuple[Named, ...]
+    aggregates: tuple[AggregateCall, ...]
+    alias: str
+    having: Expression | None = None
+
+    @property
+    def schema(self) -> Schema:
+        keys = tuple(key.column(self.alias) for key in self.keys)
+        return (*keys, *(call.column(self.alias) for call in self.aggregates))
+
+    def expressions(self) -> tuple[Expression, ...]:
+        arguments = tuple(call.argument for call in self.aggregates if call.argument)
+        having = (self.having,) if self.having else ()
+        return (*(key.expression for key in self.keys), *arguments, *having)
+
+
+@dataclass(frozen=True)
+class UnionAll(Node):
+    """Merge union by position; all inputs have the same types, columns are offered as ``alias``."""
+
+    inputs_of = ("inputs",)
+    inputs: tuple[Node, ...]
+    alias: str = ""
+
+    @property
+    def schema(self) -> Schema:
+        columns = zip(*(child.schema for child in self.inputs), strict=True)
+        return tuple(
+            Column(self.alias, same[0].name, same[0].type, any(c.nullable for c in same))
+            for same in columns
+        )
+
+
+@dataclass(frozen=True)
+class ExceptAll(Node):
+    """Duplicate-preserving negation by position: per value the v1 - v2 youngest left tuples."""
+
+    inputs_of = ("left", "right")
+    left: Node
+    right: Node
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+
+@dataclass(frozen=True)
+class SortKey:
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Sort(Node):
+    """An order for Rstream and one-time queries, cut after ``limit`` rows.
+
+    Ties, and everything where there are no keys, go by the row's values, so a limit is
+    deterministic.
+    """
+
+    inputs_of = ("child",)
+    child: Node
+    keys: tuple[SortKey, ...]
+    limit: int | None = None
+    offset: int = 0
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return tuple(key.expression for key in self.keys)
+
+
+class OutputKind(Enum):
+    """What leaves the query: a maintained answer, its changes, or all of it at each refresh."""
+
+    VIEW = "view"
+    ISTREAM = "Istream"
+    DSTREAM = "Dstream"
+    RSTREAM = "Rstream"
+
+
+class Isolation(Enum):
+    """How periodic and one-time queries see concurrent window updates (thesis ch. 7)."""
+
+    LATEST = "LATEST"
+    WINDOW = "WINDOW"
+
+
+@dataclass(frozen=True)
+class Output(Node):
+    """The root: how results leave. ``restore`` also reports results that died between refreshes."""
+
+    inputs_of = ("child",)
+    child: Node
+    kind: OutputKind = OutputKind.VIEW
+    restore: bool = False
+    isolation: Isolation | None = None
+    one_time: bool = False
+
+
+def _conditions(
+    equalities: tuple[Equality, ...], residual: Expression | None
+) -> tuple[Expression, ...]:
+    pairs = tuple(side for equality in equalities for side in (equality.left, equality.right))
+    return (*pairs, residual) if residual else pairs
