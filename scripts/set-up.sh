@@ -55,8 +55,8 @@ install_packages() {
     export PIP_DISABLE_PIP_VERSION_CHECK=1
     pip=".venv/bin/python -m pip"
     # --no-deps: what is not in the lock is not installed; `pip check` tells if it should be.
-    if ! { $pip install --quiet --no-deps -r requirements.lock &&
-        $pip install --quiet --no-deps --no-build-isolation -e .; }; then
+    if ! { $pip install -qq --no-deps -r requirements.lock &&
+        $pip install -qq --no-deps --no-build-isolation -e .; }; then
         give_up "The packages of requirements.lock could not be installed (see above):" \
             "check the network and pip's settings, and try again."
     fi

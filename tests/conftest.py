@@ -1,0 +1,104 @@
+"""What all tests share: one Spark session, example counts, and the closing account."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Reproducible by default; `all` looks for new counterexamples. How long an example takes says
+# more about the machine than about the code, so neither has a deadline.
+settings.register_profile(
+    "default",
+    max_examples=60,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "all",
+    max_examples=1_000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+if "MAYFLY_EXAMPLES" in os.environ:
+    settings.register_profile(
+        "asked", settings(), max_examples=int(os.environ["MAYFLY_EXAMPLES"]), derandomize=False
+    )
+    settings.load_profile("asked")
+
+
+SPARK_START = pytest.StashKey[float]()
+
+
+@pytest.fixture(scope="session")
+def spark(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """The one local Spark session of this test process, started by the first test that asks."""
+    from pyspark.sql import SparkSession
+
+    begin = time.monotonic()
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("mayfly-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(warehouse))
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    pytestconfig.stash[SPARK_START] = time.monotonic() - begin
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for the session is a Spark test, so that `-m "not spark"` leaves it out."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Seconds per part, then what did not run and why."""
+    stats = terminalreporter.stats
+    reports = [r for kind in stats.values() for r in kind if isinstance(r, pytest.TestReport)]
+    tests, seconds = Counter[str](), Counter[str]()
+    for report in reports:
+        part = "/".join(report.nodeid.split("::")[0].split("/")[:-1][:2]) or "."
+        tests[part] += report.when == "call" or (report.when == "setup" and not report.passed)
+        seconds[part] += report.duration  # type: ignore[assignment]
+
+    terminalreporter.section("time per part")
+    for part in sorted(tests):
+        terminalreporter.line(f"{part:<20} {tests[part]:>6} tests {seconds[part]:>8.1f} s")
+    if SPARK_START in config.stash:
+        terminalreporter.line(f"starting Spark took {config.stash[SPARK_START]:.1f} s of it")
+
+    slow = sum(bool(item.get_closest_marker("slow")) for item in stats.get("deselected", []))
+    if slow:
+        terminalreporter.line(f"{slow} slow tests were left to make test-all")
+    skipped = stats.get("skipped", [])
+    terminalreporter.line(f"skipped: {len(skipped) or 'none'}")
+    for report in skipped:
+        terminalreporter.line(f"  {report.nodeid}: {report.longrepr[2]}")
