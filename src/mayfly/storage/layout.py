@@ -27,23 +27,30 @@ class Touched:
 
     inserts: frozenset[int]
     removes: frozenset[int]
+    drops: frozenset[int] = frozenset()
+    """Groups in which nothing inserted before the update outlives it: thrown away unread,
+    before the update's own rows (which may start the group anew) come in."""
 
     def __len__(self) -> int:
-        return len(self.inserts | self.removes)
+        return len(self.inserts | self.removes | self.drops)
 
 
 class Layout(Protocol):
     """The rule cell → group, and what an update does to the groups."""
 
     @property
-    def span(self) -> int:
-        """The longest lifetime of a cell, in updates."""
+    def lifetimes(self) -> range:
+        """The numbers of updates a cell may live: ``removed − inserted``, all positive."""
 
     def group_of(self, cell: Cell) -> int:
         """The group that stores the cell."""
 
     def touched(self, update: int) -> Touched:
-        """The groups that update ``update`` inserts into and removes from."""
+        """The groups that ``update`` inserts into, removes from, and drops.
+
+        A hard layout removes each cell at its own update. A soft one may leave dead cells where
+        they are, but must drop their group once nothing in it is alive.
+        """
 
 
 def dead(segments: Iterable[Segment], at: int) -> list[Segment]:
