@@ -11,6 +11,7 @@ from mayfly.testing.batches import (
     cut_by_time,
     together,
 )
+from mayfly.testing.cases import JoinCase
 from mayfly.testing.clock import ManualClock
 from mayfly.testing.columns import KEY_TYPES, Column, domain
 from mayfly.testing.comparison import (
@@ -36,6 +37,7 @@ __all__ = [
     "KEY_TYPES",
     "Batch",
     "Column",
+    "JoinCase",
     "ManualClock",
     "Outcome",
     "RowDifference",

@@ -149,4 +149,5 @@ def ranks(distinct: int, zipf: float, rows: int, rng: np.random.Generator) -> np
     weight = np.arange(1, distinct + 1, dtype=np.float64) ** -zipf
     cumulative = np.cumsum(weight)
     drawn = np.searchsorted(cumulative, rng.random(rows) * cumulative[-1], side="right")
-    return np.minimum(drawn, distinct - 1).astype(np.int64, copy=False)
+    capped: npt.NDArray[np.int64] = np.minimum(drawn, distinct - 1)
+    return capped
