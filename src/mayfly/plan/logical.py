@@ -223,9 +223,8 @@ class Negation(Enum):
 class AntiJoin(Node):
     """The left tuples without an alive match on the right.
 
-    For NOT IN the equalities are the listed columns, with SQL's NULL rules; the correlation of
-    the sub-query, which decides which right tuples are compared at all, is in ``correlation``
-    (equalities) and ``residual``. For NOT EXISTS ``correlation`` is empty.
+    NOT EXISTS: a match satisfies all equalities and the residual, if any. NOT IN has exactly one
+    equality and no residual, and SQL's NULL rules: an alive NULL on the right empties the answer.
     """
 
     inputs_of = ("left", "right")
@@ -233,7 +232,6 @@ class AntiJoin(Node):
     right: Node
     equalities: tuple[Equality, ...]
     kind: Negation = Negation.NOT_EXISTS
-    correlation: tuple[Equality, ...] = ()
     residual: Expression | None = None
 
     @property
@@ -241,7 +239,7 @@ class AntiJoin(Node):
         return self.left.schema
 
     def expressions(self) -> tuple[Expression, ...]:
-        return _conditions((*self.equalities, *self.correlation), self.residual)
+        return _conditions(self.equalities, self.residual)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,9 @@ class Window:
         """Whether tuples leaving this window take results with them."""
         return not self.internal and (self.lifetime is not None or self.counts_rows)
 
+    def with_options(self, slide: Slide | None, internal: bool) -> Window:
+        return replace(self, slide=slide, internal=internal)
+
     def made_internal(self) -> Window:
         return replace(self, internal=True)
 
