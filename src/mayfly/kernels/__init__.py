@@ -1,0 +1,1 @@
+"""Kernels: pure functions over Arrow columns with lifetimes."""

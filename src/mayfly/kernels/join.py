@@ -1,0 +1,335 @@
+"""The window join: one step over one batch of one bucket.
+
+Idea: a step closes the instants from ``began`` to ``clock``. Rows of those instants meet the kept
+rows of the other side and each other; rows that outlive the clock are kept; rows of later instants
+wait. Invariant: after a step the kept rows of a side are those of closed instants with
+``exp > clock`` (whole dead runs are gone, single dead rows may linger in a living run), so the
+output depends only on the rows and their lifetimes, never on how they were cut into batches.
+A result lives in ``[max(ts), min(exp))`` over its members (thesis 5.2; max(ts) < min(exp) is the
+only test). State by update pattern (thesis 3.5.1): runs in FIFO order for a window over a stream
+(WKS), split into a calendar queue by expiration for results of another join (WK).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.errors import LimitExceeded
+from mayfly.kernels.expression import holds
+from mayfly.kernels.matching import Int64s, matching_pairs
+from mayfly.kernels.rows import CODE, Run, clustered, merged, numbers
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.plan.expressions import Column, Expression
+from mayfly.state.calendar import CalendarQueue
+from mayfly.state.ranges import DEFAULT_PARTITIONS
+from mayfly.storage.merge import FAN_IN, LIMIT, plan_merge
+from mayfly.storage.segment import EXP, TS
+
+Side = Literal[0, 1]
+PAIRS_AT_ONCE = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """One side of a join; its columns are named ``stream.column``.
+
+    ``window`` is the length of a ``[RANGE d]`` window over a stream; None for the results of
+    another join, which bring their own ``_exp`` and live at most ``longest``.
+    """
+
+    name: str
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    window: int | None
+    longest: int
+    partitions: int = DEFAULT_PARTITIONS
+
+    @property
+    def stored(self) -> pa.Schema:
+        lifetime = [pa.field(name, pa.int64(), nullable=False) for name in (CODE, TS, EXP)]
+        return pa.schema([*lifetime, *self.schema])
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of the result: which side it comes from, and its name there and here."""
+
+    side: Side
+    column: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowJoin:
+    """An equi-join of two inputs with an optional residual predicate.
+
+    ``exact`` says that equal codes mean equal keys; otherwise key columns are compared as well.
+    A residual's column ``relation.name`` is looked up under that qualified name.
+    """
+
+    name: str
+    inputs: tuple[JoinInput, JoinInput]
+    output: tuple[OutputColumn, ...]
+    exact: bool
+    residual: Expression | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        fields = [
+            self.inputs[one.side].schema.field(one.column).with_name(one.name)
+            for one in self.output
+        ]
+        return pa.schema([*fields, (TS, pa.int64()), (EXP, pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class SideState:
+    """What one side remembers: runs of closed instants, and rows that wait for their instant."""
+
+    runs: tuple[Run, ...] = ()
+    waiting: tuple[Run, ...] = ()
+
+    def __iter__(self) -> Iterator[Run]:
+        yield from self.runs
+        yield from self.waiting
+
+
+@dataclass(frozen=True, slots=True)
+class JoinState:
+    sides: tuple[SideState, SideState] = (SideState(), SideState())
+
+    @property
+    def rows(self) -> int:
+        return sum(run.rows for side in self.sides for run in side)
+
+    @property
+    def bytes(self) -> int:
+        return sum(run.bytes for side in self.sides for run in side)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The instants a step closes: ``began <= instant < clock``."""
+
+    began: int = MIN_TIME
+    clock: int = MIN_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class SideReport:
+    rows_in: int
+    late: pa.Table
+    null_keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step comes to: the next state, the changes as bounded batches, and a report."""
+
+    state: JoinState
+    changes: Iterator[pa.RecordBatch]
+    reports: tuple[SideReport, SideReport]
+
+
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    active: pa.Table
+    waiting: tuple[Run, ...]
+    report: SideReport = field(repr=False)
+
+
+def step(
+    join: WindowJoin,
+    state: JoinState,
+    delta: tuple[pa.Table, pa.Table],
+    interval: Interval,
+    *,
+    max_state_bytes: int | None = None,
+) -> Step:
+    """Close ``interval`` over the rows of one batch: (state, delta, clock) → (state', changes)."""
+    left, right = (
+        _admit(one, side, rows, interval)
+        for one, side, rows in zip(join.inputs, state.sides, delta, strict=True)
+    )
+    after = JoinState(
+        (
+            _advance(join.inputs[0], state.sides[0], left, interval.clock),
+            _advance(join.inputs[1], state.sides[1], right, interval.clock),
+        )
+    )
+    if max_state_bytes is not None and after.bytes > max_state_bytes:
+        raise _too_large(join, after, max_state_bytes)
+    changes = _changes(join, state, (left.active, right.active))
+    return Step(after, changes, (left.report, right.report))
+
+
+def _admit(source: JoinInput, side: SideState, rows: pa.Table, interval: Interval) -> _Admitted:
+    """Split a batch into late rows, rows of the instants being closed, and rows that wait."""
+    on_time, late = _split(rows, pc.greater_equal(rows[TS], interval.began))
+    keyed, keyless = _split(on_time, pc.is_valid(on_time[CODE]))
+    report = SideReport(rows.num_rows, late, keyless.num_rows)
+    if source.window is not None:
+        keyed = keyed.append_column(EXP, _expirations(keyed, source.window))
+    keyed = keyed.select(source.stored.names).cast(source.stored)
+
+    due = tuple(run for run in side.waiting if run.ts.low < interval.clock)
+    rested = tuple(run for run in side.waiting if run.ts.low >= interval.clock)
+    pool = pa.concat_tables([*(run.load() for run in due), keyed]) if due else keyed
+    active, early = _split(pool, pc.less(pool[TS], interval.clock))
+    waiting = (*rested, Run.of(early.combine_chunks())) if early.num_rows else rested
+    waiting = _merge(waiting, cell=None, cap=NEVER, limit=LIMIT)
+    return _Admitted(clustered(active), waiting, report)
+
+
+def _split(rows: pa.Table, mask: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
+    """The rows where the mask holds, and the others; without copying where all go one way."""
+    if pc.all(mask, min_count=0).as_py():
+        return rows, rows.slice(0, 0)
+    return rows.filter(mask), rows.filter(pc.invert(mask))
+
+
+def _expirations(rows: pa.Table, window: int) -> pa.Array:
+    ts = rows[TS].to_numpy()
+    return pa.array(np.where(ts > NEVER - window, NEVER, ts + np.int64(window)), pa.int64())
+
+
+def _advance(source: JoinInput, side: SideState, admitted: _Admitted, clock: int) -> SideState:
+    """Drop dead runs unread, add the rows that outlive the clock, merge neighbours."""
+    kept = tuple(run for run in side.runs if run.exp.high > clock)
+    alive = _split(admitted.active, pc.greater(admitted.active[EXP], clock))[0].combine_chunks()
+    if alive.num_rows == 0:
+        fresh: tuple[Run, ...] = ()
+    elif source.window is not None:
+        fresh = (Run.of(alive),)
+    else:
+        fresh = tuple(_by_expiration(alive, CalendarQueue(source.longest, source.partitions)))
+    if source.window is not None:
+        runs = _merge((*kept, *fresh), cell=None, cap=max(1, source.longest // 8), limit=LIMIT)
+    else:
+        cells = sorted({run.cell or 0 for run in (*kept, *fresh)})
+        limit = max(2, LIMIT // (source.partitions + 1))
+        runs = tuple(
+            run
+            for cell in cells
+            for run in _merge(
+                tuple(run for run in (*kept, *fresh) if run.cell == cell),
+                cell=cell,
+                cap=NEVER,
+                limit=limit,
+            )
+        )
+    return SideState(runs, admitted.waiting)
+
+
+def _by_expiration(rows: pa.Table, queue: CalendarQueue) -> Iterator[Run]:
+    """One run per calendar partition: rows that expire together are dropped together."""
+    cells = queue.groups(numbers(rows, EXP))
+    for cell in np.unique(cells):
+        yield Run.of(rows.filter(pa.array(cells == cell)).combine_chunks(), cell=int(cell))
+
+
+def _merge(runs: tuple[Run, ...], *, cell: int | None, cap: int, limit: int) -> tuple[Run, ...]:
+    plan = plan_merge(runs, cap=cap, fan_in=FAN_IN, limit=limit)
+    replaced = {id(members[0]): merged(tuple(members), level, cell) for level, members in plan}
+    gone = {id(run) for _, members in plan for run in members[1:]}
+    return tuple(replaced.get(id(run), run) for run in runs if id(run) not in gone)
+
+
+def _changes(
+    join: WindowJoin, state: JoinState, active: tuple[pa.Table, pa.Table]
+) -> Iterator[pa.RecordBatch]:
+    """New × kept, kept × new, new × new, in bounded batches."""
+    fresh = tuple(Run.of(rows) if rows.num_rows else None for rows in active)
+    combinations = [
+        *((fresh[0], run) for run in state.sides[1].runs),
+        *((run, fresh[1]) for run in state.sides[0].runs),
+        (fresh[0], fresh[1]),
+    ]
+    for left, right in combinations:
+        if left is None or right is None or not _may_meet(left, right):
+            continue
+        tables = left.load(), right.load()
+        for positions in matching_pairs(left.keys(), right.keys(), PAIRS_AT_ONCE):
+            batch = _results(join, tables, positions)
+            if batch.num_rows:
+                yield batch
+
+
+def _may_meet(left: Run, right: Run) -> bool:
+    return bool(left.ts.low < right.exp.high and right.ts.low < left.exp.high)
+
+
+def _results(
+    join: WindowJoin,
+    tables: tuple[pa.Table, pa.Table],
+    positions: tuple[Int64s, Int64s],
+) -> pa.RecordBatch:
+    if not join.exact:
+        positions = _with_equal_keys(join, tables, positions)
+    if join.residual is not None:
+        positions = _satisfying(join, tables, positions, join.residual)
+    indices = tuple(pa.array(one) for one in positions)
+    arrays = [_take(tables[one.side], one.column, indices[one.side]) for one in join.output]
+    ts = np.maximum(*(numbers(tables[s], TS)[positions[s]] for s in (0, 1)))
+    exp = np.minimum(*(numbers(tables[s], EXP)[positions[s]] for s in (0, 1)))
+    return pa.RecordBatch.from_arrays([*arrays, pa.array(ts), pa.array(exp)], schema=join.schema)
+
+
+def _with_equal_keys(
+    join: WindowJoin, tables: tuple[pa.Table, pa.Table], positions: tuple[Int64s, Int64s]
+) -> tuple[Int64s, Int64s]:
+    """Different keys may share a hash: keep the pairs whose key columns are really equal."""
+    indices = tuple(pa.array(one) for one in positions)
+    keep = np.ones(len(positions[0]), dtype=bool)
+    for pair in zip(join.inputs[0].keys, join.inputs[1].keys, strict=True):
+        left, right = (_take(tables[side], pair[side], indices[side]) for side in (0, 1))
+        keep &= same_key(left, right).to_numpy(zero_copy_only=False)
+    return positions if keep.all() else (positions[0][keep], positions[1][keep])
+
+
+def _satisfying(
+    join: WindowJoin,
+    tables: tuple[pa.Table, pa.Table],
+    positions: tuple[Int64s, Int64s],
+    residual: Expression,
+) -> tuple[Int64s, Int64s]:
+    def column(reference: Column) -> pa.Array:
+        name = f"{reference.relation}.{reference.name}"
+        side = 0 if name in join.inputs[0].schema.names else 1
+        return _take(tables[side], name, pa.array(positions[side]))
+
+    keep = holds(residual, column, len(positions[0])).to_numpy(zero_copy_only=False)
+    return positions[0][keep], positions[1][keep]
+
+
+def same_key(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Equality of join keys as in Spark: NaN equals NaN, and -0.0 equals 0.0."""
+    same = pc.equal(left, right)
+    if pa.types.is_floating(left.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    return pc.fill_null(same, False)
+
+
+def _take(table: pa.Table, name: str, indices: pa.Array) -> pa.Array:
+    taken = table.column(name).take(indices)
+    return taken.chunk(0) if taken.num_chunks == 1 else pa.concat_arrays(taken.chunks)
+
+
+def _too_large(join: WindowJoin, state: JoinState, limit: int) -> LimitExceeded:
+    parts = ", ".join(
+        f"{one.name}: {sum(r.rows for r in side.runs):,} rows kept and "
+        f"{sum(r.rows for r in side.waiting):,} waiting"
+        for one, side in zip(join.inputs, state.sides, strict=True)
+    )
+    return LimitExceeded(
+        f"the state of {join.name} in one bucket would take {state.bytes:,} bytes, "
+        f"more than the limit of {limit:,} ({parts})",
+        "use a shorter window, more buckets, or a larger max_state_bytes; "
+        "if rows wait, one stream is far ahead of the other",
+    )

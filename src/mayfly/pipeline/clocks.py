@@ -1,0 +1,92 @@
+"""Clocks: which instants are closed.
+
+A stream's clock is its largest ts so far minus its slack, or its latest heartbeat, whichever is
+larger; a query's clock is the smallest of its streams'. Clock c closes the instants before c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from mayfly.errors import LimitExceeded
+from mayfly.lifetime import MIN_TIME, format_micros
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The clock of every stream (None: nothing known yet) and the largest ts of each."""
+
+    streams: Mapping[str, int | None]
+    largest: Mapping[str, int | None] = field(default_factory=dict)
+    ended: bool = False
+
+    @staticmethod
+    def unset(names: tuple[str, ...]) -> Clocks:
+        return Clocks(dict.fromkeys(names), dict.fromkeys(names))
+
+    @property
+    def query(self) -> int:
+        """The query's clock; MIN_TIME while some stream has none, so that nothing is closed."""
+        known = [clock for clock in self.streams.values() if clock is not None]
+        return min(known) if len(known) == len(self.streams) else MIN_TIME
+
+    @property
+    def gap(self) -> int:
+        """How far the leading stream's clock is ahead of the last one's."""
+        known = [clock for clock in self.streams.values() if clock is not None]
+        return max(known) - min(known) if known else 0
+
+    def advanced(
+        self,
+        largest: Mapping[str, int | None],
+        slack: Mapping[str, int],
+        heartbeats: Mapping[str, int] | None = None,
+    ) -> Clocks:
+        """After a batch with these largest timestamps and these promises."""
+        streams, seen = dict(self.streams), dict(self.largest)
+        for name, ts in largest.items():
+            if ts is not None:
+                seen[name] = _later(seen.get(name), ts)
+                streams[name] = _later(streams[name], max(ts - slack[name], MIN_TIME))
+        for name, promised in (heartbeats or {}).items():
+            streams[name] = _later(streams[name], promised)
+        return replace(self, streams=streams, largest=seen)
+
+    def closed(self) -> Clocks:
+        """After the end of all input: the last instant is closed too."""
+        last = [ts for ts in self.largest.values() if ts is not None]
+        if not last:
+            return replace(self, ended=True)
+        end = max(max(last) + 1, *(c for c in self.streams.values() if c is not None), MIN_TIME)
+        return replace(self, streams=dict.fromkeys(self.streams, end), ended=True)
+
+    def check_gap(self, limit: int | None) -> None:
+        if limit is None or self.gap <= limit:
+            return
+        known = {name: clock for name, clock in self.streams.items() if clock is not None}
+        ahead, behind = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
+        raise LimitExceeded(
+            f"stream {ahead} is {format_micros(self.gap)} ahead of stream {behind}, "
+            f"more than max_gap = {format_micros(limit)}: its rows would have to wait",
+            f"feed {behind}, declare IDLE heartbeats for it, or raise max_gap",
+        )
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "streams": dict(self.streams),
+            "largest": dict(self.largest),
+            "ended": self.ended,
+        }
+
+    @staticmethod
+    def from_json(stored: Mapping[str, object]) -> Clocks:
+        return Clocks(
+            streams=stored["streams"],  # type: ignore[arg-type]
+            largest=stored["largest"],  # type: ignore[arg-type]
+            ended=bool(stored["ended"]),
+        )
+
+
+def _later(clock: int | None, reached: int) -> int:
+    return reached if clock is None else max(clock, reached)

@@ -1,0 +1,299 @@
+"""A window join query as a value: streams, windows and a chain of equi-joins.
+
+``JoinQuery.stages()`` turns it into the joins that runners execute one after the other: the first
+joins two windows, each further one joins another window to the results so far. Columns carry
+qualified names (``stream.column``) until the last stage, and only those that are needed later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from mayfly.errors import InvalidSetting
+from mayfly.kernels.join import JoinInput, OutputColumn, Side, WindowJoin
+from mayfly.lifetime import micros
+from mayfly.plan.expressions import Expression, is_kernel_expression
+from mayfly.plan.types import DataType, arrow_type, common_type, from_arrow
+
+On = str | Sequence[str | tuple[str, str]]
+EXACT_KEYS = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp")
+"""Key types whose values fit a 64-bit code one to one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """IDLE WALL CLOCK MINUS d: every later row has ts ≥ wall clock − d."""
+
+    minus: int
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A declared stream: its columns, its time, and what may be assumed about its rows."""
+
+    name: str
+    schema: pa.Schema
+    time: str = "ts"
+    slack: int = 0
+    idle: WallClock | None = None
+    null_time: Literal["error", "dead_letter"] = "error"
+    dead_letter: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.time not in self.schema.names:
+            raise InvalidSetting(
+                f"stream {self.name} has no column {self.time!r} to take its time from",
+                f"name one of its columns: {', '.join(self.schema.names)}",
+            )
+        kind = self.schema.field(self.time).type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_int64(kind)):
+            raise InvalidSetting(
+                f"the time column {self.name}.{self.time} is of type {kind}",
+                "use a TIMESTAMP, or a BIGINT of microseconds",
+            )
+        if self.null_time == "dead_letter" and self.dead_letter is None:
+            raise InvalidSetting(
+                f"stream {self.name} sends rows without a time to a dead letter it does not have",
+                "give dead_letter=<directory>, or null_time='error'",
+            )
+
+    def window(self, range: str | int) -> Windowed:
+        """``stream [RANGE d]``: each row is alive for ``range`` from its own time on."""
+        length = micros(range)
+        if length == 0:
+            raise InvalidSetting(
+                f"the window over {self.name} has length 0", "use RANGE of 1 microsecond or more"
+            )
+        return Windowed(self, length)
+
+    def type_of(self, column: str) -> DataType:
+        return from_arrow(self.schema.field(column).type)
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """A stream under a time window."""
+
+    stream: Stream
+    length: int
+
+    def join(
+        self,
+        other: Windowed,
+        on: On,
+        where: Expression | None = None,
+        select: Sequence[str] | Mapping[str, str] | None = None,
+    ) -> JoinQuery:
+        """The equi-join with another window; see ``JoinQuery.join``."""
+        return JoinQuery((self,)).join(other, on, where, select)
+
+
+@dataclass(frozen=True)
+class JoinClause:
+    """How one more input is joined: pairs of qualified key columns, and a residual."""
+
+    pairs: tuple[tuple[str, str], ...]
+    residual: Expression | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a join's input comes from: a stream, or the stage before."""
+
+    stream: str | None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A join, its two sources, and the types in which its keys are compared."""
+
+    join: WindowJoin
+    sources: tuple[Source, Source]
+    key_types: tuple[DataType, ...]
+
+
+@dataclass(frozen=True)
+class JoinQuery:
+    """A chain of window joins and the columns to report."""
+
+    inputs: tuple[Windowed, ...]
+    clauses: tuple[JoinClause, ...] = ()
+    select: Mapping[str, str] = field(default_factory=dict)
+    name: str = "query"
+
+    def join(
+        self,
+        other: Windowed,
+        on: On,
+        where: Expression | None = None,
+        select: Sequence[str] | Mapping[str, str] | None = None,
+    ) -> JoinQuery:
+        """Join one more window.
+
+        ``on`` is a column both sides have, a pair ``("link1.src", "link2.dst")``, or a list of
+        these. ``where`` is a residual predicate over qualified columns. ``select`` maps names of
+        result columns to qualified columns; by default every column comes as ``stream_column``.
+        """
+        if any(one.stream.name == other.stream.name for one in self.inputs):
+            raise InvalidSetting(
+                f"stream {other.stream.name} is joined with itself under one name",
+                "declare it a second time under another name",
+            )
+        extended = replace(self, inputs=(*self.inputs, other))
+        items = _key_items(on)
+        pairs = tuple(self._pair(item, other) for item in items)
+        if not pairs:
+            raise InvalidSetting("a window join without a key", "name at least one key column")
+        if where is not None:
+            extended._check_residual(where)
+        clause = JoinClause(pairs, where)
+        chosen = extended._selection(select)
+        return replace(extended, clauses=(*self.clauses, clause), select=chosen)
+
+    def streams(self) -> tuple[Stream, ...]:
+        return tuple(one.stream for one in self.inputs)
+
+    def type_of(self, qualified: str) -> pa.DataType:
+        stream, column = self._resolve(qualified)
+        return stream.schema.field(column).type
+
+    def needed(self, stream: str) -> tuple[str, ...]:
+        """The columns of a stream that any stage or the result needs."""
+        named = [*self.select.values()]
+        for clause in self.clauses:
+            named += [name for pair in clause.pairs for name in pair]
+            named += _columns_of(clause.residual)
+        prefix = f"{stream}."
+        return tuple(dict.fromkeys(n.removeprefix(prefix) for n in named if n.startswith(prefix)))
+
+    def stages(self) -> tuple[Stage, ...]:
+        stages: list[Stage] = []
+        left = self._stream_input(self.inputs[0], self.clauses[0], 0)
+        source = Source(self.inputs[0].stream.name)
+        for index, clause in enumerate(self.clauses):
+            added = self.inputs[index + 1]
+            right = self._stream_input(added, clause, 1)
+            left = replace(left, keys=tuple(pair[0] for pair in clause.pairs))
+            last = index == len(self.clauses) - 1
+            output = self._output(index, (left, right), last=last)
+            types = tuple(self._key_type(pair) for pair in clause.pairs)
+            exact = len(types) == 1 and types[0].name in EXACT_KEYS
+            name = f"{self.name}.join{index + 1}"
+            join = WindowJoin(name, (left, right), output, exact, clause.residual)
+            stages.append(Stage(join, (source, Source(added.stream.name)), types))
+            fields = [one for one in join.schema if not one.name.startswith("_")]
+            longest = min(left.longest, right.longest)
+            left = JoinInput(name, pa.schema(fields), (), None, longest)
+            source = Source(None)
+        return tuple(stages)
+
+    def _output(
+        self, index: int, inputs: tuple[JoinInput, JoinInput], *, last: bool
+    ) -> tuple[OutputColumn, ...]:
+        def column(qualified: str, name: str) -> OutputColumn:
+            side: Side = 0 if qualified in inputs[0].schema.names else 1
+            return OutputColumn(side, qualified, name)
+
+        if last:
+            return tuple(column(qualified, name) for name, qualified in self.select.items())
+        later = [*self.select.values()]
+        for clause in self.clauses[index + 1 :]:
+            later += [name for pair in clause.pairs for name in pair]
+            later += _columns_of(clause.residual)
+        here = [*inputs[0].schema.names, *inputs[1].schema.names]
+        return tuple(column(name, name) for name in dict.fromkeys(later) if name in here)
+
+    def _stream_input(self, one: Windowed, clause: JoinClause, side: Side) -> JoinInput:
+        name = one.stream.name
+        fields = [
+            pa.field(f"{name}.{column}", arrow_type(one.stream.type_of(column)))
+            for column in self.needed(name)
+        ]
+        keys = tuple(pair[side] for pair in clause.pairs)
+        return JoinInput(name, pa.schema(fields), keys, one.length, one.length)
+
+    def _key_type(self, pair: tuple[str, str]) -> DataType:
+        left, right = (from_arrow(self.type_of(name)) for name in pair)
+        kind = common_type(left, right)
+        if kind is None or not kind.is_comparable:
+            raise InvalidSetting(
+                f"{pair[0]} ({left}) and {pair[1]} ({right}) cannot be compared",
+                "join columns of one atomic type, or cast one of them in the stream's DataFrame",
+            )
+        return kind
+
+    def _pair(self, item: str | tuple[str, str], other: Windowed) -> tuple[str, str]:
+        if isinstance(item, str):
+            owner = next((o.stream for o in self.inputs if item in o.stream.schema.names), None)
+            if owner is None:
+                raise _unknown(item, self.streams())
+            item = (f"{owner.name}.{item}", f"{other.stream.name}.{item}")
+        left, right = (name if "." in name else f"{other.stream.name}.{name}" for name in item)
+        if left.split(".")[0] == other.stream.name:
+            left, right = right, left
+        both = replace(self, inputs=(*self.inputs, other))
+        if both._resolve(right)[0] is not other.stream or both._resolve(left)[0] is other.stream:
+            raise InvalidSetting(
+                f"the key {item!r} does not connect {other.stream.name} with what is before it",
+                f"pair a column of an earlier stream with one of {other.stream.name}",
+            )
+        both._key_type((left, right))
+        return left, right
+
+    def _selection(self, select: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
+        if select is None:
+            return {
+                f"{one.name}_{column}": f"{one.name}.{column}"
+                for one in self.streams()
+                for column in one.schema.names
+            }
+        if isinstance(select, Mapping):
+            chosen = dict(select)
+        else:
+            chosen = {name.replace(".", "_", 1): name for name in select}
+        for name, qualified in chosen.items():
+            self._resolve(qualified)
+            if name.startswith("_") or name in ("ts", "exp"):
+                raise InvalidSetting(
+                    f"a result column cannot be called {name!r}",
+                    "ts and exp are the result's own lifetime, a leading _ is reserved: rename it",
+                )
+        return chosen
+
+    def _check_residual(self, residual: Expression) -> None:
+        for column in residual.columns():
+            self._resolve(f"{column.relation}.{column.name}")
+        if not is_kernel_expression(residual):
+            raise InvalidSetting(
+                f"{residual.sql()} cannot be evaluated inside a join",
+                "use comparisons, + - *, AND, OR, NOT, IS NULL; compute the rest on one stream",
+            )
+
+    def _resolve(self, qualified: str) -> tuple[Stream, str]:
+        stream, _, column = qualified.partition(".")
+        for one in self.streams():
+            if one.name == stream and column in one.schema.names:
+                return one, column
+        raise _unknown(qualified, self.streams())
+
+
+def _columns_of(residual: Expression | None) -> list[str]:
+    return [f"{c.relation}.{c.name}" for c in residual.columns()] if residual else []
+
+
+def _key_items(on: On) -> list[str | tuple[str, str]]:
+    if isinstance(on, str):
+        return [on]
+    match on:
+        case (str(left), str(right)) if "." in left and "." in right and isinstance(on, tuple):
+            return [(left, right)]
+    return list(on)
+
+
+def _unknown(name: str, streams: Sequence[Stream]) -> InvalidSetting:
+    known = ", ".join(f"{one.name}.{column}" for one in streams for column in one.schema.names)
+    return InvalidSetting(f"there is no column {name}", f"columns are: {known}")
