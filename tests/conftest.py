@@ -47,24 +47,12 @@ def spark(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
     """The one local Spark session of this test process, started by the first test that asks."""
-    from pyspark.sql import SparkSession
+    from mayfly.spark.local import local_spark
 
     begin = time.monotonic()
-    warehouse = tmp_path_factory.mktemp("warehouse")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("mayfly-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(warehouse))
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = local_spark(2, settings={"spark.sql.warehouse.dir": str(warehouse)})
     pytestconfig.stash[SPARK_START] = time.monotonic() - begin
     yield session
     session.stop()
