@@ -69,6 +69,16 @@ def internal(window: Label, what: str) -> Label:
     return Label(MON, f"because {what} is INTERNAL: results are append-only", window.held, True)
 
 
+def relation(what: str) -> Label:
+    """A stored table whose rows change at any time."""
+    return _label(STR, f"because {what} changes at any time")
+
+
+def non_retroactive_relation(what: str) -> Label:
+    """An NRR: a change concerns later tuples only, so no result is ever withdrawn for it."""
+    return _label(MON, f"because a change of {what} concerns later tuples only")
+
+
 # ── unary operators ───────────────────────────────────────────────────────────────────────
 
 

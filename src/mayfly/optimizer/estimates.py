@@ -1,0 +1,312 @@
+"""How much flows along every edge of a plan: rates, alive tuples, distinct values, early deaths.
+
+Idea: bottom-up, with the assumptions of thesis 5.3 (uniform values, containment of value sets)
+and a steady state, where as many results leave per second as are produced.
+Invariant: every figure is finite; what grows without bound is reckoned for one day and says so.
+Cost: one pass over the plan. Thesis 5.3.1 (join sizes), 3.5.2 (premature expirations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import exp, prod
+from typing import TypeAlias
+
+from mayfly.optimizer.join_order import JoinInput, result_size
+from mayfly.optimizer.labelling import Labelled, UnknownNodeError
+from mayfly.optimizer.selectivity import selectivity
+from mayfly.optimizer.statistics import Statistics
+from mayfly.patterns import Kind, Label
+from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.logical import (
+    AntiJoin,
+    Distinct,
+    Equality,
+    ExceptAll,
+    GroupAggregate,
+    Join,
+    Named,
+    Node,
+    Output,
+    Project,
+    RelationJoin,
+    RelationScan,
+    Select,
+    Sort,
+    StreamScan,
+    SubqueryWindow,
+    UnionAll,
+)
+from mayfly.plan.types import DataType
+from mayfly.plan.windows import PartitionRows, Rows, Window
+
+SECOND = 1_000_000
+UNBOUNDED_HORIZON = 86_400.0
+ColumnId: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What crosses an edge: results per second, those announced dead early, those alive."""
+
+    rate: float
+    size: float
+    premature: float = 0.0
+    distinct: Mapping[ColumnId, float] = field(default_factory=dict)
+    grows: bool = False
+
+    def values(self, expression: Expression) -> float:
+        """Distinct values of an expression among the alive tuples."""
+        each = [self.distinct.get((c.relation, c.name), self.size) for c in expression.columns()]
+        return max(1.0, min(self.size, prod(each)))
+
+    def scaled(self, share: float) -> Flow:
+        """The same flow with only a share of the tuples."""
+        size = self.size * share
+        capped = {column: max(1.0, min(v, size)) for column, v in self.distinct.items()}
+        return Flow(self.rate * share, size, self.premature * share, capped, self.grows)
+
+    def limited(self, rows: int) -> Flow:
+        return replace(self, size=min(self.size, rows))
+
+    @property
+    def lifetime(self) -> float:
+        """Mean seconds a tuple stays alive."""
+        return self.size / self.rate if self.rate else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """A labelled node with the flow of its output edge."""
+
+    node: Node
+    label: Label
+    flow: Flow
+    inputs: tuple[Estimated, ...]
+
+    def walk(self) -> Iterator[Estimated]:
+        yield self
+        for child in self.inputs:
+            yield from child.walk()
+
+
+def estimate_plan(labelled: Labelled, statistics: Statistics) -> Estimated:
+    inputs = tuple(estimate_plan(child, statistics) for child in labelled.inputs)
+    flow = _flow(labelled, [child.flow for child in inputs], statistics)
+    return Estimated(labelled.node, labelled.label, flow, inputs)
+
+
+def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flow:
+    node = labelled.node
+    match node:
+        case StreamScan(stream=stream, columns=columns, window=window):
+            rate = statistics.rate(stream)
+            values = {(c.relation, c.name): statistics.distinct(stream, c.name) for c in columns}
+            return _windowed(window, rate, values)
+        case RelationScan(relation=name, columns=columns):
+            rows = statistics.rows(name)
+            values = {
+                (c.relation, c.name): min(rows, statistics.distinct(name, c.name)) for c in columns
+            }
+            if len(node.key) == 1:
+                values[node.alias, node.key[0]] = rows
+            return Flow(statistics.rate(name) if statistics.known(name) else 0.0, rows, 0.0, values)
+        case SubqueryWindow(window=window):
+            return _windowed(window, inputs[0].rate, inputs[0].distinct)
+        case Select(predicate=predicate):
+            return inputs[0].scaled(selectivity(predicate, inputs[0].values))
+        case Project(outputs=outputs, alias=alias):
+            return _renamed(inputs[0], outputs, alias)
+        case Join():
+            return _joined(node, inputs)
+        case RelationJoin():
+            return _related(node, *inputs)
+        case AntiJoin(equalities=pairs):
+            kept, blocking = inputs
+            return _negated(kept, blocking, _values(kept, pairs, 0), _values(blocking, pairs, 1))
+        case ExceptAll(left=left, right=right):
+            kept, blocking = inputs
+            return _negated(kept, blocking, _rows(kept, left), _rows(blocking, right))
+        case Distinct():
+            return _distinct(inputs[0], node, strict=labelled.pattern.kind is Kind.STR)
+        case GroupAggregate():
+            return _grouped(inputs[0], node)
+        case UnionAll():
+            return _merged(node, inputs)
+        case Sort(limit=limit):
+            return inputs[0] if limit is None else inputs[0].limited(limit)
+        case Output():
+            return inputs[0]
+    raise UnknownNodeError(
+        f"there is no estimate for {type(node).__name__}",
+        "a new plan node needs an estimate and a case here",
+    )
+
+
+def _windowed(window: Window, rate: float, distinct: Mapping[ColumnId, float]) -> Flow:
+    size, grows = rate * UNBOUNDED_HORIZON, False
+    names = {name: count for (_, name), count in distinct.items()}
+    if isinstance(window, Rows):
+        size = float(window.count)
+    elif isinstance(window, PartitionRows):
+        groups = prod(names.get(name, 1.0) for name in window.partition_by)
+        size = groups * window.count
+        if window.duration is not None:
+            size = min(size, rate * window.duration / SECOND)
+    elif window.lifetime is not None:
+        size = rate * window.lifetime / SECOND
+    else:
+        grows = True
+    capped = {column: max(1.0, min(v, size)) for column, v in distinct.items()}
+    return Flow(rate, size, rate if window.counts_rows else 0.0, capped, grows)
+
+
+def _renamed(source: Flow, outputs: tuple[Named, ...], alias: str) -> Flow:
+    values = {(alias, output.name): source.values(output.expression) for output in outputs}
+    return replace(source, distinct=values)
+
+
+def join_inputs(node: Join, flows: list[Flow], hashed: bool = True) -> list[JoinInput]:
+    """The join's inputs as the ordering model sees them; equated expressions share a name."""
+    classes = equality_classes(node.equalities)
+    found = []
+    for child, flow in zip(node.inputs, flows, strict=True):
+        offered = {(c.relation, c.name) for c in child.schema}
+        distinct = {
+            f"k{number}": flow.values(member)
+            for number, members in enumerate(classes)
+            for member in members
+            if {(c.relation, c.name) for c in member.columns()} <= offered
+        }
+        buckets = max(1.0, prod(distinct.values())) if hashed else 1.0
+        found.append(JoinInput(flow.rate, flow.size, distinct, max(1.0, min(buckets, flow.size))))
+    return found
+
+
+def equality_classes(equalities: tuple[Equality, ...]) -> list[list[Expression]]:
+    """Expressions that are equal in every result, grouped by transitivity."""
+    classes: list[list[Expression]] = []
+    for equality in equalities:
+        touched = [c for c in classes if equality.left in c or equality.right in c]
+        merged = [member for group in touched for member in group]
+        for side in (equality.left, equality.right):
+            if side not in merged:
+                merged.append(side)
+        classes = [c for c in classes if c not in touched] + [merged]
+    return classes
+
+
+def _joined(node: Join, flows: list[Flow]) -> Flow:
+    members = join_inputs(node, flows)
+    everything = {column: v for flow in flows for column, v in flow.distinct.items()}
+    whole = Flow(1.0, max(1.0, result_size(members, range(len(members)))), 0.0, everything)
+    share = selectivity(node.residual, whole.values)
+    size = result_size(members, range(len(members))) * share
+    per_tuple = [size / flow.size if flow.size else 0.0 for flow in flows]
+    rate = sum(flow.rate * fan for flow, fan in zip(flows, per_tuple, strict=True))
+    early = sum(flow.premature * fan for flow, fan in zip(flows, per_tuple, strict=True))
+    capped = {column: max(1.0, min(v, size)) for column, v in everything.items()}
+    return Flow(rate, size, early, capped, all(flow.grows for flow in flows))
+
+
+def _related(node: RelationJoin, source: Flow, table: Flow) -> Flow:
+    left, right = _values(source, node.equalities, 0), _values(table, node.equalities, 1)
+    fan_out = table.size / max(left, right) if node.equalities else table.size
+    everything = {**source.distinct, **table.distinct}
+    fan_out *= selectivity(node.residual, replace(source, distinct=everything).values)
+    changes = table.rate * source.size / max(left, 1.0) if node.retroactive else 0.0
+    size = source.size * fan_out
+    capped = {column: max(1.0, min(v, size)) for column, v in everything.items()}
+    return Flow(source.rate * fan_out + changes, size, changes, capped, source.grows)
+
+
+def _values(flow: Flow, equalities: tuple[Equality, ...], side: int) -> float:
+    """Distinct key values on one side of the equalities."""
+    ends = [(equality.left, equality.right)[side] for equality in equalities]
+    return max(1.0, min(flow.size, prod(flow.values(end) for end in ends)))
+
+
+def _rows(flow: Flow, node: Node) -> float:
+    """Distinct whole rows among the alive tuples, by random choice from the possible ones."""
+    possible = prod(flow.values(column) for column in node.schema)
+    return max(1.0, possible * (1 - exp(-flow.size / possible)))
+
+
+def _negated(left: Flow, right: Flow, left_values: float, right_values: float) -> Flow:
+    """Negation: a left value is blocked while the right holds it.
+
+    A value of the right is absent with probability e^(-N2/v2). Each of its arrivals after an
+    absence withdraws the value's N1/v1 left tuples; each departure brings as many back.
+    """
+    shared = min(left_values, right_values)
+    absent = exp(-right.size / right_values)
+    passing = 1 - shared / left_values * (1 - absent)
+    turns = shared * right.rate / right_values * absent
+    flips = turns * left.size / left_values
+    kept = left.scaled(passing)
+    return replace(kept, rate=kept.rate + flips, premature=kept.premature + flips)
+
+
+def _distinct(source: Flow, node: Distinct, strict: bool) -> Flow:
+    values = _rows(source, node.child)
+    size = min(source.size, values)
+    if strict:
+        rate = source.rate * exp(-source.size / values)
+        return replace(source, rate=rate, size=size, premature=rate)
+    # A δ* result lives for at most one input lifetime, so this is the least rate possible.
+    rate = size / source.lifetime if source.lifetime and not source.grows else source.rate
+    return replace(source, rate=min(source.rate, rate), size=size)
+
+
+def _grouped(source: Flow, node: GroupAggregate) -> Flow:
+    keys = prod(source.values(key.expression) for key in node.keys)
+    groups = max(1.0, min(keys, source.size)) if node.keys else 1.0
+    updates = source.rate + (0.0 if source.grows else source.rate)
+    period = _period(node)
+    rate = min(updates, groups * SECOND / period) if period else updates
+    values = {(node.alias, key.name): source.values(key.expression) for key in node.keys}
+    return Flow(rate, groups, rate, values)
+
+
+def _period(node: Node) -> int | None:
+    """The slide of the windows below, if they have one."""
+    for below in node.walk():
+        if isinstance(below, StreamScan | SubqueryWindow):
+            slide = below.window.slide
+            return slide.period if slide else None
+    return None
+
+
+def _merged(node: UnionAll, inputs: list[Flow]) -> Flow:
+    distinct = {
+        (column.relation, column.name): max(
+            flow.values(child.schema[place])
+            for child, flow in zip(node.inputs, inputs, strict=True)
+        )
+        for place, column in enumerate(node.schema)
+    }
+    return Flow(
+        sum(flow.rate for flow in inputs),
+        sum(flow.size for flow in inputs),
+        sum(flow.premature for flow in inputs),
+        distinct,
+        any(flow.grows for flow in inputs),
+    )
+
+
+_WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4}
+_LIFETIME_BYTES = 16
+
+
+def row_bytes(columns: tuple[Column, ...]) -> int:
+    """Bytes of a stored tuple: its columns, ts and exp. Texts count 24, decimals 16."""
+    return _LIFETIME_BYTES + sum(_width(column.type) for column in columns)
+
+
+def _width(kind: DataType) -> int:
+    if kind.name in _WIDTHS:
+        return _WIDTHS[kind.name]
+    if kind.name in ("bigint", "double") or kind.name.startswith(("timestamp", "interval")):
+        return 8
+    return 16 if kind.name == "decimal" else 24

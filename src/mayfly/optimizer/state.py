@@ -1,0 +1,250 @@
+"""Which structure each operator keeps its state in, why, and what keeping it costs.
+
+Idea: the pattern of what is stored decides. FIFO for WKS; a calendar queue for WK; for STR a
+calendar queue with negative tuples for early deaths, or a hash on identity where every death is
+announced. NT hashes everything, DIRECT keeps insertion order and scans.
+Invariant: the structure changes the cost, never the content.
+Cost: figures are tuples touched per second. Thesis 3.5.2, 3.6.1 (lazy expiration at 5 %).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from mayfly.optimizer.estimates import Estimated, Flow, row_bytes
+from mayfly.patterns import MON, STR, WK, Kind, Pattern
+from mayfly.plan.expressions import Expression
+from mayfly.plan.logical import (
+    AntiJoin,
+    Distinct,
+    Equality,
+    ExceptAll,
+    GroupAggregate,
+    Join,
+    Output,
+    OutputKind,
+    RelationJoin,
+    RelationScan,
+    StreamScan,
+    SubqueryWindow,
+)
+from mayfly.plan.physical import State, Strategy, Structure
+
+EXPIRATION_RUNS = 20
+"""Times per lifetime that state is searched for the dead, unless it is in order of expiration."""
+
+_SUBTRACTABLE = ("count", "sum", "avg", "var_samp", "stddev_samp")
+_COUNTER_BYTES = 16
+
+
+class Strict(Enum):
+    """How STR state learns of deaths: by time and some negative tuples, or by these alone."""
+
+    CALENDAR = "calendar queue + negative tuples"
+    HASH = "negative tuples only"
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """The choices under which state is costed."""
+
+    strategy: Strategy = Strategy.UPA
+    strict: Strict = Strict.CALENDAR
+    partitions: int = 10
+
+    def negatives(self, pattern: Pattern, flow: Flow) -> float:
+        """Negative tuples per second on an edge."""
+        if pattern.kind is Kind.MON:
+            return 0.0
+        if self.strategy is Strategy.NT:
+            return flow.rate
+        if pattern.kind is not Kind.STR:
+            return 0.0
+        return flow.rate if self.announces_all else flow.premature
+
+    @property
+    def announces_all(self) -> bool:
+        return self.strategy is Strategy.NT or (
+            self.strategy is Strategy.UPA and self.strict is Strict.HASH
+        )
+
+
+def structure_for(pattern: Pattern, upkeep: Upkeep) -> tuple[Structure, str]:
+    """The structure for tuples that expire by a pattern, and the reason."""
+    if pattern.kind is Kind.MON:
+        return Structure.APPEND, "nothing expires"
+    if upkeep.strategy is Strategy.NT:
+        return Structure.HASH, "NT: a negative tuple names each tuple to delete"
+    if upkeep.strategy is Strategy.DIRECT:
+        return Structure.BUFFER, "DIRECT: dead tuples are found by scanning"
+    if pattern.kind is Kind.WKS:
+        return Structure.FIFO, "WKS: tuples expire in the order they arrived"
+    if pattern.kind is Kind.WK:
+        return Structure.CALENDAR, "WK: expirations are known but come in any order"
+    if upkeep.announces_all:
+        return Structure.HASH, "STR, most deaths are early: every death is a negative tuple"
+    return Structure.CALENDAR_NEGATIVE, "STR, few deaths are early: only those are negative tuples"
+
+
+def maintenance(structure: Structure, flow: Flow, upkeep: Upkeep, buckets: float = 1.0) -> float:
+    """Tuples touched per second to insert and to expire."""
+    dated = max(flow.rate, EXPIRATION_RUNS * flow.rate / upkeep.partitions)
+    match structure:
+        case Structure.APPEND | Structure.GROUPS:
+            return flow.rate
+        case Structure.BUFFER:
+            searched = flow.premature * flow.size / buckets
+            return flow.rate + EXPIRATION_RUNS * flow.rate + searched
+        case Structure.CALENDAR:
+            return flow.rate + dated
+        case Structure.CALENDAR_NEGATIVE:
+            return flow.rate + dated + flow.premature * flow.size / buckets
+    return 2 * flow.rate
+
+
+def kept(estimated: Estimated, upkeep: Upkeep) -> tuple[State, ...]:
+    """Everything the operator has to keep."""
+    return tuple(_kept(estimated, upkeep))
+
+
+def _kept(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
+    node, inputs = estimated.node, estimated.inputs
+    match node:
+        case StreamScan(window=window) | SubqueryWindow(window=window):
+            named = window.cql()
+            if window.counts_rows:
+                yield _fifo(estimated, named, "later tuples displace the oldest", upkeep)
+            elif upkeep.strategy is Strategy.NT and window.lifetime is not None:
+                yield _fifo(estimated, named, "NT: the window announces each expiration", upkeep)
+        case Join(equalities=equalities):
+            for child in inputs:
+                yield _stored(child, _keys_of(child, equalities), upkeep)
+        case RelationJoin(equalities=equalities, retroactive=True):
+            yield _stored(inputs[0], _keys_of(inputs[0], equalities), upkeep)
+        case AntiJoin(equalities=equalities):
+            for child in inputs:
+                yield _stored(child, _keys_of(child, equalities), upkeep)
+        case ExceptAll():
+            for child in inputs:
+                yield _stored(child, child.node.schema, upkeep)
+        case Distinct():
+            yield from _distinct_state(estimated, upkeep)
+        case GroupAggregate():
+            yield from _aggregate_state(estimated, node, upkeep)
+        case Output():
+            yield from _result_state(estimated, node, upkeep)
+
+
+def _stored(child: Estimated, keys: tuple[Expression, ...], upkeep: Upkeep) -> State:
+    """An input kept whole, under a key."""
+    structure, reason = structure_for(child.label.held, upkeep)
+    buckets = 1.0
+    for key in keys:
+        buckets *= child.flow.values(key)
+    return State(
+        structure,
+        _name(child),
+        tuple(key.sql(lambda column: column.name) for key in keys),
+        reason,
+        child.flow.size,
+        child.flow.size * row_bytes(child.node.schema),
+        maintenance(structure, child.flow, upkeep, max(1.0, min(buckets, child.flow.size))),
+        child.flow.grows,
+    )
+
+
+def _fifo(estimated: Estimated, holds: str, reason: str, upkeep: Upkeep) -> State:
+    flow, schema = estimated.flow, estimated.node.schema
+    touched = maintenance(Structure.FIFO, flow, upkeep)
+    return State(
+        Structure.FIFO, holds, (), reason, flow.size, flow.size * row_bytes(schema), touched
+    )
+
+
+def _distinct_state(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
+    """δ*: the output and at most one spare per value (3.5.2). Strict δ: a count per value."""
+    source, flow, schema = estimated.inputs[0], estimated.flow, estimated.node.schema
+    names, grows = tuple(column.name for column in schema), source.flow.grows
+    width = row_bytes(schema)
+    if estimated.label.pattern.kind is not Kind.STR:
+        expires = estimated.label.pattern.kind is not Kind.MON
+        structure, reason = structure_for(WK if expires else MON, upkeep)
+        rows = flow.size * (2 if expires else 1)
+        holds = "output and one spare per value" if expires else "output"
+        touched = maintenance(structure, source.flow, upkeep, max(1.0, flow.size))
+        yield State(structure, holds, names, f"δ*; {reason}", rows, rows * width, touched, grows)
+        return
+    if source.label.held.kind is not Kind.STR:
+        yield _stored(source, schema, upkeep)
+    touched = maintenance(Structure.COUNTS, source.flow, upkeep)
+    reason = "strict δ: a negative tuple when a count reaches 0"
+    size = flow.size * (width + _COUNTER_BYTES)
+    yield State(Structure.COUNTS, "values", names, reason, flow.size, size, touched, grows)
+
+
+def _aggregate_state(estimated: Estimated, node: GroupAggregate, upkeep: Upkeep) -> Iterator[State]:
+    source, flow = estimated.inputs[0], estimated.flow
+    keys = tuple(key.expression for key in node.keys)
+    if _needs_input(source, node, upkeep):
+        yield _stored(source, keys, upkeep)
+    names = tuple(key.name for key in node.keys)
+    size = flow.size * row_bytes(node.schema)
+    touched = maintenance(Structure.GROUPS, flow, upkeep)
+    reason = "a new value replaces the old one, without a negative tuple"
+    grows = source.flow.grows and bool(keys)
+    yield State(Structure.GROUPS, "groups", names, reason, flow.size, size, touched, grows)
+
+
+def _needs_input(source: Estimated, node: GroupAggregate, upkeep: Upkeep) -> bool:
+    """Whether the values cannot be kept up to date from arrivals and negative tuples alone."""
+    calls = node.aggregates
+    subtractable = all(call.function in _SUBTRACTABLE and not call.distinct for call in calls)
+    if source.label.held.kind is Kind.MON:
+        return not all(
+            call.function in (*_SUBTRACTABLE, "min", "max") and not call.distinct for call in calls
+        )
+    told = upkeep.negatives(source.label.held, source.flow) >= source.flow.rate
+    return not (subtractable and told)
+
+
+def _result_state(estimated: Estimated, node: Output, upkeep: Upkeep) -> Iterator[State]:
+    """The maintained answer; groups are already an array, appended results need no copy."""
+    (source,) = estimated.inputs
+    pattern = source.label.pattern
+    appended = pattern == MON and node.kind is not OutputKind.VIEW
+    if node.one_time or appended or _is_grouped(source):
+        return
+    structure, reason = structure_for(pattern, upkeep)
+    flow = source.flow
+    touched = maintenance(structure, flow, upkeep)
+    size = flow.size * row_bytes(source.node.schema)
+    grows = pattern == MON
+    yield State(structure, "answer", (), reason, flow.size, size, touched, grows)
+
+
+def _is_grouped(source: Estimated) -> bool:
+    while source.inputs and not isinstance(source.node, GroupAggregate):
+        if len(source.inputs) > 1 or source.label.pattern != STR:
+            return False
+        source = source.inputs[0]
+    return isinstance(source.node, GroupAggregate)
+
+
+def _keys_of(child: Estimated, equalities: tuple[Equality, ...]) -> tuple[Expression, ...]:
+    """The equated expressions one input offers, each once."""
+    offered = {(column.relation, column.name) for column in child.node.schema}
+    sides = (side for equality in equalities for side in (equality.left, equality.right))
+    mine = (s for s in sides if {(c.relation, c.name) for c in s.columns()} <= offered)
+    return tuple(dict.fromkeys(mine))
+
+
+def _name(estimated: Estimated) -> str:
+    """What an input is called: its alias, or the aliases below it."""
+    aliases = [
+        below.node.alias
+        for below in estimated.walk()
+        if isinstance(below.node, StreamScan | RelationScan)
+    ]
+    return " ⋈ ".join(aliases)
