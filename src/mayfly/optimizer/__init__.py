@@ -1,1 +1,15 @@
 """Rewrites, costs and plan choice."""
+
+from mayfly.optimizer.labelling import Labelled, label_plan
+from mayfly.optimizer.pipeline import Candidate, Optimized, optimize
+from mayfly.optimizer.statistics import SourceStatistics, Statistics
+
+__all__ = [
+    "Candidate",
+    "Labelled",
+    "Optimized",
+    "SourceStatistics",
+    "Statistics",
+    "label_plan",
+    "optimize",
+]

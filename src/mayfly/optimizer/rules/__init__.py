@@ -1,0 +1,28 @@
+"""The rewrites in the order in which they run."""
+
+from mayfly.optimizer.rewriting import Rule
+from mayfly.optimizer.rules.fold_constants import FOLD_CONSTANTS
+from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
+from mayfly.optimizer.rules.merge_joins import MERGE_JOINS
+from mayfly.optimizer.rules.order_joins import ORDER_JOINS
+from mayfly.optimizer.rules.place_negation import PLACE_NEGATION
+from mayfly.optimizer.rules.prune_columns import PRUNE_COLUMNS
+from mayfly.optimizer.rules.push_distinct import PUSH_DISTINCT
+from mayfly.optimizer.rules.push_predicates import PUSH_PREDICATES
+from mayfly.optimizer.rules.split_joins import SPLIT_JOINS
+from mayfly.optimizer.rules.weak_distinct import WEAK_DISTINCT
+
+RULES: tuple[Rule, ...] = (
+    FOLD_CONSTANTS,
+    PUSH_PREDICATES,
+    MERGE_JOINS,
+    JOIN_RELATIONS_FIRST,
+    PLACE_NEGATION,
+    PUSH_DISTINCT,
+    ORDER_JOINS,
+    SPLIT_JOINS,
+    PRUNE_COLUMNS,
+    WEAK_DISTINCT,
+)
+
+__all__ = ["RULES"]

@@ -1,0 +1,160 @@
+"""Negation above or below joins and DISTINCT: the alternatives of update-pattern simplification.
+
+    AntiJoin(Join(s1, s2), s3)    ⇄   Join(AntiJoin(s1, s3), s2)          (thesis, Fig. 3.5)
+    AntiJoin(Distinct(s1), s3)    ⇄   Distinct(AntiJoin(s1, s3))
+    Join(RelationJoin(s1, r), s2) →   RelationJoin(Join(s1, s2), r)       for a retroactive r
+
+Pulled up, few operators see negative tuples and DISTINCT can be δ*; pushed down, a selective
+negation keeps later operators small. Which is cheaper depends on the data, so cost decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mayfly.optimizer.estimates import equality_classes
+from mayfly.optimizer.rewriting import Context, Rule, offers, single_steps, substituted
+from mayfly.optimizer.rules.merge_joins import merge
+from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.logical import (
+    AntiJoin,
+    Distinct,
+    Equality,
+    Join,
+    Node,
+    Project,
+    RelationJoin,
+)
+
+MOST_PLANS = 24
+
+
+def alternatives(plan: Node, context: Context) -> list[Node]:
+    """Every plan a few single steps away, the given one first."""
+    found = {plan: None}
+    frontier = [plan]
+    while frontier and len(found) < MOST_PLANS:
+        reached = [near for seen in frontier for near in single_steps(seen, _steps)]
+        frontier = [near for near in dict.fromkeys(reached) if near not in found]
+        found.update(dict.fromkeys(frontier))
+    return list(found)[:MOST_PLANS]
+
+
+def _steps(node: Node, order_matters: bool) -> list[Node]:
+    relations = [] if order_matters else _pull_relation_up(node)
+    return [*pull_up(node), *_push_down(node), *_swap(node), *relations]
+
+
+def pull_up(node: Node) -> list[AntiJoin]:
+    """The node's negations raised above it, one at a time."""
+    match node:
+        case Join(inputs=inputs):
+            return [
+                replace(child, left=merge(_with_input(node, place, child.left)))
+                for place, child in enumerate(inputs)
+                if isinstance(child, AntiJoin)
+            ]
+        case Distinct(child=AntiJoin() as child) | RelationJoin(child=AntiJoin() as child):
+            return [replace(child, left=replace(node, child=child.left))]
+        case Project(child=AntiJoin() as child):
+            return _above_projection(node, child)
+    return []
+
+
+def _above_projection(node: Project, child: AntiJoin) -> list[AntiJoin]:
+    """Above a projection that keeps every column the negation reads."""
+    kept = {out.expression: column for out, column in zip(node.outputs, node.schema, strict=True)}
+    reads = {column for side in left_reads(child) for column in side.columns()}
+    if not all(column in kept for column in reads):
+        return []
+
+    def renamed(part: Expression) -> Expression:
+        return kept[part] if isinstance(part, Column) and part in reads else part
+
+    pairs = tuple(Equality(e.left.transform(renamed), e.right) for e in child.equalities)
+    residual = child.residual.transform(renamed) if child.residual else None
+    below = replace(node, child=child.left)
+    return [replace(child, left=below, equalities=pairs, residual=residual)]
+
+
+def _push_down(node: Node) -> list[Node]:
+    """The negation lowered into one input of the join below it, or below DISTINCT."""
+    if not isinstance(node, AntiJoin):
+        return []
+    match node.left:
+        case Join(inputs=inputs) as join:
+            return [
+                _with_input(join, place, replace(moved, left=child))
+                for place, child in enumerate(inputs)
+                if (moved := _read_from(node, child, join)) is not None
+            ]
+        case Distinct(child=child) as distinct:
+            return [replace(distinct, child=replace(node, left=child))]
+        case Project(child=child, outputs=outputs, alias=alias) as project:
+            pairs = tuple(
+                Equality(substituted(e.left, outputs, alias), e.right) for e in node.equalities
+            )
+            residual = node.residual and substituted(node.residual, outputs, alias)
+            lowered = replace(node, left=child, equalities=pairs, residual=residual)
+            return [replace(project, child=lowered)]
+    return []
+
+
+def _read_from(node: AntiJoin, child: Node, join: Join) -> AntiJoin | None:
+    """The negation over one input: as it is, or by columns the join equates with its own."""
+    if offers(child, *left_reads(node)):
+        return node
+    if node.residual is not None:
+        return None
+    classes = equality_classes(join.equalities)
+    pairs = []
+    for equality in node.equalities:
+        same = next((c for c in classes if equality.left in c), [])
+        mine = next((member for member in same if offers(child, member)), None)
+        if mine is None:
+            return None
+        pairs.append(Equality(mine, equality.right))
+    return replace(node, equalities=tuple(pairs))
+
+
+def left_reads(node: AntiJoin) -> list[Expression]:
+    """What the negation reads of its left input."""
+    residual = node.residual.columns() if node.residual else ()
+    return [
+        *(equality.left for equality in node.equalities),
+        *(column for column in residual if not offers(node.right, column)),
+    ]
+
+
+def _swap(node: Node) -> list[Node]:
+    if isinstance(node, AntiJoin) and isinstance(node.left, AntiJoin):
+        return [replace(node.left, left=replace(node, left=node.left.left))]
+    return []
+
+
+def _pull_relation_up(node: Node) -> list[Node]:
+    """A retroactive join raised above a stream join; an NRR join never moves past one."""
+    if not isinstance(node, Join):
+        return []
+    return [
+        replace(child, child=merge(_with_input(node, place, child.child)))
+        for place, child in enumerate(node.inputs)
+        if isinstance(child, RelationJoin)
+        and child.retroactive
+        and not _reads_any(node, child.relation)
+    ]
+
+
+def _reads_any(node: Join, relation: Node) -> bool:
+    return any(offers(relation, column) for e in node.expressions() for column in e.columns())
+
+
+def _with_input(node: Join, place: int, child: Node) -> Join:
+    return replace(node, inputs=(*node.inputs[:place], child, *node.inputs[place + 1 :]))
+
+
+PLACE_NEGATION = Rule(
+    "place-negation",
+    "pull STR operators up or push them down, whichever costs less",
+    alternatives=alternatives,
+)

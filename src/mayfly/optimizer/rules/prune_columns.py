@@ -1,0 +1,102 @@
+"""Keep only the columns something above reads (projection push-down).
+
+    SELECT a.x FROM a [RANGE 1 min], b [RANGE 1 min] WHERE a.k = b.k
+    → scans of a (x, k) and b (k)
+
+Columns leave before a time window; never below a window that counts rows, whose order of equal
+timestamps goes by all values: there a projection is put above the window. DISTINCT, EXCEPT ALL,
+UNION ALL and ORDER BY read whole rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mayfly.optimizer.rewriting import Context, Rule
+from mayfly.plan.expressions import Expression
+from mayfly.plan.logical import (
+    AntiJoin,
+    GroupAggregate,
+    Join,
+    Named,
+    Node,
+    Project,
+    RelationJoin,
+    RelationScan,
+    Schema,
+    Select,
+    StreamScan,
+    SubqueryWindow,
+)
+
+Wanted = frozenset[tuple[str, str]]
+
+
+def prune(node: Node, wanted: Wanted) -> Node:
+    """The node offering at least the wanted columns and as few others as possible."""
+    match node:
+        case StreamScan(window=window):
+            narrow = _narrow_above if window.counts_rows else _narrow
+            return narrow(node, wanted)
+        case RelationScan():
+            return replace(node, columns=_chosen(node.columns, wanted))
+        case Project(child=child, outputs=outputs, alias=alias):
+            used = tuple(out for out in outputs if (alias, out.name) in wanted) or outputs[:1]
+            return replace(node, child=prune(child, _read(*_exprs(used))), outputs=used)
+        case GroupAggregate():
+            return _prune_aggregate(node, wanted)
+        case Select() | Join() | RelationJoin():
+            below = wanted | _read(*node.expressions())
+            return node.with_children(tuple(prune(child, below) for child in node.children()))
+        case AntiJoin(left=left, right=right):
+            read = _read(*node.expressions())
+            return replace(node, left=prune(left, wanted | read), right=prune(right, read))
+        case SubqueryWindow(child=child, window=window):
+            whole = window.counts_rows or window.internal
+            return replace(node, child=prune(child, _all(child) if whole else wanted))
+    return node.with_children(tuple(prune(child, _all(child)) for child in node.children()))
+
+
+def _narrow(scan: StreamScan, wanted: Wanted) -> Node:
+    return replace(scan, columns=_chosen(scan.columns, wanted))
+
+
+def _narrow_above(scan: StreamScan, wanted: Wanted) -> Node:
+    chosen = _chosen(scan.columns, wanted)
+    if chosen == scan.columns:
+        return scan
+    outputs = tuple(Named(column.name, column) for column in chosen)
+    return Project(scan, outputs, scan.alias, position=scan.position)
+
+
+def _chosen(columns: Schema, wanted: Wanted) -> Schema:
+    """The wanted columns; one at least, since COUNT(*) still needs rows."""
+    return tuple(c for c in columns if (c.relation, c.name) in wanted) or columns[:1]
+
+
+def _prune_aggregate(node: GroupAggregate, wanted: Wanted) -> Node:
+    read = wanted | (_read(node.having) if node.having else frozenset())
+    calls = tuple(call for call in node.aggregates if (node.alias, call.name) in read)
+    used = replace(node, aggregates=calls if calls or node.keys else node.aggregates[:1])
+    keys = _exprs(used.keys)
+    arguments = tuple(call.argument for call in used.aggregates if call.argument)
+    return replace(used, child=prune(node.child, _read(*keys, *arguments)))
+
+
+def _exprs(outputs: tuple[Named, ...]) -> tuple[Expression, ...]:
+    return tuple(output.expression for output in outputs)
+
+
+def _read(*expressions: Expression) -> Wanted:
+    return frozenset((c.relation, c.name) for e in expressions for c in e.columns())
+
+
+def _all(node: Node) -> Wanted:
+    return frozenset((column.relation, column.name) for column in node.schema)
+
+
+def rewrite(plan: Node, context: Context) -> Node:
+    return prune(plan, _all(plan))
+
+
+PRUNE_COLUMNS = Rule("prune-columns", "carry only the columns that are read", rewrite)

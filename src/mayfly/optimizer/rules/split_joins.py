@@ -1,0 +1,67 @@
+"""Cut an n-way join into steps that each have one key, so that buckets can work apart.
+
+    Join(a, b, c) on a.x = b.x, b.y = c.y   →   Join(Join(a, b) on a.x = b.x, c) on b.y = c.y
+
+Each step takes the attribute that the most remaining inputs share with what is joined so far, in
+the order given. A join on one common attribute stays whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mayfly.optimizer.estimates import equality_classes
+from mayfly.optimizer.rewriting import Context, Rule, offers, rewrite_bottom_up
+from mayfly.plan.expressions import Expression, conjunction, conjuncts
+from mayfly.plan.logical import Join, Node
+
+
+def split(node: Node, order_matters: bool) -> Node:
+    if not isinstance(node, Join) or order_matters or len(node.inputs) < 3:
+        return node
+    classes = equality_classes(node.equalities)
+    if any(all(_member(child, c) for child in node.inputs) for c in classes):
+        return node
+    joined, rest = node.inputs[0], list(node.inputs[1:])
+    pending = replace(node, inputs=())
+    while rest:
+        group = _next_group(joined, rest, classes)
+        rest = [child for child in rest if child not in group]
+        joined, pending = _step(pending, (joined, *group))
+    return joined
+
+
+def _next_group(
+    joined: Node, rest: list[Node], classes: list[list[Expression]]
+) -> tuple[Node, ...]:
+    """The inputs that share one attribute with what is joined; a cross product as a last resort."""
+    groups = [
+        tuple(child for child in rest if _member(child, members))
+        for members in classes
+        if _member(joined, members)
+    ]
+    return max(groups, key=len, default=()) or (rest[0],)
+
+
+def _member(node: Node, members: list[Expression]) -> Expression | None:
+    return next((member for member in members if offers(node, member)), None)
+
+
+def _step(pending: Join, inputs: tuple[Node, ...]) -> tuple[Join, Join]:
+    """The join of some inputs by the conditions that can be checked there, and what is left."""
+    here = replace(pending, inputs=inputs)
+    pairs = tuple(each for each in pending.equalities if offers(here, each.left, each.right))
+    terms = tuple(term for term in conjuncts(pending.residual) if offers(here, term))
+    left = replace(
+        pending,
+        equalities=tuple(each for each in pending.equalities if each not in pairs),
+        residual=conjunction(tuple(t for t in conjuncts(pending.residual) if t not in terms)),
+    )
+    return replace(here, equalities=pairs, residual=conjunction(terms)), left
+
+
+def rewrite(plan: Node, context: Context) -> Node:
+    return rewrite_bottom_up(plan, split)
+
+
+SPLIT_JOINS = Rule("split-joins", "give each join step one key", rewrite)
