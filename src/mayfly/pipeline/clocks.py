@@ -51,7 +51,7 @@ class Clocks:
                 streams[name] = _later(streams[name], max(ts - slack[name], MIN_TIME))
         for name, promised in (heartbeats or {}).items():
             streams[name] = _later(streams[name], promised)
-        return replace(self, streams=streams, largest=seen)
+        return replace(self, streams=streams, largest=seen, ended=False)
 
     def closed(self) -> Clocks:
         """After the end of all input: the last instant is closed too."""

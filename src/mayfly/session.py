@@ -1,0 +1,270 @@
+"""The public API: a session over a SparkSession, its streams and its queries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import NEVER, format_micros, micros
+from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
+from mayfly.plan.expressions import Expression
+from mayfly.plan.types import arrow_type, parse_type
+from mayfly.spark.exchange import Wiring
+from mayfly.spark.local import local_spark
+from mayfly.spark.run import Run
+from mayfly.spark.runner import Runner, RunSettings, check_same_query, empty_properties
+from mayfly.spark.sinks import Callback, ParquetFiles, Sink
+from mayfly.storage import Repository
+from mayfly.storage.files import local_root
+
+DEFAULT_HISTORY = "1 hour"
+Select = Sequence[str] | Mapping[str, str] | None
+
+
+class Session:
+    """Where streams are declared and queries are made.
+
+    Takes the SparkSession to run on; without one it starts a quiet local Spark.
+    """
+
+    def __init__(self, spark: SparkSession | None = None) -> None:
+        self.spark = spark or local_spark()
+        self._frames: dict[str, DataFrame] = {}
+
+    def stream(
+        self,
+        name: str,
+        frame: DataFrame,
+        *,
+        time: str = "ts",
+        slack: str | int = 0,
+        idle: str | int | None = None,
+        null_time: Literal["error", "dead_letter"] = "error",
+        dead_letter: str | os.PathLike[str] | None = None,
+    ) -> SparkStream:
+        """Declare a streaming DataFrame as a stream.
+
+        ``time`` names its TIMESTAMP (or BIGINT of µs) column; rows may be out of order by up to
+        ``slack``. With ``idle="5 s"`` the clock follows the wall clock minus 5 s when no rows
+        come. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is given.
+        """
+        _check_name(name, self._frames)
+        if not frame.isStreaming:
+            raise InvalidSetting(
+                f"the DataFrame of stream {name} is not streaming",
+                "make it with spark.readStream (files, Kafka, rate, …)",
+            )
+        stream = Stream(
+            name=name,
+            schema=_arrow_schema(name, frame),
+            time=time,
+            slack=micros(slack),
+            idle=None if idle is None else WallClock(micros(idle)),
+            null_time=null_time,
+            dead_letter=None if dead_letter is None else os.fspath(local_root(dead_letter)),
+        )
+        if dict(frame.dtypes)[time] == "timestamp_ntz":
+            raise InvalidSetting(
+                f"the time column {name}.{time} has no time zone",
+                "cast it to TIMESTAMP in the DataFrame, or give BIGINT microseconds",
+            )
+        self._frames[name] = frame
+        return SparkStream(self, stream)
+
+    def frame_of(self, stream: str) -> DataFrame:
+        return self._frames[stream]
+
+
+@dataclass(frozen=True)
+class SparkStream:
+    """A declared stream; put a window on it."""
+
+    session: Session
+    declared: Stream
+
+    def window(self, range: str | int) -> SparkWindow:
+        """``stream [RANGE d]``: every row is alive for ``range`` from its own time on."""
+        return SparkWindow(self.session, self.declared.window(range))
+
+
+@dataclass(frozen=True)
+class SparkWindow:
+    """A stream under a window; join it with another one."""
+
+    session: Session
+    windowed: Windowed
+
+    def join(
+        self,
+        other: SparkWindow,
+        on: On,
+        where: Expression | None = None,
+        select: Select = None,
+    ) -> SparkQuery:
+        """The equi-join of both windows; see ``mayfly.pipeline.JoinQuery.join``."""
+        query = self.windowed.join(other.windowed, on, where, select)
+        return SparkQuery(self.session, query)
+
+
+@dataclass(frozen=True)
+class SparkQuery:
+    """A continuous query that can be started."""
+
+    session: Session
+    query: JoinQuery
+
+    def join(
+        self,
+        other: SparkWindow,
+        on: On,
+        where: Expression | None = None,
+        select: Select = None,
+    ) -> SparkQuery:
+        """Join one more window to the results so far."""
+        return replace(self, query=self.query.join(other.windowed, on, where, select))
+
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str],
+        *,
+        on_changes: Callable[[DataFrame, int], object] | None = None,
+        parquet: str | os.PathLike[str] | None = None,
+        sinks: Sequence[Sink] = (),
+        buckets: int | None = None,
+        history: str | int = DEFAULT_HISTORY,
+        max_state_bytes: int | None = None,
+        max_gap: str | int | None = None,
+        available_now: bool = False,
+        interval: str | None = None,
+        sync: bool = True,
+        wall_clock: Callable[[], int] | None = None,
+    ) -> Run:
+        """Start the query, or continue it from its checkpoint.
+
+        Changes go to ``on_changes(DataFrame, batch_id)`` (at least once per batch) and to Parquet
+        files under ``parquet`` (exactly once). ``history`` is how long dead results stay in the
+        change log. ``available_now`` processes what is there, closes the last instant and ends;
+        otherwise a batch starts every ``interval`` (Spark's text, such as "1 second"), or as soon
+        as there is data. With ``sync=False`` a power cut may lose the last batches; a killed
+        process never does.
+        """
+        runner = self._runner(
+            checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock
+        )
+        named = [*sinks]
+        named += [Callback(on_changes)] if on_changes else []
+        named += [ParquetFiles(os.fspath(local_root(parquet)))] if parquet else []
+        runner.sinks = tuple(named)
+        frames = {s.name: self.session.frame_of(s.name) for s in self.query.streams()}
+        beats = any(stream.idle is not None for stream in self.query.streams())
+        source = self.session.spark.readStream.format("rate").option("rowsPerSecond", 1)
+        tagged = runner.wiring.tagged(frames, source.load() if beats else None)
+        writer = tagged.writeStream.foreachBatch(runner.process).option(
+            "checkpointLocation", f"{runner.repository.directory.root}/spark"
+        )
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif interval is not None:
+            writer = writer.trigger(processingTime=interval)
+        return Run(runner, writer.start(), drain=available_now)
+
+    def open(self, checkpoint: str | os.PathLike[str]) -> Run:
+        """A handle on a checkpoint for reading, without starting the query."""
+        if not Repository.exists(checkpoint):
+            raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
+        return Run(self._runner(checkpoint), None)
+
+    def _runner(
+        self,
+        checkpoint: str | os.PathLike[str],
+        history: str | int = DEFAULT_HISTORY,
+        buckets: int | None = None,
+        max_state_bytes: int | None = None,
+        max_gap: str | int | None = None,
+        sync: bool = True,
+        wall_clock: Callable[[], int] | None = None,
+    ) -> Runner:
+        spark = self.session.spark
+        wanted = buckets or spark.sparkContext.defaultParallelism
+        if wanted < 1:
+            raise InvalidSetting(f"{wanted} buckets", "use 1 or more (default: number of cores)")
+        description = _description(self.query)
+        root = local_root(checkpoint)
+        if Repository.exists(root):
+            repository = Repository.open(root, sync=sync)
+            stored = repository.current().properties
+            check_same_query(stored["query"], description, root)
+            if buckets is not None and stored["buckets"] != buckets:
+                raise InvalidSetting(
+                    f"the checkpoint {root} has {stored['buckets']} buckets, not {buckets}",
+                    "leave buckets out to continue it, or use a new checkpoint",
+                )
+            wanted = stored["buckets"]
+        else:
+            properties = empty_properties(self.query, description, wanted)
+            repository = Repository.create(root, properties, sync=sync)
+        kept = NEVER if history == "forever" else micros(history)
+        settings = RunSettings(
+            buckets=wanted,
+            max_state_bytes=max_state_bytes or default_state_bytes(wanted),
+            history=kept,
+            max_gap=None if max_gap is None else micros(max_gap),
+            sync=sync,
+            **({"wall_clock": wall_clock} if wall_clock else {}),
+        )
+        wiring = Wiring.of(self.query, self._column_types())
+        return Runner(spark, self.query, wiring, repository, settings)
+
+    def _column_types(self) -> dict[str, dict[str, str]]:
+        return {
+            stream.name: dict(self.session.frame_of(stream.name).dtypes)
+            for stream in self.query.streams()
+        }
+
+
+def default_state_bytes(buckets: int) -> int:
+    """Half of this machine's memory, shared by the buckets."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return memory // 2 // buckets
+
+
+def _arrow_schema(name: str, frame: DataFrame) -> pa.Schema:
+    fields = []
+    for column, kind in frame.dtypes:
+        if "." in column:
+            raise InvalidSetting(
+                f"stream {name} has a column {column!r} with a dot in its name", "rename it"
+            )
+        fields.append(pa.field(column, arrow_type(parse_type(kind))))
+    return pa.schema(fields)
+
+
+def _check_name(name: str, taken: Mapping[str, Any]) -> None:
+    if not name.isidentifier() or name.startswith("_"):
+        raise InvalidSetting(
+            f"{name!r} cannot name a stream", "use letters, digits and _, beginning with a letter"
+        )
+    if name in taken:
+        raise InvalidSetting(f"stream {name} is declared twice", "choose another name")
+
+
+def _description(query: JoinQuery) -> dict[str, Any]:
+    """What makes a query the same query; a checkpoint is refused to any other."""
+    described: dict[str, Any] = {
+        f"window of {one.stream.name}": format_micros(one.length) for one in query.inputs
+    }
+    for one in query.streams():
+        columns = [f"{c} {one.type_of(c).sql()}" for c in query.needed(one.name)]
+        described[f"columns of {one.name}"] = ", ".join(columns)
+        described[f"time of {one.name}"] = one.time
+    for index, clause in enumerate(query.clauses, 1):
+        described[f"join {index} on"] = " AND ".join(f"{a} = {b}" for a, b in clause.pairs)
+        described[f"join {index} where"] = clause.residual.sql() if clause.residual else ""
+    described["select"] = ", ".join(f"{source} AS {name}" for name, source in query.select.items())
+    return described

@@ -1,0 +1,210 @@
+"""From streaming DataFrames to key buckets: everything that stays in Spark SQL.
+
+bucket = pmod(xxhash64(code), n), where the code stands for the join key. Each due bucket gets one
+marker row, so that its task runs even without input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mayfly.kernels.rows import CODE
+from mayfly.pipeline.query import JoinQuery, Stage
+from mayfly.plan.expressions import quoted
+from mayfly.plan.types import DataType
+from mayfly.spark.slots import Slots, projection
+from mayfly.spark.tasks import KIND, LEFT, MARKER, PASSED_ON, RECEIPT, StageTask
+from mayfly.storage.segment import EXP, TS
+
+STREAM, BUCKET = "_stream", "_bucket"
+HEARTBEAT = -1
+
+
+def code_sql(columns: Sequence[str], types: Sequence[DataType], exact: bool) -> str:
+    """The key's 64-bit code as Spark SQL; NULL if a part of the key is NULL."""
+    parts = [
+        _normalised(f"CAST({column} AS {kind.sql()})", kind)
+        for column, kind in zip(columns, types, strict=True)
+    ]
+    if exact:
+        return _as_bigint(parts[0], types[0])
+    missing = " OR ".join(f"{column} IS NULL" for column in columns)
+    return f"CASE WHEN {missing} THEN NULL ELSE xxhash64({', '.join(parts)}) END"
+
+
+def _normalised(sql: str, kind: DataType) -> str:
+    # 0.0 and -0.0 are one key but have different bits.
+    return f"({sql} + CAST(0 AS {kind.sql()}))" if kind.name in ("float", "double") else sql
+
+
+def _as_bigint(sql: str, kind: DataType) -> str:
+    if kind.name == "date":
+        return f"CAST(unix_date({sql}) AS BIGINT)"
+    if kind.name == "timestamp":
+        return f"unix_micros({sql})"
+    return f"CAST({f'CAST({sql} AS INT)' if kind.name == 'boolean' else sql} AS BIGINT)"
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How the query's rows travel: slots, and the stage and side each stream feeds."""
+
+    query: JoinQuery
+    stages: tuple[Stage, ...]
+    slot_types: Mapping[str, str]
+    column_types: Mapping[str, str]
+    """Qualified column → Spark DDL type."""
+    inputs: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...]
+    """Per stage and side: slot → qualified column."""
+
+    @staticmethod
+    def of(query: JoinQuery, types: Mapping[str, Mapping[str, str]]) -> Wiring:
+        """``types``: stream → column → Spark DDL type."""
+        qualified = {
+            f"{s}.{c}": kind for s, columns in types.items() for c, kind in columns.items()
+        }
+        slots, stages = Slots(), query.stages()
+
+        def place(names: Sequence[str]) -> Mapping[str, str]:
+            return slots.place([(name, qualified[name]) for name in names])
+
+        inputs = tuple(
+            (place(one.join.inputs[0].schema.names), place(one.join.inputs[1].schema.names))
+            for one in stages
+        )
+        return Wiring(query, stages, slots.types, qualified, inputs)
+
+    @property
+    def chained(self) -> bool:
+        return len(self.stages) > 1
+
+    def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame:
+        """One streaming DataFrame of all streams: (_stream, _ts, _code, slots…)."""
+        numbers = {stream.name: number for number, stream in enumerate(self.query.streams())}
+        parts = [
+            self._tagged_stream(numbers[source.stream], index, side, frames[source.stream])
+            for index, stage in enumerate(self.stages)
+            for side, source in enumerate(stage.sources)
+            if source.stream is not None
+        ]
+        if heartbeat is not None:
+            nothing = "CAST(NULL AS BIGINT)"
+            parts.append(
+                heartbeat.selectExpr(
+                    f"{HEARTBEAT} AS {STREAM}",
+                    f"{nothing} AS {TS}",
+                    f"{nothing} AS {CODE}",
+                    *projection(self.slot_types, {}),
+                )
+            )
+        return reduce(DataFrame.unionAll, parts)
+
+    def _tagged_stream(self, number: int, index: int, side: int, frame: DataFrame) -> DataFrame:
+        stream, stage = self.query.streams()[number], self.stages[index]
+        time = quoted(stream.time)
+        if pa.types.is_timestamp(stream.schema.field(stream.time).type):
+            time = f"unix_micros({time})"
+
+        def own(name: str) -> str:
+            return quoted(name.partition(".")[2])
+
+        keys = [own(key) for key in stage.join.inputs[side].keys]
+        filled = {slot: own(name) for slot, name in self.inputs[index][side].items()}
+        return frame.selectExpr(
+            f"{number} AS {STREAM}",
+            f"{time} AS {TS}",
+            f"{code_sql(keys, stage.key_types, stage.join.exact)} AS {CODE}",
+            *projection(self.slot_types, filled),
+        )
+
+    def receipts(
+        self, rows: DataFrame, tasks: Sequence[StageTask], due: Sequence[int], buckets: int
+    ) -> DataFrame:
+        """All stages over one batch, as one DataFrame of receipts; only one action may use it."""
+        upstream: DataFrame | None = None
+        for index, task in enumerate(tasks):
+            parts = [self._stream_rows(index, rows), self._markers(rows.sparkSession, due)]
+            if upstream is not None:
+                parts.append(self._result_rows(index, upstream))
+            bucket = (
+                f"CASE {KIND} WHEN {MARKER} THEN CAST({CODE} AS INT) WHEN {PASSED_ON} THEN 0 "
+                f"ELSE CAST(pmod(xxhash64({CODE}), {buckets}) AS INT) END AS {BUCKET}"
+            )
+            exchanged = (
+                reduce(DataFrame.unionAll, parts)
+                .selectExpr(bucket, "*")
+                .repartitionById(buckets, BUCKET)
+                .drop(BUCKET)
+            )
+            upstream = exchanged.mapInArrow(task, self._output_ddl(index, last=task.last))
+        assert upstream is not None, "a query has at least one stage"
+        return upstream
+
+    def _row(
+        self,
+        kind: str,
+        *,
+        code: str = "CAST(NULL AS BIGINT)",
+        ts: str = "CAST(NULL AS BIGINT)",
+        exp: str = "CAST(NULL AS BIGINT)",
+        receipt: str = "CAST(NULL AS STRING)",
+        slots: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """The columns every row of an exchange has; only chains carry exp and receipts."""
+        chain = [f"{exp} AS {EXP}", f"{receipt} AS {RECEIPT}"] if self.chained else []
+        return [
+            f"CAST({kind} AS TINYINT) AS {KIND}",
+            f"{code} AS {CODE}",
+            f"{ts} AS {TS}",
+            *chain,
+            *projection(self.slot_types, slots or {}),
+        ]
+
+    def _stream_rows(self, index: int, rows: DataFrame) -> DataFrame:
+        names = [stream.name for stream in self.query.streams()]
+        sides = {
+            names.index(source.stream): side
+            for side, source in enumerate(self.stages[index].sources)
+            if source.stream is not None
+        }
+        kind = " ".join(f"WHEN {number} THEN {side}" for number, side in sides.items())
+        return rows.where(f"{STREAM} IN ({', '.join(map(str, sides))})").selectExpr(
+            *self._row(
+                f"CASE {STREAM} {kind} END",
+                code=CODE,
+                ts=TS,
+                slots={slot: slot for slot in self.slot_types},
+            )
+        )
+
+    def _result_rows(self, index: int, upstream: DataFrame) -> DataFrame:
+        """The results of the stage before as left rows of this one; receipts are passed on."""
+        stage = self.stages[index]
+        keys = [quoted(key) for key in stage.join.inputs[0].keys]
+        return upstream.selectExpr(
+            *self._row(
+                f"CASE WHEN {RECEIPT} IS NULL THEN {LEFT} ELSE {PASSED_ON} END",
+                code=code_sql(keys, stage.key_types, stage.join.exact),
+                ts=TS,
+                exp=EXP,
+                receipt=RECEIPT,
+                slots={slot: quoted(name) for slot, name in self.inputs[index][0].items()},
+            )
+        )
+
+    def _markers(self, spark: SparkSession, due: Sequence[int]) -> DataFrame:
+        listed = ", ".join(str(bucket) for bucket in due)
+        markers = spark.range(1).selectExpr(f"explode(array({listed})) AS bucket")
+        return markers.selectExpr(*self._row(str(MARKER), code="CAST(bucket AS BIGINT)"))
+
+    def _output_ddl(self, index: int, *, last: bool) -> str:
+        if last:
+            return f"{RECEIPT} STRING"
+        output = self.stages[index].join.output
+        columns = [f"{quoted(one.name)} {self.column_types[one.column]}" for one in output]
+        return ", ".join([*columns, f"{TS} BIGINT", f"{EXP} BIGINT", f"{RECEIPT} STRING"])

@@ -1,0 +1,95 @@
+"""Receipts: what a task wrote, told to the driver as one row.
+
+A task may run more than once, so nothing it writes counts until the driver has one receipt for
+every due (stage, bucket) and commits the files they name. A receipt may also carry an error: bad
+input ends a batch with a message instead of a stack trace and retries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mayfly import errors
+from mayfly.errors import MayflyError, ProtocolError
+from mayfly.storage.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One stage in one bucket: files added and dropped, rows counted."""
+
+    stage: int
+    bucket: int
+    added: tuple[Segment, ...] = ()
+    dropped: tuple[str, ...] = ()
+    rows_in: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+    null_keys: Mapping[str, int] = field(default_factory=dict)
+    changes: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    waiting_rows: int = 0
+    seconds: float = 0.0
+    io: Mapping[str, int] = field(default_factory=dict)
+    error: tuple[str, str, str] | None = None
+
+    def encode(self) -> str:
+        stored: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in self.__slots__
+            if name not in ("added", "rows_in", "late", "null_keys", "io")
+        }
+        for name in ("rows_in", "late", "null_keys", "io"):
+            stored[name] = dict(getattr(self, name))
+        stored["added"] = [segment.to_json() for segment in self.added]
+        return json.dumps(stored)
+
+    @staticmethod
+    def decode(text: str) -> Receipt:
+        stored = json.loads(text)
+        stored["added"] = tuple(Segment.from_json(one) for one in stored["added"])
+        stored["dropped"] = tuple(stored["dropped"])
+        stored["error"] = tuple(stored["error"]) if stored["error"] else None
+        return Receipt(**stored)
+
+    @staticmethod
+    def failure(stage: int, bucket: int, error: MayflyError) -> Receipt:
+        return Receipt(stage, bucket, error=(type(error).__name__, error.message, error.hint))
+
+    def raise_error(self) -> None:
+        if self.error is None:
+            return
+        kind, message, hint = self.error
+        found = getattr(errors, kind, MayflyError)
+        raise found(message, hint)
+
+
+def accept(receipts: Iterable[Receipt], due: Iterable[tuple[int, int]]) -> list[Receipt]:
+    """Exactly one receipt per due (stage, bucket), or an error and nothing is committed.
+
+    A stage that ran twice may hand in two receipts for one bucket. Both describe the same rows
+    in different files; one is taken, the files of the other are left to vacuum.
+    """
+    chosen: dict[tuple[int, int], Receipt] = {}
+    for receipt in receipts:
+        receipt.raise_error()
+        place = receipt.stage, receipt.bucket
+        other = chosen.setdefault(place, receipt)
+        if (other.changes, other.state_rows) != (receipt.changes, receipt.state_rows):
+            raise ProtocolError(
+                f"two runs of stage {receipt.stage}, bucket {receipt.bucket} disagree: "
+                f"{other.changes} and {receipt.changes} changes",
+                "nothing was committed; restart the query, and report this if it happens again",
+            )
+    missing = sorted(set(due) - set(chosen))
+    surplus = sorted(set(chosen) - set(due))
+    if missing or surplus:
+        raise ProtocolError(
+            f"receipts missing for (stage, bucket) {missing or 'none'}, "
+            f"unexpected for {surplus or 'none'}",
+            "nothing was committed; restart the query: the batch will be run again",
+        )
+    return [chosen[place] for place in sorted(chosen)]

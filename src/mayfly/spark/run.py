@@ -1,0 +1,215 @@
+"""The handle of a running continuous query.
+
+Everything it tells is read from committed manifests, so a handle opened in another process sees
+the same as the one that started the query.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mayfly.errors import MayflyError, NotClosed, VersionExpired
+from mayfly.lifetime import MIN_TIME, format_micros, instant
+from mayfly.pipeline.clocks import Clocks
+from mayfly.spark.log import LogRange, log_batches, log_frame, log_segments
+from mayfly.spark.runner import Runner
+from mayfly.storage import Manifest, VacuumReport, VerifyReport, vacuum, verify
+
+
+@dataclass(frozen=True)
+class Status:
+    """A running query in figures, as of its last commit."""
+
+    version: int
+    batch: int
+    clock: int | None
+    """Instants before it are closed; None while some stream has sent nothing."""
+    gap: int
+    """How far the leading stream's clock is ahead of the last one's, µs."""
+    rows: dict[str, int]
+    late: dict[str, int]
+    timeless: dict[str, int]
+    null_keys: dict[str, int]
+    changes: int
+    last_changes: int
+    state_rows: int
+    state_bytes: int
+    waiting_rows: int
+    segments: int
+    log_rows: int
+    log_bytes: int
+    bucket_rows: list[int]
+    """New rows per bucket in the last batch."""
+    io: dict[str, int]
+
+    @property
+    def skew(self) -> float:
+        """The fullest bucket's share of new rows, relative to an even spread (1.0 = even)."""
+        total = sum(self.bucket_rows)
+        return max(self.bucket_rows) * len(self.bucket_rows) / total if total else 1.0
+
+
+def status_of(manifest: Manifest) -> Status:
+    properties = manifest.properties
+    clocks = Clocks.from_json(properties["clocks"])
+    state = list(manifest.in_group("state"))
+    log = list(manifest.in_group("log"))
+    totals, last = properties["totals"], properties["last"]
+    return Status(
+        version=manifest.version,
+        batch=properties["batch"],
+        clock=None if clocks.query == MIN_TIME else clocks.query,
+        gap=clocks.gap,
+        rows=totals["rows"],
+        late=totals["late"],
+        timeless=totals["timeless"],
+        null_keys=totals["null_keys"],
+        changes=totals["changes"],
+        last_changes=last["changes"],
+        state_rows=sum(segment.rows for segment in state),
+        state_bytes=sum(segment.bytes for segment in state),
+        waiting_rows=sum(segment.rows for segment in state if "/waiting/" in segment.group),
+        segments=len(state),
+        log_rows=sum(segment.rows for segment in log),
+        log_bytes=sum(segment.bytes for segment in log),
+        bucket_rows=last["bucket_rows"],
+        io=last["io"],
+    )
+
+
+@dataclass
+class Run:
+    """A continuous query that was started: ask it, wait for it, stop it."""
+
+    runner: Runner
+    query: StreamingQuery | None
+    drain: bool = field(default=False)
+    """Whether the input ends by itself, and the last instant is then closed."""
+
+    @property
+    def checkpoint(self) -> str:
+        return os.fspath(self.runner.repository.directory.root)
+
+    def status(self) -> Status:
+        return status_of(self.runner.repository.current())
+
+    def snapshot(self, at: int | str | None = None) -> pa.Table:
+        """The answer at a closed instant (by default the last closed one), as Arrow."""
+        with self.runner.repository.pin() as manifest:
+            wanted = LogRange.alive(self._closed_instant(manifest, at))
+            return self._table(manifest, wanted).drop_columns(["ts", "exp"])
+
+    def snapshot_frame(self, at: int | str | None = None) -> DataFrame:
+        """The answer at a closed instant as a Spark DataFrame, read by executors."""
+        manifest = self.runner.repository.pin().manifest
+        return self._frame(manifest, LogRange.alive(self._closed_instant(manifest, at)))
+
+    def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
+        """Results generated in ``[since, until)`` with their lifetimes, from the kept history."""
+        with self.runner.repository.pin() as manifest:
+            return self._table(manifest, self._range(since, until))
+
+    def changes_frame(
+        self, since: int | str | None = None, until: int | str | None = None
+    ) -> DataFrame:
+        """The same as ``changes`` as a Spark DataFrame, read by executors."""
+        return self._frame(self.runner.repository.pin().manifest, self._range(since, until))
+
+    def change_batches(self) -> Iterator[pa.RecordBatch]:
+        """All kept changes in bounded batches, for logs larger than memory."""
+        with self.runner.repository.pin() as manifest:
+            directory = self.runner.repository.directory
+            yield from log_batches(directory, manifest, LogRange(), self.runner.schema)
+
+    def await_done(self, timeout: float | None = None) -> bool:
+        """Wait until the input has ended (drain) or the query was stopped; False on timeout.
+
+        An error of the query is raised here, as the Mayfly error it was.
+        """
+        if self.query is None:
+            return True
+        try:
+            done = self._wait(timeout)
+        except Exception as error:
+            raise self._cause(error) from (None if self.runner.error else error)
+        if done and self.drain:
+            self.runner.close_input()
+        return bool(done)
+
+    def stop(self) -> None:
+        """Stop after the last commit; the next start goes on from there."""
+        if self.query is not None:
+            self.query.stop()
+
+    def verify(self) -> VerifyReport:
+        """Look into every file of the current version."""
+        return verify(self.runner.repository)
+
+    def vacuum(self) -> VacuumReport:
+        """Remove what no kept version needs; the query must not be running a batch."""
+        return vacuum(self.runner.repository, keep_versions=1, grace=0)
+
+    def _wait(self, timeout: float | None) -> bool:
+        assert self.query is not None
+        if timeout is None:
+            self.query.awaitTermination()
+            return True
+        return bool(self.query.awaitTermination(timeout))  # type: ignore[arg-type]
+
+    def _cause(self, error: Exception) -> Exception:
+        return self.runner.error if isinstance(self.runner.error, MayflyError) else error
+
+    def _range(self, since: int | str | None, until: int | str | None) -> LogRange:
+        whole = LogRange()
+        return LogRange(
+            whole.since if since is None else instant(since),
+            whole.until if until is None else instant(until),
+        )
+
+    def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
+        clock = Clocks.from_json(manifest.properties["clocks"]).query
+        moment = clock - 1 if at is None else instant(at)
+        if moment >= clock or clock == MIN_TIME:
+            raise NotClosed(
+                f"the instant {moment} is not closed yet"
+                + (": some stream has sent nothing" if clock == MIN_TIME else f" (clock {clock})"),
+                "ask for an earlier instant, or wait for more input",
+            )
+        kept_from = manifest.properties["history_from"]
+        if moment < kept_from:
+            history = format_micros(self.runner.settings.history)
+            raise VersionExpired(
+                f"the instant {moment} is older than the kept history of {history}",
+                f"ask for {kept_from} or later, or start the query with a longer history",
+            )
+        return moment
+
+    def _table(self, manifest: Manifest, wanted: LogRange) -> pa.Table:
+        schema = self.runner.schema
+        directory = self.runner.repository.directory
+        batches = log_batches(directory, manifest, wanted, schema)
+        return pa.Table.from_batches(list(batches), schema=schema)
+
+    def _frame(self, manifest: Manifest, wanted: LogRange) -> DataFrame:
+        runner = self.runner
+        segments = log_segments(manifest, wanted)
+        return log_frame(
+            runner.spark,
+            runner.repository.directory,
+            segments,
+            wanted,
+            runner.schema,
+            runner.result_ddl(),
+        )
+
+
+def describe(status: Status) -> dict[str, Any]:
+    """The status as plain values, for JSON."""
+    return {**status.__dict__, "skew": status.skew}

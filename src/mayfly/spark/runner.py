@@ -1,0 +1,391 @@
+"""The driver's side of a continuous query: one micro-batch, one commit.
+
+A batch goes through: its clock, recorded before anything is computed; one Spark action that
+steps every due bucket and brings back receipts; one manifest; delivery to sinks; Spark's own
+commit. A crash between any two of these leaves the last manifest in force: an uncommitted batch
+is run again with the recorded clock, a committed one is only delivered again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from mayfly.errors import BadInput, InvalidSetting
+from mayfly.faults import reach
+from mayfly.kernels.join import Interval
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.query import JoinQuery
+from mayfly.spark.exchange import STREAM, Wiring
+from mayfly.spark.log import (
+    LogRange,
+    log_batches,
+    log_frame,
+    log_segments,
+    visible_schema,
+)
+from mayfly.spark.receipts import Receipt, accept
+from mayfly.spark.sinks import Delivery, Sink, write_parquet
+from mayfly.spark.tasks import DEAD_LETTERS, LOG, REASON, StageTask
+from mayfly.storage import (
+    EXP,
+    TS,
+    AddSegments,
+    DropSegments,
+    Manifest,
+    Repository,
+    Segment,
+    SetProperties,
+    segment_batches,
+    vacuum,
+)
+from mayfly.storage.files import local_root
+
+CLOCKS = "clock"
+END_OF_INPUT = "end"
+VACUUM_EVERY = 20
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a query runs; none of it changes an answer."""
+
+    buckets: int
+    max_state_bytes: int
+    history: int
+    max_gap: int | None = None
+    sync: bool = False
+    wall_clock: Callable[[], int] = lambda: time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class BatchFacts:
+    """What is fixed about a batch before it is computed."""
+
+    clocks: Clocks
+    rows: Mapping[str, int]
+    timeless: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "clocks": self.clocks.to_json(),
+            "rows": dict(self.rows),
+            "timeless": dict(self.timeless),
+        }
+
+    @staticmethod
+    def from_json(stored: Mapping[str, Any]) -> BatchFacts:
+        clocks = Clocks.from_json(stored["clocks"])
+        return BatchFacts(clocks, stored["rows"], stored["timeless"])
+
+
+@dataclass
+class Runner:
+    """Executes the batches of one query over one checkpoint directory."""
+
+    spark: SparkSession
+    query: JoinQuery
+    wiring: Wiring
+    repository: Repository
+    settings: RunSettings
+    sinks: Sequence[Sink] = ()
+    error: Exception | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.schema = visible_schema(self.wiring.stages[-1].join.schema)
+        self._streams = self.query.streams()
+        self._names = [stream.name for stream in self._streams]
+
+    # -- one batch -------------------------------------------------------------------------
+
+    def process(self, rows: DataFrame, batch_id: int) -> None:
+        """foreachBatch: run and commit a batch, or deliver it again if it is committed."""
+        try:
+            base = self.repository.current()
+            done = base.properties["batch"]
+            if batch_id > done:
+                base = self._run(rows, base, batch_id)
+            if batch_id == base.properties["batch"]:
+                self._deliver(base)
+        except Exception as error:
+            self.error = error
+            raise
+
+    def close_input(self) -> None:
+        """End of input: close the last instant, as one more commit."""
+        base = self.repository.current()
+        clocks = Clocks.from_json(base.properties["clocks"])
+        if clocks.ended:
+            self._deliver(base)
+            return
+        facts = BatchFacts(clocks.closed(), dict.fromkeys(self._names, 0), {})
+        nothing = self.spark.range(0).selectExpr(
+            f"CAST(id AS INT) AS {STREAM}",
+            f"id AS {TS}",
+            "id AS _code",
+            *(f"CAST(NULL AS {kind}) AS {slot}" for slot, kind in self.wiring.slot_types.items()),
+        )
+        self._deliver(self._step(nothing, base, base.properties["batch"], facts))
+
+    def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
+        name = f"{CLOCKS}/{batch_id:020d}.json"
+        directory = self.repository.directory
+        if not directory.exists(name):
+            facts = self._facts(rows, Clocks.from_json(base.properties["clocks"]))
+            directory.put_if_absent(name, json.dumps(facts.to_json()).encode())
+        facts = BatchFacts.from_json(json.loads(directory.read(name)))
+        reach("batch.clock-recorded")
+        facts.clocks.check_gap(self.settings.max_gap)
+        committed = self._step(rows, base, batch_id, facts)
+        self._clean_up(batch_id)
+        return committed
+
+    def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
+        """One pass over the batch: the largest ts, the rows and the missing times per stream."""
+        wanted = []
+        for number in range(len(self._names)):
+            own = sql.col(STREAM) == number
+            wanted += [
+                sql.max(sql.when(own, sql.col(TS))),
+                sql.count(sql.when(own, 1)),
+                sql.count(sql.when(own & sql.col(TS).isNull(), 1)),
+            ]
+        found = rows.agg(*wanted).collect()[0]
+        largest = {name: found[3 * i] for i, name in enumerate(self._names)}
+        counts = {name: found[3 * i + 1] for i, name in enumerate(self._names)}
+        timeless = {name: found[3 * i + 2] for i, name in enumerate(self._names)}
+        for stream in self._streams:
+            if timeless[stream.name] and stream.null_time == "error":
+                raise BadInput(
+                    f"{timeless[stream.name]} rows of stream {stream.name} have no {stream.time}",
+                    "repair or filter them in the stream's DataFrame, or declare "
+                    "null_time='dead_letter' to set them aside; nothing of this batch was applied",
+                )
+        now = self.settings.wall_clock()
+        heartbeats = {s.name: now - s.idle.minus for s in self._streams if s.idle is not None}
+        slack = {stream.name: stream.slack for stream in self._streams}
+        return BatchFacts(before.advanced(largest, slack, heartbeats), counts, timeless)
+
+    def _step(self, rows: DataFrame, base: Manifest, batch: int, facts: BatchFacts) -> Manifest:
+        before = Clocks.from_json(base.properties["clocks"])
+        interval = Interval(before.query, facts.clocks.query)
+        due = self._due_buckets(base, interval, facts)
+        receipts: list[Receipt] = []
+        if due:
+            tasks = [self._task(base, index, interval) for index in range(len(self.wiring.stages))]
+            frame = self.wiring.receipts(rows, tasks, due, self.settings.buckets)
+            handed_in = [Receipt.decode(row[0]) for row in frame.collect()]
+            places = [(index, bucket) for index in range(len(tasks)) for bucket in due]
+            receipts = accept(handed_in, places)
+        reach("batch.receipts")
+        committed = self.repository.commit(
+            base, self._edits(base, batch, facts, interval, receipts)
+        )
+        reach("batch.committed")
+        return committed
+
+    def _due_buckets(self, base: Manifest, interval: Interval, facts: BatchFacts) -> list[int]:
+        """All buckets if rows came; otherwise those in which waiting rows fall due."""
+        everyone = list(range(self.settings.buckets))
+        if any(facts.rows.values()):
+            return everyone
+        waking = [
+            segment.group
+            for segment in base.in_group("state")
+            if "/waiting/" in segment.group and segment.ts.low < interval.clock
+        ]
+        if len(self.wiring.stages) > 1:
+            return everyone if waking else []
+        return sorted({int(group.rsplit("/", 1)[1]) for group in waking})
+
+    def _task(self, base: Manifest, index: int, interval: Interval) -> StageTask:
+        last = index == len(self.wiring.stages) - 1
+        state = list(base.in_group(f"state/{index}"))
+        return StageTask(
+            root=str(self.repository.directory.root),
+            sync=self.settings.sync,
+            index=index,
+            last=last,
+            stage=self.wiring.stages[index],
+            slots=tuple(dict(side) for side in self.wiring.inputs[index]),  # type: ignore[arg-type]
+            interval=interval,
+            segments=(*state, *(base.in_group(LOG) if last else ())),
+            log_span=max(1, self.settings.history),
+            max_state_bytes=self.settings.max_state_bytes,
+            dead_letters=frozenset(s.name for s in self._streams if s.dead_letter),
+        )
+
+    def _edits(
+        self,
+        base: Manifest,
+        batch: int,
+        facts: BatchFacts,
+        interval: Interval,
+        receipts: Sequence[Receipt],
+    ) -> list[Any]:
+        added = [segment for receipt in receipts for segment in receipt.added]
+        dropped = {path for receipt in receipts for path in receipt.dropped}
+        horizon = max(interval.clock - self.settings.history, MIN_TIME)
+        for segment in base.segments.values():
+            if segment.group.startswith("state/") and "/kept/" in segment.group:
+                expired = segment.dead_at(interval.clock)
+            elif segment.group.startswith(f"{LOG}/"):
+                expired = segment.dead_at(horizon)
+            else:
+                expired = segment.group.startswith(f"{DEAD_LETTERS}/")
+            if expired:
+                dropped.add(segment.path)
+        properties = {
+            "batch": batch,
+            "clocks": facts.clocks.to_json(),
+            "interval": [interval.began, interval.clock],
+            "history_from": max(horizon, base.properties.get("history_from", MIN_TIME))
+            if self.settings.history < NEVER
+            else MIN_TIME,
+            "totals": _totals(base.properties["totals"], facts, receipts),
+            "last": _last(receipts, interval),
+        }
+        return [
+            AddSegments(tuple(added)),
+            DropSegments(tuple(sorted(dropped))),
+            SetProperties(properties),
+        ]
+
+    # -- after the commit ------------------------------------------------------------------
+
+    def _deliver(self, committed: Manifest) -> None:
+        self._deliver_dead_letters(committed)
+        delivery = self.delivery(committed)
+        if delivery.rows:
+            for sink in self.sinks:
+                sink.deliver(delivery)
+        reach("batch.delivered")
+
+    def delivery(self, committed: Manifest) -> Delivery:
+        began, clock = committed.properties["interval"]
+        wanted = LogRange(began, clock)
+        directory = self.repository.directory
+        segments = log_segments(committed, wanted)
+        return Delivery(
+            batch_id=committed.version,
+            rows=committed.properties["last"]["changes"],
+            schema=self.schema,
+            batches=lambda: log_batches(directory, committed, wanted, self.schema),
+            frame=lambda: log_frame(
+                self.spark, directory, segments, wanted, self.schema, self.result_ddl()
+            ),
+        )
+
+    def result_ddl(self) -> str:
+        output = self.wiring.stages[-1].join.output
+        columns = [f"`{one.name}` {self.wiring.column_types[one.column]}" for one in output]
+        return ", ".join([*columns, "ts TIMESTAMP", "exp TIMESTAMP"])
+
+    def _deliver_dead_letters(self, committed: Manifest) -> None:
+        for stream in self._streams:
+            if stream.dead_letter is None:
+                continue
+            found = sorted(
+                committed.in_group(f"{DEAD_LETTERS}/{stream.name}"), key=lambda one: one.group
+            )
+            if found:
+                target = (
+                    local_root(stream.dead_letter)
+                    / f"{stream.name}-{committed.version:012d}.parquet"
+                )
+                self._write_dead_letters(target, stream.name, found)
+
+    def _write_dead_letters(self, target: Path, stream: str, found: list[Segment]) -> None:
+        batches = [
+            batch
+            for segment in found
+            for batch in segment_batches(self.repository.directory, segment)
+        ]
+        table = pa.Table.from_batches(batches).drop_columns([TS, EXP])
+        names = [name.removeprefix(f"{stream}.") for name in table.column_names]
+        table = table.rename_columns([{REASON: "reason"}.get(name, name) for name in names])
+        write_parquet(target, table.schema, iter(table.to_batches()))
+
+    def _clean_up(self, batch_id: int) -> None:
+        """Old clock records, old versions, and files of runs that never committed."""
+        if batch_id % VACUUM_EVERY:
+            return
+        directory = self.repository.directory
+        for name in directory.names(CLOCKS)[:-VACUUM_EVERY]:
+            directory.remove(name)
+        vacuum(self.repository)
+
+
+def _totals(
+    before: Mapping[str, Any], facts: BatchFacts, receipts: Sequence[Receipt]
+) -> dict[str, Any]:
+    totals = {name: dict(value) for name, value in before.items() if isinstance(value, dict)}
+    for name, found in (("rows", facts.rows), ("timeless", facts.timeless)):
+        for stream, count in found.items():
+            totals[name][stream] = totals[name].get(stream, 0) + count
+    for receipt in receipts:
+        for name in ("late", "null_keys"):
+            for stream, count in getattr(receipt, name).items():
+                totals[name][stream] = totals[name].get(stream, 0) + count
+    last = max((receipt.stage for receipt in receipts), default=0)
+    changes = sum(receipt.changes for receipt in receipts if receipt.stage == last)
+    return {**totals, "changes": before["changes"] + changes}
+
+
+def _last(receipts: Sequence[Receipt], interval: Interval) -> dict[str, Any]:
+    """The last batch in figures, for status and progress."""
+    stage = max((receipt.stage for receipt in receipts), default=0)
+    final = [receipt for receipt in receipts if receipt.stage == stage]
+    io: dict[str, int] = {}
+    for receipt in receipts:
+        for name, count in receipt.io.items():
+            io[name] = io.get(name, 0) + count
+    seconds = [receipt.seconds for receipt in receipts]
+    rows = [sum(receipt.rows_in.values()) for receipt in receipts if receipt.stage == 0]
+    return {
+        "changes": sum(receipt.changes for receipt in final),
+        "bucket_rows": rows,
+        "slowest_task_seconds": round(max(seconds, default=0.0), 6),
+        "io": io,
+    }
+
+
+def empty_properties(
+    query: JoinQuery, description: Mapping[str, Any], buckets: int
+) -> dict[str, Any]:
+    """The properties of a checkpoint before its first batch."""
+    names = tuple(stream.name for stream in query.streams())
+    return {
+        "kind": "window join",
+        "query": dict(description),
+        "buckets": buckets,
+        "batch": -1,
+        "clocks": Clocks.unset(names).to_json(),
+        "interval": [MIN_TIME, MIN_TIME],
+        "history_from": MIN_TIME,
+        "totals": {"rows": {}, "timeless": {}, "late": {}, "null_keys": {}, "changes": 0},
+        "last": {"changes": 0, "bucket_rows": [], "slowest_task_seconds": 0.0, "io": {}},
+    }
+
+
+def check_same_query(stored: Mapping[str, Any], wanted: Mapping[str, Any], root: Path) -> None:
+    """Refuse to continue a checkpoint with another query: its state would mean something else."""
+    differing = [
+        f"  {name}: the checkpoint has {stored.get(name)!r}, the query has {wanted.get(name)!r}"
+        for name in sorted({*stored, *wanted})
+        if stored.get(name) != wanted.get(name)
+    ]
+    if differing:
+        raise InvalidSetting(
+            f"the checkpoint {root} belongs to another query:\n" + "\n".join(differing),
+            "use a new checkpoint directory, or the query it was made for",
+        )

@@ -1,0 +1,75 @@
+"""Sinks: where committed changes go.
+
+A sink sees committed files only, and is told the batch id. It may be told twice about one batch
+(after a crash): our own sinks replace what they wrote for that id; callbacks must do the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from mayfly.faults import reach
+from mayfly.storage.files import TEMPORARY, local_root
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The changes of one committed batch: results generated in the instants it closed."""
+
+    batch_id: int
+    rows: int
+    schema: pa.Schema
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+    frame: Callable[[], DataFrame]
+
+    def table(self) -> pa.Table:
+        """All changes at once; use ``batches`` if they may not fit memory."""
+        return pa.Table.from_batches(self.batches(), schema=self.schema)
+
+
+class Sink(Protocol):
+    def deliver(self, delivery: Delivery) -> None:
+        """Take over one batch; called again with the same batch id after a crash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """Calls ``function(changes: DataFrame, batch_id: int)``; at least once per batch."""
+
+    function: Callable[[DataFrame, int], object]
+
+    def deliver(self, delivery: Delivery) -> None:
+        self.function(delivery.frame(), delivery.batch_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """One Parquet file per batch in a directory; a batch delivered again replaces its file."""
+
+    path: str
+
+    def deliver(self, delivery: Delivery) -> None:
+        write_parquet(
+            local_root(self.path) / f"changes-{delivery.batch_id:012d}.parquet",
+            delivery.schema,
+            delivery.batches(),
+        )
+        reach("sink.delivered")
+
+
+def write_parquet(target: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+    """Write a Parquet file whole or not at all, replacing an older one of that name."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f"{TEMPORARY}{target.name}")
+    with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    os.replace(temporary, target)

@@ -1,0 +1,287 @@
+"""What runs in executors: one kernel step of one stage in one bucket.
+
+A task reads the bucket's committed state, steps, writes new segments under fresh names and hands
+in a receipt. It never changes or removes what is committed, so it may run any number of times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.errors import LimitExceeded, MayflyError
+from mayfly.faults import reach
+from mayfly.kernels.join import Interval, JoinState, SideReport, SideState, Step, step
+from mayfly.kernels.rows import CODE, Run
+from mayfly.lifetime import NEVER
+from mayfly.pipeline.query import Stage
+from mayfly.spark.receipts import Receipt
+from mayfly.storage.files import Directory
+from mayfly.storage.merge import plan_merge
+from mayfly.storage.segment import (
+    EXP,
+    TS,
+    Segment,
+    open_segment,
+    segment_batches,
+    write_segment,
+)
+from mayfly.storage.verify import SORTED_BY
+
+KIND, RECEIPT = "_kind", "_receipt"
+LEFT, RIGHT, MARKER, PASSED_ON = 0, 1, 2, 3
+LOG = "log"
+DEAD_LETTERS = "dead"
+REASON = "_reason"
+
+
+def state_group(stage: int, side: int, bucket: int, waiting: bool) -> str:
+    return f"state/{stage}/{side}/{'waiting' if waiting else 'kept'}/{bucket}"
+
+
+def log_group(bucket: int) -> str:
+    return f"{LOG}/{bucket}"
+
+
+@dataclass(frozen=True, slots=True)
+class StageTask:
+    """Everything a task needs besides its rows; the same for all buckets of a stage."""
+
+    root: str
+    sync: bool
+    index: int
+    last: bool
+    stage: Stage
+    slots: tuple[dict[str, str], dict[str, str]]
+    """Per side: slot → qualified column."""
+    interval: Interval
+    segments: tuple[Segment, ...]
+    log_span: int
+    max_state_bytes: int
+    dead_letters: frozenset[str]
+    """Streams whose late rows and rows without a time are kept."""
+
+    def output_schema(self) -> pa.Schema:
+        """What the task yields: receipts, and before the last stage also its results."""
+        receipt = pa.field(RECEIPT, pa.string())
+        return pa.schema([receipt] if self.last else [*self.stage.join.schema, receipt])
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        began = time.perf_counter()
+        rows, markers, passed_on = _sorted_in(batches, self.max_state_bytes, self.index)
+        yield from (self._receipt_row(text) for text in passed_on)
+        for bucket in markers:
+            try:
+                yield from self._step(bucket, rows, began)
+            except MayflyError as error:
+                yield self._receipt_row(Receipt.failure(self.index, bucket, error).encode())
+
+    def _step(
+        self, bucket: int, rows: tuple[pa.Table, ...] | LimitExceeded, began: float
+    ) -> Iterator[pa.RecordBatch]:
+        if isinstance(rows, LimitExceeded):
+            raise rows
+        directory = Directory.at(self.root, sync=self.sync)
+        timeless, delta = zip(*(self._delta(side, rows[side]) for side in (0, 1)), strict=True)
+        state = self._state(directory, bucket)
+        done = step(
+            self.stage.join, state, delta, self.interval, max_state_bytes=self.max_state_bytes
+        )
+        added, dropped = self._store_state(directory, bucket, state, done.state)
+        for side in (0, 1):
+            added += self._store_dead(directory, bucket, side, timeless[side], done.reports[side])
+        reach("task.state-written")
+        changes = 0
+        if self.last:
+            logged, gone, changes = self._store_log(directory, bucket, done)
+            added, dropped = added + logged, dropped + gone
+        else:
+            for batch in done.changes:
+                changes += batch.num_rows
+                nothing = pa.nulls(batch.num_rows, pa.string())
+                yield pa.RecordBatch.from_arrays(
+                    [*batch.columns, nothing], schema=self.output_schema()
+                )
+        reach("task.done")
+        receipt = Receipt(
+            stage=self.index,
+            bucket=bucket,
+            added=tuple(added),
+            dropped=tuple(dropped),
+            rows_in=self._per_stream([one.rows_in for one in done.reports]),
+            late=self._per_stream([one.late.num_rows for one in done.reports]),
+            null_keys=self._per_stream([one.null_keys for one in done.reports]),
+            changes=changes,
+            state_rows=done.state.rows,
+            state_bytes=done.state.bytes,
+            waiting_rows=sum(run.rows for side in done.state.sides for run in side.waiting),
+            seconds=time.perf_counter() - began,
+            io=directory.io.to_json(),
+        )
+        yield self._receipt_row(receipt.encode())
+
+    def _per_stream(self, counts: list[int]) -> dict[str, int]:
+        return {
+            source.stream: count
+            for source, count in zip(self.stage.sources, counts, strict=True)
+            if source.stream is not None
+        }
+
+    def _receipt_row(self, text: str) -> pa.RecordBatch:
+        schema = self.output_schema()
+        arrays = [pa.nulls(1, one.type) for one in list(schema)[:-1]]
+        return pa.RecordBatch.from_arrays([*arrays, pa.array([text])], schema=schema)
+
+    def _delta(self, side: int, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Rows without a time, and the others, under their qualified names."""
+        source = self.stage.join.inputs[side]
+        slots = {column: slot for slot, column in self.slots[side].items()}
+        lifetime = [CODE, TS] if source.window is not None else [CODE, TS, EXP]
+        named = rows.select([*lifetime, *(slots[name] for name in source.schema.names)])
+        named = named.rename_columns([*lifetime, *source.schema.names])
+        if rows[TS].null_count == 0:
+            return named.slice(0, 0), named
+        return named.filter(pc.is_null(named[TS])), named.filter(pc.is_valid(named[TS]))
+
+    def _state(self, directory: Directory, bucket: int) -> JoinState:
+        def runs(side: int, waiting: bool) -> tuple[Run, ...]:
+            group = state_group(self.index, side, bucket, waiting)
+            return tuple(stored_run(directory, one) for one in self._in_order(group))
+
+        left, right = (SideState(runs(side, False), runs(side, True)) for side in (0, 1))
+        return JoinState((left, right))
+
+    def _in_order(self, group: str) -> list[Segment]:
+        """The group's segments as they were generated; merging relies on neighbours."""
+        found = [one for one in self.segments if one.group == group]
+        return sorted(found, key=lambda one: (one.ts.low, one.ts.high))
+
+    def _store_state(
+        self, directory: Directory, bucket: int, before: JoinState, after: JoinState
+    ) -> tuple[list[Segment], list[str]]:
+        added: list[Segment] = []
+        for side in (0, 1):
+            for waiting, runs in (
+                (False, after.sides[side].runs),
+                (True, after.sides[side].waiting),
+            ):
+                group = state_group(self.index, side, bucket, waiting)
+                fresh = (run for run in runs if run.segment is None)
+                added += (_store_run(directory, group, run, clustered=not waiting) for run in fresh)
+        kept = {run.segment.path for side in after.sides for run in side if run.segment}
+        old = [run.segment.path for side in before.sides for run in side if run.segment]
+        return added, [path for path in old if path not in kept]
+
+    def _store_dead(
+        self, directory: Directory, bucket: int, side: int, timeless: pa.Table, report: SideReport
+    ) -> list[Segment]:
+        stream = self.stage.sources[side].stream
+        if stream is None or stream not in self.dead_letters:
+            return []
+        parts = []
+        for rows, reason in ((report.late, "late"), (timeless, "no time")):
+            if rows.num_rows:
+                reasons = pa.array([reason] * rows.num_rows)
+                parts.append(rows.drop_columns([CODE]).append_column(REASON, reasons))
+        if not parts:
+            return []
+        rows = pa.concat_tables(parts)
+        at = rows.schema.get_field_index(TS)
+        rows = rows.set_column(at, TS, pc.fill_null(rows[TS], 0))
+        rows = rows.append_column(EXP, pa.array(np.full(rows.num_rows, NEVER)))
+        segment = write_segment(directory, f"{DEAD_LETTERS}/{stream}/{bucket}", rows)
+        return [segment] if segment else []
+
+    def _store_log(
+        self, directory: Directory, bucket: int, done: Step
+    ) -> tuple[list[Segment], list[str], int]:
+        """Append this batch's results to the log, merging small old pieces on the way."""
+        group = log_group(bucket)
+        fresh = write_segment(directory, group, done.changes, compression="lz4")
+        added = [fresh] if fresh else []
+        horizon = self.interval.clock - self.log_span
+        older = [one for one in self._in_order(group) if not one.dead_at(horizon)]
+        dropped = []
+        for level, members in plan_merge(older, cap=max(1, self.log_span // 8)):
+            batches = (b for one in members for b in segment_batches(directory, one))
+            merged = write_segment(directory, group, batches, level=level, compression="lz4")
+            added += [merged] if merged else []
+            dropped += [one.path for one in members]
+        return added, dropped, fresh.rows if fresh else 0
+
+
+def stored_run(directory: Directory, segment: Segment) -> Run:
+    loaded: list[pa.Table] = []
+
+    def load() -> pa.Table:
+        if not loaded:
+            loaded.append(open_segment(directory, segment))
+        return loaded[0]
+
+    return Run(
+        load=load,
+        rows=segment.rows,
+        bytes=segment.bytes,
+        ts=segment.ts,
+        exp=segment.exp,
+        level=segment.level,
+        cell=segment.tags.get("cell"),
+        segment=segment,
+    )
+
+
+def _store_run(directory: Directory, group: str, run: Run, *, clustered: bool) -> Segment:
+    tags: dict[str, Any] = {} if run.cell is None else {"cell": run.cell}
+    if clustered:
+        tags[SORTED_BY] = [CODE, TS]
+    segment = write_segment(directory, group, run.load(), key=CODE, level=run.level, tags=tags)
+    assert segment is not None, "a run is never empty"
+    return segment
+
+
+def _sorted_in(
+    batches: Iterator[pa.RecordBatch], limit: int, index: int
+) -> tuple[tuple[pa.Table, ...] | LimitExceeded, list[int], list[str]]:
+    """The rows of each side, the buckets to step, and receipts of earlier stages."""
+    kept, size = [], 0
+    markers: list[int] = []
+    passed_on: list[str] = []
+    for batch in batches:
+        names = batch.schema.names
+        kinds = batch.column(KIND).to_numpy()
+        special = kinds >= MARKER
+        if special.any():
+            odd = batch.filter(pa.array(special))
+            for row in odd.select([n for n in (KIND, CODE, RECEIPT) if n in names]).to_pylist():
+                if row[KIND] == MARKER:
+                    markers.append(row[CODE])
+                else:
+                    passed_on.append(row[RECEIPT])
+            batch = batch.filter(pa.array(~special))
+        size += batch.nbytes
+        if size <= limit:
+            kept.append(batch)
+        schema = batch.schema
+    markers = sorted(set(markers))
+    if size > limit:
+        return _batch_too_large(size, limit, index), markers, passed_on
+    table = pa.Table.from_batches(kept, schema=schema) if markers or kept else None
+    if table is None:
+        return (), markers, passed_on
+    kinds = table.column(KIND).to_numpy()
+    sides = tuple(table.filter(pa.array(kinds == side)) for side in (LEFT, RIGHT))
+    return sides, markers, passed_on
+
+
+def _batch_too_large(size: int, limit: int, index: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"one bucket of stage {index + 1} received {size:,} bytes of new rows in one batch, "
+        f"more than max_state_bytes = {limit:,}",
+        "limit the source's rate (maxFilesPerTrigger, maxOffsetsPerTrigger), or use more buckets",
+    )
