@@ -3,6 +3,10 @@
 Version v is the file ``manifest/<v>.json``, created by put-if-absent: of two writers that start
 from the same version exactly one succeeds. A crash leaves either the old or the new version, plus
 data files nobody names, which vacuum removes. Readers pin the version they read.
+
+``manifest/oldest`` holds the oldest retained version and only ever grows. Vacuum raises it before
+it removes anything, so that a number whose manifest is gone cannot be committed a second time, and
+a reader whose pin came too late to be seen by vacuum sees the raised number instead (see vacuum).
 """
 
 from __future__ import annotations
@@ -11,18 +15,19 @@ import json
 import os
 import re
 import time
-import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from mayfly.errors import CommitConflict, CorruptFile, StorageError, VersionExpired
-from mayfly.storage.edits import Draft, Edit
+from mayfly.faults import reach
+from mayfly.storage.edits import Draft, Edit, as_stored
 from mayfly.storage.files import Directory
 from mayfly.storage.manifest import Manifest
-from mayfly.storage.segment import Json, check_present
+from mayfly.storage.segment import DATA, Json, check_present
 
 MANIFESTS, PINS = "manifest", "pins"
+OLDEST = f"{MANIFESTS}/oldest"
 DEFAULT_LEASE = 3_600_000_000
 _VERSION = re.compile(rf"^{MANIFESTS}/(\d{{20}})\.json$")
 
@@ -59,6 +64,28 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """What a pin file says: ``version`` is needed until the wall clock passes ``until``."""
+
+    version: int
+    until: int
+
+    def encode(self) -> bytes:
+        claim = {"version": self.version, "until": self.until, "process": os.getpid()}
+        return json.dumps(claim).encode()
+
+    @staticmethod
+    def decode(data: bytes, name: str) -> Claim:
+        try:
+            stored = json.loads(data)
+            return Claim(int(stored["version"]), int(stored["until"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptFile(
+                f"the pin {name} is damaged", "remove it once no reader of that time is left"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
 class Repository:
     """A directory under version control: manifests, the data files they name, and pins."""
 
@@ -69,8 +96,12 @@ class Repository:
         root: str | os.PathLike[str], properties: Mapping[str, Json], *, sync: bool = True
     ) -> Repository:
         repository = Repository(Directory.at(root, sync=sync))
-        first = Manifest(0, {}, dict(properties), wall_clock())
-        if not repository.directory.put_if_absent(manifest_name(0), first.encode()):
+        first = Manifest(0, {}, as_stored(properties, "a property"), wall_clock())
+        if (
+            repository.stored_versions()
+            or repository.oldest()
+            or not repository.directory.put_if_absent(manifest_name(0), first.encode())
+        ):
             raise CommitConflict(
                 f"{repository.directory.root} already holds a Mayfly directory",
                 "open it, or choose another path",
@@ -91,77 +122,174 @@ class Repository:
     def exists(root: str | os.PathLike[str]) -> bool:
         return bool(Repository(Directory.at(root)).versions())
 
-    def versions(self) -> list[int]:
+    def oldest(self) -> int:
+        """The oldest retained version; manifests below it are kept only for those who pinned."""
+        try:
+            return int(self.directory.read(OLDEST))
+        except FileNotFoundError:
+            return 0
+        except ValueError:
+            raise CorruptFile(
+                f"{self.directory.root}/{OLDEST} is damaged",
+                "write the number of the oldest version you want to keep into it",
+            ) from None
+
+    def stored_versions(self) -> list[int]:
+        """Every version whose manifest is on disk, retained or not."""
         found = (_VERSION.match(name) for name in self.directory.names(MANIFESTS))
         return [int(match[1]) for match in found if match]
+
+    def versions(self) -> list[int]:
+        """The retained versions, oldest first."""
+        oldest = self.oldest()
+        return [version for version in self.stored_versions() if version >= oldest]
+
+    def newest(self) -> int:
+        versions = self.versions()
+        if not versions:
+            raise CorruptFile(
+                f"{self.directory.root} has lost all its manifests",
+                f"restore {MANIFESTS}/ from a copy",
+            )
+        return versions[-1]
 
     def load(self, version: int) -> Manifest:
         name = manifest_name(version)
         try:
             data = self.directory.read(name)
         except FileNotFoundError:
-            kept = self.versions()
-            span = f"{kept[0]} to {kept[-1]}" if kept else "none"
-            raise VersionExpired(
-                f"version {version} of {self.directory.root} is not retained (kept: {span})",
-                "read a retained version",
-            ) from None
-        return Manifest.decode(data, f"{self.directory.root}/{name}")
+            raise self._expired(version) from None
+        place = f"{self.directory.root}/{name}"
+        manifest = Manifest.decode(data, place)
+        if manifest.version != version:
+            raise CorruptFile(
+                f"{place} holds version {manifest.version}",
+                "restore it from a copy, or roll back to an older version",
+            )
+        return manifest
 
     def current(self) -> Manifest:
         for _ in range(3):
-            versions = self.versions()
-            if not versions:
-                raise CorruptFile(f"{self.directory.root} has lost all its manifests")
             try:
-                return self.load(versions[-1])
-            except VersionExpired:  # a vacuum ran between the listing and the read
+                return self.load(self.newest())
+            except VersionExpired:  # commits and a vacuum ran between the listing and the read
                 continue
-        raise CorruptFile(f"the newest manifest of {self.directory.root} cannot be read")
+        raise self._too_busy()
 
     def commit(self, base: Manifest, edits: Iterable[Edit]) -> Manifest:
         """Apply ``edits`` to ``base`` and publish the next version, or change nothing."""
         draft = Draft.of(base)
         for edit in edits:
             edit.apply(draft)
+        self._require_newest(base)
         for segment in draft.added:
-            check_present(self.directory, segment)
-        following = Manifest(base.version + 1, draft.segments, draft.properties, wall_clock())
-        if not self.directory.put_if_absent(manifest_name(following.version), following.encode()):
+            if segment.path in draft.segments:
+                check_present(self.directory, segment)
+        if draft.added:
+            self.directory.sync_folder(self.directory.path(DATA))
+        written_at = max(wall_clock(), base.written_at)
+        return self._publish(
+            Manifest(base.version + 1, draft.segments, draft.properties, written_at)
+        )
+
+    def rollback(self, version: int) -> Manifest:
+        """Publish a new version with the content of a retained one; what came since stays readable.
+
+        The newest manifest itself is not read: a damaged one is no obstacle.
+        """
+        with self.pin(version) as wanted:
+            for segment in wanted.segments.values():
+                check_present(self.directory, segment)
+            return self._publish(
+                replace(wanted, version=self.newest() + 1, written_at=wall_clock())
+            )
+
+    def _require_newest(self, base: Manifest) -> None:
+        """Find a stale base before anything is written; ``_publish`` is what decides."""
+        following = base.version + 1
+        if self.directory.exists(manifest_name(following)) or self.oldest() > base.version:
+            raise self._conflict(following)
+        if not self.directory.exists(manifest_name(base.version)):
+            raise StorageError(
+                f"there is no version {base.version} in {self.directory.root}",
+                "start from the current version of the directory you commit to",
+            )
+
+    def _publish(self, following: Manifest) -> Manifest:
+        reach("commit.checked")
+        name = manifest_name(following.version)
+        if not self.directory.put_if_absent(name, following.encode()):
+            raise self._conflict(following.version)
+        reach("commit.published")
+        if self.oldest() > following.version:
+            # The number had been used and vacuumed away, or ours was at once: both need other
+            # writers to commit and vacuum between the check and here.
             raise CommitConflict(
-                f"another writer committed version {following.version} of {self.directory.root}",
-                "nothing of this commit was applied: read the current version and try again",
+                f"other writers moved {self.directory.root} past version {following.version} "
+                "while it was being committed",
+                "read the current version to see whether this commit is part of it",
             )
         return following
 
-    def pin(self, version: int | None = None, *, lease: int = DEFAULT_LEASE) -> Pin:
-        """Keep a version (the current one by default) readable for at most ``lease`` µs.
+    def _conflict(self, version: int) -> CommitConflict:
+        return CommitConflict(
+            f"another writer committed version {version} of {self.directory.root}",
+            "nothing of this commit was applied: read the current version and try again",
+        )
 
-        The pin is written before the manifest is looked up: a vacuum that misses the pin has
-        removed the manifest by then, and the reader learns it here (see vacuum.py).
-        """
+    def _expired(self, version: int) -> VersionExpired:
+        kept = self.versions()
+        span = f"{kept[0]} to {kept[-1]}" if kept else "none"
+        return VersionExpired(
+            f"version {version} of {self.directory.root} is not retained (kept: {span})",
+            "read a retained version",
+        )
+
+    def _too_busy(self) -> StorageError:
+        return StorageError(
+            f"versions of {self.directory.root} vanish faster than they can be read",
+            "let vacuum keep more versions",
+        )
+
+    def pin(self, version: int | None = None, *, lease: int = DEFAULT_LEASE) -> Pin:
+        """Keep a version (the current one by default) readable for at most ``lease`` µs."""
         for _ in range(3):
-            wanted = self.versions()[-1] if version is None else version
-            name = f"{PINS}/{uuid.uuid4().hex}.json"
-            claim = {"version": wanted, "until": wall_clock() + lease, "process": os.getpid()}
-            self.directory.put_if_absent(name, json.dumps(claim).encode())
+            wanted = self.newest() if version is None else version
+            pin = self._claim(wanted, lease)
+            if pin is not None:
+                return pin
+            if version is not None:
+                raise self._expired(version)
+        raise self._too_busy()
+
+    def _claim(self, version: int, lease: int) -> Pin | None:
+        """Write the pin first, then look whether vacuum had been there before."""
+        pins = self.directory.without_sync()
+        name = pins.fresh_name(PINS, ".json")
+        pins.put_if_absent(name, Claim(version, wall_clock() + lease).encode())
+        try:
+            reach("pin.written")
+            if version >= self.oldest():
+                return Pin(pins, name, self.load(version))
+        except VersionExpired:
+            pass
+        except BaseException:
+            pins.remove(name)
+            raise
+        pins.remove(name)
+        return None
+
+    def pins(self) -> dict[str, Claim]:
+        """Every pin file and what it claims, expired ones too."""
+        found = {}
+        for name in self.directory.names(PINS):
             try:
-                return Pin(self.directory, name, self.load(wanted))
-            except VersionExpired:
-                self.directory.remove(name)
-                if version is not None:
-                    raise
-        raise CorruptFile(f"the newest manifest of {self.directory.root} cannot be read")
+                found[name] = Claim.decode(self.directory.read(name), name)
+            except FileNotFoundError:  # released meanwhile
+                continue
+        return found
 
     def pinned_versions(self, *, at: int | None = None) -> dict[str, int]:
         """Live pins: pin file → version."""
         now = wall_clock() if at is None else at
-        live = {}
-        for name in self.directory.names(PINS):
-            try:
-                claim = json.loads(self.directory.read(name))
-            except FileNotFoundError:
-                continue
-            if claim["until"] > now:
-                live[name] = claim["version"]
-        return live
+        return {name: claim.version for name, claim in self.pins().items() if claim.until > now}

@@ -1,6 +1,6 @@
 """The directory a manifest and its data files live in.
 
-All paths handed out are relative to the root, so a directory can be moved. The one operation that
+All names handed out are relative to the root, so a directory can be moved. The one operation that
 needs more than reading and writing is ``put_if_absent``: an exclusive hard link of a fully written
 temporary file, atomic on local and shared POSIX file systems. Other stores are refused.
 """
@@ -8,6 +8,8 @@ temporary file, atomic on local and shared POSIX file systems. Other stores are 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import re
 import uuid
@@ -16,14 +18,35 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from mayfly.errors import StorageError, UnsupportedStore
+from mayfly.faults import reach
 
-_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
+_URI = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
+_FILE_URI = re.compile(r"^file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 TEMPORARY = ".tmp-"
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
+_HINTS = {
+    "free space there or raise the limit; what was committed before is unharmed": (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+    ),
+    "give this user access, or make the file system writable": (
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+    ),
+    "raise the limit on open files": (errno.EMFILE, errno.ENFILE),
+}
+_HINT_OF = {code: hint for hint, codes in _HINTS.items() for code in codes}
 
 
 @dataclass(slots=True)
 class IoCounters:
-    """Files and bytes that really went through this process; claims about I/O rest on these."""
+    """Files and bytes that really went through this process; claims about I/O rest on these.
+
+    A memory-mapped segment counts with the bytes of the columns handed out, whether or not the
+    caller then looks at every page.
+    """
 
     files_read: int = 0
     bytes_read: int = 0
@@ -41,21 +64,48 @@ class IoCounters:
 def local_root(path: str | os.PathLike[str]) -> Path:
     """The absolute directory behind ``path``; refuses stores without atomic put-if-absent."""
     text = os.fspath(path)
-    scheme = _SCHEME.match(text)
-    if scheme and scheme[1].lower() != "file":
-        raise UnsupportedStore(
-            f"{text!r} is not on a POSIX file system",
-            "use a local or shared POSIX path (NFS, Lustre, …): "
-            "commits need an exclusive link, which this store does not offer",
-        )
-    if scheme:
-        text = re.sub(r"^file:(//[^/]*)?", "", text)
+    if not text or "\0" in text:
+        raise StorageError(f"{text!r} is not a path", "give the path of a directory")
+    if _URI.match(text):
+        local = _FILE_URI.sub("", text, count=1)
+        if local == text:
+            raise UnsupportedStore(
+                f"{text!r} is not on a POSIX file system of this machine",
+                "use a local or shared POSIX path (NFS, Lustre, …): "
+                "commits need an exclusive link, which this store does not offer",
+            )
+        text = local
     return Path(text).absolute()
+
+
+def is_plain(name: str) -> bool:
+    """A relative name with one spelling: two spellings of a file would confuse vacuum."""
+    return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
+
+
+@contextlib.contextmanager
+def explained(doing: str, path: Path) -> Iterator[None]:
+    """Turn what the operating system reports into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise told(doing, path, error) from error
+
+
+def told(doing: str, path: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"cannot {doing} {path}: {error.strerror or error}",
+        _HINT_OF.get(error.errno or 0, "check that the file system is in order"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A root directory with the few operations the storage core needs."""
+    """A root directory with the few operations the storage core needs.
+
+    ``sync=False`` leaves it to the operating system when data reach the disk: a crash of the
+    process loses nothing, a power cut may.
+    """
 
     root: Path
     sync: bool = True
@@ -65,9 +115,16 @@ class Directory:
     def at(path: str | os.PathLike[str], *, sync: bool = True) -> Directory:
         return Directory(local_root(path), sync)
 
+    def without_sync(self) -> Directory:
+        """The same directory for files that need not survive a power cut."""
+        return Directory(self.root, False, self.io)
+
     def path(self, name: str) -> Path:
-        if os.path.isabs(name) or ".." in Path(name).parts:
-            raise StorageError(f"the stored path {name!r} leaves the directory {self.root}")
+        if not is_plain(name):
+            raise StorageError(
+                f"the stored name {name!r} leaves the directory {self.root} or is not plain",
+                "the directory may have been tampered with: restore it from a copy",
+            )
         return self.root / name
 
     def fresh_name(self, folder: str, suffix: str) -> str:
@@ -75,16 +132,32 @@ class Directory:
         return f"{folder}/{uuid.uuid4().hex}{suffix}"
 
     def exists(self, name: str) -> bool:
-        return self.path(name).exists()
+        return self._stat(name) is not None
 
     def size(self, name: str) -> int | None:
-        try:
-            return self.path(name).stat().st_size
-        except FileNotFoundError:
-            return None
+        found = self._stat(name)
+        return None if found is None else found.st_size
+
+    def modified_at(self, name: str) -> int | None:
+        """When the file was last written, µs."""
+        found = self._stat(name)
+        return None if found is None else found.st_mtime_ns // 1000
+
+    def _stat(self, name: str) -> os.stat_result | None:
+        path = self.path(name)
+        with explained("look at", path), contextlib.suppress(FileNotFoundError):
+            return path.stat()
+        return None
 
     def read(self, name: str) -> bytes:
-        data = self.path(name).read_bytes()
+        """The content of a file; FileNotFoundError, for the caller to judge, if there is none."""
+        path = self.path(name)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise told("read", path, error) from error
         self.io.files_read += 1
         self.io.bytes_read += len(data)
         return data
@@ -95,35 +168,31 @@ class Directory:
 
     def all_names(self, folder: str) -> list[str]:
         base = self.path(folder)
-        if not base.is_dir():
-            return []
-        found = (entry for entry in base.rglob("*") if entry.is_file())
-        return sorted(entry.relative_to(self.root).as_posix() for entry in found)
+        found: list[str] = []
+        with explained("list", base):
+            for parent, _, files in os.walk(base, onerror=_unless_missing):
+                place = Path(parent).relative_to(self.root).as_posix()
+                found += (f"{place}/{file}" for file in files)
+        return sorted(found)
 
     def remove(self, name: str) -> int:
         """Remove a file if it is there; the bytes it freed."""
         size = self.size(name)
-        if size is None:
-            return 0
-        with contextlib.suppress(FileNotFoundError):
-            self.path(name).unlink()
-        return size
+        path = self.path(name)
+        with explained("remove", path), contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        return size or 0
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """Write ``name`` atomically unless it exists; False if somebody else was first."""
         target = self.path(name)
         with self._temporary(target) as temporary:
             self._write(temporary, data)
-            try:
-                os.link(temporary, target)
-            except FileExistsError:
+            reach("link.before")
+            if not _link(temporary, target):
                 return False
-            except OSError as error:
-                raise UnsupportedStore(
-                    f"cannot create a hard link in {target.parent}: {error.strerror}",
-                    "use a file system with hard links: commits depend on them",
-                ) from error
-        self._sync_folder(target.parent)
+            reach("link.after")
+        self.sync_folder(target.parent)
         return True
 
     def replace(self, name: str, data: bytes) -> None:
@@ -131,11 +200,43 @@ class Directory:
         target = self.path(name)
         with self._temporary(target) as temporary:
             self._write(temporary, data)
-            os.replace(temporary, target)
-        self._sync_folder(target.parent)
+            with explained("replace", target):
+                os.replace(temporary, target)
+        self.sync_folder(target.parent)
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold an exclusive lock; the system releases it if this process dies."""
+        path = self.path(name)
+        with explained("lock", path):
+            file = open(path, "ab")  # noqa: SIM115 - the lock lives as long as the block
+        with file:
+            with explained("lock", path):
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def make_folder(self, folder: Path) -> None:
+        """Create a folder, and with ``sync`` make the entries that lead to it last."""
+        missing = [one for one in (folder, *folder.parents) if not one.is_dir()]
+        if missing:
+            with explained("create", folder):
+                folder.mkdir(parents=True, exist_ok=True)
+        for one in missing:
+            self.sync_folder(one.parent)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make the names in a folder survive a power cut."""
+        if not self.sync:
+            return
+        with explained("sync", folder):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def _write(self, path: Path, data: bytes) -> None:
-        with open(path, "xb") as file:
+        with explained("write", path), open(path, "xb") as file:
             file.write(data)
             file.flush()
             if self.sync:
@@ -145,17 +246,32 @@ class Directory:
 
     @contextlib.contextmanager
     def _temporary(self, target: Path) -> Iterator[Path]:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self.make_folder(target.parent)
         temporary = target.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
         try:
             yield temporary
         finally:
-            temporary.unlink(missing_ok=True)
+            # Whether the target is in place is decided by now; vacuum removes what stays here.
+            with contextlib.suppress(OSError):
+                temporary.unlink()
 
-    def _sync_folder(self, folder: Path) -> None:
-        if self.sync:
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+
+def _link(temporary: Path, target: Path) -> bool:
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        # Over NFS a repeated request may report the link that its first sending made.
+        return temporary.stat().st_nlink == 2
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise told("link", target, error) from error
+        raise UnsupportedStore(
+            f"cannot create a hard link in {target.parent}: {error.strerror}",
+            "use a file system with hard links: commits depend on them",
+        ) from error
+    return True
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

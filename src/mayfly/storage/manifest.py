@@ -1,26 +1,28 @@
 """The manifest: one immutable value that says everything about a version.
 
 It names the segments that make up the version and holds the owner's properties (clock, batch id,
-layout state, …). A manifest file carries a checksum of its own content and the format version.
+layout state, …). A manifest file is two lines: a head with format version and checksum, and the
+body the checksum is taken of.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
 import xxhash
 
-from mayfly.errors import CorruptFile, UnsupportedFormat
+from mayfly.errors import CorruptFile, StorageError, UnsupportedFormat
 from mayfly.storage.segment import Json, Segment
 
 FORMAT = "mayfly-manifest"
 FORMAT_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """Version ``version`` of a directory: its segments and its owner's properties."""
 
@@ -30,12 +32,30 @@ class Manifest:
     written_at: int = 0
     """Wall clock of the commit, µs; used only for retention, never for meaning."""
 
-    def in_group(self, prefix: str) -> Iterator[Segment]:
-        """Segments of the group ``prefix`` or of groups below it (``prefix/…``)."""
-        below = f"{prefix}/"
+    @cached_property
+    def _by_group(self) -> Mapping[str, tuple[Segment, ...]]:
+        """Segments by group, groups in order of their names."""
+        found: dict[str, list[Segment]] = {}
         for segment in self.segments.values():
-            if segment.group == prefix or segment.group.startswith(below):
-                yield segment
+            found.setdefault(segment.group, []).append(segment)
+        return {group: tuple(found[group]) for group in sorted(found)}
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(self._by_group)
+
+    def in_group(self, prefix: str) -> Iterator[Segment]:
+        """Segments of the group ``prefix`` and of groups below it (``prefix/…``).
+
+        Costs what it finds, not what the manifest holds, from the second look on. Within a group
+        the segments come in the order in which they were added.
+        """
+        yield from self._by_group.get(prefix, ())
+        below = f"{prefix}/"
+        for at in range(bisect_left(self.groups, below), len(self.groups)):
+            if not self.groups[at].startswith(below):
+                break
+            yield from self._by_group[self.groups[at]]
 
     @property
     def rows(self) -> int:
@@ -55,6 +75,7 @@ class Manifest:
             },
             separators=(",", ":"),
             sort_keys=True,
+            allow_nan=False,
         )
         head = {
             "format": FORMAT,
@@ -69,29 +90,39 @@ class Manifest:
         head, body = _parts(data, name)
         if head.get("format") != FORMAT:
             raise CorruptFile(f"{name} is not a Mayfly manifest", "check the directory's path")
-        if head.get("format_version", 0) > FORMAT_VERSION:
+        if head.get("format_version") != FORMAT_VERSION:
             raise UnsupportedFormat(
-                f"{name} has format version {head['format_version']}; "
-                f"this version of Mayfly reads up to {FORMAT_VERSION}",
+                f"{name} has format version {head.get('format_version')}; "
+                f"this version of Mayfly reads version {FORMAT_VERSION}",
                 "install a newer Mayfly",
             )
         if head.get("checksum") != xxhash.xxh3_64_hexdigest(body):
-            raise CorruptFile(
-                f"the manifest {name} differs from its checksum", "roll back to an older version"
+            raise _damaged(f"the manifest {name} differs from its checksum")
+        try:
+            stored = json.loads(body)
+            segments = (Segment.from_json(one) for one in stored["segments"])
+            return Manifest(
+                version=stored["version"],
+                segments={segment.path: segment for segment in segments},
+                properties=stored["properties"],
+                written_at=stored["written_at"],
             )
-        stored = json.loads(body)
-        segments = (Segment.from_json(one) for one in stored["segments"])
-        return Manifest(
-            version=stored["version"],
-            segments={segment.path: segment for segment in segments},
-            properties=stored["properties"],
-            written_at=stored["written_at"],
-        )
+        except StorageError as error:
+            raise type(error)(f"the manifest {name}: {error.message}", error.hint) from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _damaged(f"the manifest {name} lacks a part: {error}") from error
 
 
-def _parts(data: bytes, name: str) -> tuple[dict[str, Any], bytes]:
+def _parts(data: bytes, name: str) -> tuple[Mapping[str, Json], bytes]:
     try:
-        head, body, *_ = data.split(b"\n")
-        return json.loads(head), body
+        head_line, body, rest = data.split(b"\n")
+        head = json.loads(head_line)
     except ValueError as error:
-        raise CorruptFile(f"the manifest {name} is truncated or damaged") from error
+        raise _damaged(f"the manifest {name} is truncated or damaged") from error
+    if rest or not isinstance(head, dict):
+        raise _damaged(f"the manifest {name} is damaged")
+    return head, body
+
+
+def _damaged(what: str) -> CorruptFile:
+    return CorruptFile(what, "restore it from a copy, or roll back to an older version")

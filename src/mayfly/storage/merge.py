@@ -1,16 +1,24 @@
 """Geometric merging: few segments, each row rewritten a bounded number of times.
 
-Idea: ``fan_in`` neighbouring segments of one level become one of the next level, as long as the
-result's expirations span no more than ``cap``. Invariants: a merged segment dies at most ``cap``
-after its first row; a group holds at most ``window/cap + 1 + (fan_in − 1) · levels`` segments, and
-never more than ``limit``. Cost: each row is rewritten once per level, log_fan_in(batches per cap).
+Idea: ``fan_in`` neighbours of one level become one of the next level, as long as the expirations
+of the result span at most ``cap``. A stretch that its successor no longer fits into is finished and
+becomes one segment. If more than ``limit`` remain (say, because single runs already span more than
+the cap), the pair whose younger member is largest in proportion to the older one is merged, which
+keeps sizes geometric; only such a merge may exceed the cap.
+Invariants: order is kept; while the limit is not reached, a merged segment dies at most ``cap``
+after its first row, any two finished neighbours span more than ``cap`` together, and the others
+number at most (fan_in − 1) per level: fewer than 2·window/cap + (fan_in − 1)·levels + 2 in all,
+with levels = log_fan_in(batches per cap) + 1.
+Cost: a row is written once on arrival, once per level, and once when its stretch is finished.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
+from mayfly.errors import InvalidSetting
 from mayfly.storage.segment import Bounds
 
 FAN_IN = 4
@@ -29,6 +37,31 @@ class Mergeable(Protocol):
 M = TypeVar("M", bound=Mergeable)
 
 
+@dataclass(frozen=True, slots=True)
+class _Shelf(Generic[M]):
+    """Neighbouring runs that will be one."""
+
+    level: int
+    runs: tuple[M, ...]
+    rows: int
+    low: int
+    high: int
+
+    @staticmethod
+    def of(run: M) -> _Shelf[M]:
+        return _Shelf(run.level, (run,), run.rows, run.exp.low, run.exp.high)
+
+
+def _joined(shelves: Sequence[_Shelf[M]], level: int) -> _Shelf[M]:
+    return _Shelf(
+        level,
+        tuple(run for shelf in shelves for run in shelf.runs),
+        sum(shelf.rows for shelf in shelves),
+        min(shelf.low for shelf in shelves),
+        max(shelf.high for shelf in shelves),
+    )
+
+
 def plan_merge(
     runs: Sequence[M], *, cap: int, fan_in: int = FAN_IN, limit: int = LIMIT
 ) -> list[tuple[int, list[M]]]:
@@ -36,31 +69,54 @@ def plan_merge(
 
     ``runs`` are in the order in which they were generated, and results keep their place.
     """
-    shelves = [(run.level, [run]) for run in runs]
+    if fan_in < 2 or limit < 1:
+        raise InvalidSetting(
+            f"merging {fan_in} at a time into at most {limit} segments is not possible",
+            "use a fan-in of 2 or more and a limit of 1 or more",
+        )
+    shelves = _finished(_geometric([_Shelf.of(run) for run in runs], cap, fan_in), cap)
+    while len(shelves) > limit:
+        _merge_most_alike(shelves)
+    return [(shelf.level, list(shelf.runs)) for shelf in shelves if len(shelf.runs) > 1]
+
+
+def _geometric(shelves: list[_Shelf[M]], cap: int, fan_in: int) -> list[_Shelf[M]]:
     at = 0
     while at + fan_in <= len(shelves):
         window = shelves[at : at + fan_in]
-        level = window[0][0]
-        if all(shelf[0] == level for shelf in window) and _span(window) <= cap:
-            shelves[at : at + fan_in] = [(level + 1, [run for shelf in window for run in shelf[1]])]
+        level = window[0].level
+        if all(shelf.level == level for shelf in window) and _fit(window, cap):
+            shelves[at : at + fan_in] = [_joined(window, level + 1)]
             at = max(0, at - fan_in + 1)
         else:
             at += 1
-    while len(shelves) > limit:
-        smallest = min(range(len(shelves) - 1), key=lambda i: _rows(shelves[i : i + 2]))
-        pair = shelves[smallest : smallest + 2]
-        shelves[smallest : smallest + 2] = [
-            (max(shelf[0] for shelf in pair), [run for shelf in pair for run in shelf[1]])
-        ]
-    return [(level, members) for level, members in shelves if len(members) > 1]
+    return shelves
 
 
-def _span(shelves: Sequence[tuple[int, list[M]]]) -> int:
-    runs = [run for _, members in shelves for run in members]
-    latest: int = max(run.exp.high for run in runs)
-    earliest: int = min(run.exp.low for run in runs)
-    return latest - earliest
+def _finished(shelves: Iterable[_Shelf[M]], cap: int) -> list[_Shelf[M]]:
+    """Join each stretch that fits the cap and has a successor that does not fit into it."""
+    done: list[_Shelf[M]] = []
+    stretch: list[_Shelf[M]] = []
+    for shelf in shelves:
+        if stretch and not _fit([*stretch, shelf], cap):
+            done.append(_one(stretch))
+            stretch = []
+        stretch.append(shelf)
+    return done + stretch
 
 
-def _rows(shelves: Sequence[tuple[int, list[M]]]) -> int:
-    return sum(run.rows for _, members in shelves for run in members)
+def _one(stretch: list[_Shelf[M]]) -> _Shelf[M]:
+    if len(stretch) == 1:
+        return stretch[0]
+    return _joined(stretch, max(shelf.level for shelf in stretch) + 1)
+
+
+def _merge_most_alike(shelves: list[_Shelf[M]]) -> None:
+    at = max(range(len(shelves) - 1), key=lambda i: shelves[i + 1].rows / max(1, shelves[i].rows))
+    pair = shelves[at : at + 2]
+    shelves[at : at + 2] = [_joined(pair, max(shelf.level for shelf in pair))]
+
+
+def _fit(shelves: Sequence[_Shelf[M]], cap: int) -> bool:
+    latest = max(shelf.high for shelf in shelves)
+    return latest - min(shelf.low for shelf in shelves) <= cap

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from mayfly.errors import StorageError
+from mayfly.errors import StorageError, UnsupportedFormat
 
 Scalar = Any
 """A Python value of an atomic type, as Arrow's ``as_py`` gives it."""
@@ -28,8 +28,8 @@ def encode(value: Scalar) -> Any:
         return {"timestamp": value.isoformat()}
     if isinstance(value, date):
         return {"date": value.isoformat()}
-    if isinstance(value, timedelta):
-        return {"interval": value // timedelta(microseconds=1)}
+    if isinstance(value, time):
+        return {"time": value.isoformat()}
     raise StorageError(
         f"a {type(value).__name__} cannot be a key", "use a column of an atomic type"
     )
@@ -41,14 +41,16 @@ _DECODERS: dict[str, Callable[[Any], Scalar]] = {
     "decimal": Decimal,
     "timestamp": datetime.fromisoformat,
     "date": date.fromisoformat,
-    "interval": lambda count: timedelta(microseconds=count),
+    "time": time.fromisoformat,
 }
 
 
 def decode(stored: Any) -> Scalar:
-    if isinstance(stored, list):
-        return tuple(decode(one) for one in stored)
     if not isinstance(stored, dict):
         return stored
     ((kind, text),) = stored.items()
+    if kind not in _DECODERS:
+        raise UnsupportedFormat(
+            f"a key bound of the unknown type {kind!r}", "install a newer Mayfly"
+        )
     return _DECODERS[kind](text)

@@ -8,20 +8,23 @@ ranges of ``ts``, ``exp`` and the clustering key: enough to skip it or to drop i
 from __future__ import annotations
 
 import contextlib
-import io
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Literal
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import xxhash
 
-from mayfly.errors import CorruptFile, StorageError
+from mayfly.errors import BadInput, CorruptFile, InvalidSetting, StorageError, UnsupportedFormat
+from mayfly.faults import reach
 from mayfly.storage import scalars
-from mayfly.storage.files import Directory
+from mayfly.storage.checksum import HashingFile, file_checksum
+from mayfly.storage.files import Directory, explained, is_plain, told
 
 Format = Literal["arrow", "parquet"]
 Json = Any
@@ -48,7 +51,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What the manifest knows about one data file."""
+    """What the manifest knows about one data file.
+
+    ``key`` is None where its bounds are not known (no key, or NULL or NaN among its values, which
+    have no place in an order that all engines share): such a segment is never skipped by key.
+    """
 
     path: str
     format: Format
@@ -87,6 +94,16 @@ class Segment:
     @staticmethod
     def from_json(stored: Mapping[str, Json]) -> Segment:
         key = stored.get("key")
+        if stored["format"] not in get_args(Format):
+            raise UnsupportedFormat(
+                f"the data file {stored['path']} has the unknown format {stored['format']!r}",
+                "install a newer Mayfly",
+            )
+        if not is_plain(stored["path"]):
+            raise CorruptFile(
+                f"the data file {stored['path']!r} is not inside the directory",
+                "the directory may have been tampered with: restore it from a copy",
+            )
         return Segment(
             path=stored["path"],
             format=stored["format"],
@@ -102,39 +119,16 @@ class Segment:
         )
 
 
-class _HashingFile(io.RawIOBase):
-    """A write-only file that computes checksum and size on the way to disk."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-        self.hash = xxhash.xxh3_64()
-        self.size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self.hash.update(data)
-        self.file.write(data)
-        self.size += len(memoryview(data).cast("B"))
-        return len(memoryview(data).cast("B"))
-
-
-def file_checksum(directory: Directory, name: str) -> str:
-    digest = xxhash.xxh3_64()
-    with open(directory.path(name), "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-            directory.io.bytes_read += len(chunk)
-    directory.io.files_read += 1
-    return digest.hexdigest()
+def relabel(segment: Segment, group: str) -> Segment:
+    """The same file as a member of another group (renaming a sub-index moves no data)."""
+    return replace(segment, group=group)
 
 
 class SegmentWriter:
     """Writes one segment batch by batch; ``close`` describes it, None if no row came.
 
     The file has a fresh name and is unreachable until a manifest names it, so an abandoned one
-    harms nobody and is removed by vacuum.
+    harms nobody and is removed by vacuum. As a context manager it is abandoned on an exception.
     """
 
     def __init__(
@@ -150,40 +144,58 @@ class SegmentWriter:
         compression: str | None = None,
         row_group_rows: int = 16_384,
     ) -> None:
+        _check_columns(schema, format, key)
         self._directory = directory
         self._format: Format = format
         self._group, self._schema, self._key = group, schema, key
         self._level, self._tags = level, dict(tags or {})
         self._compression = compression
         self._row_group_rows = row_group_rows
-        self._name = directory.fresh_name(DATA, ".arrow" if format == "arrow" else ".parquet")
+        self._name = directory.fresh_name(DATA, f".{format}")
+        self._path = directory.path(self._name)
         self._file: BinaryIO | None = None
-        self._hashing: _HashingFile | None = None
+        self._hashing: HashingFile | None = None
         self._sink: Any = None
         self.rows = 0
         self._bounds: dict[str, Bounds] = {}
+        self._key_ordered = key is not None
 
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
         if batch.num_rows == 0:
             return
-        if self._sink is None:
-            self._open()
-        for column in (TS, EXP, *([self._key] if self._key else [])):
-            extremes = pc.min_max(batch.column(column))
-            found = Bounds(extremes["min"].as_py(), extremes["max"].as_py())
-            self._bounds[column] = found.union(self._bounds.get(column))
-        if self._format == "parquet":
-            table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-            self._sink.write_table(table, row_group_size=self._row_group_rows)
-        else:
-            self._sink.write(batch)
+        self._note_bounds(batch)
+        with explained("write", self._path):
+            if self._sink is None:
+                self._open()
+            if self._format == "parquet":
+                table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+                self._sink.write_table(table, row_group_size=self._row_group_rows)
+            else:
+                self._sink.write(batch)
         self.rows += batch.num_rows
+        reach("segment.batch-written")
+
+    def _note_bounds(self, batch: pa.RecordBatch | pa.Table) -> None:
+        for column in (TS, EXP):
+            if nulls := batch.column(column).null_count:
+                raise BadInput(
+                    f"{nulls} rows of {self._group} have NULL in {column}",
+                    "give every row a generation and an expiration time",
+                )
+            self._extend(column, _bounds(batch.column(column)))
+        if self._key is not None and self._key_ordered:
+            found = _key_bounds(batch.column(self._key))
+            self._key_ordered = found is not None
+            if found is not None:
+                self._extend(self._key, found)
+
+    def _extend(self, column: str, found: Bounds) -> None:
+        self._bounds[column] = found.union(self._bounds.get(column))
 
     def _open(self) -> None:
-        path = self._directory.path(self._name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(path, "xb")  # noqa: SIM115 - closed by close() or abandon()
-        self._hashing = _HashingFile(self._file)
+        self._directory.make_folder(self._path.parent)
+        self._file = open(self._path, "xb")  # noqa: SIM115 - closed by close() or abandon()
+        self._hashing = HashingFile(self._file)
         target = pa.PythonFile(self._hashing, mode="w")
         if self._format == "arrow":
             options = pa.ipc.IpcWriteOptions(compression=self._compression)
@@ -194,15 +206,22 @@ class SegmentWriter:
             )
 
     def close(self) -> Segment | None:
+        """Finish the file; its name lasts from the commit on, which syncs the folder."""
         if self._sink is None or self._hashing is None or self._file is None:
             return None
-        self._sink.close()
-        self._file.flush()
-        if self._directory.sync:
-            os.fsync(self._file.fileno())
-        self._file.close()
+        try:
+            with explained("write", self._path):
+                self._sink.close()
+                self._file.flush()
+                if self._directory.sync:
+                    os.fsync(self._file.fileno())
+                self._file.close()
+        except BaseException:
+            self.abandon()
+            raise
         self._directory.io.files_written += 1
         self._directory.io.bytes_written += self._hashing.size
+        reach("segment.closed")
         return Segment(
             path=self._name,
             format=self._format,
@@ -212,44 +231,87 @@ class SegmentWriter:
             checksum=self._hashing.hash.hexdigest(),
             ts=self._bounds[TS],
             exp=self._bounds[EXP],
-            key=self._bounds.get(self._key) if self._key else None,
+            key=self._bounds[self._key] if self._key and self._key_ordered else None,
             level=self._level,
             tags=self._tags,
         )
 
     def abandon(self) -> None:
         """Give the file up after a failure; nothing refers to it."""
-        with contextlib.suppress(Exception):
-            if self._file:
-                self._file.close()
-        self._directory.remove(self._name)
+        for part in (self._sink, self._file):
+            with contextlib.suppress(Exception):
+                if part is not None:
+                    part.close()
+        with contextlib.suppress(StorageError):
+            self._directory.remove(self._name)
+
+    def __enter__(self) -> SegmentWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self.abandon()
+
+
+def _check_columns(schema: pa.Schema, format: str, key: str | None) -> None:
+    if format not in get_args(Format):
+        raise InvalidSetting(f"{format!r} is not a segment format", "use arrow or parquet")
+    for column in (TS, EXP):
+        if column not in schema.names or schema.field(column).type != pa.int64():
+            raise StorageError(
+                f"a segment needs the int64 column {column}; the columns are {schema.names}",
+                "add it, in microseconds",
+            )
+    if key is not None and key not in schema.names:
+        raise StorageError(
+            f"there is no key column {key!r}; the columns are {schema.names}",
+            "name one of the columns",
+        )
+
+
+def _bounds(column: pa.Array | pa.ChunkedArray) -> Bounds:
+    extremes = pc.min_max(column)
+    return Bounds(extremes["min"].as_py(), extremes["max"].as_py())
+
+
+def _key_bounds(column: pa.Array | pa.ChunkedArray) -> Bounds | None:
+    """None where a value has no place in the order: see Segment.key."""
+    if column.null_count or pa.types.is_nested(column.type):
+        return None
+    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+        return None
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return None  # finer than a Python datetime: bounds would be cut off
+    try:
+        return _bounds(column)
+    except pa.ArrowNotImplementedError:
+        return None
 
 
 def write_segment(
     directory: Directory, group: str, rows: pa.Table | Iterable[pa.RecordBatch], **options: Any
 ) -> Segment | None:
     """Write ``rows`` as one segment; None if there are none."""
-    batches = rows.to_batches() if isinstance(rows, pa.Table) else iter(rows)
     if isinstance(rows, pa.Table):
-        writer = SegmentWriter(directory, group, rows.schema, **options)
+        schema, batches = rows.schema, iter(rows.to_batches())
     else:
-        first = next(iter(batches), None)
+        batches = iter(rows)
+        first = next(batches, None)
         if first is None:
             return None
-        writer = SegmentWriter(directory, group, first.schema, **options)
-        batches = _chain(first, batches)
-    try:
+        schema, batches = first.schema, itertools.chain([first], batches)
+    with SegmentWriter(directory, group, schema, **options) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.close()
-    except BaseException:
-        writer.abandon()
-        raise
 
 
-def _chain(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
+_RESTORE = "restore it from a copy, or run verify to see what is still readable"
 
 
 def check_present(directory: Directory, segment: Segment) -> None:
@@ -259,49 +321,107 @@ def check_present(directory: Directory, segment: Segment) -> None:
         raise CorruptFile(
             f"the data file {segment.path} ({segment.rows} rows of {segment.group}) is missing "
             f"from {directory.root}",
-            "restore it from a copy, or run verify to see what is still readable",
+            _RESTORE,
         )
     if size != segment.bytes:
         raise CorruptFile(
             f"the data file {segment.path} in {directory.root} has {size} bytes "
             f"instead of {segment.bytes}",
-            "restore it from a copy, or run verify to see what is still readable",
+            _RESTORE,
+        )
+
+
+def check_content(directory: Directory, segment: Segment) -> None:
+    """Raise CorruptFile unless the file is there, bit for bit as it was written."""
+    check_present(directory, segment)
+    if file_checksum(directory, segment.path) != segment.checksum:
+        raise CorruptFile(
+            f"the data file {segment.path} in {directory.root} differs from its checksum", _RESTORE
         )
 
 
 def open_segment(
-    directory: Directory, segment: Segment, columns: list[str] | None = None
+    directory: Directory,
+    segment: Segment,
+    columns: list[str] | None = None,
+    *,
+    check: bool = False,
 ) -> pa.Table:
-    """The segment's rows: memory-mapped for Arrow, decoded for Parquet."""
-    check_present(directory, segment)
-    path = directory.path(segment.path)
-    directory.io.files_read += 1
-    directory.io.bytes_read += segment.bytes
-    try:
+    """The segment's rows: memory-mapped for Arrow, decoded for Parquet.
+
+    ``check`` compares the checksum first, which reads the whole file.
+    """
+    with _reading(directory, segment, check=check) as path:
         if segment.format == "parquet":
-            return pq.read_table(path, columns=columns, partitioning=None)
-        table = pa.ipc.open_file(pa.memory_map(os.fspath(path))).read_all()
-        return table if columns is None else table.select(columns)
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptFile(
-            f"the data file {segment.path} in {directory.root} cannot be read: {error}",
-            "restore it from a copy, or run verify to see what is still readable",
-        ) from error
+            with pq.ParquetFile(path) as file:
+                table = file.read(columns=columns)
+                taken = _chunk_bytes(file.metadata, columns)
+        else:
+            table = pa.ipc.open_file(pa.memory_map(os.fspath(path))).read_all()
+            table = table if columns is None else table.select(columns)
+            taken = table.nbytes
+        if table.num_rows != segment.rows:
+            raise pa.ArrowInvalid(f"{table.num_rows} rows instead of {segment.rows}")
+    directory.io.bytes_read += segment.bytes if columns is None else min(taken, segment.bytes)
+    return table
 
 
 def segment_batches(directory: Directory, segment: Segment) -> Iterator[pa.RecordBatch]:
     """The segment's rows in bounded batches, for logs that may be larger than memory."""
-    if segment.format != "arrow":
-        raise StorageError(f"{segment.path} is not an Arrow file")
-    check_present(directory, segment)
+    with _reading(directory, segment) as path:
+        if segment.format == "parquet":
+            source: Any = pq.ParquetFile(path)
+            batches = source.iter_batches()
+        else:
+            source = pa.memory_map(os.fspath(path))
+            reader = pa.ipc.open_file(source)
+            batches = map(reader.get_batch, range(reader.num_record_batches))
+        rows = 0
+        with source:
+            while (batch := next(batches, None)) is not None:
+                before, rows = rows, rows + batch.num_rows
+                share = (
+                    segment.bytes * rows // segment.rows - segment.bytes * before // segment.rows
+                )
+                directory.io.bytes_read += share
+                yield batch
+        if rows != segment.rows:
+            raise pa.ArrowInvalid(f"{rows} rows instead of {segment.rows}")
+
+
+@contextlib.contextmanager
+def _reading(directory: Directory, segment: Segment, *, check: bool = False) -> Iterator[Path]:
+    """The path to read from; what goes wrong inside is reported with the file's name."""
+    if check:
+        check_content(directory, segment)
+    else:
+        check_present(directory, segment)
     directory.io.files_read += 1
-    directory.io.bytes_read += segment.bytes
-    with pa.memory_map(os.fspath(directory.path(segment.path))) as source:
-        reader = pa.ipc.open_file(source)
-        for index in range(reader.num_record_batches):
-            yield reader.get_batch(index)
+    path = directory.path(segment.path)
+    try:
+        yield path
+    except OSError as error:
+        if error.errno and not isinstance(error, FileNotFoundError):
+            raise told("read", path, error) from error
+        raise _unreadable(directory, segment, error) from error
+    except (pa.ArrowException, ValueError) as error:
+        raise _unreadable(directory, segment, error) from error
 
 
-def relabel(segment: Segment, group: str) -> Segment:
-    """The same file as a member of another group (renaming a sub-index moves no data)."""
-    return replace(segment, group=group)
+def _unreadable(directory: Directory, segment: Segment, error: Exception) -> CorruptFile:
+    return CorruptFile(
+        f"the data file {segment.path} in {directory.root} cannot be read: {error}", _RESTORE
+    )
+
+
+def _chunk_bytes(metadata: pq.FileMetaData, columns: list[str] | None) -> int:
+    """Bytes of a Parquet file that reading some columns takes: their chunks and the footer."""
+    groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
+    chunks = (group.column(at) for group in groups for at in range(group.num_columns))
+    wanted = tuple(f"{name}." for name in columns or ())
+    sizes: Iterator[int] = (
+        chunk.total_compressed_size
+        for chunk in chunks
+        if f"{chunk.path_in_schema}.".startswith(wanted)
+    )
+    return int(metadata.serialized_size) + sum(sizes)

@@ -1,21 +1,28 @@
 """Removing what no retained version needs.
 
-Order matters (see Repository.pin): pins are read, manifests removed, pins read again, and only
-then data files removed. A reader that pinned too late for the first look is either seen at the
-second, or has found its manifest gone and knows it.
+Order is everything; each step may race with commits and readers, and each may be the last before a
+crash. 1. List the data files. 2. Raise the oldest retained version. 3. Read the pins: a reader
+writes its pin before it reads that number, so either we see the pin or it sees the number.
+4. Remove manifests below it that nobody pinned. 5. Read the manifests that are left. 6. Remove the
+files listed in 1 that none of them names and that are older than ``grace``. So a file goes only
+after every manifest that names it, and a file younger than the list is never looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
-from mayfly.storage.commit import PINS, Repository, manifest_name, wall_clock
-from mayfly.storage.manifest import Manifest
+from mayfly.errors import InvalidSetting
+from mayfly.faults import reach
+from mayfly.storage.commit import MANIFESTS, OLDEST, PINS, Repository, manifest_name, wall_clock
+from mayfly.storage.files import TEMPORARY, Directory
 from mayfly.storage.segment import DATA
 
 DEFAULT_GRACE = 3_600_000_000
-"""Unnamed data files younger than this may belong to a commit under way."""
+"""Unnamed files younger than this may belong to a commit under way. It must be longer than the
+time from the writing of a file to its commit; 0 is right only while nobody else writes."""
+LOCK = f"{MANIFESTS}/vacuum.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,42 +34,74 @@ class VacuumReport:
 
 
 def vacuum(
-    repository: Repository, *, keep_versions: int = 2, grace: int = DEFAULT_GRACE
+    repository: Repository,
+    *,
+    keep_versions: int = 2,
+    keep_for: int = 0,
+    grace: int = DEFAULT_GRACE,
 ) -> VacuumReport:
-    """Remove old manifests, expired pins, and data files that no kept or pinned version names."""
+    """Remove old manifests, expired pins, and data files that no kept or pinned version names.
+
+    Retained are the newest ``keep_versions`` versions and every version that was the current one
+    at some moment of the last ``keep_for`` µs.
+    """
+    if keep_versions < 1 or keep_for < 0 or grace < 0:
+        raise InvalidSetting(
+            f"vacuum cannot keep {keep_versions} versions for {keep_for} µs with grace {grace} µs",
+            "keep at least 1 version; durations are 0 or more",
+        )
+    repository.newest()
+    with repository.directory.locked(LOCK):
+        return _vacuum(repository, keep_versions, keep_for, grace)
+
+
+def _vacuum(repository: Repository, keep_versions: int, keep_for: int, grace: int) -> VacuumReport:
     directory = repository.directory
+    listed = directory.all_names(DATA)
+    oldest = _oldest_kept(repository, keep_versions, keep_for)
+    if oldest > repository.oldest():
+        directory.replace(OLDEST, f"{oldest}\n".encode())
+    reach("vacuum.oldest-raised")
+
+    claims, now = repository.pins(), wall_clock()
+    pinned = {claim.version for claim in claims.values() if claim.until > now}
+    stored = repository.stored_versions()
+    doomed = [version for version in stored if version < oldest and version not in pinned]
+    freed = 0
+    for version in doomed:
+        freed += directory.remove(manifest_name(version))
+        reach("vacuum.manifest-removed")
+    for name in (name for name, claim in claims.items() if claim.until <= now):
+        freed += directory.remove(name)
+
+    needed = _named(repository)
+    leftovers = (n for f in (MANIFESTS, PINS) for n in directory.all_names(f) if TEMPORARY in n)
+    unnamed = [name for name in (*listed, *leftovers) if name not in needed]
+    old = [name for name in unnamed if not grace or _older(directory, name, now - grace)]
+    for name in old:
+        freed += directory.remove(name)
+        reach("vacuum.file-removed")
+    return VacuumReport(len(doomed), len(old), freed, len(unnamed) - len(old))
+
+
+def _oldest_kept(repository: Repository, keep_versions: int, keep_for: int) -> int:
     versions = repository.versions()
-    kept = set(versions[-max(keep_versions, 1) :]) | set(repository.pinned_versions().values())
-    doomed = [version for version in versions if version not in kept]
-    manifests = {version: repository.load(version) for version in versions}
-    freed = sum(directory.remove(manifest_name(version)) for version in doomed)
-
-    live_pins = repository.pinned_versions()
-    needed = _names(
-        manifests[version] for version in kept | set(live_pins.values()) if version in manifests
-    )
-    # A commit that happened meanwhile names files this run has not seen.
-    needed |= _names(repository.load(v) for v in repository.versions() if v not in manifests)
-    for name in directory.names(PINS):
-        if name not in live_pins and name not in repository.pinned_versions():
-            freed += directory.remove(name)
-
-    removed = too_young = 0
-    horizon = (wall_clock() - grace) / 1e6
-    for name in directory.all_names(DATA):
-        if name in needed:
-            continue
-        try:
-            young = directory.path(name).stat().st_mtime > horizon
-        except FileNotFoundError:
-            continue
-        if young and grace > 0:
-            too_young += 1
-        else:
-            freed += directory.remove(name)
-            removed += 1
-    return VacuumReport(len(doomed), removed, freed, too_young)
+    oldest = versions[-keep_versions:][0]
+    if keep_for:
+        horizon = wall_clock() - keep_for
+        for version, successor in reversed(list(pairwise(versions))):
+            if repository.load(successor).written_at <= horizon:
+                break
+            oldest = min(oldest, version)
+    return oldest
 
 
-def _names(manifests: Iterable[Manifest]) -> set[str]:
+def _named(repository: Repository) -> set[str]:
+    """Data files that some manifest on disk names."""
+    manifests = (repository.load(version) for version in repository.stored_versions())
     return {path for manifest in manifests for path in manifest.segments}
+
+
+def _older(directory: Directory, name: str, horizon: int) -> bool:
+    modified = directory.modified_at(name)
+    return modified is not None and modified <= horizon
