@@ -1,0 +1,1 @@
+"""Archives: rows with lifetimes kept on disk, refreshed by updates, probed and scanned."""

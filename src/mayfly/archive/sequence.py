@@ -1,0 +1,41 @@
+"""Whose turn it is: updates come in order, gaps are filled, repeated batches do nothing.
+
+Idea: compare an arriving batch with the last committed update and the batch ids already
+committed; what the writer must do follows without looking at a single row.
+Invariant: ``empty_updates`` and ``update`` continue the committed numbers without a hole.
+Cost: one dictionary lookup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mayfly.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What an arriving batch is to the archive."""
+
+    update: int
+    empty_updates: range = range(0)
+    """Updates that were missed: they run first, without rows, in the same commit."""
+    repeated: bool = False
+    """The batch id is already committed, as this update: nothing is to be done."""
+
+
+def take_turn(
+    update: int, batch_id: str, last_update: int, committed_batches: Mapping[str, int]
+) -> Turn:
+    """The turn of a batch, given the last committed update (0 before the first)."""
+    if batch_id in committed_batches:
+        return Turn(committed_batches[batch_id], repeated=True)
+    if update <= last_update:
+        raise BadInput(
+            f"batch {batch_id!r} is for update {update}, but update {last_update} is already "
+            "committed",
+            f"send update {last_update + 1} or later; rows of earlier updates can come with it "
+            "as late rows",
+        )
+    return Turn(update, range(last_update + 1, update))

@@ -1,0 +1,30 @@
+"""Updates in order, gaps, and repeated batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from mayfly.archive.sequence import Turn, take_turn
+from mayfly.errors import BadInput
+
+
+def test_the_next_update_has_no_gap() -> None:
+    assert take_turn(1, "a", 0, {}) == Turn(1)
+    assert list(take_turn(8, "h", 7, {"g": 7}).empty_updates) == []
+
+
+def test_missed_updates_run_empty_first() -> None:
+    turn = take_turn(8, "h", 4, {"d": 4})
+    assert (list(turn.empty_updates), turn.update, turn.repeated) == ([5, 6, 7], 8, False)
+
+
+def test_a_repeated_batch_does_nothing_whatever_update_it_names() -> None:
+    for update in (4, 9):
+        assert take_turn(update, "d", 5, {"d": 4, "e": 5}) == Turn(4, repeated=True)
+
+
+@pytest.mark.parametrize("update", [5, 4, 0])
+def test_an_earlier_update_is_refused(update: int) -> None:
+    with pytest.raises(BadInput, match=f"update {update}, but update 5 is already") as refusal:
+        take_turn(update, "new", 5, {"e": 5})
+    assert "update 6 or later" in refusal.value.hint
