@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import logging
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from mayfly.errors import MayflyError
+
 _QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
@@ -34,26 +41,51 @@ def local_spark(
     # Workers must be the interpreter that has Mayfly installed, whatever python3 is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    quiet = Path(tempfile.mkdtemp(prefix="mayfly-spark-"))
-    (quiet / "log4j2.properties").write_text(_QUIET)
-    builder = (
-        SparkSession.builder.master(master or f"local[{cores or os.cpu_count() or 2}]")
-        .appName("mayfly")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", memory)
-        .config(
-            "spark.driver.extraJavaOptions",
-            f"-Dlog4j2.configurationFile=file:{quiet}/log4j2.properties -XX:+UseParallelGC",
-        )
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", str(cores or os.cpu_count() or 2))
-        .config("spark.sql.warehouse.dir", str(quiet / "warehouse"))
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
-        .config("spark.sql.streaming.metricsEnabled", "false")
-    )
-    for name, value in (settings or {}).items():
+    folder = Path(tempfile.mkdtemp(prefix="mayfly-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "log4j2.properties").write_text(_QUIET)
+    width = cores or os.cpu_count() or 2
+    builder = SparkSession.builder.master(master or f"local[{width}]").appName("mayfly")
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties -XX:+UseParallelGC"
+        ),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(width),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        **(settings or {}),
+    }
+    for name, value in options.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with _startup_noise_to(folder / "startup.log"):
+        return builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _startup_noise_to(log: Path) -> Iterator[None]:
+    """Keep what the JVM prints while it starts off the terminal; show it if it fails to start.
+
+    The JVM inherits our stderr, and with it the two lines it always prints there. Spark's own
+    errors go on to be raised as exceptions.
+    """
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with open(log, "wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    except Exception as error:
+        said = log.read_text(errors="replace").strip()
+        raise MayflyError(
+            f"Spark did not start: {error}" + (f"\n{said}" if said else ""),
+            "check that Java 17 or newer is installed and that JAVA_HOME, if set, points to it",
+        ) from error
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
