@@ -11,6 +11,7 @@ import pyarrow as pa
 from mayfly.testing.batches import Batch
 from mayfly.testing.lateness import Outcome, judge_lateness
 from mayfly.testing.oracle import Windowed, WindowJoinOracle
+from mayfly.testing.streams import as_micros
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,6 @@ class JoinCase:
             promised = self.heartbeats[i] if self.heartbeats else {}
             lines.append(f"  batch {i}" + (f", heartbeats {promised}" if promised else ""))
             for name, rows in batch.items():
-                listed = [tuple(row.values()) for row in rows.to_pylist()]
+                listed = [tuple(row.values()) for row in as_micros(rows).to_pylist()]
                 lines.append(f"    {name} {tuple(rows.column_names)}: {listed}")
         return "\n".join(lines)

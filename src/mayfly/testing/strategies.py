@@ -8,10 +8,13 @@ meet, which is where mistakes live. This module alone imports hypothesis.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mayfly.errors import MayflyError
@@ -28,10 +31,11 @@ except ImportError:
         "run: pip install hypothesis",
     ) from None
 
-SILENCE = 500
+SILENCE = 400
 """A gap that outlasts every window drawn here."""
 _LATE_BY = 60
 _WIDTHS = (("int64", "int32", "int16", "int8"), ("double", "float"))
+_PER_INSTANT = 4
 _STARTS = (0, -40, 1_700_000_000_000_000)
 
 
@@ -55,11 +59,6 @@ def bucket_counts() -> st.SearchStrategy[int]:
     return st.sampled_from([1, 2, 3, 7, 16])
 
 
-def gaps() -> st.SearchStrategy[int]:
-    """Event time between two rows: ties and bursts, then now and then a silence."""
-    return st.one_of(st.just(0), st.integers(0, 6), st.integers(0, 6), st.just(SILENCE))
-
-
 def key_columns(
     types: Sequence[str] = KEY_TYPES, most: int = 1, distinct: int = 8
 ) -> st.SearchStrategy[tuple[Column, ...]]:
@@ -73,49 +72,80 @@ def key_columns(
     )
 
 
-@st.composite
+# Event time since the start: a dense burst full of ties, then on, then after a silence.
+_INSTANTS = (*range(9), *range(9), *range(50), *range(SILENCE, SILENCE + 16))
+_MOMENT = st.sampled_from([at * _PER_INSTANT + i for at in _INSTANTS for i in range(_PER_INSTANT)])
+_CUTS = st.lists(_MOMENT, max_size=5)
+
+
+@cache
+def _raw_rows(domains: tuple[int, ...], max_delay: int, max_rows: int) -> st.SearchStrategy[Any]:
+    """Rows as (moment of generation, delay, value, ranks of the keys), None meaning NULL.
+
+    No row refers to another one, and a row is at most four draws, the most that Hypothesis can
+    delete at once: so a failing case loses every row that does not matter.
+    """
+    keys = st.sampled_from(list(product(*([None, *range(size)] for size in domains))))
+    value = st.sampled_from([None, 0, 1, 2, 3, -1, -2, -3])
+    return st.lists(st.tuples(_MOMENT, st.integers(0, max_delay), value, keys), max_size=max_rows)
+
+
+@dataclass(frozen=True)
+class _Arrivals:
+    """A stream in arrival order, and the moment at which each of its rows came.
+
+    A moment is finer than time, so that a cut can fall between rows of one instant.
+    """
+
+    table: pa.Table
+    moments: npt.NDArray[np.int64]
+
+    def cut(self, moments: Sequence[int]) -> list[pa.Table]:
+        return cut_at(self.table, np.searchsorted(self.moments, moments).tolist())
+
+
+def _arrivals(
+    keys: Sequence[Column], slack: int, late: bool, max_rows: int, start: int, ts_type: str
+) -> st.SearchStrategy[_Arrivals]:
+    values = [domain(column) for column in keys]
+
+    def build(rows: list[tuple[int, int, int | None, tuple[int | None, ...]]]) -> _Arrivals:
+        rows = sorted(rows, key=lambda row: row[0] // _PER_INSTANT)
+        columns = {"ts": pa.array([start + row[0] // _PER_INSTANT for row in rows], pa.int64())}
+        for i, column in enumerate(keys):
+            columns[column.name] = values[i].take(pa.array([r[3][i] for r in rows], pa.int64()))
+        columns["value"] = pa.array([row[2] for row in rows], pa.int64())
+        columns["seq"] = pa.array(range(len(rows)), pa.int64())
+        moments = np.array([row[0] + row[1] * _PER_INSTANT for row in rows], dtype=np.int64)
+        order = np.argsort(moments, kind="stable")
+        table = pa.table(columns).take(order)
+        return _Arrivals(table if ts_type == "int64" else as_timestamps(table), moments[order])
+
+    max_delay = slack + _LATE_BY if late else slack
+    return _raw_rows(tuple(map(len, values)), max_delay, max_rows).map(build)
+
+
 def streams(
-    draw: st.DrawFn,
     keys: Sequence[Column] = (Column("key", distinct=4),),
     slack: int = 0,
     late: bool = False,
     max_rows: int = 25,
     start: int = 0,
     ts_type: str = "timestamp",
-) -> pa.Table:
+) -> st.SearchStrategy[pa.Table]:
     """A stream in arrival order: ``ts``, the keys, an int64 ``value`` and ``seq``.
 
     Disorder stays within ``slack``; with ``late`` some rows come later than that. Keys and
     value may be NULL.
     """
-    delay = st.integers(0, slack + _LATE_BY) if late else st.integers(0, slack)
-    values = [domain(column) for column in keys]
-    ranks = [st.none() | st.integers(0, len(domain_) - 1) for domain_ in values]
-    row = st.tuples(gaps(), delay, st.none() | st.integers(-3, 3), *ranks)
-    rows: list[tuple[Any, ...]] = draw(st.lists(row, max_size=max_rows))
-    ts = start + np.cumsum([r[0] for r in rows], dtype=np.int64)
-    table = pa.table(
-        {
-            "ts": pa.array(ts, pa.int64()),
-            **{
-                column.name: values[i].take(pa.array([r[3 + i] for r in rows], pa.int64()))
-                for i, column in enumerate(keys)
-            },
-            "value": pa.array([r[2] for r in rows], pa.int64()),
-            "seq": pa.array(range(len(rows)), pa.int64()),
-        }
-    )
-    arrival = ts + np.array([r[1] for r in rows], dtype=np.int64)
-    table = table.take(np.argsort(arrival, kind="stable"))
-    return table if ts_type == "int64" else as_timestamps(table)
+    return _arrivals(keys, slack, late, max_rows, start, ts_type).map(lambda drawn: drawn.table)
 
 
 @st.composite
-def batch_cuts(draw: st.DrawFn, table: pa.Table, batches: int | None = None) -> list[pa.Table]:
-    """The table cut into batches, empty ones included; ``batches`` fixes their number."""
-    count = draw(st.integers(1, 6)) if batches is None else batches
+def batch_cuts(draw: st.DrawFn, table: pa.Table, most: int = 6) -> list[pa.Table]:
+    """A given table cut into 1 to ``most`` batches, empty ones included."""
     position = st.integers(0, table.num_rows)
-    return cut_at(table, draw(st.lists(position, min_size=count - 1, max_size=count - 1)))
+    return cut_at(table, draw(st.lists(position, max_size=most - 1)))
 
 
 @st.composite
@@ -161,12 +191,11 @@ def join_cases(
     """A window join of the named streams with every feature of the semantics in play."""
     keys = draw(key_columns(types, most_keys, distinct=draw(st.sampled_from([1, 3, 8]))))
     slack, start = draw(slacks()), draw(st.sampled_from(_STARTS))
-    count = draw(st.integers(1, 6))
     cuts = {}
     for name in names:
         own = draw(other_widths(keys)) if mixed_widths else keys
-        stream = draw(streams(own, slack, late, max_rows, start, ts_type))
-        cuts[name] = draw(batch_cuts(stream, count))
+        arrivals = draw(_arrivals(own, slack, late, max_rows, start, ts_type))
+        cuts[name] = arrivals.cut(draw(_CUTS))
     batches = together(cuts)
     return JoinCase(
         batches,
