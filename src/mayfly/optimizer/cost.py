@@ -11,6 +11,7 @@ Cost: one pass per alternative. Thesis 3.5.3, 5.3.1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from mayfly.optimizer.estimates import Estimated, Flow, estimate_plan, join_inputs
 from mayfly.optimizer.join_order import order_cost
@@ -18,6 +19,7 @@ from mayfly.optimizer.labelling import label_plan
 from mayfly.optimizer.state import Strict, Upkeep, kept
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import Kind
+from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import (
     AntiJoin,
     Distinct,
@@ -127,12 +129,7 @@ def _touched(estimated: Estimated, rates: list[float]) -> float:
 
 def _per_value(node: AntiJoin | ExceptAll, left: Flow) -> float:
     """Left tuples that share one value of the negation attributes."""
-    values = 1.0
-    keys = (
-        [equality.left for equality in node.equalities]
-        if isinstance(node, AntiJoin)
-        else list(node.left.schema)
-    )
-    for key in keys:
-        values *= left.values(key)
-    return left.size / max(1.0, min(values, left.size))
+    keys: tuple[Expression, ...] = node.left.schema
+    if isinstance(node, AntiJoin):
+        keys = tuple(equality.left for equality in node.equalities)
+    return left.size / prod(left.values(key) for key in keys)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import exp, prod
+from math import exp, expm1, prod
 from typing import TypeAlias
 
 from mayfly.optimizer.join_order import JoinInput, result_size
@@ -57,15 +57,19 @@ class Flow:
     grows: bool = False
 
     def values(self, expression: Expression) -> float:
-        """Distinct values of an expression among the alive tuples."""
-        each = [self.distinct.get((c.relation, c.name), self.size) for c in expression.columns()]
-        return max(1.0, min(self.size, prod(each)))
+        """How many values an expression takes."""
+        each = (self.distinct.get((c.relation, c.name), 1.0) for c in expression.columns())
+        return max(1.0, prod(each))
+
+    def present(self, *expressions: Expression) -> float:
+        """How many of the possible combinations of values are alive at one time."""
+        possible = prod(self.values(expression) for expression in expressions)
+        return max(1.0, -possible * expm1(-self.size / possible))
 
     def scaled(self, share: float) -> Flow:
         """The same flow with only a share of the tuples."""
-        size = self.size * share
-        capped = {column: max(1.0, min(v, size)) for column, v in self.distinct.items()}
-        return Flow(self.rate * share, size, self.premature * share, capped, self.grows)
+        rate, size, early = self.rate * share, self.size * share, self.premature * share
+        return Flow(rate, size, early, self.distinct, self.grows)
 
     def limited(self, rows: int) -> Flow:
         return replace(self, size=min(self.size, rows))
@@ -158,8 +162,7 @@ def _windowed(window: Window, rate: float, distinct: Mapping[ColumnId, float]) -
         size = rate * window.lifetime / SECOND
     else:
         grows = True
-    capped = {column: max(1.0, min(v, size)) for column, v in distinct.items()}
-    return Flow(rate, size, rate if window.counts_rows else 0.0, capped, grows)
+    return Flow(rate, size, rate if window.counts_rows else 0.0, distinct, grows)
 
 
 def _renamed(source: Flow, outputs: tuple[Named, ...], alias: str) -> Flow:
@@ -180,7 +183,7 @@ def join_inputs(node: Join, flows: list[Flow], hashed: bool = True) -> list[Join
             if {(c.relation, c.name) for c in member.columns()} <= offered
         }
         buckets = max(1.0, prod(distinct.values())) if hashed else 1.0
-        found.append(JoinInput(flow.rate, flow.size, distinct, max(1.0, min(buckets, flow.size))))
+        found.append(JoinInput(flow.rate, flow.size, distinct, buckets))
     return found
 
 
@@ -199,38 +202,43 @@ def equality_classes(equalities: tuple[Equality, ...]) -> list[list[Expression]]
 
 def _joined(node: Join, flows: list[Flow]) -> Flow:
     members = join_inputs(node, flows)
-    everything = {column: v for flow in flows for column, v in flow.distinct.items()}
-    whole = Flow(1.0, max(1.0, result_size(members, range(len(members)))), 0.0, everything)
-    share = selectivity(node.residual, whole.values)
-    size = result_size(members, range(len(members))) * share
+    distinct = {column: v for flow in flows for column, v in flow.distinct.items()}
+    _narrow_equated(distinct, node.equalities)
+    size = result_size(members, range(len(members)))
+    size *= selectivity(node.residual, Flow(1.0, size, 0.0, distinct).values)
     per_tuple = [size / flow.size if flow.size else 0.0 for flow in flows]
     rate = sum(flow.rate * fan for flow, fan in zip(flows, per_tuple, strict=True))
     early = sum(flow.premature * fan for flow, fan in zip(flows, per_tuple, strict=True))
-    capped = {column: max(1.0, min(v, size)) for column, v in everything.items()}
-    return Flow(rate, size, early, capped, all(flow.grows for flow in flows))
+    return Flow(rate, size, early, distinct, all(flow.grows for flow in flows))
+
+
+def _narrow_equated(distinct: dict[ColumnId, float], equalities: tuple[Equality, ...]) -> None:
+    """Equated columns keep the values of the one that has fewest."""
+    for members in equality_classes(equalities):
+        columns = [(m.relation, m.name) for m in members if isinstance(m, Column)]
+        fewest = min((distinct[c] for c in columns if c in distinct), default=1.0)
+        distinct.update({c: fewest for c in columns if c in distinct})
 
 
 def _related(node: RelationJoin, source: Flow, table: Flow) -> Flow:
     left, right = _values(source, node.equalities, 0), _values(table, node.equalities, 1)
-    fan_out = table.size / max(left, right) if node.equalities else table.size
-    everything = {**source.distinct, **table.distinct}
-    fan_out *= selectivity(node.residual, replace(source, distinct=everything).values)
-    changes = table.rate * source.size / max(left, 1.0) if node.retroactive else 0.0
+    distinct = {**source.distinct, **table.distinct}
+    _narrow_equated(distinct, node.equalities)
+    fan_out = table.size / max(left, right)
+    fan_out *= selectivity(node.residual, replace(source, distinct=distinct).values)
+    changes = table.rate * source.size / left if node.retroactive else 0.0
     size = source.size * fan_out
-    capped = {column: max(1.0, min(v, size)) for column, v in everything.items()}
-    return Flow(source.rate * fan_out + changes, size, changes, capped, source.grows)
+    return Flow(source.rate * fan_out + changes, size, changes, distinct, source.grows)
 
 
 def _values(flow: Flow, equalities: tuple[Equality, ...], side: int) -> float:
-    """Distinct key values on one side of the equalities."""
-    ends = [(equality.left, equality.right)[side] for equality in equalities]
-    return max(1.0, min(flow.size, prod(flow.values(end) for end in ends)))
+    """How many key values one side of the equalities takes."""
+    return prod(flow.values((each.left, each.right)[side]) for each in equalities)
 
 
 def _rows(flow: Flow, node: Node) -> float:
-    """Distinct whole rows among the alive tuples, by random choice from the possible ones."""
-    possible = prod(flow.values(column) for column in node.schema)
-    return max(1.0, possible * (1 - exp(-flow.size / possible)))
+    """How many different rows there can be."""
+    return prod(flow.values(column) for column in node.schema)
 
 
 def _negated(left: Flow, right: Flow, left_values: float, right_values: float) -> Flow:
@@ -249,10 +257,9 @@ def _negated(left: Flow, right: Flow, left_values: float, right_values: float) -
 
 
 def _distinct(source: Flow, node: Distinct, strict: bool) -> Flow:
-    values = _rows(source, node.child)
-    size = min(source.size, values)
+    size = min(source.size, source.present(*node.schema))
     if strict:
-        rate = source.rate * exp(-source.size / values)
+        rate = source.rate * exp(-source.size / _rows(source, node))
         return replace(source, rate=rate, size=size, premature=rate)
     # A δ* result lives for at most one input lifetime, so this is the least rate possible.
     rate = size / source.lifetime if source.lifetime and not source.grows else source.rate
@@ -260,8 +267,7 @@ def _distinct(source: Flow, node: Distinct, strict: bool) -> Flow:
 
 
 def _grouped(source: Flow, node: GroupAggregate) -> Flow:
-    keys = prod(source.values(key.expression) for key in node.keys)
-    groups = max(1.0, min(keys, source.size)) if node.keys else 1.0
+    groups = source.present(*(key.expression for key in node.keys)) if node.keys else 1.0
     updates = source.rate + (0.0 if source.grows else source.rate)
     period = _period(node)
     rate = min(updates, groups * SECOND / period) if period else updates

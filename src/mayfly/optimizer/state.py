@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 
 from mayfly.optimizer.estimates import Estimated, Flow, row_bytes
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
@@ -29,6 +30,7 @@ from mayfly.plan.logical import (
     RelationScan,
     StreamScan,
     SubqueryWindow,
+    UnionAll,
 )
 from mayfly.plan.physical import State, Strategy, Structure
 
@@ -84,8 +86,8 @@ def structure_for(pattern: Pattern, upkeep: Upkeep) -> tuple[Structure, str]:
     if pattern.kind is Kind.WK:
         return Structure.CALENDAR, "WK: expirations are known but come in any order"
     if upkeep.announces_all:
-        return Structure.HASH, "STR, most deaths are early: every death is a negative tuple"
-    return Structure.CALENDAR_NEGATIVE, "STR, few deaths are early: only those are negative tuples"
+        return Structure.HASH, "STR: announcing every death costs less than searching for some"
+    return Structure.CALENDAR_NEGATIVE, "STR: few tuples die early, and only those are announced"
 
 
 def maintenance(structure: Structure, flow: Flow, upkeep: Upkeep, buckets: float = 1.0) -> float:
@@ -140,9 +142,7 @@ def _kept(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
 def _stored(child: Estimated, keys: tuple[Expression, ...], upkeep: Upkeep) -> State:
     """An input kept whole, under a key."""
     structure, reason = structure_for(child.label.held, upkeep)
-    buckets = 1.0
-    for key in keys:
-        buckets *= child.flow.values(key)
+    buckets = prod(child.flow.values(key) for key in keys)
     return State(
         structure,
         _name(child),
@@ -150,7 +150,7 @@ def _stored(child: Estimated, keys: tuple[Expression, ...], upkeep: Upkeep) -> S
         reason,
         child.flow.size,
         child.flow.size * row_bytes(child.node.schema),
-        maintenance(structure, child.flow, upkeep, max(1.0, min(buckets, child.flow.size))),
+        maintenance(structure, child.flow, upkeep, buckets),
         child.flow.grows,
     )
 
@@ -241,10 +241,15 @@ def _keys_of(child: Estimated, equalities: tuple[Equality, ...]) -> tuple[Expres
 
 
 def _name(estimated: Estimated) -> str:
-    """What an input is called: its alias, or the aliases below it."""
-    aliases = [
-        below.node.alias
-        for below in estimated.walk()
-        if isinstance(below.node, StreamScan | RelationScan)
-    ]
-    return " ⋈ ".join(aliases)
+    """What an input is called in the algebra of its sources: ``a``, ``a ⋈ b``, ``a − b``."""
+    match estimated.node:
+        case StreamScan(alias=alias) | RelationScan(alias=alias):
+            return alias
+        case AntiJoin() | ExceptAll():
+            sign = " − "
+        case UnionAll():
+            sign = " ∪ "
+        case _:
+            sign = " ⋈ "
+    names = [_name(child) for child in estimated.inputs]
+    return sign.join(f"({name})" if " " in name and len(names) > 1 else name for name in names)

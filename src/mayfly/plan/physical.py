@@ -77,10 +77,12 @@ class State:
 class Place(Enum):
     """Where an operator runs."""
 
-    BEFORE = "Spark SQL before"
-    SINGLE = "single task"
+    BEFORE = "Spark SQL before the exchange"
+    SINGLE = "kernel in a single task"
     KERNEL = "kernel"
-    AFTER = "Spark SQL after"
+    BETWEEN = "Spark SQL between kernels"
+    AFTER = "Spark SQL after the last kernel"
+    ANSWER = "answer"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mayfly.optimizer.rewriting import Context, Rule, offers, rewrite_bottom_up
-from mayfly.optimizer.rules.place_negation import pull_up
+from mayfly.optimizer.rules.place_negation import pull_above_projection, pull_up
 from mayfly.plan.expressions import Compare, conjunction, conjuncts
 from mayfly.plan.logical import AntiJoin, Distinct, Join, Node, Project, RelationJoin
 
@@ -44,7 +44,7 @@ def _with_negations_on_top(node: Node) -> Node:
             node = node.with_children(tuple(_with_negations_on_top(c) for c in node.children()))
         case AntiJoin(left=left):
             node = replace(node, left=_with_negations_on_top(left))
-    raised = pull_up(node)
+    raised = pull_up(node) or pull_above_projection(node)
     if not raised:
         return node
     return replace(raised[0], left=_with_negations_on_top(raised[0].left))

@@ -31,13 +31,27 @@ MOST_PLANS = 24
 
 def alternatives(plan: Node, context: Context) -> list[Node]:
     """Every plan a few single steps away, the given one first."""
-    found = {plan: None}
-    frontier = [plan]
+    first = plan.transform(_canonical)
+    found = {first: None}
+    frontier = [first]
     while frontier and len(found) < MOST_PLANS:
         reached = [near for seen in frontier for near in single_steps(seen, _steps)]
-        frontier = [near for near in dict.fromkeys(reached) if near not in found]
+        named = dict.fromkeys(near.transform(_canonical) for near in reached)
+        frontier = [near for near in named if near not in found]
         found.update(dict.fromkeys(frontier))
     return list(found)[:MOST_PLANS]
+
+
+def _canonical(node: Node) -> Node:
+    """Of several columns a join equates, a negation above it reads the first."""
+    if not isinstance(node, AntiJoin) or not isinstance(node.left, Join):
+        return node
+    classes = equality_classes(node.left.equalities)
+    pairs = tuple(
+        Equality(next((c[0] for c in classes if pair.left in c), pair.left), pair.right)
+        for pair in node.equalities
+    )
+    return replace(node, equalities=pairs)
 
 
 def _steps(node: Node, order_matters: bool) -> list[Node]:
@@ -56,13 +70,19 @@ def pull_up(node: Node) -> list[AntiJoin]:
             ]
         case Distinct(child=AntiJoin() as child) | RelationJoin(child=AntiJoin() as child):
             return [replace(child, left=replace(node, child=child.left))]
-        case Project(child=AntiJoin() as child):
-            return _above_projection(node, child)
+        case Distinct(child=Project(child=AntiJoin()) as project):
+            return [
+                replace(raised, left=replace(node, child=raised.left))
+                for raised in pull_above_projection(project)
+            ]
     return []
 
 
-def _above_projection(node: Project, child: AntiJoin) -> list[AntiJoin]:
-    """Above a projection that keeps every column the negation reads."""
+def pull_above_projection(node: Node) -> list[AntiJoin]:
+    """A negation raised above a projection that keeps every column it reads."""
+    if not isinstance(node, Project) or not isinstance(node.child, AntiJoin):
+        return []
+    child = node.child
     kept = {out.expression: column for out, column in zip(node.outputs, node.schema, strict=True)}
     reads = {column for side in left_reads(child) for column in side.columns()}
     if not all(column in kept for column in reads):
@@ -88,15 +108,15 @@ def _push_down(node: Node) -> list[Node]:
                 for place, child in enumerate(inputs)
                 if (moved := _read_from(node, child, join)) is not None
             ]
-        case Distinct(child=child) as distinct:
-            return [replace(distinct, child=replace(node, left=child))]
-        case Project(child=child, outputs=outputs, alias=alias) as project:
+        case Distinct(child=Project(outputs=outputs, alias=alias) as project) as distinct:
             pairs = tuple(
                 Equality(substituted(e.left, outputs, alias), e.right) for e in node.equalities
             )
             residual = node.residual and substituted(node.residual, outputs, alias)
-            lowered = replace(node, left=child, equalities=pairs, residual=residual)
-            return [replace(project, child=lowered)]
+            lowered = replace(node, left=project.child, equalities=pairs, residual=residual)
+            return [replace(distinct, child=replace(project, child=lowered))]
+        case Distinct(child=child) as distinct:
+            return [replace(distinct, child=replace(node, left=child))]
     return []
 
 

@@ -1,0 +1,112 @@
+"""EXPLAIN as JSON, for programs: the same content as the text, with numbers as numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import TypeAlias
+
+from mayfly.plan.explain import ExplainedPlan, Explanation
+from mayfly.plan.explain_logical import plan_text
+from mayfly.plan.physical import Cost, Edge, Operator, Stage, State
+
+Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | int | bool | None
+DIGITS = 3
+
+
+def as_json(explanation: Explanation, timings: bool = False) -> str:
+    """Indented JSON text; without timings it is the same on every run."""
+    return json.dumps(as_values(explanation, timings), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_values(explanation: Explanation, timings: bool = False) -> Json:
+    return {
+        "query": explanation.query,
+        "plans": [_plan(plan, timings) for plan in explanation.shown],
+    }
+
+
+def _plan(plan: ExplainedPlan, timings: bool) -> Json:
+    physical = plan.physical
+    rules: list[Json] = [
+        {"name": rule.name, "changed": rule.changed}
+        | ({"seconds": rule.seconds} if timings else {})
+        for rule in plan.rules
+    ]
+    return {
+        "title": plan.title,
+        "strategy": physical.strategy.value,
+        "cost": _cost(physical.cost),
+        "state": {
+            "rows": round(physical.state_rows, DIGITS),
+            "bytes": round(physical.state_bytes, DIGITS),
+        },
+        "assumed_rates": list(physical.assumed),
+        "warnings": [{"message": w.message, "hint": w.hint} for w in physical.warnings],
+        "rules": rules,
+        "logical": plan_text(physical.root.node).splitlines(),
+        "stages": [_stage(stage) for stage in physical.stages],
+        "plan": _operator(physical.root),
+    }
+
+
+def _cost(cost: Cost) -> Json:
+    return {
+        "total": round(cost.total, DIGITS),
+        "processing": round(cost.processing, DIGITS),
+        "state": round(cost.state, DIGITS),
+        "negative": round(cost.negative, DIGITS),
+    }
+
+
+def _stage(stage: Stage) -> Json:
+    return {
+        "number": stage.number,
+        "place": stage.place.value,
+        "key": list(stage.key),
+        "operators": [operator.name for operator in stage.operators],
+    }
+
+
+def _operator(operator: Operator) -> Json:
+    position = operator.node.position
+    pattern = operator.label.pattern
+    return {
+        "name": operator.name,
+        "detail": operator.detail,
+        "line": position.line if position else None,
+        "pattern": pattern.name,
+        "lifetime_micros": pattern.lifetime,
+        "reason": operator.label.reason,
+        "place": operator.place.value,
+        "stage": operator.stage,
+        "rate": round(operator.rate, DIGITS),
+        "alive": round(operator.size, DIGITS),
+        "negative_rate": round(operator.negative, DIGITS),
+        "cost": _cost(operator.cost),
+        "state": [_state(state) for state in operator.state],
+        "inputs": [_edge(edge) for edge in operator.inputs],
+    }
+
+
+def _state(state: State) -> Json:
+    return {
+        "holds": state.holds,
+        "structure": state.structure.value,
+        "keyed_by": list(state.keyed_by),
+        "reason": state.reason,
+        "rows": round(state.rows, DIGITS),
+        "bytes": round(state.bytes, DIGITS),
+        "maintenance": round(state.maintenance, DIGITS),
+        "grows": state.grows,
+    }
+
+
+def _edge(edge: Edge) -> Json:
+    exchange: Json = None
+    if edge.exchange:
+        exchange = {
+            "key": list(edge.exchange.key),
+            "broadcast": edge.exchange.broadcast,
+            "reason": edge.exchange.reason,
+        }
+    return {"exchange": exchange, "operator": _operator(edge.source)}

@@ -1,0 +1,160 @@
+"""A logical plan as an indented text, one operator per line, in the words of the language."""
+
+from __future__ import annotations
+
+from mayfly.plan.expressions import Column, Expression, Literal
+from mayfly.plan.logical import (
+    AggregateCall,
+    AntiJoin,
+    Equality,
+    GroupAggregate,
+    Join,
+    Named,
+    Node,
+    Output,
+    Project,
+    RelationJoin,
+    RelationScan,
+    Select,
+    Sort,
+    StreamScan,
+    SubqueryWindow,
+)
+
+
+def plan_text(node: Node, depth: int = 0) -> str:
+    """The whole tree; inputs are indented below their operator."""
+    detail = node_detail(node)
+    line = "  " * depth + node_name(node) + (f" {detail}" if detail else "")
+    return "\n".join([line, *(plan_text(child, depth + 1) for child in node.children())])
+
+
+def node_name(node: Node) -> str:
+    """What the operator is called."""
+    match node:
+        case Output(kind=kind, restore=restore):
+            return f"{kind.value}-restore" if restore else kind.value
+        case AntiJoin(kind=kind):
+            return kind.value
+        case RelationJoin(retroactive=retroactive):
+            return "Relation join" if retroactive else "NRR join"
+        case SubqueryWindow(wstream=wstream):
+            return "Wstream" if wstream else "Window"
+        case RelationScan(retroactive=retroactive):
+            return "Relation" if retroactive else "NRR"
+    return _NAMES.get(type(node).__name__, type(node).__name__)
+
+
+_NAMES = {
+    "StreamScan": "Stream",
+    "GroupAggregate": "Aggregate",
+    "UnionAll": "UNION ALL",
+    "ExceptAll": "EXCEPT ALL",
+}
+
+
+def node_detail(node: Node) -> str:
+    """What the operator does, in one line."""
+    match node:
+        case StreamScan(stream=stream, alias=alias, window=window, columns=columns):
+            return f"{_aliased(stream, alias)} {window.cql()} ({_column_names(columns)})"
+        case RelationScan(relation=relation, alias=alias, columns=columns):
+            return f"{_aliased(relation, alias)} ({_column_names(columns)})"
+        case SubqueryWindow(window=window):
+            return window.cql()
+        case Select(predicate=predicate):
+            return expression_text(predicate)
+        case Project(outputs=outputs, alias=alias):
+            named = ", ".join(_named(output) for output in outputs)
+            return f"{named} as {alias}" if alias else named
+        case Join(equalities=equalities, residual=residual):
+            return conditions_text(equalities, residual) or "(every pair)"
+        case RelationJoin(equalities=equalities, residual=residual):
+            return conditions_text(equalities, residual) or "(every pair)"
+        case AntiJoin(equalities=equalities, residual=residual):
+            return conditions_text(equalities, residual)
+        case GroupAggregate():
+            return _aggregate_text(node)
+        case Sort():
+            return _sort_text(node)
+    return ""
+
+
+def expression_text(expression: Expression) -> str:
+    """An expression as people write it: no backticks or type suffixes where none are needed."""
+    text = _plain(expression).sql(_column_name)
+    return text[1:-1] if text.startswith("(") and _encloses(text) else text
+
+
+def conditions_text(equalities: tuple[Equality, ...], residual: Expression | None) -> str:
+    pairs = [f"{expression_text(e.left)} = {expression_text(e.right)}" for e in equalities]
+    rest = [expression_text(residual)] if residual is not None else []
+    return " AND ".join([*pairs, *rest])
+
+
+def _column_name(column: Column) -> str:
+    return f"{column.relation}.{column.name}" if column.relation else column.name
+
+
+def _plain(expression: Expression) -> Expression:
+    def change(part: Expression) -> Expression:
+        if isinstance(part, Literal) and part.data_type.is_integral and part.value is not None:
+            return _Number(part.value, part.data_type)
+        return part
+
+    return expression.transform(change)
+
+
+class _Number(Literal):
+    """A whole number without the suffix of its type."""
+
+    def sql(self, naming: object = None) -> str:
+        return str(self.value)
+
+
+def _encloses(text: str) -> bool:
+    """Whether the first parenthesis closes at the very end."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return place == len(text) - 1
+    return False
+
+
+def _aliased(name: str, alias: str) -> str:
+    return name if name == alias else f"{name} {alias}"
+
+
+def _column_names(columns: tuple[Column, ...]) -> str:
+    return ", ".join(column.name for column in columns)
+
+
+def _named(output: Named) -> str:
+    text = expression_text(output.expression)
+    short = isinstance(output.expression, Column) and output.expression.name == output.name
+    return text if short else f"{text} AS {output.name}"
+
+
+def _aggregate_text(node: GroupAggregate) -> str:
+    parts = [_call(call) for call in node.aggregates]
+    keys = [expression_text(key.expression) for key in node.keys]
+    by = f" BY {', '.join(keys)}" if keys else ""
+    kept = f" HAVING {expression_text(node.having)}" if node.having else ""
+    return f"{', '.join(parts)}{by}{kept} as {node.alias}".strip()
+
+
+def _call(call: AggregateCall) -> str:
+    argument = expression_text(call.argument) if call.argument else "*"
+    given = [argument, *(str(parameter) for parameter in call.parameters)]
+    distinct = "DISTINCT " if call.distinct else ""
+    return f"{call.function.upper()}({distinct}{', '.join(given)})"
+
+
+def _sort_text(node: Sort) -> str:
+    keys = ", ".join(
+        expression_text(key.expression) + (" DESC" if key.descending else "") for key in node.keys
+    )
+    limit = f"LIMIT {node.limit}" if node.limit is not None else ""
+    offset = f"OFFSET {node.offset}" if node.offset else ""
+    return " ".join(part for part in (f"BY {keys}" if keys else "", limit, offset) if part)

@@ -1,0 +1,83 @@
+"""Figures and phrases that every form of EXPLAIN shares."""
+
+from __future__ import annotations
+
+from mayfly.plan.explain import Explanation
+from mayfly.plan.physical import Cost, Operator, PhysicalPlan, State
+
+PATTERN_MEANING = {
+    "MON": "never expires",
+    "WKS": "expires first in, first out",
+    "WK": "expirations known, in any order",
+    "STR": "expirations depend on the future",
+}
+
+
+def number(value: float) -> str:
+    """A count for people: 0.25, 4.2, 1,234."""
+    if value == 0:
+        return "0"
+    if value < 1:
+        return f"{value:.2g}" if value >= 0.01 else "<0.01"
+    if value < 10:
+        return f"{value:.1f}".removesuffix(".0")
+    return f"{value:,.0f}"
+
+
+def size(count: float) -> str:
+    """Bytes in the largest unit that leaves at least 1."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{number(count)} {unit}"
+        count /= 1000
+    return f"{number(count)} TB"
+
+
+def cost_words(cost: Cost) -> str:
+    return (
+        f"{number(cost.total)} tuples/s touched = {number(cost.processing)} processing"
+        f" + {number(cost.state)} state + {number(cost.negative)} negative tuples"
+    )
+
+
+def state_words(state: State) -> str:
+    """One structure in one line."""
+    by = f" by {', '.join(state.keyed_by)}" if state.keyed_by else ""
+    growth = " after one day, growing" if state.grows else ""
+    amount = f"{number(state.rows)} rows, {size(state.bytes)}{growth}"
+    return f"{state.holds}{by}: {state.structure.value}, {amount}"
+
+
+def flow_words(operator: Operator) -> str:
+    """What leaves the operator."""
+    parts = [f"{number(operator.rate)}/s"]
+    if operator.size:
+        parts.append(f"{number(operator.size)} alive")
+    if operator.negative:
+        parts.append(f"{number(operator.negative)} negative/s")
+    return ", ".join(parts)
+
+
+def place_words(operator: Operator) -> str:
+    if operator.place.name == "ANSWER":
+        return "answer"
+    return f"stage {operator.stage}, {operator.place.value}"
+
+
+def assumption_words(plan: PhysicalPlan) -> str:
+    """Which figures rest on defaults."""
+    if not plan.assumed:
+        return ""
+    return f"rates of {', '.join(plan.assumed)} are not known: defaults are assumed"
+
+
+def total_state(plan: PhysicalPlan) -> str:
+    return f"{number(plan.state_rows)} rows, {size(plan.state_bytes)}"
+
+
+def heading(explanation: Explanation, place: int) -> str:
+    """The title of a plan among those shown."""
+    if not explanation.compare:
+        return ""
+    chosen = "chosen" if place == 0 else "not chosen"
+    return f"plan {place + 1} of {len(explanation.plans)}, {chosen}"
