@@ -7,7 +7,8 @@ from collections.abc import Collection
 from mayfly.optimizer.pipeline import Candidate, Optimized, optimize
 from mayfly.optimizer.staging import physical_plan
 from mayfly.optimizer.statistics import Statistics
-from mayfly.plan.explain import ExplainedPlan, Explanation, RuleRun
+from mayfly.plan.explain import Explanation
+from mayfly.plan.explain_model import ExplainedPlan, RuleRun
 from mayfly.plan.logical import Node
 from mayfly.plan.physical import PhysicalPlan, Strategy
 

@@ -1,47 +1,45 @@
 """EXPLAIN: what a query means for the machine, before anything runs.
 
-An ``Explanation`` is a value: it prints, shows itself in notebooks, and can be had as JSON, as a
-drawing or as a page. The first of its plans is the one that runs.
+An ``Explanation`` prints as text, in colour in a terminal, draws itself in notebooks, and can be
+had as JSON, as SVG or as a page.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mayfly.plan.physical import PhysicalPlan
+from rich.text import Text
+
+from mayfly.plan.explain_drawing import drawing
+from mayfly.plan.explain_json import as_json
+from mayfly.plan.explain_model import Explained
+from mayfly.plan.explain_page import fragment, page
+from mayfly.plan.explain_text import plain_text, rich_text
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRun:
-    """A rule of the optimizer in the making of a plan."""
+@dataclass(frozen=True)
+class Explanation(Explained):
+    """A query's plan and its rivals, in every form a reader may want."""
 
-    name: str
-    changed: bool
-    seconds: float
+    def __str__(self) -> str:
+        return self.text()
 
+    def __rich__(self) -> Text:
+        return rich_text(self)
 
-@dataclass(frozen=True, slots=True)
-class ExplainedPlan:
-    """One candidate: what tells it from the others, and what would run."""
+    def _repr_html_(self) -> str:
+        return fragment(self)
 
-    title: str
-    physical: PhysicalPlan
-    rules: tuple[RuleRun, ...]
+    def text(self, timings: bool = False) -> str:
+        return plain_text(self, timings)
 
+    def json(self, timings: bool = False) -> str:
+        return as_json(self, timings)
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A query, the plan chosen for it, and its rivals, cheapest first."""
+    def svg(self) -> str:
+        """A drawing of the chosen plan."""
+        return drawing(self.chosen.physical)
 
-    query: str
-    plans: tuple[ExplainedPlan, ...]
-    compare: bool = False
-
-    @property
-    def chosen(self) -> ExplainedPlan:
-        return self.plans[0]
-
-    @property
-    def shown(self) -> tuple[ExplainedPlan, ...]:
-        """All candidates if a comparison was asked for, else the chosen plan."""
-        return self.plans if self.compare else self.plans[:1]
+    def html(self) -> str:
+        """A page of its own; candidates of a comparison stand side by side."""
+        return page(self)

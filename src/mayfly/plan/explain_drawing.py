@@ -28,15 +28,16 @@ STYLE = """
 .mf text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:var(--ink)}
 .mf .name{font:600 13px system-ui,sans-serif}.mf .soft{fill:var(--soft)}
 .mf .box{fill:var(--box);stroke:var(--line)}.mf .edge{fill:none;stroke-width:2.5}
-.mf .pill{fill:var(--paper)}.mf .label{font-weight:700}
+.mf .label{font-weight:700}.mf svg,svg.mf{max-width:100%;height:auto}
 .mf .MON{stroke:var(--mon);stroke-dasharray:2 4}.mf text.MON{fill:var(--mon);stroke:none}
 .mf .WKS{stroke:var(--wks)}.mf text.WKS{fill:var(--wks);stroke:none}
 .mf .WK{stroke:var(--wk);stroke-dasharray:12 4}.mf text.WK{fill:var(--wk);stroke:none}
 .mf .STR{stroke:var(--str);stroke-dasharray:6 3}.mf text.STR{fill:var(--str);stroke:none}
 """
 
-WIDTH, GAP, RISE, PAD = 236, 24, 66, 10
+WIDTH, GAP, RISE, PAD = 236, 24, 72, 10
 LINE, CHARACTER = 15, 6.7
+NO_BREAK = "\u00a0"
 LETTERS = int((WIDTH - 2 * PAD) / CHARACTER)
 
 
@@ -75,7 +76,11 @@ def drawing(plan: PhysicalPlan) -> str:
         "<title>Query plan with update patterns</title>",
         f"<style>{STYLE}</style>",
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="var(--paper)"/>',
-        *(_edge(box, below, edge) for box in _walk(root) for below, edge in box.inputs),
+        *(
+            _edge(box, below, edge, (place + 1) / (len(box.inputs) + 1))
+            for box in _walk(root)
+            for place, (below, edge) in enumerate(box.inputs)
+        ),
         *(_card(box) for box in _walk(root)),
         _legend(bottom + GAP),
         "</svg>",
@@ -96,8 +101,8 @@ def _box(operator: Operator) -> _Box:
 
 def _short(state: State) -> str:
     growth = ", growing" if state.grows else ""
-    amount = f"{number(state.rows)} rows, {size(state.bytes)}{growth}"
-    return f"{state.holds}: {state.structure.value}, {amount}"
+    amount = f"{number(state.rows)} rows, {size(state.bytes)}".replace(" ", NO_BREAK)
+    return f"{state.holds}: {state.structure.value}, {amount}{growth}"
 
 
 def _wrapped(text: str, most: int) -> list[str]:
@@ -153,30 +158,26 @@ def _card(box: _Box) -> str:
     )
 
 
-def _edge(above: _Box, below: _Box, edge: Edge) -> str:
-    """A curve from an input up to its reader, with its pattern and its exchange."""
+def _edge(above: _Box, below: _Box, edge: Edge, share: float) -> str:
+    """A line from an input up to its reader, with its pattern and its exchange beside it."""
     label = below.operator.label
     x1, y1 = below.x + WIDTH / 2, below.y
-    x2, y2 = above.x + WIDTH / 2, above.y + above.height
-    middle = y1 - RISE / 2
+    x2, y2 = above.x + WIDTH * share, above.y + above.height
     words = [(str(label.pattern), f"label {label.pattern.name}")]
     if edge.exchange:
         words.append((f"⇄ {edge.exchange}"[:LETTERS], "soft"))
-    widest = max(len(text) for text, _ in words) * CHARACTER + 10
-    top = y1 - 10 - LINE * len(words)
+    top = y1 - 8 - LINE * len(words)
+    bend = min(top, y1 - RISE / 2)
     rows = [
-        f'<text x="{x1:.1f}" y="{top + 12 + LINE * row:.1f}" text-anchor="middle" '
-        f'class="{style}">{escape(text)}</text>'
+        f'<text x="{x1 + 8:.1f}" y="{top + 11 + LINE * row:.1f}" class="{style}">'
+        f"{escape(text)}</text>"
         for row, (text, style) in enumerate(words)
     ]
     return "\n".join(
         [
             f"<g><title>{escape(str(label))}</title>",
-            f'<path class="edge {label.pattern.name}" '
-            f'd="M{x1:.1f},{y1:.1f} C{x1:.1f},{middle - 14:.1f} {x2:.1f},{middle:.1f} '
-            f'{x2:.1f},{y2:.1f}"/>',
-            f'<rect class="pill" x="{x1 - widest / 2:.1f}" y="{top:.1f}" '
-            f'width="{widest:.1f}" height="{LINE * len(words) + 2}" rx="4"/>',
+            f'<path class="edge {label.pattern.name}" d="M{x1:.1f},{y1:.1f} V{bend:.1f} '
+            f'C{x1:.1f},{bend - 18:.1f} {x2:.1f},{bend + 4:.1f} {x2:.1f},{y2:.1f}"/>',
             *rows,
             "</g>",
         ]

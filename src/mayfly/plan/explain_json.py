@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from mayfly.plan.explain import ExplainedPlan, Explanation
 from mayfly.plan.explain_logical import plan_text
+from mayfly.plan.explain_model import Explained, ExplainedPlan, RuleRun
 from mayfly.plan.physical import Cost, Edge, Operator, Stage, State
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | int | bool | None
 DIGITS = 3
 
 
-def as_json(explanation: Explanation, timings: bool = False) -> str:
+def as_json(explanation: Explained, timings: bool = False) -> str:
     """Indented JSON text; without timings it is the same on every run."""
     return json.dumps(as_values(explanation, timings), indent=2, ensure_ascii=False) + "\n"
 
 
-def as_values(explanation: Explanation, timings: bool = False) -> Json:
+def as_values(explanation: Explained, timings: bool = False) -> Json:
     return {
         "query": explanation.query,
         "plans": [_plan(plan, timings) for plan in explanation.shown],
@@ -27,11 +27,8 @@ def as_values(explanation: Explanation, timings: bool = False) -> Json:
 
 def _plan(plan: ExplainedPlan, timings: bool) -> Json:
     physical = plan.physical
-    rules: list[Json] = [
-        {"name": rule.name, "changed": rule.changed}
-        | ({"seconds": rule.seconds} if timings else {})
-        for rule in plan.rules
-    ]
+    rules: list[Json] = [_rule(rule, timings) for rule in plan.rules]
+    logical: list[Json] = [*plan_text(physical.root.node).splitlines()]
     return {
         "title": plan.title,
         "strategy": physical.strategy.value,
@@ -43,10 +40,17 @@ def _plan(plan: ExplainedPlan, timings: bool) -> Json:
         "assumed_rates": list(physical.assumed),
         "warnings": [{"message": w.message, "hint": w.hint} for w in physical.warnings],
         "rules": rules,
-        "logical": plan_text(physical.root.node).splitlines(),
+        "logical": logical,
         "stages": [_stage(stage) for stage in physical.stages],
         "plan": _operator(physical.root),
     }
+
+
+def _rule(rule: RuleRun, timings: bool) -> Json:
+    values: dict[str, Json] = {"name": rule.name, "changed": rule.changed}
+    if timings:
+        values["seconds"] = rule.seconds
+    return values
 
 
 def _cost(cost: Cost) -> Json:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from html import escape
 
-from mayfly.plan.explain import ExplainedPlan, Explanation
 from mayfly.plan.explain_drawing import STYLE, drawing
+from mayfly.plan.explain_model import Explained, ExplainedPlan
 from mayfly.plan.explain_words import assumption_words, heading, number, size, state_words
 from mayfly.plan.physical import Operator, PhysicalPlan, Place
 
@@ -20,7 +20,8 @@ border:1px solid var(--line);border-radius:6px;overflow:auto;color:var(--ink)}
 .mf-doc td,.mf-doc th{border:1px solid var(--line);padding:3px 9px;text-align:left;
 vertical-align:top;color:var(--ink);background:var(--paper)}
 .mf-doc td.n{text-align:right;font-variant-numeric:tabular-nums}
-.mf-doc .plans{display:flex;gap:20px;flex-wrap:wrap;align-items:flex-start}
+.mf-doc .plans{display:grid;gap:24px;grid-template-columns:repeat(auto-fit,minmax(480px,1fr))}
+.mf-doc section{min-width:0;overflow:auto}
 .mf-doc .sheet{overflow:auto;border:1px solid var(--line);border-radius:6px;margin:8px 0}
 .mf-doc .warn{border-left:4px solid var(--wk);padding:4px 10px;margin:8px 0;background:var(--box)}
 .mf-doc .soft{color:var(--soft)}
@@ -29,7 +30,7 @@ vertical-align:top;color:var(--ink);background:var(--paper)}
 """
 
 
-def page(explanation: Explanation) -> str:
+def page(explanation: Explained) -> str:
     """A whole HTML document."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -39,7 +40,7 @@ def page(explanation: Explanation) -> str:
     )
 
 
-def fragment(explanation: Explanation) -> str:
+def fragment(explanation: Explained) -> str:
     """The same inside another page."""
     query = f"<pre>{escape(explanation.query.strip())}</pre>" if explanation.query.strip() else ""
     table = _comparison(explanation) if explanation.compare else ""
@@ -52,7 +53,7 @@ def fragment(explanation: Explanation) -> str:
     )
 
 
-def _comparison(explanation: Explanation) -> str:
+def _comparison(explanation: Explained) -> str:
     names = ("plan", "total/s", "processing", "state", "negative tuples", "state kept", "operators")
     head = "".join(f"<th>{name}</th>" for name in names)
     rows = ""

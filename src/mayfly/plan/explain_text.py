@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from mayfly.plan.explain import ExplainedPlan, Explanation
+from mayfly.plan.explain_model import Explained, ExplainedPlan
 from mayfly.plan.explain_words import (
     assumption_words,
     cost_words,
@@ -28,13 +28,13 @@ Piece = tuple[str, str]
 Line = list[Piece]
 
 
-def plain_text(explanation: Explanation, timings: bool = False) -> str:
+def plain_text(explanation: Explained, timings: bool = False) -> str:
     """The explanation without colours; without timings it is the same on every run."""
     lines = ("".join(text for text, _ in line) for line in _lines(explanation, timings))
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def rich_text(explanation: Explanation, timings: bool = True) -> Text:
+def rich_text(explanation: Explained, timings: bool = True) -> Text:
     """The explanation for a terminal."""
     whole = Text()
     for line in _lines(explanation, timings):
@@ -44,7 +44,7 @@ def rich_text(explanation: Explanation, timings: bool = True) -> Text:
     return whole
 
 
-def _lines(explanation: Explanation, timings: bool) -> Iterator[Line]:
+def _lines(explanation: Explained, timings: bool) -> Iterator[Line]:
     if explanation.compare:
         yield from _comparison(explanation)
     for place, plan in enumerate(explanation.shown):
@@ -53,7 +53,7 @@ def _lines(explanation: Explanation, timings: bool) -> Iterator[Line]:
         yield from _plan_lines(plan, heading(explanation, place), timings)
 
 
-def _comparison(explanation: Explanation) -> Iterator[Line]:
+def _comparison(explanation: Explained) -> Iterator[Line]:
     """Candidates and their costs, side by side."""
     header = ("", "total/s", "processing", "state", "negative", "state kept", "negation, DISTINCT")
     rows: list[tuple[str, ...]] = [header]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.plan.explain import Explanation
+from mayfly.plan.explain_model import Explained
 from mayfly.plan.physical import Cost, Operator, PhysicalPlan, State
 
 PATTERN_MEANING = {
@@ -75,7 +75,7 @@ def total_state(plan: PhysicalPlan) -> str:
     return f"{number(plan.state_rows)} rows, {size(plan.state_bytes)}"
 
 
-def heading(explanation: Explanation, place: int) -> str:
+def heading(explanation: Explained, place: int) -> str:
     """The title of a plan among those shown."""
     if not explanation.compare:
         return ""
