@@ -16,7 +16,7 @@ from math import prod
 from mayfly.optimizer.estimates import Estimated, Flow, estimate_plan, join_inputs
 from mayfly.optimizer.join_order import order_cost
 from mayfly.optimizer.labelling import label_plan
-from mayfly.optimizer.state import Strict, Upkeep, kept
+from mayfly.optimizer.state import Strict, Upkeep, is_grouped, kept
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import Kind
 from mayfly.plan.expressions import Expression
@@ -27,7 +27,11 @@ from mayfly.plan.logical import (
     GroupAggregate,
     Join,
     Node,
+    Output,
+    Project,
     RelationJoin,
+    Select,
+    Sort,
     StreamScan,
     SubqueryWindow,
 )
@@ -74,11 +78,18 @@ def _counts_rows(node: Node) -> bool:
     return isinstance(node, StreamScan | SubqueryWindow) and node.window.counts_rows
 
 
-def _cost(estimated: Estimated, upkeep: Upkeep) -> Costed:
-    inputs = tuple(_cost(child, upkeep) for child in estimated.inputs)
+def _cost(estimated: Estimated, upkeep: Upkeep, last: bool = True) -> Costed:
+    """``last``: whether nothing but the answer, or a window of its own, reads this edge."""
+    node = estimated.node
+    onward = isinstance(node, Output | SubqueryWindow) or (
+        last and isinstance(node, Select | Project | Sort)
+    )
+    inputs = tuple(_cost(child, upkeep, onward) for child in estimated.inputs)
     state = kept(estimated, upkeep)
     sent = upkeep.negatives(estimated.label.held, estimated.flow)
-    received = [_received(estimated, child, upkeep) for child in estimated.inputs]
+    if last and (estimated.label.internal or is_grouped(estimated)):
+        sent = 0.0  # results are append-only, or a new value replaces the old one
+    received = [_received(estimated, child, upkeep) for child in inputs]
     rates = [child.flow.rate for child in estimated.inputs]
     cost = Cost(
         processing=_touched(estimated, rates),
@@ -88,7 +99,7 @@ def _cost(estimated: Estimated, upkeep: Upkeep) -> Costed:
     return Costed(estimated, cost, state, sent, inputs)
 
 
-def _received(estimated: Estimated, child: Estimated, upkeep: Upkeep) -> float:
+def _received(estimated: Estimated, child: Costed, upkeep: Upkeep) -> float:
     """Negative tuples per second an operator takes from an input.
 
     Where every death is announced, an operator with STR output turns the expirations of its
@@ -97,10 +108,10 @@ def _received(estimated: Estimated, child: Estimated, upkeep: Upkeep) -> float:
     strict = estimated.label.held.kind is Kind.STR and not isinstance(
         estimated.node, AntiJoin | ExceptAll | GroupAggregate | Distinct
     )
-    own = child.label.held.kind not in (Kind.STR, Kind.MON)
+    own = child.estimated.label.held.kind not in (Kind.STR, Kind.MON)
     if strict and own and upkeep.announces_all:
-        return child.flow.rate
-    return upkeep.negatives(child.label.held, child.flow)
+        return child.estimated.flow.rate
+    return child.negative
 
 
 def _originates(estimated: Estimated) -> bool:

@@ -32,6 +32,7 @@ from mayfly.plan.logical import (
     Project,
     RelationJoin,
     RelationScan,
+    Schema,
     Select,
     Sort,
     StreamScan,
@@ -43,6 +44,7 @@ from mayfly.plan.windows import PartitionRows, Rows, Window
 
 SECOND = 1_000_000
 UNBOUNDED_HORIZON = 86_400.0
+DEFAULT_PARTITIONS = 1000.0
 ColumnId: TypeAlias = tuple[str, str]
 
 
@@ -56,10 +58,16 @@ class Flow:
     distinct: Mapping[ColumnId, float] = field(default_factory=dict)
     grows: bool = False
 
+    def known_values(self, expression: Expression) -> float | None:
+        """How many values an expression takes, if its columns were counted."""
+        counts = [self.distinct.get((c.relation, c.name)) for c in expression.columns()]
+        known = [count for count in counts if count is not None]
+        return max(1.0, prod(known)) if len(known) == len(counts) else None
+
     def values(self, expression: Expression) -> float:
-        """How many values an expression takes."""
-        each = (self.distinct.get((c.relation, c.name), 1.0) for c in expression.columns())
-        return max(1.0, prod(each))
+        """How many values an expression takes; as many as there are rows, if not counted."""
+        known = self.known_values(expression)
+        return max(1.0, self.size) if known is None else known
 
     def present(self, *expressions: Expression) -> float:
         """How many of the possible combinations of values are alive at one time."""
@@ -105,21 +113,19 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
     node = labelled.node
     match node:
         case StreamScan(stream=stream, columns=columns, window=window):
-            rate = statistics.rate(stream)
-            values = {(c.relation, c.name): statistics.distinct(stream, c.name) for c in columns}
-            return _windowed(window, rate, values)
+            return _windowed(
+                window, statistics.rate(stream), _counted(columns, statistics.distinct(stream))
+            )
         case RelationScan(relation=name, columns=columns):
             rows = statistics.rows(name)
-            values = {
-                (c.relation, c.name): min(rows, statistics.distinct(name, c.name)) for c in columns
-            }
+            values = _counted(columns, statistics.distinct(name))
             if len(node.key) == 1:
                 values[node.alias, node.key[0]] = rows
             return Flow(statistics.rate(name) if statistics.known(name) else 0.0, rows, 0.0, values)
         case SubqueryWindow(window=window):
             return _windowed(window, inputs[0].rate, inputs[0].distinct)
         case Select(predicate=predicate):
-            return inputs[0].scaled(selectivity(predicate, inputs[0].values))
+            return inputs[0].scaled(selectivity(predicate, inputs[0].known_values))
         case Project(outputs=outputs, alias=alias):
             return _renamed(inputs[0], outputs, alias)
         case Join():
@@ -148,14 +154,18 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
     )
 
 
+def _counted(columns: Schema, counts: Mapping[str, float]) -> dict[ColumnId, float]:
+    return {(c.relation, c.name): counts[c.name] for c in columns if c.name in counts}
+
+
 def _windowed(window: Window, rate: float, distinct: Mapping[ColumnId, float]) -> Flow:
     size, grows = rate * UNBOUNDED_HORIZON, False
-    names = {name: count for (_, name), count in distinct.items()}
     if isinstance(window, Rows):
         size = float(window.count)
     elif isinstance(window, PartitionRows):
-        groups = prod(names.get(name, 1.0) for name in window.partition_by)
-        size = groups * window.count
+        names = {name: count for (_, name), count in distinct.items()}
+        known = [names[name] for name in window.partition_by if name in names]
+        size = prod(known) * window.count if known else DEFAULT_PARTITIONS * window.count
         if window.duration is not None:
             size = min(size, rate * window.duration / SECOND)
     elif window.lifetime is not None:
@@ -166,8 +176,12 @@ def _windowed(window: Window, rate: float, distinct: Mapping[ColumnId, float]) -
 
 
 def _renamed(source: Flow, outputs: tuple[Named, ...], alias: str) -> Flow:
-    values = {(alias, output.name): source.values(output.expression) for output in outputs}
-    return replace(source, distinct=values)
+    counts = {(alias, out.name): source.known_values(out.expression) for out in outputs}
+    return replace(source, distinct=_known(counts))
+
+
+def _known(counts: Mapping[ColumnId, float | None]) -> dict[ColumnId, float]:
+    return {column: count for column, count in counts.items() if count is not None}
 
 
 def join_inputs(node: Join, flows: list[Flow], hashed: bool = True) -> list[JoinInput]:
@@ -205,7 +219,7 @@ def _joined(node: Join, flows: list[Flow]) -> Flow:
     distinct = {column: v for flow in flows for column, v in flow.distinct.items()}
     _narrow_equated(distinct, node.equalities)
     size = result_size(members, range(len(members)))
-    size *= selectivity(node.residual, Flow(1.0, size, 0.0, distinct).values)
+    size *= selectivity(node.residual, Flow(1.0, size, 0.0, distinct).known_values)
     per_tuple = [size / flow.size if flow.size else 0.0 for flow in flows]
     rate = sum(flow.rate * fan for flow, fan in zip(flows, per_tuple, strict=True))
     early = sum(flow.premature * fan for flow, fan in zip(flows, per_tuple, strict=True))
@@ -216,8 +230,9 @@ def _narrow_equated(distinct: dict[ColumnId, float], equalities: tuple[Equality,
     """Equated columns keep the values of the one that has fewest."""
     for members in equality_classes(equalities):
         columns = [(m.relation, m.name) for m in members if isinstance(m, Column)]
-        fewest = min((distinct[c] for c in columns if c in distinct), default=1.0)
-        distinct.update({c: fewest for c in columns if c in distinct})
+        counted = [distinct[column] for column in columns if column in distinct]
+        if counted:
+            distinct.update(dict.fromkeys(columns, min(counted)))
 
 
 def _related(node: RelationJoin, source: Flow, table: Flow) -> Flow:
@@ -225,7 +240,7 @@ def _related(node: RelationJoin, source: Flow, table: Flow) -> Flow:
     distinct = {**source.distinct, **table.distinct}
     _narrow_equated(distinct, node.equalities)
     fan_out = table.size / max(left, right)
-    fan_out *= selectivity(node.residual, replace(source, distinct=distinct).values)
+    fan_out *= selectivity(node.residual, replace(source, distinct=distinct).known_values)
     changes = table.rate * source.size / left if node.retroactive else 0.0
     size = source.size * fan_out
     return Flow(source.rate * fan_out + changes, size, changes, distinct, source.grows)
@@ -271,8 +286,8 @@ def _grouped(source: Flow, node: GroupAggregate) -> Flow:
     updates = source.rate + (0.0 if source.grows else source.rate)
     period = _period(node)
     rate = min(updates, groups * SECOND / period) if period else updates
-    values = {(node.alias, key.name): source.values(key.expression) for key in node.keys}
-    return Flow(rate, groups, rate, values)
+    counts = {(node.alias, key.name): source.known_values(key.expression) for key in node.keys}
+    return Flow(rate, groups, rate, _known(counts))
 
 
 def _period(node: Node) -> int | None:
@@ -285,13 +300,13 @@ def _period(node: Node) -> int | None:
 
 
 def _merged(node: UnionAll, inputs: list[Flow]) -> Flow:
-    distinct = {
-        (column.relation, column.name): max(
-            flow.values(child.schema[place])
-            for child, flow in zip(node.inputs, inputs, strict=True)
-        )
-        for place, column in enumerate(node.schema)
-    }
+    distinct: dict[ColumnId, float] = {}
+    for place, column in enumerate(node.schema):
+        parts = zip(node.inputs, inputs, strict=True)
+        counts = [flow.known_values(child.schema[place]) for child, flow in parts]
+        known = [count for count in counts if count is not None]
+        if len(known) == len(counts):
+            distinct[column.relation, column.name] = max(known)
     return Flow(
         sum(flow.rate for flow in inputs),
         sum(flow.size for flow in inputs),

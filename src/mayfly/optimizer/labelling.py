@@ -51,10 +51,17 @@ class Labelled:
             yield from child.walk()
 
 
-def label_plan(node: Node, weak_distinct: bool = True) -> Labelled:
-    """The plan with a label on every edge; without δ*, every DISTINCT is strict."""
-    inputs = tuple(label_plan(child, weak_distinct) for child in node.children())
-    return Labelled(node, _label(node, [child.label for child in inputs], weak_distinct), inputs)
+def label_plan(node: Node, weak_distinct: bool = True, one_time: bool = False) -> Labelled:
+    """The plan with a label on every edge; without δ*, every DISTINCT is strict.
+
+    A one-time query sees one state of everything, so nothing in it is refused for its pattern.
+    """
+    one_time = one_time or (isinstance(node, Output) and node.one_time)
+    inputs = tuple(label_plan(child, weak_distinct, one_time) for child in node.children())
+    labels = [child.label for child in inputs]
+    if one_time and isinstance(node, RelationJoin) and not labels[0].pattern.predictable:
+        return Labelled(node, labels[0], inputs)
+    return Labelled(node, _label(node, labels, weak_distinct), inputs)
 
 
 def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
@@ -64,7 +71,7 @@ def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
             return _window_label(node, window)
         case RelationScan(retroactive=retroactive):
             return rule.relation(what) if retroactive else rule.non_retroactive_relation(what)
-        case Select() | Project():
+        case Select() | Project() | Sort():
             return rule.stateless(inputs[0])
         case Join():
             return rule.window_join(inputs, what)
@@ -79,8 +86,6 @@ def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
             return rule.aggregate(inputs[0], what)
         case UnionAll():
             return rule.merge_union(inputs, what)
-        case Sort(limit=limit):
-            return rule.stateless(inputs[0]) if limit is None else rule.top_rows(what)
         case Output(kind=kind):
             view = kind in (OutputKind.VIEW, OutputKind.RSTREAM)
             return inputs[0] if view else rule.append_only(kind.value)

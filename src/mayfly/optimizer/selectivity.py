@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import TypeAlias
 
 from mayfly.plan.expressions import (
     And,
@@ -17,13 +18,16 @@ from mayfly.plan.expressions import (
     Or,
 )
 
+Values: TypeAlias = Callable[[Expression], float | None]
+
+EQUAL_SHARE = 1 / 10
 RANGE_SHARE = 1 / 3
 PATTERN_SHARE = 1 / 10
 OTHER_SHARE = 1 / 2
 
 
-def selectivity(predicate: Expression | None, values: Callable[[Expression], float]) -> float:
-    """Between 0 and 1; ``values`` gives the distinct values of an expression."""
+def selectivity(predicate: Expression | None, values: Values) -> float:
+    """Between 0 and 1; ``values`` gives how many values an expression takes, if it is known."""
     if predicate is None:
         return 1.0
     match predicate:
@@ -36,12 +40,13 @@ def selectivity(predicate: Expression | None, values: Callable[[Expression], flo
         case Literal(value=value):
             return 1.0 if value is True else 0.0
         case Compare(op=op, left=left, right=right):
-            equal = 1.0 / max(values(left), values(right))
+            known = [count for side in (left, right) if (count := values(side)) is not None]
+            equal = 1.0 / max(known) if len(known) == 2 else EQUAL_SHARE
             if op in ("=", "<=>"):
                 return equal
             return 1.0 - equal if op == "<>" else RANGE_SHARE
         case InList(child=child, choices=choices):
-            return min(1.0, len(choices) / values(child))
+            return min(1.0, len(choices) / (values(child) or 1 / EQUAL_SHARE))
         case IsNull() | Like():
             return PATTERN_SHARE
     return OTHER_SHARE

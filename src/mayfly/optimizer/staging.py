@@ -105,10 +105,15 @@ def physical_plan(
     return PhysicalPlan(root, strategy, warnings_of(root), assumed)
 
 
-def _draft(costed: Costed, stages: _Stages, final: bool) -> _Draft:
+def _draft(costed: Costed, stages: _Stages, final: bool, wish: tuple[str, ...] = ()) -> _Draft:
+    """``wish`` is the key by which the reader would like the rows divided."""
     node = costed.node
     onward = final and isinstance(node, Output | Select | Project | UnionAll | Sort)
-    inputs = [_draft(child, stages, onward) for child in costed.inputs]
+    wishes = _wishes(node, wish)
+    inputs = [
+        _draft(child, stages, onward, liked)
+        for child, liked in zip(costed.inputs, wishes, strict=True)
+    ]
     match node:
         case StreamScan(window=window) | SubqueryWindow(window=window) if window.counts_rows:
             return _counted(costed, window, inputs, stages)
@@ -118,11 +123,27 @@ def _draft(costed: Costed, stages: _Stages, final: bool) -> _Draft:
             return _Draft(costed, Place.ANSWER, stages.new(), None, [(inputs[0], None)])
         case RelationJoin(retroactive=False):
             return _beside(costed, inputs)
+        case Sort():
+            return _Draft(costed, Place.AFTER, stages.new(), None, [(inputs[0], None)])
         case Select() | Project() | UnionAll() | SubqueryWindow():
             return _stateless(costed, inputs, stages, final)
-        case Sort(limit=None):
-            return _Draft(costed, Place.AFTER, stages.new(), None, [(inputs[0], None)])
-    return _stateful(costed, inputs, _keys(node), stages)
+    keys = _keys(node)
+    if isinstance(node, Distinct | GroupAggregate) and wish and set(wish) <= set(keys[0]):
+        keys = (wish,)
+    return _stateful(costed, inputs, keys, stages)
+
+
+def _wishes(node: Node, wish: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """By what each input had best be divided, so that nothing moves twice."""
+    match node:
+        case Select() | Distinct():
+            return [wish]
+        case Project(outputs=outputs, alias=alias):
+            meaning = {_text(out.column(alias)): _text(out.expression) for out in outputs}
+            return [tuple(meaning[name] for name in wish if name in meaning)]
+        case Join() | AntiJoin() | ExceptAll():
+            return list(_keys(node))
+    return [() for _ in node.children()]
 
 
 def _counted(costed: Costed, window: Window, inputs: list[_Draft], stages: _Stages) -> _Draft:
@@ -156,7 +177,10 @@ def _stateless(costed: Costed, inputs: list[_Draft], stages: _Stages, final: boo
         return _Draft(costed, Place.BEFORE, 0, None, edges)
     slots = _renamed(inputs[0].slots, node) if len(inputs) == 1 else None
     if final:
-        return _Draft(costed, Place.AFTER, stages.new(), slots, edges)
+        started = len(inputs) == 1 and inputs[0].place is Place.AFTER
+        return _Draft(
+            costed, Place.AFTER, inputs[0].stage if started else stages.new(), slots, edges
+        )
     evaluable = all(is_kernel_expression(each) for each in node.expressions())
     if len(inputs) == 1 and evaluable:
         return _Draft(costed, inputs[0].place, inputs[0].stage, slots, edges)

@@ -15,7 +15,7 @@ from enum import Enum
 from math import prod
 
 from mayfly.optimizer.estimates import Estimated, Flow, row_bytes
-from mayfly.patterns import MON, STR, WK, Kind, Pattern
+from mayfly.patterns import MON, WK, Kind, Pattern
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import (
     AntiJoin,
@@ -26,8 +26,11 @@ from mayfly.plan.logical import (
     Join,
     Output,
     OutputKind,
+    Project,
     RelationJoin,
     RelationScan,
+    Select,
+    Sort,
     StreamScan,
     SubqueryWindow,
     UnionAll,
@@ -212,9 +215,11 @@ def _needs_input(source: Estimated, node: GroupAggregate, upkeep: Upkeep) -> boo
 def _result_state(estimated: Estimated, node: Output, upkeep: Upkeep) -> Iterator[State]:
     """The maintained answer; groups are already an array, appended results need no copy."""
     (source,) = estimated.inputs
+    if isinstance(source.node, Sort):  # the order and the limit are applied to what is reported
+        (source,) = source.inputs
     pattern = source.label.pattern
     appended = pattern == MON and node.kind is not OutputKind.VIEW
-    if node.one_time or appended or _is_grouped(source):
+    if node.one_time or appended or is_grouped(source):
         return
     structure, reason = structure_for(pattern, upkeep)
     flow = source.flow
@@ -224,12 +229,11 @@ def _result_state(estimated: Estimated, node: Output, upkeep: Upkeep) -> Iterato
     yield State(structure, "answer", (), reason, flow.size, size, touched, grows)
 
 
-def _is_grouped(source: Estimated) -> bool:
-    while source.inputs and not isinstance(source.node, GroupAggregate):
-        if len(source.inputs) > 1 or source.label.pattern != STR:
-            return False
-        source = source.inputs[0]
-    return isinstance(source.node, GroupAggregate)
+def is_grouped(estimated: Estimated) -> bool:
+    """Whether results are groups, perhaps selected and projected: values that replace others."""
+    while isinstance(estimated.node, Select | Project | Sort | Output):
+        (estimated,) = estimated.inputs
+    return isinstance(estimated.node, GroupAggregate)
 
 
 def _keys_of(child: Estimated, equalities: tuple[Equality, ...]) -> tuple[Expression, ...]:

@@ -1,7 +1,7 @@
 """What the optimizer assumes or has measured about streams and relations.
 
-Rates are tuples per second. Whatever was not measured or declared has a default, and a plan says
-which of its figures rest on defaults.
+Rates are tuples per second. A rate that was not measured has a default, and a plan says which of
+its figures rest on it; a column whose values were not counted is taken to have as many as rows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 DEFAULT_RATE = 100.0
-DEFAULT_DISTINCT = 1000.0
 DEFAULT_RELATION_ROWS = 10_000.0
 
 
@@ -19,7 +18,7 @@ class SourceStatistics:
     """Measured figures of one source; None and missing columns mean "not known".
 
     ``rate`` is new tuples (or changes of a relation) per second, ``rows`` the size of a relation,
-    ``distinct`` the number of values of a column among the tuples alive at one time.
+    ``distinct`` the number of values a column takes.
     """
 
     rate: float | None = None
@@ -45,8 +44,9 @@ class Statistics:
         measured = self._of(source).rows
         return DEFAULT_RELATION_ROWS if measured is None else measured
 
-    def distinct(self, source: str, column: str) -> float:
-        return max(1.0, self._of(source).distinct.get(column, DEFAULT_DISTINCT))
+    def distinct(self, source: str) -> Mapping[str, float]:
+        """The columns whose values were counted."""
+        return self._of(source).distinct
 
     def _of(self, source: str) -> SourceStatistics:
         return self.sources.get(source, SourceStatistics())

@@ -27,12 +27,17 @@ def warnings_of(root: Operator) -> tuple[Warned, ...]:
 def _warnings(operator: Operator) -> Iterator[Warned]:
     if operator.place is Place.SINGLE and not _inherits_single_task(operator):
         yield _single_task(operator)
-    for state in operator.state:
-        if state.grows:
-            what = f"the state of {describe(operator.node)} ({state.holds}) grows without bound"
-            if isinstance(operator.node, Output):
-                what = "the answer grows without bound: results never expire"
-            yield Warned(what, "put a window on the stream, or use Istream if changes are enough")
+    growing = [state.holds for state in operator.state if state.grows]
+    if growing and isinstance(operator.node, Output):
+        yield Warned(
+            "the answer grows without bound: results never expire",
+            "put a window on the stream, or use Istream if new results are enough",
+        )
+    elif growing:
+        yield Warned(
+            f"the state of {describe(operator.node)} ({', '.join(growing)}) grows without bound",
+            "put a window on the stream",
+        )
     node = operator.node
     if isinstance(node, Select) and isinstance(node.predicate, Literal):
         yield Warned(
@@ -49,6 +54,8 @@ def _inherits_single_task(operator: Operator) -> bool:
 def _single_task(operator: Operator) -> Warned:
     node, what = operator.node, describe(operator.node)
     match node:
+        case SubqueryWindow(wstream=True):
+            hint = "use RANGE if the results of the last while are meant"
         case StreamScan() | SubqueryWindow():
             hint = "add PARTITION BY to the window if the n latest of each key are meant"
         case GroupAggregate():

@@ -120,11 +120,6 @@ def aggregate(source: Label, what: str) -> Label:
     return _label(STR, f"because of {what}: the next tuple may replace any value")
 
 
-def top_rows(what: str) -> Label:
-    """ORDER BY … LIMIT: a later tuple may push a result out of the first rows."""
-    return _label(STR, f"because of {what}: later tuples displace earlier ones")
-
-
 # ── binary and n-ary operators ────────────────────────────────────────────────────────────
 
 

@@ -13,8 +13,8 @@ from textwrap import wrap
 from mayfly.plan.explain_words import (
     PATTERN_MEANING,
     flow_words,
-    number,
     place_words,
+    rows,
     size,
     state_words,
 )
@@ -101,7 +101,7 @@ def _box(operator: Operator) -> _Box:
 
 def _short(state: State) -> str:
     growth = ", growing" if state.grows else ""
-    amount = f"{number(state.rows)} rows, {size(state.bytes)}".replace(" ", NO_BREAK)
+    amount = f"{rows(state.rows)}, {size(state.bytes)}".replace(" ", NO_BREAK)
     return f"{state.holds}: {state.structure.value}, {amount}{growth}"
 
 
@@ -139,7 +139,7 @@ def _card(box: _Box) -> str:
     operator, x = box.operator, box.x + PAD
     tip = [f"{operator.name} {operator.detail}", str(operator.label), place_words(operator)]
     tip += [f"keeps {state_words(state)} – {state.reason}" for state in operator.state]
-    rows = [
+    texts = [
         f'<text x="{x:.1f}" y="{box.y + PAD + 28 + LINE * row:.1f}" class="{style}">'
         f"{escape(text)}</text>"
         for row, (text, style) in enumerate(box.lines)
@@ -152,7 +152,7 @@ def _card(box: _Box) -> str:
             f'height="{box.height:.1f}" rx="6"/>',
             f'<text class="name" x="{x:.1f}" y="{box.y + PAD + 11:.1f}">'
             f"{escape(operator.name)}</text>",
-            *rows,
+            *texts,
             "</g>",
         ]
     )
@@ -168,7 +168,7 @@ def _edge(above: _Box, below: _Box, edge: Edge, share: float) -> str:
         words.append((f"⇄ {edge.exchange}"[:LETTERS], "soft"))
     top = y1 - 8 - LINE * len(words)
     bend = min(top, y1 - RISE / 2)
-    rows = [
+    texts = [
         f'<text x="{x1 + 8:.1f}" y="{top + 11 + LINE * row:.1f}" class="{style}">'
         f"{escape(text)}</text>"
         for row, (text, style) in enumerate(words)
@@ -178,7 +178,7 @@ def _edge(above: _Box, below: _Box, edge: Edge, share: float) -> str:
             f"<g><title>{escape(str(label))}</title>",
             f'<path class="edge {label.pattern.name}" d="M{x1:.1f},{y1:.1f} V{bend:.1f} '
             f'C{x1:.1f},{bend - 18:.1f} {x2:.1f},{bend + 4:.1f} {x2:.1f},{y2:.1f}"/>',
-            *rows,
+            *texts,
             "</g>",
         ]
     )
@@ -186,16 +186,16 @@ def _edge(above: _Box, below: _Box, edge: Edge, share: float) -> str:
 
 def _legend(top: float) -> str:
     """What the colours and dashes mean."""
-    rows = []
+    entries = []
     for row, (name, meaning) in enumerate(PATTERN_MEANING.items()):
         y = top + LINE * row + 10
-        rows.append(
+        entries.append(
             f'<path class="edge {name}" d="M{GAP},{y - 4:.1f} h40"/>'
             f'<text x="{GAP + 50}" y="{y:.1f}" class="label {name}">{name}</text>'
             f'<text x="{GAP + 84}" y="{y:.1f}" class="soft">{meaning}</text>'
         )
     y = top + LINE * len(PATTERN_MEANING) + 10
-    rows.append(
+    entries.append(
         f'<text x="{GAP}" y="{y:.1f}" class="soft">▤ state kept    ⇄ rows move between tasks</text>'
     )
-    return "\n".join(rows)
+    return "\n".join(entries)

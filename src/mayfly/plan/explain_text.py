@@ -109,8 +109,7 @@ def _stage_lines(physical: PhysicalPlan) -> Iterator[Line]:
         if stage.place is Place.ANSWER:
             continue
         names = " + ".join(operator.name for operator in stage.operators)
-        divided = ", ".join(stage.key) or "one task"
-        by = f", by {divided}" if stage.place in (Place.KERNEL, Place.SINGLE) else ""
+        by = f" by {', '.join(stage.key)}" if stage.key and stage.place is Place.KERNEL else ""
         yield [(f"stage {stage.number:<3} ", "dim"), (f"{stage.place.value}{by}: {names}", "")]
 
 

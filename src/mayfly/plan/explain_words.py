@@ -24,6 +24,10 @@ def number(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def rows(count: float) -> str:
+    return "1 row" if count == 1 else f"{number(count)} rows"
+
+
 def size(count: float) -> str:
     """Bytes in the largest unit that leaves at least 1."""
     for unit in ("B", "kB", "MB", "GB"):
@@ -44,7 +48,7 @@ def state_words(state: State) -> str:
     """One structure in one line."""
     by = f" by {', '.join(state.keyed_by)}" if state.keyed_by else ""
     growth = " after one day, growing" if state.grows else ""
-    amount = f"{number(state.rows)} rows, {size(state.bytes)}{growth}"
+    amount = f"{rows(state.rows)}, {size(state.bytes)}{growth}"
     return f"{state.holds}{by}: {state.structure.value}, {amount}"
 
 
@@ -68,11 +72,11 @@ def assumption_words(plan: PhysicalPlan) -> str:
     """Which figures rest on defaults."""
     if not plan.assumed:
         return ""
-    return f"rates of {', '.join(plan.assumed)} are not known: defaults are assumed"
+    return f"{', '.join(plan.assumed)}: no rate is known, 100 tuples/s assumed"
 
 
 def total_state(plan: PhysicalPlan) -> str:
-    return f"{number(plan.state_rows)} rows, {size(plan.state_bytes)}"
+    return f"{rows(plan.state_rows)}, {size(plan.state_bytes)}"
 
 
 def heading(explanation: Explained, place: int) -> str:

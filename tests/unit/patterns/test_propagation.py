@@ -64,9 +64,10 @@ RULES: list[tuple[str, Label, Pattern]] = [
         rule.aggregate(rule.window_join([INNER, TEN], "j"), "GROUP BY"),
         STR,
     ),
+    ("relation", rule.relation("r"), STR),
+    ("NRR", rule.non_retroactive_relation("r"), MON),
     ("relation join", rule.relation_join(TEN, "r"), STR),
     ("relation join on MON", rule.relation_join(STREAM, "r"), STR),
-    ("first rows", rule.top_rows("LIMIT 5"), STR),
     ("change stream", rule.append_only("Istream"), MON),
     ("output window", rule.output_window(FIVE, "Wstream"), wks(5 * MIN)),
 ]
