@@ -397,9 +397,18 @@ def as_type(expression: Expression, kind: DataType) -> Expression:
     """The expression in the given type, with a cast only where one is needed."""
     if expression.type == kind:
         return expression
-    if isinstance(expression, Literal) and expression.value is None:
-        return Literal(None, kind)
+    if isinstance(expression, Literal):
+        return _literal_as(expression, kind)
     return Cast(expression, kind)
+
+
+def _literal_as(literal: Literal, kind: DataType) -> Expression:
+    value = literal.value
+    if value is None:
+        return Literal(None, kind)
+    if isinstance(value, int) and is_widening(literal.type, kind):
+        return Literal(float(value) if kind.name in ("float", "double") else value, kind)
+    return Cast(literal, kind)
 
 
 KERNEL_FUNCTIONS = ("abs", "negative", "coalesce", "least", "greatest")

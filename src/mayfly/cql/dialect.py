@@ -1,0 +1,383 @@
+"""SELECT as a dialect of sqlglot: Spark SQL expressions inside our own query skeleton.
+
+sqlglot is liberal: it guesses, skips words and turns what it does not know into commands. So the
+skeleton (SELECT, FROM, joins, windows, clauses and their order) is read here, strictly, and only
+expressions and set operations are left to sqlglot. Functions keep the names they were written
+with; ``grammar`` then walks the whole tree and refuses every node that is not in the language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, cast
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, ParseError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from mayfly.cql.messages import CqlError, Source, Span, error_at
+from mayfly.cql.tokens import Cursor, span_of
+from mayfly.cql.window_clause import read_window
+from mayfly.lifetime import micros
+
+T = TypeVar("T")
+_ORDER_OF_CLAUSES = "SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER BY … LIMIT …"
+
+
+class _SyntaxProblem(ParseError):
+    """Raised while sqlglot may still backtrack; it becomes a CqlError when it escapes."""
+
+    def __init__(self, problem: str, hint: str, token: Token | None) -> None:
+        super().__init__(problem)
+        self.problem, self.hint, self.token = problem, hint, token
+
+
+_HINTS = {
+    "QUALIFY": "QUALIFY is not in the language; filter in an outer query over a sub-query",
+    "WINDOW": "named windows are not in the language; put [RANGE …] behind the stream",
+    "PIVOT": "PIVOT is not in the language; write one CASE … aggregate per column",
+    "UNPIVOT": "UNPIVOT is not in the language; write a UNION ALL of the columns",
+    "TABLESAMPLE": "sampling is not in the language; filter on a hash of the key instead",
+    "LATERAL": "LATERAL is not in the language; write a join or a sub-query",
+    "FETCH": "write LIMIT n",
+    "WITH": "WITH is not in the language; write the query as a sub-query in FROM",
+    "INTERSECT": "INTERSECT is not in the language; write a join of two SELECT DISTINCT",
+    "MINUS": "write EXCEPT ALL",
+    "OVER": "OVER is not in the language: a window belongs behind its stream, like s [ROWS 10]",
+    "INTO": "a query has no INTO; write CREATE QUERY name TO … AS SELECT …",
+    "VALUES": "VALUES is only in INSERT INTO; keep the rows in a RELATION and join it",
+    "USING": "write JOIN … ON a.x = b.x",
+    "AS": "write the alias behind the window: FROM s [RANGE 10 MIN] AS a",
+    "[": "a window stands right behind the name of a stream: FROM s [RANGE 10 MIN] AS a",
+}
+
+
+_INTERVALS = "write INTERVAL 10 MIN, from MICROSECOND to DAY; months have no fixed length"
+
+
+class CqlParser(SparkParser):
+    """Reads one query, or one expression, from tokens."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS = {  # noqa: RUF012
+        name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")
+    }
+    NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+        "CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]
+    }
+    STRICT_CAST = True
+
+    source: Source
+    read_apart: set[int]
+    """Where the tokens start that windows and intervals took out of sqlglot's hands."""
+
+    # ── errors and places ─────────────────────────────────────────────────────────────────
+
+    def raise_error(self, message: str, token: Any = None) -> None:
+        place = token or self._curr or None
+        raise _SyntaxProblem(*_in_our_words(message, self._shown(place)), place)
+
+    def _problem(self, problem: str, hint: str) -> _SyntaxProblem:
+        return _SyntaxProblem(problem, hint, self._curr or None)
+
+    def _shown(self, token: Token | None) -> str:
+        return self.source.text[token.start : token.end + 1] if token else ""
+
+    def _placed(self, node: Any, token: Token) -> Any:
+        if isinstance(node, exp.Expression) and "start" not in node.meta:
+            node.update_positions(token)
+        return node
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        token = self._curr
+        return cast(
+            "exp.Expr | None", self._placed(super()._parse_function_call(*args, **kwargs), token)
+        )
+
+    def _parse_unary(self) -> exp.Expr | None:
+        token = self._curr
+        return cast("exp.Expr | None", self._placed(super()._parse_unary(), token))
+
+    def parse_set_operation(self, this: Any, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
+        token = self._curr
+        found = super().parse_set_operation(this, *args, **kwargs)
+        if found is not None and not found.args.get("expression"):
+            raise self._problem(f"expected a query behind {token.text.upper()}", "write SELECT …")
+        return cast("exp.SetOperation | None", self._placed(found, token))
+
+    def _parse_csv(
+        self, parse_method: Callable[[], T | None], sep: TokenType = TokenType.COMMA
+    ) -> list[T]:
+        items: list[T] = []
+        while True:
+            item = parse_method()
+            if item is None:
+                if items:
+                    raise self._problem("something is missing behind the comma", "remove the comma")
+                return items
+            items.append(item)
+            if not self._match(sep):
+                return items
+
+    # ── the skeleton of a query ───────────────────────────────────────────────────────────
+
+    def _parse_select(
+        self, nested: bool = False, table: bool = False, *_: Any, **options: Any
+    ) -> exp.Expr | None:
+        token = self._curr
+        query: exp.Expr
+        if self._match(TokenType.SELECT):
+            query = self._placed(self._block(), token)
+        elif nested and self._match(TokenType.L_PAREN):
+            inner = self._parse_select(nested=True)
+            if inner is None:
+                raise self._problem("expected SELECT", f"a query is {_ORDER_OF_CLAUSES}")
+            self._match_r_paren()
+            query = self._placed(exp.Subquery(this=inner), token)
+        else:
+            return None
+        wanted = options.get("parse_set_operation", True)
+        return self._parse_set_operations(query) if wanted else query
+
+    def _block(self) -> exp.Select:
+        self._match(TokenType.ALL)
+        distinct = exp.Distinct() if self._match(TokenType.DISTINCT) else None
+        outputs = self._parse_csv(self._parse_expression)
+        if not outputs:
+            raise self._problem(
+                "SELECT needs at least one output column", "write SELECT * or names"
+            )
+        block = exp.Select(expressions=outputs, distinct=distinct)
+        if self._match(TokenType.FROM):
+            block.set("from_", exp.From(this=self._parse_table()))
+            while join := self._parse_join():
+                block.append("joins", join)
+        block.set("where", self._parse_where())
+        block.set("group", self._parse_group())
+        block.set("having", self._parse_having())
+        self._ordering(block)
+        return block
+
+    def _ordering(self, query: exp.Query) -> None:
+        query.set("order", self._parse_order())
+        query.set("limit", self._plain_limit())
+        query.set("offset", self._parse_offset())
+        if self._match_set(self.QUERY_MODIFIER_TOKENS, advance=False):
+            word = self._shown(self._curr)
+            hint = _HINTS.get(word.split()[0].upper(), f"the order is {_ORDER_OF_CLAUSES}")
+            raise self._problem(f"{word.upper()} cannot stand here", hint)
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        """What sqlglot looks for behind a query: ours has read its own clauses already."""
+        if isinstance(this, exp.SetOperation) and not this.args.get("order"):
+            self._ordering(this)
+        return this
+
+    def _plain_limit(self) -> exp.Expr | None:
+        token = self._curr
+        if not self._match(TokenType.LIMIT):
+            return None
+        limit = exp.Limit(expression=self._parse_primary())
+        return cast("exp.Expr", self._placed(limit, token))
+
+    def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
+        token = self._curr
+        if not self._match(TokenType.GROUP_BY):
+            return None
+        keys = self._parse_csv(self._parse_disjunction)
+        if not keys:
+            raise self._problem("GROUP BY needs at least one expression", "write GROUP BY a, b")
+        return cast("exp.Group", self._placed(exp.Group(expressions=keys), token))
+
+    def _parse_join(self, *_: Any, **__: Any) -> exp.Join | None:
+        token = self._curr
+        if self._match(TokenType.COMMA):
+            return cast("exp.Join", self._placed(exp.Join(this=self._parse_table()), token))
+        method, side, kind = self._parse_join_parts()
+        if not self._match(TokenType.JOIN):
+            if method or side or kind:
+                raise self._problem("expected JOIN", "write JOIN … ON …")
+            return None
+        words = {"method": method, "side": side, "kind": kind}
+        texts = {name: word.text.upper() for name, word in words.items() if word}
+        join = exp.Join(this=self._parse_table(), **texts)
+        if self._match(TokenType.ON):
+            join.set("on", self._parse_disjunction())
+            if not join.args["on"]:
+                raise self._problem("ON needs a condition", "write ON a.x = b.x")
+        elif self._match(TokenType.USING):
+            join.set("using", self._parse_using_identifiers())
+        return cast("exp.Join", self._placed(join, token))
+
+    def _parse_table(self, *_: Any, **__: Any) -> exp.Expr | None:
+        """``name [window] alias`` or ``(query) [window] alias``."""
+        token = self._curr
+        source: exp.Expr
+        if self._match(TokenType.L_PAREN, advance=False):
+            query = self._parse_select(nested=True, parse_set_operation=False)
+            source = query if isinstance(query, exp.Subquery) else exp.Subquery(this=query)
+        else:
+            name = self._parse_id_var(any_token=False)
+            if name is None:
+                word = self._shown(token)
+                hint = _HINTS.get(word.upper(), "write FROM stream [window] or FROM (SELECT …)")
+                raise self._problem(
+                    f"expected a stream, relation or sub-query, found {word or 'the end'}", hint
+                )
+            if self._match(TokenType.DOT, advance=False):
+                raise self._problem(
+                    "names of streams and relations have one part", "quote it: `a.b`"
+                )
+            source = exp.Table(this=name)
+        self._attach_window(source)
+        source.set("alias", self._parse_table_alias())
+        return cast("exp.Expr", self._placed(source, token))
+
+    def _attach_window(self, node: exp.Expr) -> None:
+        if self._curr.token_type is not TokenType.L_BRACKET:
+            return
+        cursor = Cursor(self.source, list(self._tokens), self._index)
+        node.meta["window"], node.meta["window_span"] = read_window(cursor)
+        self._skip_to(cursor.at)
+
+    def _skip_to(self, index: int) -> None:
+        self.read_apart.update(token.start for token in self._tokens[self._index : index])
+        self._advance(index - self._index)
+
+    # ── pieces of expressions that are ours ───────────────────────────────────────────────
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        if self._curr.token_type is TokenType.L_BRACKET:
+            if isinstance(this, exp.Anonymous) and this.name.lower().startswith("wstream"):
+                self._attach_window(this)
+                return this
+            if isinstance(this, exp.Column | exp.Dot):
+                raise self._problem("[…] does not select elements here", "write element_at(x, i)")
+            raise self._problem("[ cannot stand here", _HINTS["["])
+        if self._curr.token_type is TokenType.L_BRACE:
+            raise self._problem("{ cannot stand here", "remove it")
+        return this
+
+    def _parse_alias(self, this: Any, explicit: bool = False) -> Any:
+        ends = (TokenType.FROM, TokenType.COMMA, TokenType.WHERE, TokenType.R_PAREN)
+        if self._curr.token_type is TokenType.ALIAS and self._next.token_type in ends:
+            raise self._problem("AS needs a name", "write the name behind AS, or remove it")
+        return super()._parse_alias(this, explicit)
+
+    def _parse_interval(self, *_: Any, **__: Any) -> Any:
+        """``INTERVAL 10 MIN``, ``INTERVAL '10' MIN`` or ``INTERVAL '1 h 30 min'``."""
+        token = self._curr
+        if token.token_type is not TokenType.INTERVAL:
+            return None
+        if self._next.token_type is TokenType.STRING:
+            span = self._quoted_interval()
+        elif self._next.text[:1].isdecimal():
+            cursor = Cursor(self.source, list(self._tokens), self._index + 1)
+            span = cursor.duration("an interval", _INTERVALS)
+            self._skip_to(cursor.at)
+        else:
+            return None
+        interval = exp.Interval(this=exp.Literal.number(span))
+        return self._placed(interval, token)
+
+    def _quoted_interval(self) -> int:
+        self._skip_to(self._index + 2)
+        text, at = self._prev.text, span_of(self._prev)
+        if text.strip().isdecimal() and self._curr.text.isalpha():
+            text = f"{text} {self._curr.text}"
+            self._skip_to(self._index + 1)
+        try:
+            return micros(text)
+        except Exception as error:
+            raise error_at(self.source, at, f"{text!r} is not an interval", str(error)) from None
+
+
+class Cql(Spark):
+    """The dialect: Spark's lexical rules, with '' inside strings as a quote."""
+
+    Parser = CqlParser
+
+    class Tokenizer(Spark.Tokenizer):
+        QUOTES = ["'"]  # noqa: RUF012
+        STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012
+
+
+def parse_query(source: Source, tokens: list[Token]) -> exp.Expr:
+    """The syntax tree of one query."""
+    first = tokens[0] if tokens else None
+    if first is None or first.token_type not in (TokenType.SELECT, TokenType.L_PAREN):
+        word = first.text if first else "nothing"
+        span = span_of(first) if first else Span(0, 1)
+        hint = _HINTS.get(word.upper(), f"a query is {_ORDER_OF_CLAUSES}")
+        raise error_at(source, span, f"expected SELECT, found {word}", hint)
+    return _parsed(source, tokens, lambda parser: parser._parse_select(nested=True))
+
+
+def parse_expression(source: Source, tokens: list[Token]) -> exp.Expr:
+    """The syntax tree of one expression, as in UPDATE and DELETE."""
+    return _parsed(source, tokens, lambda parser: parser._parse_disjunction())
+
+
+def _parsed(
+    source: Source, tokens: list[Token], method: Callable[[Any], exp.Expr | None]
+) -> exp.Expr:
+    parser = CqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=Cql)
+    parser.source, parser.read_apart = source, set()
+    try:
+        tree = parser._parse(method, tokens, source.text)[0]
+    except _SyntaxProblem as problem:
+        raise _placed_error(source, tokens, problem) from None
+    except RecursionError:
+        raise _too_deep(source, tokens) from None
+    if tree is None:
+        raise error_at(source, Cursor(source, tokens).place, "expected an expression", "")
+    tree.meta["read_apart"] = parser.read_apart
+    return tree
+
+
+_NOISE = ("NULLS", "FIRST", "LAST", "ALL", "INNER", "CROSS", "OUTER")
+
+
+def check_complete(source: Source, tokens: list[Token], tree: exp.Expr) -> None:
+    """Every name and constant of the text is in the tree: sqlglot skips words it can do without."""
+    known = {node.meta["start"] for node in tree.walk() if "start" in node.meta}
+    known |= tree.meta["read_apart"]
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if before is not None and before.token_type is TokenType.DOT and token.text[0].isdecimal():
+            continue  # .5 is one number in two tokens
+        if token.token_type not in (*_NAMES, TokenType.STRING, TokenType.NUMBER):
+            continue
+        if token.start not in known and token.text.upper() not in _NOISE:
+            problem = f"{source.text[token.start : token.end + 1]} has no meaning here"
+            raise error_at(source, span_of(token), problem, "remove it")
+
+
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+
+
+def _placed_error(source: Source, tokens: list[Token], problem: _SyntaxProblem) -> CqlError:
+    end = tokens[-1].end + 1
+    span = span_of(problem.token) if problem.token else Span(end, end + 1)
+    return error_at(source, span, problem.problem, problem.hint)
+
+
+def _too_deep(source: Source, tokens: list[Token]) -> CqlError:
+    hint = "use sub-queries, or fewer parentheses"
+    return error_at(source, span_of(tokens[0]), "this is nested too deeply", hint)
+
+
+def _in_our_words(message: str, shown: str) -> tuple[str, str]:
+    """sqlglot's complaint as a problem and a hint in the words of the language."""
+    found = shown or "the end"
+    hint = _HINTS.get(shown.split()[0].upper() if shown else "", "")
+    if message.startswith("Invalid expression"):
+        return f"{found} cannot stand here", hint or f"the order is {_ORDER_OF_CLAUSES}"
+    if message.startswith("Expecting )"):
+        within = "arguments are separated by commas: year(ts), substring(x, 1, 2)"
+        advice = within if found.upper() in ("FROM", "FOR") else "close the parenthesis"
+        return f"expected ), found {found}", hint or advice
+    if message.startswith("Required"):
+        return f"something is missing before {found}", hint or "complete the expression"
+    return message[:1].lower() + message[1:], hint

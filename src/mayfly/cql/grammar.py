@@ -1,0 +1,135 @@
+"""The nodes and clauses of the language: everything else sqlglot understands is refused.
+
+An allow-list: a node class not named here, or a named one with an argument not named here, is an
+error, so nothing is ever read and then ignored.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from mayfly.cql.messages import Source
+from mayfly.cql.places import error_on
+
+_BINARY = ("this", "expression")
+ALLOWED: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Select: (
+        *("expressions", "distinct", "from_", "joins", "where", "group", "having"),
+        *("order", "limit", "offset"),
+    ),
+    exp.Union: (*_BINARY, "distinct", "order", "limit", "offset"),
+    exp.Except: (*_BINARY, "distinct", "order", "limit", "offset"),
+    exp.Intersect: (*_BINARY, "distinct", "order", "limit", "offset"),
+    exp.Distinct: ("expressions",),
+    exp.From: ("this",),
+    exp.Join: ("this", "on", "using", "method", "side", "kind"),
+    exp.Where: ("this",),
+    exp.Group: ("expressions",),
+    exp.Having: ("this",),
+    exp.Order: ("expressions",),
+    exp.Ordered: ("this", "desc", "nulls_first"),
+    exp.Limit: ("expression",),
+    exp.Offset: ("expression",),
+    exp.Subquery: ("this", "alias"),
+    exp.Table: ("this", "alias"),
+    exp.TableAlias: ("this",),
+    exp.Alias: ("this", "alias"),
+    exp.Identifier: ("this", "quoted"),
+    exp.Column: ("this", "table", "db", "catalog"),
+    exp.Dot: _BINARY,
+    exp.Star: (),
+    exp.Literal: ("this", "is_string"),
+    exp.Boolean: ("this",),
+    exp.Null: (),
+    exp.Interval: ("this",),
+    exp.Paren: ("this",),
+    exp.Tuple: ("expressions",),
+    exp.Anonymous: ("this", "expressions"),
+    exp.Cast: ("this", "to"),
+    exp.TryCast: ("this", "to", "safe", "requires_string"),
+    exp.DataType: ("this", "expressions", "nested", "kind", "values"),
+    exp.DataTypeParam: ("this",),
+    exp.ColumnDef: ("this", "kind"),
+    exp.Case: ("this", "ifs", "default"),
+    exp.If: ("this", "true"),
+    exp.Neg: ("this",),
+    exp.Not: ("this",),
+    exp.Between: ("this", "low", "high", "negate"),
+    exp.In: ("this", "expressions", "query"),
+    exp.Exists: ("this",),
+    exp.Escape: _BINARY,
+    exp.Div: (*_BINARY, "typed", "safe"),
+    exp.DPipe: (*_BINARY, "safe"),
+    **dict.fromkeys(
+        (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ),
+        _BINARY,
+    ),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.And, exp.Or), _BINARY),
+    **dict.fromkeys((exp.Is, exp.Like, exp.ILike, exp.RegexpLike), (*_BINARY, "negate")),
+}
+
+_NO_CLOCK = "a query's time is event time: use the stream's time column, or a window"
+_NO_BITS = "use AND, OR and NOT, or compute the bits before the stream enters"
+_REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Window: (
+        "OVER is not in the language",
+        "a window belongs behind its stream, like s [ROWS 10] or s [PARTITION BY a ROWS 1]",
+    ),
+    exp.Filter: ("FILTER is not in the language", "write SUM(CASE WHEN … THEN x END)"),
+    exp.WithinGroup: ("WITHIN GROUP is not in the language", "write QUANTILE(x, 0.9) or MEDIAN(x)"),
+    exp.Lambda: ("lambda functions are not in the language", "expand the array before it enters"),
+    exp.Placeholder: ("there are no parameters in the language", "write the value itself"),
+    exp.Parameter: ("there are no parameters in the language", "write the value itself"),
+    exp.SessionParameter: ("there are no parameters in the language", "write the value itself"),
+    exp.CurrentTimestamp: ("CURRENT_TIMESTAMP is not in the language", _NO_CLOCK),
+    exp.CurrentDate: ("CURRENT_DATE is not in the language", _NO_CLOCK),
+    exp.CurrentTime: ("CURRENT_TIME is not in the language", _NO_CLOCK),
+    exp.Aliases: ("a column has one name", "write AS name"),
+    exp.Any: ("ANY is not in the language", "write a join, or NOT EXISTS for ALL"),
+    exp.All: ("ALL is not in the language", "write NOT EXISTS (SELECT … WHERE NOT …)"),
+    exp.BitwiseAnd: ("& is not in the language", _NO_BITS),
+    exp.BitwiseOr: ("| is not in the language", _NO_BITS),
+    exp.BitwiseXor: ("^ is not in the language", _NO_BITS),
+    exp.BitwiseNot: ("~ is not in the language", _NO_BITS),
+    exp.BitwiseLeftShift: ("<< is not in the language", _NO_BITS),
+    exp.BitwiseRightShift: (">> is not in the language", _NO_BITS),
+    exp.Concat: ("strings side by side are not one string", "write 'a' || 'b'"),
+}
+_REFUSED_PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
+    (exp.TableAlias, "columns"): (
+        "an alias with column names is not in the language",
+        "name the columns inside the sub-query: SELECT a AS x",
+    ),
+    (exp.Star, "except_"): ("* EXCEPT is not in the language", "list the columns"),
+    (exp.Star, "replace"): ("* REPLACE is not in the language", "list the columns"),
+    (exp.Star, "rename"): ("* RENAME is not in the language", "list the columns"),
+    (exp.Union, "by_name"): ("UNION BY NAME is not in the language", "order the columns alike"),
+    (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC is not in the language", "order the bounds"),
+    (exp.In, "field"): ("IN needs a list or a query in parentheses", "write IN (1, 2, 3)"),
+    (exp.In, "unnest"): ("UNNEST is not in the language", "write IN (1, 2, 3)"),
+    (exp.Cast, "format"): (
+        "CAST … FORMAT is not in the language",
+        "use to_timestamp(text, format)",
+    ),
+}
+
+
+def check_tree(source: Source, tree: exp.Expr) -> None:
+    """Refuse the first node, or clause of a node, that is not in the language."""
+    for node in tree.walk():
+        allowed = ALLOWED.get(type(node))
+        if allowed is None:
+            problem, hint = _REFUSED.get(type(node), (f"{_words(node)} is not in the language", ""))
+            raise error_on(source, node, problem, hint or "see docs/language.md for what is")
+        for part, value in node.args.items():
+            if part not in allowed and value not in (None, False, []):
+                default = f"{_words(node)} with {part.strip('_')} is not in the language"
+                problem, hint = _REFUSED_PARTS.get((type(node), part), (default, ""))
+                raise error_on(source, node, problem, hint or "see docs/language.md for what is")
+
+
+def _words(node: exp.Expr) -> str:
+    """The class of a node as words: ``SimilarTo`` becomes SIMILAR TO."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()

@@ -1,0 +1,100 @@
+"""Errors that point at the place in the text and say what is allowed there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from mayfly.errors import MayflyError
+from mayfly.plan.logical import Position
+
+SHOWN_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Span:
+    """Characters ``start`` to ``end`` (exclusive) of a text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text of the language and the name of the file it came from, if any."""
+
+    text: str
+    name: str = ""
+
+    def position(self, offset: int) -> Position:
+        before = self.text[: min(offset, len(self.text))]
+        return Position(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+
+    def offset(self, position: Position) -> int:
+        lines = self.text.split("\n")[: position.line - 1]
+        return sum(len(line) + 1 for line in lines) + position.column - 1
+
+    def word_end(self, start: int) -> int:
+        """Where the word, name or sign that begins at ``start`` ends."""
+        word = re.compile(r"`[^`]*`|\w+|.").match(self.text, start)
+        return word.end() if word else start + 1
+
+    def excerpt(self, span: Span) -> str:
+        """The line of the place with carets under it; long lines are cut around the place."""
+        position = self.position(span.start)
+        line = self.text.split("\n")[position.line - 1].replace("\t", " ").rstrip("\r")
+        at = position.column - 1
+        width = max(1, min(span.end - span.start, len(line) - at))
+        cut = max(0, at - 2 * SHOWN_WIDTH // 3) if len(line) > SHOWN_WIDTH else 0
+        shown = ("…" if cut else "") + line[cut : cut + SHOWN_WIDTH]
+        shown += "…" if len(line) > cut + SHOWN_WIDTH else ""
+        indent = at - cut + bool(cut)
+        gutter = " " * len(str(position.line))
+        carets = "^" * min(width, max(1, len(shown) - indent))
+        return f"  {position.line} | {shown}\n  {gutter} | {' ' * indent}{carets}"
+
+
+class CqlError(MayflyError):
+    """A text that is not in the language, or names what does not exist or does not fit.
+
+    ``problem`` is the complaint alone, ``position`` where it is; ``message`` holds both and the
+    line of the text with a caret under the place.
+    """
+
+    def __init__(
+        self, message: str, hint: str = "", problem: str = "", position: Position | None = None
+    ) -> None:
+        super().__init__(message, hint)
+        self.problem = problem or message
+        self.position = position
+
+    def __reduce__(self) -> tuple[type[CqlError], tuple[object, ...]]:  # type: ignore[override]
+        return type(self), (self.message, self.hint, self.problem, self.position)
+
+
+def error_at(source: Source, span: Span, problem: str, hint: str = "") -> CqlError:
+    """The error for a place in a text."""
+    at = source.position(span.start)
+    where = f"{source.name}:{at.line}:{at.column}" if source.name else str(at)
+    return CqlError(f"{where}: {problem}\n{source.excerpt(span)}", hint, problem, at)
+
+
+def listing(names: Iterable[str], word: str = "and") -> str:
+    """Names in words: ``a, b and c``."""
+    *rest, last = [*names] or ["nothing"]
+    return f"{', '.join(rest)} {word} {last}" if rest else last
+
+
+def suggestion(name: str, known: Iterable[str], what: str) -> str:
+    """A hint for a misspelt name: the closest known one, or all of them."""
+    names = list(known)
+    return closest(name, names) or f"{what}: {', '.join(names) or 'none'}"
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """``did you mean …?`` with the closest known name; "" if none is close."""
+    folded = {candidate.casefold(): candidate for candidate in known}
+    close = get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
+    return f"did you mean {folded[close[0]]}?" if close else ""

@@ -1,0 +1,102 @@
+"""Istream, Dstream, Rstream, Wstream and the restore forms around a SELECT list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from mayfly.cql.context import Context
+from mayfly.cql.messages import CqlError
+from mayfly.cql.scalar import STREAM_OPERATORS
+from mayfly.plan.logical import OutputKind
+
+_KINDS = {
+    "istream": OutputKind.ISTREAM,
+    "dstream": OutputKind.DSTREAM,
+    "rstream": OutputKind.RSTREAM,
+}
+
+
+@dataclass(frozen=True)
+class StreamOperator:
+    """The operator around a SELECT list, taken off the block."""
+
+    kind: OutputKind | None
+    """None for Wstream."""
+    restore: bool
+    place: exp.Expr
+
+
+def take_operator(context: Context, block: exp.Select) -> StreamOperator | None:
+    """Unwrap ``SELECT Istream(a, b)``: the block then selects a, b."""
+    outputs = block.expressions
+    wrapped = [one for one in outputs if _is_operator(one)]
+    if not wrapped:
+        return None
+    node = wrapped[0].unalias()
+    name = node.name.lower()
+    if len(outputs) > 1 or isinstance(outputs[0], exp.Alias):
+        raise context.error(
+            node,
+            f"{node.name} must wrap the whole SELECT list",
+            f"write SELECT {node.name}(a, b AS c) FROM …",
+        )
+    arguments = list(node.expressions)
+    if block.args.get("distinct"):
+        problem = f"DISTINCT belongs inside {node.name}"
+        raise context.error(block, problem, f"write {node.name}(DISTINCT a, b)")
+    if arguments and isinstance(arguments[0], exp.Distinct):
+        block.set("distinct", exp.Distinct())
+        arguments = [*arguments[0].expressions, *arguments[1:]]
+    if not arguments:
+        raise context.error(node, f"{node.name}() selects nothing", f"write {node.name}(*)")
+    block.set("expressions", arguments)
+    return _checked(context, StreamOperator(_KINDS.get(_plain(name)), name != _plain(name), node))
+
+
+def _checked(context: Context, operator: StreamOperator) -> StreamOperator:
+    if operator.restore and operator.kind is None:
+        raise context.error(
+            operator.place,
+            "Wstream has no restore form",
+            "which of the restored results the window would hold is undefined (thesis 3.4)",
+        )
+    if operator.restore and operator.kind is OutputKind.DSTREAM:
+        raise context.error(
+            operator.place,
+            "Dstream has no restore form",
+            "use Istream-restore or Rstream-restore: they report the short-lived results",
+        )
+    return operator
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix("_restore")
+
+
+def _is_operator(node: exp.Expr) -> bool:
+    inner = node.unalias()
+    return isinstance(inner, exp.Anonymous) and _plain(inner.name.lower()) in STREAM_OPERATORS
+
+
+def drop_rstream(context: Context, block: exp.Select, where: str) -> None:
+    """Rstream inside a negation means the sub-query's current content, which it is anyway."""
+    operator = take_operator(context, block)
+    if operator and (operator.kind is not OutputKind.RSTREAM or operator.restore):
+        raise _inner_error(context, operator, where)
+
+
+def refuse_operator(context: Context, block: exp.Select, where: str) -> None:
+    operator = take_operator(context, block)
+    if operator:
+        raise _inner_error(context, operator, where)
+
+
+def _inner_error(context: Context, operator: StreamOperator, where: str) -> CqlError:
+    return context.error(
+        operator.place,
+        f"{operator.place.name} cannot stand in {where}",
+        "it belongs to the outermost SELECT; a sub-query that is to be windowed needs"
+        " INTERNAL windows instead",
+    )

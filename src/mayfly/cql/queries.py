@@ -1,0 +1,238 @@
+"""Binds whole queries: blocks, UNION ALL, EXCEPT ALL, ORDER BY, and how results leave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from mayfly.cql.blocks import Block, bind_block
+from mayfly.cql.context import Context
+from mayfly.cql.messages import CqlError, listing
+from mayfly.cql.operators import StreamOperator, drop_rstream, refuse_operator, take_operator
+from mayfly.cql.restrictions import check_plan
+from mayfly.cql.scalar import ScalarBinder
+from mayfly.cql.scope import Item, Scope
+from mayfly.cql.wstream import bind_wstream, has_wstream
+from mayfly.plan.expressions import Column, Expression, as_type
+from mayfly.plan.logical import (
+    Distinct,
+    ExceptAll,
+    Isolation,
+    Named,
+    Node,
+    Output,
+    OutputKind,
+    Project,
+    Sort,
+    SortKey,
+    UnionAll,
+)
+from mayfly.plan.types import DataType, common_type
+
+
+def bind_output(context: Context, tree: exp.Expr, isolation: Isolation | None = None) -> Output:
+    """The plan of an outermost query."""
+    query = tree
+    while isinstance(query, exp.Subquery):
+        query = query.this
+    operator = take_operator(context, query) if isinstance(query, exp.Select) else None
+    block, node = _outermost(context, query, operator)
+    kind = operator.kind if operator and operator.kind else OutputKind.VIEW
+    node = _sorted(context, query, node, block, kind)
+    restore = operator is not None and operator.restore
+    at = context.position(operator.place if operator else _first(query))
+    output = Output(node, kind, restore, isolation, context.one_time, position=at)
+    check_plan(context, output)
+    return output
+
+
+def _first(query: exp.Expr) -> exp.Expr:
+    """The SELECT a set operation begins with."""
+    while isinstance(query, exp.SetOperation | exp.Subquery):
+        query = query.this
+    return query
+
+
+def _outermost(
+    context: Context, query: exp.Expr, operator: StreamOperator | None
+) -> tuple[Block | None, Node]:
+    if isinstance(query, exp.Select):
+        if has_wstream(query) or (operator and operator.kind is None):
+            return None, bind_wstream(context, query, operator, bind_subquery)
+        block = bind_block(context, query, "", bind_subquery)
+        return block, block.node
+    return None, bind_subquery(context, query, "")
+
+
+def bind_subquery(
+    context: Context, tree: exp.Expr, alias: str, enclosing: Scope | None = None
+) -> Node:
+    """A query inside another, or a part of a set operation; its columns are ``alias.…``."""
+    if isinstance(tree, exp.Subquery):
+        return bind_subquery(context, tree.this, alias, enclosing)
+    ordering = next((tree.args[p] for p in ("order", "limit", "offset") if tree.args.get(p)), None)
+    if ordering and alias:
+        hint = "order the outermost query; a sub-query is a set of rows without order"
+        raise context.error(ordering, "ORDER BY and LIMIT cannot stand in a sub-query", hint)
+    if isinstance(tree, exp.Select):
+        where = "a sub-query" if alias else "a part of UNION ALL or EXCEPT ALL"
+        unwrap = drop_rstream if enclosing else refuse_operator
+        unwrap(context, tree, where)
+        return bind_block(context, tree, alias, bind_subquery, enclosing).node
+    if isinstance(tree, exp.SetOperation):
+        return _set_operation(context, tree, alias, enclosing)
+    raise context.error(tree, "expected a query", "write SELECT …")
+
+
+# ── set operations ────────────────────────────────────────────────────────────────────────
+
+
+def _set_operation(
+    context: Context, tree: exp.SetOperation, alias: str, enclosing: Scope | None
+) -> Node:
+    word = type(tree).__name__.upper()
+    if isinstance(tree, exp.Intersect):
+        hint = "write a join of two SELECT DISTINCT queries"
+        raise context.error(tree, "INTERSECT is not in the language", hint)
+    if tree.args.get("distinct"):
+        raise context.error(
+            tree,
+            f"{word} without ALL is not in the language",
+            f"write {word} ALL, inside SELECT DISTINCT * FROM (…) if duplicates are to go",
+        )
+    parts = _operands(tree)
+    nodes = [
+        bind_subquery(context, part, context.aliases.fresh(f"part_{number}"), enclosing)
+        for number, part in enumerate(parts, start=1)
+    ]
+    types = _common_types(context, tree, parts, nodes)
+    nodes = [_conformed(context, node, types) for node in nodes]
+    at = context.position(tree)
+    if isinstance(tree, exp.Union):
+        return UnionAll(tuple(nodes), alias, position=at)
+    left = _renamed(nodes[0], alias)
+    return ExceptAll(left, nodes[1], position=at)
+
+
+def _operands(tree: exp.SetOperation) -> list[exp.Expr]:
+    """The parts of a chain of UNION ALL; EXCEPT ALL always has two."""
+    left = tree.this
+    chained = isinstance(tree, exp.Union) and type(left) is exp.Union
+    if chained and not left.args.get("distinct"):
+        return [*_operands(left), tree.expression]
+    return [left, tree.expression]
+
+
+def _common_types(
+    context: Context, tree: exp.Expr, parts: list[exp.Expr], nodes: list[Node]
+) -> list[DataType]:
+    types = [column.type for column in nodes[0].schema]
+    for part, node in zip(parts[1:], nodes[1:], strict=True):
+        if len(node.schema) != len(types):
+            raise context.error(
+                tree,
+                f"the parts have {len(types)} and {len(node.schema)} columns",
+                "select equally many columns in every part",
+            )
+        for at, column in enumerate(node.schema):
+            common = common_type(types[at], column.type)
+            if common is None:
+                problem = f"column {at + 1} is {types[at]} in one part and {column.type} here"
+                raise context.error(part, problem, "CAST one of them")
+            if isinstance(tree, exp.Except) and not common.is_comparable:
+                problem = f"EXCEPT ALL cannot compare values of type {common}"
+                raise context.error(tree, problem, "leave the column out")
+            types[at] = common
+    return types
+
+
+def _conformed(context: Context, node: Node, types: list[DataType]) -> Node:
+    if [column.type for column in node.schema] == types:
+        return node
+    outputs = tuple(
+        Named(column.name, as_type(column, kind))
+        for column, kind in zip(node.schema, types, strict=True)
+    )
+    return Project(node, outputs, context.aliases.fresh("part"), position=node.position)
+
+
+def _renamed(node: Node, alias: str) -> Node:
+    """The query with its columns under another alias."""
+    match node:
+        case Project() | UnionAll():
+            return replace(node, alias=alias)
+        case Distinct(child=child):
+            return replace(node, child=_renamed(child, alias))
+        case ExceptAll(left=left):
+            return replace(node, left=_renamed(left, alias))
+    raise TypeError(f"{type(node).__name__} is no query")
+
+
+# ── ORDER BY and LIMIT ────────────────────────────────────────────────────────────────────
+
+
+def _sorted(
+    context: Context, query: exp.Expr, node: Node, block: Block | None, kind: OutputKind
+) -> Node:
+    order, limit, offset = (query.args.get(key) for key in ("order", "limit", "offset"))
+    first = next((part for part in (order, limit, offset) if part is not None), None)
+    if first is None:
+        return node
+    if kind is not OutputKind.RSTREAM and not context.one_time:
+        raise context.error(
+            first,
+            f"{type(first).__name__.upper()} needs Rstream in a continuous query",
+            "write SELECT Rstream(…); other outputs are changes, which have no order",
+        )
+    places = order.expressions if order else []
+    keys = tuple(_sort_key(context, one, node, block) for one in places)
+    size = _whole(context, limit) if limit else None
+    skipped = _whole(context, offset) if offset else 0
+    return Sort(node, keys, size, skipped, position=context.position(first))
+
+
+def _whole(context: Context, clause: exp.Expr) -> int:
+    value = clause.args.get("expression")
+    if value is None or not (isinstance(value, exp.Literal) and value.name.isdecimal()):
+        word = type(clause).__name__.upper()
+        raise context.error(clause, f"{word} needs a whole number", f"write {word} 10")
+    return int(value.name)
+
+
+def _sort_key(context: Context, place: exp.Expr, node: Node, block: Block | None) -> SortKey:
+    expression = _sort_expression(context, place.this, node, block)
+    if not expression.type.is_comparable:
+        problem = f"values of type {expression.type} have no order"
+        raise context.error(place, problem, "order by a member of it")
+    return SortKey(expression, bool(place.args.get("desc")), bool(place.args.get("nulls_first")))
+
+
+def _sort_expression(
+    context: Context, place: exp.Expr, node: Node, block: Block | None
+) -> Expression:
+    if isinstance(place, exp.Literal) and place.name.isdecimal():
+        at = int(place.name)
+        if not 1 <= at <= len(node.schema):
+            problem = f"there is no output column {at}"
+            raise context.error(place, problem, f"use a number from 1 to {len(node.schema)}")
+        return node.schema[at - 1]
+    scope = Scope(context.source, (Item("", node),))
+    try:
+        return ScalarBinder(context.source, scope, "ORDER BY").bind(place)
+    except CqlError:
+        found = _same_output(place, block)
+        if found is not None:
+            return found
+    names = [column.name for column in node.schema]
+    problem = "ORDER BY may only use output columns"
+    raise context.error(place, problem, f"the output columns are {listing(names)}")
+
+
+def _same_output(place: exp.Expr, block: Block | None) -> Column | None:
+    """The output column that is written the same way in the SELECT list."""
+    if block is None:
+        return None
+    bound = block.binder.bind(place)
+    match = next((one for one in block.outputs if one.expression == bound), None)
+    return match.column("") if match else None

@@ -1,0 +1,163 @@
+"""Restrictions that concern a whole plan: slides, INTERNAL, windows over sub-queries.
+
+``kind_of`` follows the propagation rules of the update patterns (thesis 3.5.1) as far as the
+language needs them: which sub-queries are append-only, and which inputs are strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mayfly.cql.context import Context
+from mayfly.patterns import Kind
+from mayfly.plan.logical import (
+    AntiJoin,
+    Distinct,
+    ExceptAll,
+    GroupAggregate,
+    Join,
+    Node,
+    Output,
+    OutputKind,
+    RelationJoin,
+    RelationScan,
+    StreamScan,
+    SubqueryWindow,
+    UnionAll,
+)
+from mayfly.plan.windows import Window
+
+
+def check_plan(context: Context, output: Output) -> None:
+    """Refuse plans that have no meaning, pointing at the operator that is the reason."""
+    for node in output.walk():
+        if isinstance(node, SubqueryWindow):
+            _check_monotonic(context, node)
+        elif isinstance(node, Distinct | AntiJoin | ExceptAll):
+            _check_external(context, node)
+        elif isinstance(node, RelationJoin) and not context.one_time:
+            _check_relation_input(context, node)
+    _check_slides(context, output)
+    if output.restore and not any(window.slide for _, window in _windows(output.child)):
+        raise context.error_for(
+            output,
+            f"{output.kind.value}-restore needs windows with SLIDE",
+            "without a slide every result is reported anyway: use the plain form",
+        )
+
+
+# ── update patterns ───────────────────────────────────────────────────────────────────────
+
+
+def kind_of(node: Node) -> Kind:
+    """The update pattern of a node's results, up to the constant of WKS."""
+    match node:
+        case StreamScan(window=window) | SubqueryWindow(window=window):
+            return _window_kind(window)
+        case RelationScan(retroactive=retroactive):
+            return Kind.STR if retroactive else Kind.MON
+        case AntiJoin() | ExceptAll():
+            return Kind.STR
+        case GroupAggregate(child=child):
+            return Kind.MON if _all_internal(child) else Kind.STR
+        case RelationJoin(child=child):
+            return Kind.STR if node.retroactive else kind_of(child)
+        case Join() | UnionAll() | Distinct():
+            kinds = {kind_of(child) for child in node.children()}
+            single = kinds == {Kind.MON} or kinds == {Kind.STR}
+            return kinds.pop() if single else Kind.STR if Kind.STR in kinds else Kind.WK
+        case Output(kind=OutputKind.ISTREAM | OutputKind.DSTREAM):
+            return Kind.MON
+    return kind_of(node.children()[0])
+
+
+def _window_kind(window: Window) -> Kind:
+    if window.internal:
+        return Kind.MON
+    if window.counts_rows:
+        return Kind.STR
+    return Kind.MON if window.lifetime is None else Kind.WKS
+
+
+def _all_internal(node: Node) -> bool:
+    return all(window.internal for _, window in _windows(node))
+
+
+def _windows(node: Node) -> Iterator[tuple[Node, Window]]:
+    """The windows a node looks through, not those below the window of a sub-query."""
+    if isinstance(node, StreamScan | SubqueryWindow):
+        yield node, node.window
+        return
+    for child in node.children():
+        yield from _windows(child)
+
+
+# ── the restrictions ──────────────────────────────────────────────────────────────────────
+
+
+def _check_monotonic(context: Context, node: SubqueryWindow) -> None:
+    if node.wstream or kind_of(node.child) is Kind.MON:
+        return
+    culprit = _culprit(node.child)
+    raise context.error_for(
+        culprit,
+        "a window over a sub-query needs results that never expire, but these do",
+        "add INTERNAL to the windows inside the sub-query, or window the stream itself",
+    )
+
+
+def _culprit(node: Node) -> Node:
+    """The lowest operator that makes results expire."""
+    while True:
+        worse = next((one for one in node.children() if kind_of(one) is not Kind.MON), None)
+        if worse is None:
+            return node
+        node = worse
+
+
+def _check_external(context: Context, node: Node) -> None:
+    """DISTINCT and negation over internal windows would keep results that have to go."""
+    word = "DISTINCT" if isinstance(node, Distinct) else "a negation"
+    for scan, window in _windows(node):
+        if window.internal:
+            raise context.error_for(
+                scan,
+                f"{word} cannot work over an INTERNAL window: results that have to go would stay",
+                "remove INTERNAL here",
+            )
+
+
+def _check_relation_input(context: Context, node: RelationJoin) -> None:
+    if kind_of(node.child) is Kind.STR:
+        raise context.error_for(
+            node.relation,
+            "this join would have to undo results after the relation has changed: "
+            "its other input loses rows at times that are not known before",
+            "join it with a stream without ROWS, below the aggregate, DISTINCT or negation",
+        )
+
+
+def _check_slides(context: Context, node: Node) -> None:
+    """All windows that are refreshed together share slide and origin."""
+    windows = list(_windows(node))
+    if not windows:
+        return
+    first, *others = windows
+    for scan, window in others:
+        if window.slide != first[1].slide:
+            mine = window.slide.cql() if window.slide else "no SLIDE"
+            theirs = first[1].slide.cql() if first[1].slide else "no SLIDE"
+            raise context.error_for(
+                scan,
+                f"this window has {mine}, an earlier one has {theirs}",
+                "all windows of a query share one SLIDE and origin, or have none",
+            )
+    if others and first[1].slide and first[1].slide.rows:
+        raise context.error_for(
+            others[0][0],
+            "SLIDE n ROWS moves with the rows of one stream",
+            "use it in queries over one window, or slide by time",
+        )
+    for scan, _ in windows:
+        if isinstance(scan, SubqueryWindow):
+            _check_slides(context, scan.child)

@@ -1,0 +1,149 @@
+"""Which names a block may use, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from mayfly.cql.messages import CqlError, Source, listing, suggestion
+from mayfly.cql.places import error_on
+from mayfly.plan.expressions import Column, Expression, FieldAccess
+from mayfly.plan.logical import Node
+
+
+class Aliases:
+    """Hands out aliases that are unique in a whole query, whatever the case of the letters."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = {""}
+
+    def fresh(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name.casefold() in self._used:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._used.add(name.casefold())
+        return name
+
+
+@dataclass(frozen=True)
+class Item:
+    """One entry of FROM: the name the text uses for it, and the plan that produces its rows."""
+
+    name: str
+    node: Node
+
+    def column(self, name: str) -> Column | None:
+        folded = name.casefold()
+        return next((c for c in self.node.schema if c.name.casefold() == folded), None)
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.node.schema]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The entries of a block's FROM; ``outer`` is the block around a NOT EXISTS or NOT IN.
+
+    ``closed`` says why names of the outer block may be recognised, but not used.
+    """
+
+    source: Source
+    items: tuple[Item, ...]
+    outer: Scope | None = None
+    closed: str = ""
+
+    def resolve(self, node: exp.Column | exp.Dot) -> Expression:
+        """The column, or member of a struct column, that a dotted name means."""
+        parts = _parts(self.source, node)
+        found = self._find(node, parts)
+        if found is None and self.outer is not None:
+            found = self.outer._find(node, parts)
+            if found is not None and self.closed:
+                name = ".".join(parts)
+                raise error_on(
+                    self.source, node, f"{name} belongs to the query around this one", self.closed
+                )
+        if found is None:
+            raise self._unknown(node, parts)
+        expression: Expression = found[0]
+        for name in found[1]:
+            expression = self._member(node, expression, name)
+        return expression
+
+    def _find(self, node: exp.Expr, parts: list[str]) -> tuple[Column, list[str]] | None:
+        for item in self.items:
+            if len(parts) > 1 and item.name.casefold() == parts[0].casefold():
+                column = item.column(parts[1])
+                if column is not None:
+                    return column, parts[2:]
+        matches = [(item, column) for item in self.items if (column := item.column(parts[0]))]
+        if len(parts) > 1:
+            matches = [(i, c) for i, c in matches if c.type.name == "struct"]
+        if len(matches) > 1:
+            choices = [f"{item.name}.{column.name}" for item, column in matches]
+            raise error_on(
+                self.source,
+                node,
+                f"{parts[0]} is ambiguous: {listing(choices)} have that name",
+                f"write {listing(choices, 'or')}",
+            )
+        return (matches[0][1], parts[1:]) if matches else None
+
+    def _unknown(self, node: exp.Expr, parts: list[str]) -> CqlError:
+        item = self._item(parts[0]) if len(parts) > 1 else None
+        if item is not None:
+            hint = suggestion(parts[1], item.names, f"columns of {item.name}")
+            return error_on(self.source, node, f"{item.name} has no column {parts[1]}", hint)
+        if len(parts) > 1:
+            hint = suggestion(parts[0], [i.name for i in self.items], "names in FROM")
+            return error_on(self.source, node, f"nothing in FROM is called {parts[0]}", hint)
+        distant = self.outer.outer if self.outer else None
+        if distant is not None and distant._find(node, parts):
+            return error_on(
+                self.source,
+                node,
+                f"{parts[0]} belongs to a query further out",
+                "a sub-query may use names of the query directly around it only",
+            )
+        known = [name for i in self.items for name in i.names]
+        return error_on(
+            self.source,
+            node,
+            f"there is no column {parts[0]}",
+            suggestion(parts[0], list(dict.fromkeys(known)), "columns"),
+        )
+
+    def _item(self, name: str) -> Item | None:
+        items = (*self.items, *(self.outer.items if self.outer else ()))
+        return next((i for i in items if i.name.casefold() == name.casefold()), None)
+
+    def _member(self, node: exp.Expr, parent: Expression, name: str) -> Expression:
+        if parent.type.name != "struct":
+            raise error_on(
+                self.source, node, f"{parent.type} has no member {name}", "only a struct has"
+            )
+        for label, kind in parent.type.fields:
+            if label.casefold() == name.casefold():
+                return FieldAccess(parent, label, data_type=kind)
+        members = [label for label, _ in parent.type.fields]
+        raise error_on(
+            self.source,
+            node,
+            f"the struct has no member {name}",
+            suggestion(name, members, "members"),
+        )
+
+
+def _parts(source: Source, node: exp.Expr) -> list[str]:
+    """The names of ``a.b.c``, first to last."""
+    if isinstance(node, exp.Dot):
+        if not isinstance(node.expression, exp.Identifier):
+            raise error_on(source, node, "only names may stand behind a dot", "write alias.column")
+        return [*_parts(source, node.this), node.expression.name]
+    if isinstance(node, exp.Column):
+        keys = ("catalog", "db", "table", "this")
+        return [node.args[key].name for key in keys if node.args.get(key)]
+    raise error_on(source, node, "only a column has members", "write alias.column.member")

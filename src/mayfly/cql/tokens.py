@@ -1,0 +1,222 @@
+"""Tokens of the language, and a cursor that reads them with errors that point at the place.
+
+The lexer is sqlglot's for Spark SQL; every token knows its offsets in the whole file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from mayfly.cql.messages import CqlError, Source, Span, error_at, listing, suggestion
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import instant, micros, unit_micros
+
+_TERM = re.compile(r"\s*\d+(?:\.\d+)?\s*([a-zµ]+)", re.IGNORECASE)
+_PIECE = re.compile(
+    r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|/\*|.", re.DOTALL
+)
+_NAMES_OF_OPENERS = {"'": "string", "`": "quoted name", '"': "string", "/*": "comment"}
+
+
+def span_of(token: Token) -> Span:
+    return Span(token.start, token.end + 1)
+
+
+def tokenize(source: Source) -> list[Token]:
+    """All tokens of a text; the offsets count from its beginning."""
+    # The dialect is built on the parser, which reads windows with the cursor of this module.
+    from mayfly.cql.dialect import Cql
+
+    _refuse_double_quotes(source)
+    try:
+        tokens = Cql().tokenize(source.text)
+    except TokenError:
+        raise _unterminated(source) from None
+    return _join_restore(tokens)
+
+
+def _pieces(source: Source) -> Iterable[re.Match[str]]:
+    return _PIECE.finditer(source.text)
+
+
+def _refuse_double_quotes(source: Source) -> None:
+    for piece in _pieces(source):
+        if piece[0].startswith('"') and len(piece[0]) > 1:
+            raise error_at(
+                source,
+                Span(*piece.span()),
+                "double quotes mean a name in some systems and a string in others",
+                "write 'text' for a string and `name` for a quoted name",
+            )
+
+
+def _unterminated(source: Source) -> CqlError:
+    for piece in _pieces(source):
+        if piece[0] in _NAMES_OF_OPENERS:
+            what = _NAMES_OF_OPENERS[piece[0]]
+            closer = "*/" if what == "comment" else piece[0]
+            return error_at(
+                source, Span(*piece.span()), f"this {what} has no end", f"close it with {closer}"
+            )
+    return error_at(source, Span(0, 1), "this text cannot be split into words", "")
+
+
+def _join_restore(tokens: list[Token]) -> list[Token]:
+    """``Istream-restore`` is one word, as in the thesis (3.4), not a subtraction."""
+    joined: list[Token] = []
+    at = 0
+    while at < len(tokens):
+        word, *rest = tokens[at : at + 4]
+        texts = [token.text.lower() for token in rest]
+        operator = word.text.lower() in ("istream", "rstream", "dstream", "wstream")
+        if operator and texts == ["-", "restore", "("]:
+            end = tokens[at + 2].end
+            text = f"{word.text}_restore"
+            joined.append(Token(TokenType.VAR, text, word.line, word.col, word.start, end))
+            at += 3
+        else:
+            joined.append(word)
+            at += 1
+    return joined
+
+
+class Cursor:
+    """Reads tokens one by one; every refusal names what would have been right."""
+
+    def __init__(self, source: Source, tokens: list[Token], at: int = 0) -> None:
+        self.source = source
+        self.tokens = tokens
+        self.at = at
+
+    @property
+    def current(self) -> Token | None:
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    @property
+    def place(self) -> Span:
+        """Where the cursor stands; just behind the last token at the end."""
+        if self.current:
+            return span_of(self.current)
+        end = self.tokens[-1].end + 1 if self.tokens else len(self.source.text)
+        return Span(end, end + 1)
+
+    @property
+    def shown(self) -> str:
+        """What stands at the cursor, for messages."""
+        token = self.current
+        return self.source.text[token.start : token.end + 1] if token else "the end"
+
+    def error(self, problem: str, hint: str, span: Span | None = None) -> CqlError:
+        return error_at(self.source, span or self.place, problem, hint)
+
+    def word(self) -> str:
+        """The bare word at the cursor in upper case; "" for strings and quoted names."""
+        token = self.current
+        quoted = token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+        return "" if quoted or token is None else " ".join(token.text.upper().split())
+
+    def take(self, *words: str) -> bool:
+        """Step over these words if they come next."""
+        start = self.at
+        for word in words:
+            if self.word() != word:
+                self.at = start
+                return False
+            self.at += 1
+        return True
+
+    def expect(self, word: str, hint: str) -> None:
+        if not self.take(word):
+            raise self.error(f"expected {word}, found {self.shown}", hint)
+
+    def one_of(self, words: Iterable[str], what: str) -> str:
+        """Step over one of the words and return it."""
+        word, known = self.word(), list(words)
+        if word not in known:
+            hint = suggestion(word, known, "allowed") if word else f"allowed: {', '.join(known)}"
+            raise self.error(f"expected {what}, found {self.shown}", hint)
+        self.at += 1
+        return word
+
+    def name(self, what: str) -> str:
+        """A plain or backquoted name."""
+        token = self.current
+        plain = token is not None and re.fullmatch(r"[^\W\d]\w*", token.text)
+        if token is None or not (token.token_type is TokenType.IDENTIFIER or plain):
+            raise self.error(
+                f"expected {what}, found {self.shown}", "quote unusual names: `my name`"
+            )
+        if token.token_type is TokenType.STRING:
+            raise self.error(
+                f"expected {what}, found a string", "quote names with backticks: `my name`"
+            )
+        self.at += 1
+        return str(token.text)
+
+    def names(self, what: str) -> tuple[str, ...]:
+        """A list of names separated by commas."""
+        found = [self.name(what)]
+        while self.take(","):
+            found.append(self.name(what))
+        return tuple(found)
+
+    def string(self, what: str) -> str:
+        token = self.current
+        if token is None or token.token_type is not TokenType.STRING:
+            raise self.error(f"expected {what}, found {self.shown}", "write it in single quotes")
+        self.at += 1
+        return str(token.text)
+
+    def count(self, what: str) -> int:
+        """A whole number of at least 1."""
+        token = self.current
+        if token is None or not token.text.isdecimal() or int(token.text) < 1:
+            raise self.error(
+                f"expected {what}, found {self.shown}", "write a whole number from 1 on"
+            )
+        self.at += 1
+        return int(token.text)
+
+    def duration(self, what: str, hint: str = "") -> int:
+        """A duration such as ``10 MIN`` or ``1 h 30 s``, in microseconds, at least 1."""
+        advice = hint or "write a number and a unit from MICROSECOND to DAY, like 10 MIN"
+        start = end = self.place.start
+        while term := _TERM.match(self.source.text, end):
+            if unit_micros(term[1]) is None:
+                break
+            end = term.end()
+        if end == start:
+            raise self.error(f"expected {what}, found {self.shown}", advice)
+        text, span = self.source.text[start:end], Span(start, end)
+        while self.current and self.current.start < end:
+            self.at += 1
+        try:
+            total = micros(text)
+        except InvalidSetting as error:
+            raise error_at(self.source, span, error.message, error.hint) from None
+        if total < 1:
+            raise self.error(f"{what} of {text} is empty", "use at least 1 microsecond", span)
+        return total
+
+    def instant(self, what: str) -> int:
+        """``[TIMESTAMP] 'ISO text'``, in microseconds since the epoch (UTC unless it says so)."""
+        self.take("TIMESTAMP")
+        span = self.place
+        text = self.string(what)
+        try:
+            return instant(text)
+        except InvalidSetting as error:
+            raise error_at(self.source, span, error.message, error.hint) from None
+
+    def finish(self, what: str, allowed: Iterable[str] = ()) -> None:
+        """Refuse anything that is left."""
+        if self.current:
+            known = list(allowed)
+            hint = f"allowed here: {listing(known, 'or')}" if known else "end it here, or with ;"
+            if self.word() and known:
+                hint = suggestion(self.word(), known, "allowed here")
+            raise self.error(f"{self.shown} does not belong to {what}", hint)

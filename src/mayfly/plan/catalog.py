@@ -1,0 +1,229 @@
+"""What exists: streams, relations, NRRs, queries and archives, with their declared schemas.
+
+A catalog is a value; declaring or dropping something gives another catalog. Names are found
+whatever the case of their letters, and are unique across all kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import TypeAlias, TypeVar
+
+from mayfly.errors import InvalidSetting
+from mayfly.plan.logical import Node, Output, RelationScan, StreamScan
+from mayfly.plan.types import DataType, arrow_type, parse_type
+
+TIME_TYPES = ("timestamp", "timestamp_ntz", "bigint")
+"""Types a stream's time may have; BIGINT counts microseconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class ColumnDefinition:
+    name: str
+    type: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Connector:
+    """Where rows come from or go to: ``parquet('in/link1', pattern => '*.gz')``."""
+
+    format: str
+    path: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+class Idle(Enum):
+    """What moves the clock of a stream that sends nothing."""
+
+    NONE = "NONE"
+    WALL_CLOCK = "WALL CLOCK"
+    PUNCTUATIONS = "PUNCTUATIONS"
+
+
+@dataclass(frozen=True)
+class StreamDefinition:
+    """A stream: its schema, its time, the order of its rows and its clock."""
+
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+    time: str
+    sequence: tuple[str, ...] = ()
+    slack: int = 0
+    idle: Idle = Idle.NONE
+    idle_delay: int = 0
+    source: Connector | None = None
+    dead_letters: Connector | None = None
+
+    kind = "stream"
+
+    def __post_init__(self) -> None:
+        _check_columns(self.name, self.columns)
+        time = _column(self.name, self.columns, self.time, "TIMESTAMP BY")
+        if time.type.name not in TIME_TYPES:
+            raise InvalidSetting(
+                f"the time column {time.name} of {self.name} has type {time.type}",
+                "use TIMESTAMP, TIMESTAMP_NTZ, or BIGINT microseconds",
+            )
+        for name in self.sequence:
+            _comparable(self.name, _column(self.name, self.columns, name, "SEQUENCE"))
+
+
+@dataclass(frozen=True)
+class RelationDefinition:
+    """A stored table: a RELATION changes earlier results, an NRR does not (thesis 3.3.1)."""
+
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+    key: tuple[str, ...] = ()
+    retroactive: bool = True
+    source: Connector | None = None
+
+    def __post_init__(self) -> None:
+        _check_columns(self.name, self.columns)
+        for name in self.key:
+            _comparable(self.name, _column(self.name, self.columns, name, "KEY"))
+        if not self.retroactive and not self.key:
+            raise InvalidSetting(
+                f"the NRR {self.name} has no key",
+                "declare KEY columns: a deleted key must never be used again",
+            )
+
+    @property
+    def kind(self) -> str:
+        return "relation" if self.retroactive else "NRR"
+
+
+@dataclass(frozen=True)
+class QueryDefinition:
+    """A registered query; a periodic one may also be refreshed early (thesis 8.4.1)."""
+
+    name: str
+    plan: Output
+    text: str = field(compare=False)
+    periodic: bool = False
+    sink: Connector | None = None
+
+    kind = "query"
+
+
+@dataclass(frozen=True)
+class LayoutChoice:
+    """A layout by name with its sizes, such as WATA(4) or ROUND_ROBIN(4, 4)."""
+
+    name: str
+    sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ArchiveDefinition:
+    """An archive fed by a query. ``soft`` is the number of updates a dead row may be seen."""
+
+    name: str
+    plan: Output
+    text: str = field(compare=False)
+    key: tuple[str, ...]
+    refresh: int
+    layout: LayoutChoice = LayoutChoice("AUTO")
+    soft: int = 0
+    physical_within: int | None = None
+    max_lifetime: int | None = None
+    path: str | None = None
+
+    kind = "archive"
+
+
+Definition: TypeAlias = StreamDefinition | RelationDefinition | QueryDefinition | ArchiveDefinition
+D = TypeVar("D", StreamDefinition, RelationDefinition, QueryDefinition, ArchiveDefinition)
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Everything declared, in the order it was declared."""
+
+    entries: Mapping[str, Definition] = field(default_factory=lambda: MappingProxyType({}))
+
+    def lookup(self, name: str) -> Definition | None:
+        return self.entries.get(name.casefold())
+
+    def __iter__(self) -> Iterator[Definition]:
+        return iter(self.entries.values())
+
+    def of_kind(self, kind: type[D]) -> tuple[D, ...]:
+        return tuple(entry for entry in self if isinstance(entry, kind))
+
+    def declare(self, entry: Definition) -> Catalog:
+        known = self.lookup(entry.name)
+        if known is not None:
+            raise InvalidSetting(
+                f"there is already a {known.kind} called {known.name}",
+                "choose another name, or DROP it first",
+            )
+        return Catalog(MappingProxyType({**self.entries, entry.name.casefold(): entry}))
+
+    def drop(self, name: str) -> Catalog:
+        """Without the entry; refused while a query or archive reads it."""
+        users = [user.name for user in self.users(name)]
+        if users:
+            raise InvalidSetting(
+                f"{name} is still read by {', '.join(users)}", "drop its readers first"
+            )
+        kept = {key: entry for key, entry in self.entries.items() if key != name.casefold()}
+        return Catalog(MappingProxyType(kept))
+
+    def users(self, name: str) -> tuple[QueryDefinition | ArchiveDefinition, ...]:
+        """The queries and archives that read a stream or relation."""
+        readers: tuple[QueryDefinition | ArchiveDefinition, ...] = (
+            *self.of_kind(QueryDefinition),
+            *self.of_kind(ArchiveDefinition),
+        )
+        return tuple(user for user in readers if name.casefold() in _read_by(user.plan))
+
+
+def _read_by(plan: Node) -> set[str]:
+    names: set[str] = set()
+    for node in plan.walk():
+        if isinstance(node, StreamScan):
+            names.add(node.stream.casefold())
+        elif isinstance(node, RelationScan):
+            names.add(node.relation.casefold())
+    return names
+
+
+def columns_from(types: Iterable[tuple[str, str]]) -> tuple[ColumnDefinition, ...]:
+    """Columns from (name, Spark type text) pairs, as ``DataFrame.dtypes`` lists them."""
+    return tuple(ColumnDefinition(name, parse_type(text)) for name, text in types)
+
+
+def _check_columns(owner: str, columns: tuple[ColumnDefinition, ...]) -> None:
+    if not columns:
+        raise InvalidSetting(f"{owner} has no columns", "declare at least one")
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.casefold() in seen:
+            raise InvalidSetting(
+                f"{owner} has two columns called {column.name}", "names differ in more than case"
+            )
+        seen.add(column.name.casefold())
+        arrow_type(column.type)
+
+
+def _column(
+    owner: str, columns: tuple[ColumnDefinition, ...], name: str, clause: str
+) -> ColumnDefinition:
+    for column in columns:
+        if column.name == name:
+            return column
+    known = ", ".join(column.name for column in columns)
+    raise InvalidSetting(f"{owner} has no column {name} for {clause}", f"its columns are: {known}")
+
+
+def _comparable(owner: str, column: ColumnDefinition) -> None:
+    if not column.type.is_comparable:
+        raise InvalidSetting(
+            f"the column {column.name} of {owner} has type {column.type}",
+            "only columns that can be compared may order or identify rows",
+        )
