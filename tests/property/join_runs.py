@@ -1,0 +1,105 @@
+"""Running a join case in-process, and what the oracle says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.pipeline import InProcessRun, JoinQuery, Stream
+from mayfly.pipeline.codes import key_codes
+from mayfly.plan.expressions import Expression
+from mayfly.plan.types import DataType
+from mayfly.testing import JoinCase, Windowed, WindowJoinOracle, assert_same_rows
+
+Keys = Sequence[str | tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """How the streams of a case are joined one after the other, and the residuals on the way.
+
+    ``on[i]`` are the keys by which stream i + 1 joins those before it.
+    """
+
+    on: tuple[Keys, ...]
+    where: Expression | None = None
+    sql: str = ""
+    """The residual once more, as DuckDB text."""
+    select: Mapping[str, str] | None = None
+
+    def query(self, case: JoinCase) -> JoinQuery:
+        first, *others = (
+            Stream(name, rows.schema, slack=case.slack).window(case.windows[name])
+            for name, rows in case.batches[0].items()
+        )
+        query = JoinQuery((first,))
+        for keys, other in zip(self.on, others, strict=True):
+            last = other is others[-1]
+            query = query.join(
+                other, list(keys), self.where if last else None, self.select if last else None
+            )
+        return query
+
+    def oracle(self, case: JoinCase) -> WindowJoinOracle:
+        names = list(case.windows)
+        pairs: list[str | tuple[str, str]] = []
+        for keys, name in zip(self.on, names[1:], strict=True):
+            for item in keys:
+                pairs.append(
+                    (f"{names[0]}.{item}", f"{name}.{item}") if isinstance(item, str) else item
+                )
+        streams = {name: Windowed(rows, case.windows[name]) for name, rows in case.accepted.items()}
+        return WindowJoinOracle(streams, pairs, self.sql, self.select)
+
+
+def run(
+    case: JoinCase,
+    chain: Chain,
+    *,
+    buckets: int | None = None,
+    after_each: Callable[[InProcessRun], None] | None = None,
+    **settings: Any,
+) -> InProcessRun:
+    """The case fed batch by batch to its end."""
+    running = InProcessRun(chain.query(case), buckets or case.buckets, **settings)
+    for i, batch in enumerate(case.batches):
+        running.feed(batch, case.heartbeats[i] if case.heartbeats else None)
+        if after_each:
+            after_each(running)
+    running.finish()
+    return running
+
+
+def assert_matches_oracle(running: InProcessRun, case: JoinCase, chain: Chain) -> None:
+    """The change log with lifetimes, the answer at every boundary, and the late rows."""
+    oracle, log = chain.oracle(case), running.changes()
+    assert_same_rows(log, oracle.lifetimes(), "change log")
+    assert running.late == {name: rows.num_rows for name, rows in case.late.items()}
+
+    instants = oracle.boundaries()
+    answers = oracle.answer_at(instants)
+    assert_same_rows(answers_from(log, instants), answers, "answers by instant")
+    closed = [at for at in instants if at < running.clocks.query]
+    for at in {closed[0], closed[len(closed) // 2], closed[-1]} if closed else ():
+        expected = answers.filter(pa.compute.equal(answers["at"], at)).drop_columns(["at"])
+        assert_same_rows(running.snapshot(at), expected, f"snapshot({at})")
+
+
+def answers_from(log: pa.Table, instants: Sequence[int]) -> pa.Table:
+    """What a change log says about each instant: the rows with ts ≤ at < exp."""
+    at = np.array(instants, np.int64)
+    ts, exp = log["ts"].to_numpy(), log["exp"].to_numpy()
+    which, row = np.nonzero((ts[None, :] <= at[:, None]) & (at[:, None] < exp[None, :]))
+    alive = log.drop_columns(["ts", "exp"]).take(pa.array(row))
+    return alive.append_column("at", pa.array(at[which]))
+
+
+def colliding_codes(columns: Sequence[pa.ChunkedArray], types: Sequence[DataType]) -> pa.Array:
+    """Codes that nearly all keys share, so that only the comparison of keys tells them apart."""
+    return pa.array(
+        [None if c is None else c % 3 for c in key_codes(columns, types).to_pylist()], pa.int64()
+    )
