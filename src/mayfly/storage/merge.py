@@ -83,9 +83,9 @@ def plan_merge(
 def _geometric(shelves: list[_Shelf[M]], cap: int, fan_in: int) -> list[_Shelf[M]]:
     at = 0
     while at + fan_in <= len(shelves):
+        level = shelves[at].level
         window = shelves[at : at + fan_in]
-        level = window[0].level
-        if all(shelf.level == level for shelf in window) and _fit(window, cap):
+        if all(shelf.level == level for shelf in window) and _span(window) <= cap:
             shelves[at : at + fan_in] = [_joined(window, level + 1)]
             at = max(0, at - fan_in + 1)
         else:
@@ -97,10 +97,13 @@ def _finished(shelves: Iterable[_Shelf[M]], cap: int) -> list[_Shelf[M]]:
     """Join each stretch that fits the cap and has a successor that does not fit into it."""
     done: list[_Shelf[M]] = []
     stretch: list[_Shelf[M]] = []
+    low = high = 0
     for shelf in shelves:
-        if stretch and not _fit([*stretch, shelf], cap):
+        if stretch and max(high, shelf.high) - min(low, shelf.low) > cap:
             done.append(_one(stretch))
             stretch = []
+        low = min(low, shelf.low) if stretch else shelf.low
+        high = max(high, shelf.high) if stretch else shelf.high
         stretch.append(shelf)
     return done + stretch
 
@@ -117,6 +120,5 @@ def _merge_most_alike(shelves: list[_Shelf[M]]) -> None:
     shelves[at : at + 2] = [_joined(pair, max(shelf.level for shelf in pair))]
 
 
-def _fit(shelves: Sequence[_Shelf[M]], cap: int) -> bool:
-    latest = max(shelf.high for shelf in shelves)
-    return latest - min(shelf.low for shelf in shelves) <= cap
+def _span(shelves: Sequence[_Shelf[M]]) -> int:
+    return max(shelf.high for shelf in shelves) - min(shelf.low for shelf in shelves)
