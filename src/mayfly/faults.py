@@ -3,6 +3,8 @@
 ``reach("commit.before-link")`` does nothing unless the environment variable ``MAYFLY_KILL_AT``
 names that point when the process starts: then the process kills itself there with SIGKILL, as a
 power cut would, without clean-up. ``name:3`` means the third time this process reaches ``name``.
+``MAYFLY_PAUSE_AT=name@folder`` makes processes wait there until ``folder/go`` exists; each tells
+its id by a file in the folder, so that a test can act while they stand still.
 ``on_reach`` runs a function at a point instead, so that a test can place a race exactly.
 """
 
@@ -11,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from mayfly.errors import InvalidSetting
 
-KILL_AT = "MAYFLY_KILL_AT"
+KILL_AT, PAUSE_AT = "MAYFLY_KILL_AT", "MAYFLY_PAUSE_AT"
 
 _actions: dict[str, Callable[[], object]] = {}
 
@@ -58,5 +62,23 @@ def kill_at(setting: str) -> None:
     _actions[point] = die
 
 
+def pause_at(setting: str) -> None:
+    """From now on, wait at a point: ``name@folder``."""
+    point, _, folder = setting.partition("@")
+    if not point or not folder:
+        raise InvalidSetting(
+            f"{PAUSE_AT}={setting!r} names no point and folder", "write name@/path/of/a/folder"
+        )
+
+    def wait() -> None:
+        (Path(folder) / str(os.getpid())).touch()
+        while not (Path(folder) / "go").exists():
+            time.sleep(0.01)
+
+    _actions[point] = wait
+
+
 if wanted := os.environ.get(KILL_AT):
     kill_at(wanted)
+if wanted := os.environ.get(PAUSE_AT):
+    pause_at(wanted)

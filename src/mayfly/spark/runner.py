@@ -264,6 +264,7 @@ class Runner:
 
     def _deliver(self, committed: Manifest) -> None:
         self._deliver_dead_letters(committed)
+        reach("dead-letters.delivered")
         delivery = self.delivery(committed)
         if delivery.rows:
             for sink in self.sinks:

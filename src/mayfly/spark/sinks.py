@@ -72,4 +72,5 @@ def write_parquet(target: Path, schema: pa.Schema, batches: Iterator[pa.RecordBa
     with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch)
+    reach("sink.written")
     os.replace(temporary, target)

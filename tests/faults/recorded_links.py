@@ -1,0 +1,150 @@
+"""The join that gets killed: two links with disorder, late rows, NULL keys and missing times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mayfly.session import Session, SparkQuery
+from mayfly.spark.run import Run
+from mayfly.testing import (
+    Column,
+    JoinCase,
+    StreamSpec,
+    WindowJoinOracle,
+    assert_same_rows,
+    cut_by_rows,
+    generate,
+    multiset,
+    together,
+)
+from tests.integration.recorded import assert_nothing_orphaned, assert_right, declare, record
+
+WINDOWS = {"a": 300_000, "b": 500_000}
+SLACK = 20_000
+ROWS_PER_FILE = 60
+TIMELESS = 2
+"""Rows without a time in each file."""
+
+
+@dataclass(frozen=True)
+class RecordedLinks:
+    """The input of a run, on disk, and what must come of it."""
+
+    folder: Path
+    case: JoinCase
+
+    @staticmethod
+    def record(folder: Path, batches: int, seed: int = 0) -> RecordedLinks:
+        streams = {
+            name: cut_by_rows(_rows(batches, 2 * seed + number), ROWS_PER_FILE)
+            for number, name in enumerate(WINDOWS)
+        }
+        case = JoinCase(together(streams), WINDOWS, ("k",), SLACK)
+        record(
+            folder,
+            [{n: _with_timeless(rows) for n, rows in batch.items()} for batch in case.batches],
+        )
+        return RecordedLinks(folder, case)
+
+    def oracle(self) -> WindowJoinOracle:
+        return self.case.oracle()
+
+
+def _rows(batches: int, seed: int) -> pa.Table:
+    return generate(
+        StreamSpec(
+            rows=batches * ROWS_PER_FILE,
+            rate=1_000,
+            keys=(Column("k", "string", distinct=40, zipf=0.7, nulls=0.05),),
+            payload=(Column("v", distinct=50),),
+            ties=0.2,
+            slack=SLACK,
+            disorder=0.5,
+            late=0.04,
+            late_by=400_000,
+            ts_type="int64",
+            seed=seed,
+        )
+    )
+
+
+def _with_timeless(rows: pa.Table) -> pa.Table:
+    lost = rows.slice(0, TIMELESS)
+    at = rows.schema.get_field_index("ts")
+    return pa.concat_tables([rows, lost.set_column(at, "ts", pa.nulls(lost.num_rows, pa.int64()))])
+
+
+def links_query(session: Session, folder: Path) -> SparkQuery:
+    """The query over what is recorded in ``folder``; dead letters go to ``folder/dead``."""
+    schema = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64(), "seq": pa.int64()})
+    links = declare(
+        session,
+        folder,
+        dict.fromkeys(WINDOWS, schema),
+        slack=SLACK,
+        null_time="dead_letter",
+        dead_letter=folder / "dead",
+    )
+    a, b = (links[name].window(length) for name, length in WINDOWS.items())
+    return a.join(b, "k")
+
+
+def start_links(session: Session, folder: Path) -> Run:
+    """Start or continue the run whose whole world is ``folder``."""
+    return links_query(session, folder).start(
+        folder / "checkpoint",
+        available_now=True,
+        parquet=folder / "out",
+        history="forever",
+        sync=False,
+    )
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """What a directory of Parquet files holds: file name → multiset of its rows."""
+    tables = {path.name: pq.read_table(path) for path in sorted(folder.glob("*.parquet"))}
+    return {name: multiset(table, table.column_names) for name, table in tables.items()}
+
+
+def assert_ended_right(run: Run, links: RecordedLinks, undisturbed: RecordedLinks) -> None:
+    """Log, snapshots, files and figures as defined, and as without any disturbance."""
+    assert_right(run, links.oracle())
+    out = pq.read_table(links.folder / "out")
+    assert_same_rows(out, links.oracle().lifetimes(), "sink files")
+    for folder in ("out", "dead"):
+        assert contents(links.folder / folder) == contents(undisturbed.folder / folder)
+    _assert_dead_letters(links)
+    _assert_totals(run, links)
+    assert_nothing_orphaned(run)
+
+
+def _assert_dead_letters(links: RecordedLinks) -> None:
+    for name in WINDOWS:
+        files = sorted((links.folder / "dead").glob(f"{name}-*.parquet"))
+        found = pa.concat_tables(map(pq.read_table, files))
+        late = links.case.late[name]
+        timeless = [_with_timeless(b[name]).slice(b[name].num_rows) for b in links.case.batches]
+        expected = pa.concat_tables(
+            [
+                late.append_column("reason", pa.array(["late"] * late.num_rows)),
+                *(t.append_column("reason", pa.array(["no time"] * len(t))) for t in timeless),
+            ]
+        )
+        assert late.num_rows > 0
+        assert_same_rows(found, expected, f"dead letters of {name}")
+
+
+def _assert_totals(run: Run, links: RecordedLinks) -> None:
+    status, case = run.status(), links.case
+    files = len(case.batches)
+    assert status.late == {name: rows.num_rows for name, rows in case.late.items()}
+    assert status.timeless == dict.fromkeys(WINDOWS, files * TIMELESS)
+    assert status.rows == dict.fromkeys(WINDOWS, files * (ROWS_PER_FILE + TIMELESS))
+    assert status.null_keys == {name: rows["k"].null_count for name, rows in case.accepted.items()}
+    assert status.changes == links.oracle().lifetimes().num_rows
+    assert status.batch == files - 1
+    assert status.version == files + 1, "one commit per batch and one for the end of input"

@@ -1,0 +1,91 @@
+"""Streams recorded as Parquet files: the i-th files of all streams make the i-th micro-batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mayfly.plan.types import from_arrow
+from mayfly.session import Session, SparkQuery, SparkStream
+from mayfly.spark.run import Run
+from mayfly.storage.segment import DATA
+from mayfly.testing import Batch, WindowJoinOracle, assert_same_rows
+
+_EPOCH = 1_000_000_000
+"""Spark takes files in the order of their modification times; these are made up."""
+
+
+def record(folder: Path, batches: Sequence[Batch], first: int = 0) -> None:
+    """Write the batches as ``folder/<stream>/<number>.parquet``; each file appears at once."""
+    for number, batch in enumerate(batches, first):
+        for name, rows in batch.items():
+            target = folder / name / f"{number:06d}.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            hidden = target.with_name(f".{target.name}")
+            pq.write_table(rows, hidden)
+            os.utime(hidden, (_EPOCH + number, _EPOCH + number))
+            hidden.rename(target)
+
+
+def declare(
+    session: Session, folder: Path, schemas: Mapping[str, pa.Schema], **settings: Any
+) -> dict[str, SparkStream]:
+    """The recorded streams, one file of each per micro-batch."""
+    declared = {}
+    for name, schema in schemas.items():
+        ddl = ", ".join(f"`{one.name}` {from_arrow(one.type).sql()}" for one in schema)
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        frame = session.spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1)
+        declared[name] = session.stream(name, frame.parquet(str(folder / name)), **settings)
+    return declared
+
+
+def schemas_of(batch: Batch) -> dict[str, pa.Schema]:
+    return {name: rows.schema for name, rows in batch.items()}
+
+
+def drained(query: SparkQuery, checkpoint: Path, **settings: Any) -> Run:
+    """Run the query over everything recorded, to the end."""
+    run = query.start(checkpoint, available_now=True, **settings)
+    run.await_done()
+    return run
+
+
+def answers(changes: pa.Table, instants: Iterable[int]) -> pa.Table:
+    """The answer at each instant, as rows that begin with the instant ``at``."""
+    ts, exp = (changes[name].cast(pa.int64()).to_numpy() for name in ("ts", "exp"))
+    rows = changes.drop_columns(["ts", "exp"])
+    parts = []
+    for at in sorted(set(instants)):
+        alive = rows.take(np.flatnonzero((ts <= at) & (at < exp)))
+        parts.append(alive.add_column(0, "at", pa.array(np.full(alive.num_rows, at))))
+    return pa.concat_tables(parts)
+
+
+def assert_right(run: Run, oracle: WindowJoinOracle, snapshots: int = 5) -> None:
+    """Change log, the answer at every instant where it may change, and some snapshots."""
+    changes = run.changes()
+    assert_same_rows(changes, oracle.lifetimes(), "change log")
+    clock = run.status().clock
+    assert clock is not None
+    closed = [at for at in oracle.boundaries() if at < clock]
+    assert_same_rows(answers(changes, closed), oracle.answer_at(closed), "answers")
+    for at in closed[:: max(1, len(closed) // snapshots)]:
+        expected = oracle.answer_at([at]).drop_columns(["at"])
+        assert_same_rows(run.snapshot(at), expected, f"snapshot at {at}")
+
+
+def assert_nothing_orphaned(run: Run) -> None:
+    """Every file is sound, and after vacuum there are exactly those the manifest names."""
+    report = run.verify()
+    assert report.ok, report.problems
+    run.vacuum()
+    repository = run.runner.repository
+    named = sorted(repository.current().segments)
+    assert repository.directory.all_names(DATA) == named
