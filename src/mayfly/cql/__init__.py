@@ -2,5 +2,31 @@
 
 from mayfly.cql.binding import bind_query
 from mayfly.cql.messages import CqlError
+from mayfly.cql.reading import catalog_after, parse
+from mayfly.cql.statements import (
+    Create,
+    Delete,
+    Drop,
+    Explain,
+    Insert,
+    OneTimeQuery,
+    Show,
+    Statement,
+    Update,
+)
 
-__all__ = ["CqlError", "bind_query"]
+__all__ = [
+    "CqlError",
+    "Create",
+    "Delete",
+    "Drop",
+    "Explain",
+    "Insert",
+    "OneTimeQuery",
+    "Show",
+    "Statement",
+    "Update",
+    "bind_query",
+    "catalog_after",
+    "parse",
+]

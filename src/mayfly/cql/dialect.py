@@ -302,6 +302,8 @@ class Cql(Spark):
     class Tokenizer(Spark.Tokenizer):
         QUOTES = ["'"]  # noqa: RUF012
         STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012
+        # sqlglot takes the rest of SHOW, SET and other commands for one string.
+        COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 def parse_query(source: Source, tokens: list[Token]) -> exp.Expr:

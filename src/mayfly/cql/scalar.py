@@ -159,9 +159,7 @@ class ScalarBinder:
     def _operand(self, node: exp.Expr) -> Expression:
         bound = self.bind(node)
         if bound.type not in (BOOLEAN, VOID):
-            raise self.error(
-                node, f"a condition is needed here, not {bound.type}", "compare it"
-            )
+            raise self.error(node, f"a condition is needed here, not {bound.type}", "compare it")
         return as_type(bound, BOOLEAN)
 
     def _not(self, node: exp.Expr) -> Expression:

@@ -71,7 +71,9 @@ def _item(context: Context, place: exp.Expr, bind_query: BindQuery) -> Item:
 
 
 def _stream(context: Context, place: exp.Expr, entry: StreamDefinition, alias: str) -> StreamScan:
-    columns = _columns(entry.columns, alias)
+    columns = tuple(
+        Column(alias, c.name, c.type, c.nullable and c.name != entry.time) for c in entry.columns
+    )
     window = _partitioned(context, place, place.meta.get("window", Unbounded()), columns)
     return StreamScan(entry.name, alias, window, columns, position=context.position(place))
 

@@ -16,7 +16,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.plan.logical import Node, Output, RelationScan, StreamScan
 from mayfly.plan.types import DataType, arrow_type, parse_type
 
-TIME_TYPES = ("timestamp", "timestamp_ntz", "bigint")
+TIME_TYPES = ("timestamp", "bigint")
 """Types a stream's time may have; BIGINT counts microseconds since the epoch."""
 
 
@@ -66,7 +66,7 @@ class StreamDefinition:
         if time.type.name not in TIME_TYPES:
             raise InvalidSetting(
                 f"the time column {time.name} of {self.name} has type {time.type}",
-                "use TIMESTAMP, TIMESTAMP_NTZ, or BIGINT microseconds",
+                "use TIMESTAMP, or BIGINT microseconds since the epoch",
             )
         for name in self.sequence:
             _comparable(self.name, _column(self.name, self.columns, name, "SEQUENCE"))
@@ -112,15 +112,20 @@ class QueryDefinition:
 
 @dataclass(frozen=True)
 class LayoutChoice:
-    """A layout by name with its sizes, such as WATA(4) or ROUND_ROBIN(4, 4)."""
+    """A layout by name, its sizes and how it is updated: WATA(4) USING PACKED SHADOW."""
 
     name: str
     sizes: tuple[int, ...] = ()
+    technique: str | None = None
 
 
 @dataclass(frozen=True)
 class ArchiveDefinition:
-    """An archive fed by a query. ``soft`` is the number of updates a dead row may be seen."""
+    """An archive fed by a query.
+
+    ``soft`` is the number of updates for which dead rows may stay (0: hard); ``physical_within``
+    bounds the time from a row's death to the removal of its bytes.
+    """
 
     name: str
     plan: Output
@@ -131,7 +136,6 @@ class ArchiveDefinition:
     soft: int = 0
     physical_within: int | None = None
     max_lifetime: int | None = None
-    path: str | None = None
 
     kind = "archive"
 

@@ -1,0 +1,171 @@
+"""Reads CREATE QUERY and CREATE ARCHIVE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mayfly.cql.binding import bind_tokens
+from mayfly.cql.declarations import read_clauses, read_connector
+from mayfly.cql.messages import Span, suggestion
+from mayfly.cql.restrictions import kind_of
+from mayfly.cql.tokens import Cursor
+from mayfly.patterns import Kind
+from mayfly.plan.catalog import ArchiveDefinition, Catalog, LayoutChoice, QueryDefinition
+from mayfly.plan.logical import Output, OutputKind
+
+LAYOUTS = {
+    "AUTO": 0,
+    **dict.fromkeys(("DEL", "REINDEX", "REINDEX+", "REINDEX++", "WATA", "RATA"), 1),
+    **dict.fromkeys(("CHRONOLOGICAL", "ROUND_ROBIN", "LAZY", "COUNT", "RANDOM"), 2),
+    **dict.fromkeys(("INSERTION", "EXPIRATION"), 1),
+}
+"""Every layout and how many sizes it takes: constituents, or G and E."""
+TECHNIQUES = ("IN PLACE", "SIMPLE SHADOW", "PACKED SHADOW", "REBUILD", "NO REBUILD")
+
+
+def read_query(cursor: Cursor, catalog: Catalog, periodic: bool) -> QueryDefinition:
+    """``name [TO format('path')] AS SELECT …``"""
+    name = cursor.name("the name of the query")
+    found = read_clauses(cursor, {"TO": read_connector}, "CREATE QUERY")
+    plan, text = _select(cursor, catalog, "CREATE QUERY name AS SELECT …")
+    return QueryDefinition(name, plan, text, periodic, found.get("TO"))
+
+
+def _select(cursor: Cursor, catalog: Catalog, form: str) -> tuple[Output, str]:
+    cursor.expect("AS", f"write {form}")
+    tokens = cursor.tokens[cursor.at :]
+    if not tokens:
+        raise cursor.error("expected SELECT, found the end", f"write {form}")
+    plan = bind_tokens(cursor.source, tokens, catalog, one_time=False)
+    text = cursor.source.text[tokens[0].start : tokens[-1].end + 1]
+    cursor.at = len(cursor.tokens)
+    return plan, text
+
+
+def read_archive(cursor: Cursor, catalog: Catalog) -> ArchiveDefinition:
+    """``name KEY a REFRESH d [LAYOUT l] [HARD | SOFT(k)] [PHYSICAL WITHIN d] AS SELECT …``"""
+    start = cursor.place
+    name = cursor.name("the name of the archive")
+    clauses: dict[str, Callable[[Cursor], Any]] = {
+        "KEY": _key,
+        "REFRESH": lambda c: c.duration("the time between updates", "write REFRESH 1 DAY"),
+        "LAYOUT": _layout,
+        "HARD": lambda c: 0,
+        "SOFT": _soft,
+        "PHYSICAL": _physical,
+        "MAX": _max_lifetime,
+    }
+    found = read_clauses(cursor, clauses, "CREATE ARCHIVE")
+    for clause, form in (("KEY", "KEY customer"), ("REFRESH", "REFRESH 1 DAY")):
+        if clause not in found:
+            raise cursor.error(f"the archive {name} has no {clause}", f"write {form}", start)
+    if "HARD" in found and "SOFT" in found:
+        raise cursor.error(f"the archive {name} is HARD and SOFT", "keep one of them", start)
+    plan, text = _select(cursor, catalog, "CREATE ARCHIVE name KEY … REFRESH … AS SELECT …")
+    _check_rows(cursor, start, plan, found.get("MAX"))
+    return ArchiveDefinition(
+        name,
+        plan,
+        text,
+        key=_output_columns(cursor, plan, found["KEY"]),
+        refresh=found["REFRESH"],
+        layout=found.get("LAYOUT", LayoutChoice("AUTO")),
+        soft=found.get("SOFT", 0),
+        physical_within=found.get("PHYSICAL"),
+        max_lifetime=found.get("MAX"),
+    )
+
+
+def _key(cursor: Cursor) -> list[tuple[str, Span]]:
+    wrapped = cursor.take("(")
+    found = [_key_column(cursor)]
+    while cursor.take(","):
+        found.append(_key_column(cursor))
+    if wrapped:
+        cursor.expect(")", "close the list of key columns")
+    return found
+
+
+def _key_column(cursor: Cursor) -> tuple[str, Span]:
+    place = cursor.place
+    return cursor.name("a key column"), place
+
+
+def _output_columns(
+    cursor: Cursor, plan: Output, wanted: list[tuple[str, Span]]
+) -> tuple[str, ...]:
+    names: list[str] = []
+    for name, span in wanted:
+        column = next((c for c in plan.schema if c.name.casefold() == name.casefold()), None)
+        if column is None:
+            hint = suggestion(name, [c.name for c in plan.schema], "output columns")
+            raise cursor.error(f"the query has no output column {name}", hint, span)
+        kind = column.type.fields[0][1] if column.type.name == "array" else column.type
+        if not kind.is_comparable:
+            problem = f"{name} has type {column.type}, which cannot be searched"
+            raise cursor.error(problem, "use a comparable column, or an array of such", span)
+        names.append(column.name)
+    return tuple(names)
+
+
+def _check_rows(cursor: Cursor, span: Span, plan: Output, max_lifetime: int | None) -> None:
+    if plan.kind is not OutputKind.VIEW:
+        hint = "write the SELECT list without it: an archive keeps rows with their lifetimes"
+        raise cursor.error(f"an archive cannot keep {plan.kind.value}", hint, span)
+    if max_lifetime is None and kind_of(plan.child) is Kind.MON:
+        hint = "put a window on the stream, or say MAX LIFETIME 90 DAYS"
+        raise cursor.error("the rows of this archive would never expire", hint, span)
+
+
+def _layout(cursor: Cursor) -> LayoutChoice:
+    place = cursor.place
+    name = cursor.name("a layout").upper()
+    while cursor.word() == "+":
+        cursor.at += 1
+        name += "+"
+    if name not in LAYOUTS:
+        problem = f"there is no layout {name}"
+        raise cursor.error(problem, suggestion(name, LAYOUTS, "layouts"), place)
+    sizes = _sizes(cursor)
+    if sizes and len(sizes) != LAYOUTS[name]:
+        form = f"{name}({', '.join(['4'] * LAYOUTS[name])})" if LAYOUTS[name] else name
+        raise cursor.error(f"{name} does not take {len(sizes)} sizes", f"write {form}", place)
+    return LayoutChoice(name, sizes, _technique(cursor))
+
+
+def _sizes(cursor: Cursor) -> tuple[int, ...]:
+    if not cursor.take("("):
+        return ()
+    sizes = [cursor.count("a number of sub-indices")]
+    while cursor.take(","):
+        sizes.append(cursor.count("a number of sub-indices"))
+    cursor.expect(")", "close the list of sizes")
+    return tuple(sizes)
+
+
+def _technique(cursor: Cursor) -> str | None:
+    if not cursor.take("USING"):
+        return None
+    for technique in TECHNIQUES:
+        if cursor.take(*technique.split()):
+            return technique
+    hint = f"allowed: {', '.join(TECHNIQUES)}"
+    raise cursor.error(f"there is no update technique {cursor.shown}", hint)
+
+
+def _soft(cursor: Cursor) -> int:
+    cursor.expect("(", "write SOFT(k): dead rows may stay for k updates")
+    updates = cursor.count("a number of updates")
+    cursor.expect(")", "write SOFT(k)")
+    return updates
+
+
+def _physical(cursor: Cursor) -> int:
+    cursor.expect("WITHIN", "write PHYSICAL WITHIN 1 DAY")
+    return cursor.duration("the time until bytes are removed", "write PHYSICAL WITHIN 1 DAY")
+
+
+def _max_lifetime(cursor: Cursor) -> int:
+    cursor.expect("LIFETIME", "write MAX LIFETIME 90 DAYS")
+    return cursor.duration("the longest lifetime", "write MAX LIFETIME 90 DAYS")
