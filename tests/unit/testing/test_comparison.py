@@ -7,7 +7,15 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from mayfly.testing import assert_same_rows, row_difference
+from mayfly.testing import (
+    KEY_TYPES,
+    Column,
+    StreamSpec,
+    assert_same_rows,
+    generate,
+    row_difference,
+    shuffle_within_slack,
+)
 
 
 def test_order_of_rows_and_columns_does_not_matter() -> None:
@@ -85,6 +93,19 @@ def test_zeros_of_either_sign_do_not_hide_behind_sorting() -> None:
     assert_same_rows(
         pa.table({"a": [0.0, -0.0], "b": [1, 2]}), pa.table({"a": [0.0, -0.0], "b": [2, 1]})
     )
+
+
+def test_types_that_cannot_be_sorted_are_compared_too() -> None:
+    rows = pa.table({"a": pa.array(["x", "y"]).dictionary_encode(), "b": pa.nulls(2)})
+    assert_same_rows(rows, rows.take([1, 0]))
+    with pytest.raises(AssertionError, match="a='x', b=None"):
+        assert_same_rows(rows, rows.slice(1))
+
+
+@pytest.mark.parametrize("kind", KEY_TYPES)
+def test_every_key_type_can_be_compared_in_any_order(kind: str) -> None:
+    rows = generate(StreamSpec(200, keys=(Column("key", kind, 20, nulls=0.2),)))
+    assert_same_rows(shuffle_within_slack(rows, "1 h", seed=1), rows)
 
 
 def test_other_columns_are_an_error_with_the_names() -> None:
