@@ -38,6 +38,8 @@ KIND, RECEIPT = "_kind", "_receipt"
 LEFT, RIGHT, MARKER, PASSED_ON = 0, 1, 2, 3
 LOG = "log"
 DEAD_LETTERS = "dead"
+LOG_FAN_IN, LOG_LIMIT = 16, 96
+"""The log is appended to by every batch and read rarely: merge late, rewrite little."""
 REASON = "_reason"
 
 
@@ -208,7 +210,8 @@ class StageTask:
         horizon = self.interval.clock - self.log_span
         older = [one for one in self._in_order(group) if not one.dead_at(horizon)]
         dropped = []
-        for level, members in plan_merge(older, cap=max(1, self.log_span // 8)):
+        cap = max(1, self.log_span // 8)
+        for level, members in plan_merge(older, cap=cap, fan_in=LOG_FAN_IN, limit=LOG_LIMIT):
             batches = (b for one in members for b in segment_batches(directory, one))
             merged = write_segment(directory, group, batches, level=level, compression="lz4")
             added += [merged] if merged else []
