@@ -15,8 +15,7 @@ Cost: a row is written once on arrival, once per level, and once when its stretc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from mayfly.errors import InvalidSetting
 from mayfly.storage.segment import Bounds
@@ -37,8 +36,7 @@ class Mergeable(Protocol):
 M = TypeVar("M", bound=Mergeable)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shelf(Generic[M]):
+class _Shelf(NamedTuple, Generic[M]):
     """Neighbouring runs that will be one."""
 
     level: int

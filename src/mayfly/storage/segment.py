@@ -67,7 +67,7 @@ class Segment:
     exp: Bounds
     key: Bounds | None = None
     level: int = 0
-    tags: Mapping[str, Json] = field(default_factory=dict)
+    tags: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
     def dead_at(self, at: int) -> bool:
         """Every row has expired: the segment may be dropped unread."""
