@@ -1,1 +1,51 @@
 """Archives: rows with lifetimes kept on disk, refreshed by updates, probed and scanned."""
+
+from mayfly.archive.admission import (
+    Admission,
+    AdmissionRule,
+    AdmissionSummary,
+    LateRows,
+    RefusedRow,
+    Verdict,
+    summarize,
+    total,
+)
+from mayfly.archive.advisor import Advice, Need, advise
+from mayfly.archive.calendar import (
+    CalendarDays,
+    FixedIntervals,
+    UpdateCalendar,
+    calendar_from_settings,
+    update_calendar,
+)
+from mayfly.archive.cost import BUILT_IN_CASES, SCAM, TPC_D, WSE, CostParameters
+from mayfly.archive.sequence import Turn, take_turn
+from mayfly.archive.wave_cost import WaveCost, wave_cost
+
+__all__ = [
+    "BUILT_IN_CASES",
+    "SCAM",
+    "TPC_D",
+    "WSE",
+    "Admission",
+    "AdmissionRule",
+    "AdmissionSummary",
+    "Advice",
+    "CalendarDays",
+    "CostParameters",
+    "FixedIntervals",
+    "LateRows",
+    "Need",
+    "RefusedRow",
+    "Turn",
+    "UpdateCalendar",
+    "Verdict",
+    "WaveCost",
+    "advise",
+    "calendar_from_settings",
+    "summarize",
+    "take_turn",
+    "total",
+    "update_calendar",
+    "wave_cost",
+]

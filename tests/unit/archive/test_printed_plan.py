@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from mayfly.archive import calendar
 from mayfly.archive.layouts import (
     WaveLayout,
     WaveScheme,
-    operations,
     plan_lines,
     plan_table,
-    printed_plan,
 )
 from mayfly.errors import InvalidSetting
 
@@ -48,10 +43,3 @@ def test_only_coming_consecutive_days_can_be_planned(days: range) -> None:
     layout = WaveLayout(WaveScheme.DEL, 4, 2)
     with pytest.raises(InvalidSetting, match="nothing to plan"):
         plan_lines(layout, layout.state_after(5), days)
-
-
-@pytest.mark.parametrize("module", [calendar, operations, printed_plan])
-def test_the_examples_in_the_code_are_right(module: ModuleType) -> None:
-    outcome = doctest.testmod(module)
-    assert outcome.attempted
-    assert not outcome.failed

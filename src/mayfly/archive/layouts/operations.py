@@ -9,6 +9,7 @@ Cost: proportional to the days named. wave-indices-1997, 2.2.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -163,8 +164,9 @@ class WaveState:
 def execute(state: WaveState, operations: Iterable[Operation], day: int) -> WaveState:
     """The state of ``day``, after the operations were carried out on ``state``."""
     constituents, temporaries = dict(state.constituents), dict(state.temporaries)
+    indexes = ChainMap(constituents, temporaries)
     for operation in operations:
-        problem = _problem(operation, constituents | temporaries)
+        problem = _problem(operation, indexes)
         if problem:
             raise InvalidEdit(
                 f"day {day}: {operation} is impossible: {problem}",
@@ -185,7 +187,7 @@ def _execute_one(
         case CreateIndex():
             place[target] = NO_DAYS
         case CopyIndex(source=source):
-            place[target] = (constituents | temporaries)[source]
+            place[target] = (constituents if source in constituents else temporaries)[source]
         case AddToIndex(days=days):
             place[target] |= days
         case AddLateRows():

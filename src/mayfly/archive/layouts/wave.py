@@ -154,7 +154,8 @@ class WaveLayout:
         arrived = execute(state, arrival, day)
         late_now, late_then = late_additions(arrived, late)
         preparation = late_then + self._prepare(arrived, day)
-        after = execute(arrived, late_now + preparation, day)
+        rest = late_now + preparation
+        after = execute(arrived, rest, day) if rest else arrived
         return Transition(state, arrival + late_now, preparation, after)
 
     def _prepare(self, arrived: WaveState, day: int) -> tuple[Operation, ...]:
