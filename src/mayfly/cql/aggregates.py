@@ -99,9 +99,8 @@ def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
         distinct, arguments = True, list(arguments[0].expressions)
     if distinct and function != "count":
-        raise inputs.error(
-            node, f"DISTINCT inside {node.name.upper()} is not in the language", "use COUNT"
-        )
+        problem = f"DISTINCT inside {node.name.upper()} is not in the language"
+        raise inputs.error(node, problem, "aggregate over FROM (SELECT DISTINCT …)")
     if function == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         if distinct:
             raise inputs.error(node, "COUNT(DISTINCT *) has no meaning", "write COUNT(DISTINCT x)")

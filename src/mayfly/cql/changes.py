@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from mayfly.cql.dialect import check_complete, parse_expression
 from mayfly.cql.grammar import check_tree
 from mayfly.cql.literals import folded_cast
-from mayfly.cql.messages import Span, suggestion
+from mayfly.cql.messages import Span, suggestion, with_article
+from mayfly.cql.places import error_on
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.statements import Delete, Insert, Update
@@ -37,6 +39,9 @@ class _Change:
         tree = parse_expression(source, tokens)
         check_tree(source, tree)
         check_complete(source, tokens, tree)
+        column = tree.find(exp.Column)
+        if constant and column is not None:
+            raise error_on(source, column, "VALUES takes constants only", "write the value itself")
         items = () if constant else (Item(self.relation.name, self._scan()),)
         binder = ScalarBinder(source, Scope(source, items), clause)
         return binder.condition(tree) if clause == "WHERE" else binder.bind(tree)
@@ -206,4 +211,4 @@ def _relation(cursor: Cursor, catalog: Catalog) -> RelationDefinition:
         hint = suggestion(name, known, "relations and NRRs")
         raise cursor.error(f"there is no relation or NRR called {name}", hint, place)
     hint = "statements change relations and NRRs only; rows of a stream come from its source"
-    raise cursor.error(f"{entry.name} is a {entry.kind}", hint, place)
+    raise cursor.error(f"{entry.name} is {with_article(entry.kind)}", hint, place)

@@ -21,6 +21,7 @@ from mayfly.cql.messages import CqlError, Source, Span, error_at
 from mayfly.cql.tokens import Cursor, span_of
 from mayfly.cql.window_clause import read_window
 from mayfly.lifetime import micros
+from mayfly.plan.types import TYPE_NAMES
 
 T = TypeVar("T")
 _ORDER_OF_CLAUSES = "SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER BY … LIMIT …"
@@ -102,9 +103,13 @@ class CqlParser(SparkParser):
 
     def parse_set_operation(self, this: Any, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
         token = self._curr
+        if token.token_type in self.SET_OPERATIONS:
+            ahead = [one.token_type for one in self._tokens[self._index + 1 : self._index + 3]]
+            queries = (TokenType.SELECT, TokenType.L_PAREN)
+            if not any(one in queries for one in ahead):
+                problem = f"expected a query behind {token.text.upper()}"
+                raise self._problem(problem, "write SELECT … UNION ALL SELECT …")
         found = super().parse_set_operation(this, *args, **kwargs)
-        if found is not None and not found.args.get("expression"):
-            raise self._problem(f"expected a query behind {token.text.upper()}", "write SELECT …")
         return cast("exp.SetOperation | None", self._placed(found, token))
 
     def _parse_csv(
@@ -175,17 +180,26 @@ class CqlParser(SparkParser):
             self._ordering(this)
         return this
 
+    def _parse_order(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        token = self._curr
+        return cast("exp.Expr | None", self._placed(super()._parse_order(*args, **kwargs), token))
+
     def _plain_limit(self) -> exp.Expr | None:
         token = self._curr
         if not self._match(TokenType.LIMIT):
             return None
         limit = exp.Limit(expression=self._parse_primary())
+        if limit.args.get("expression") is None:
+            raise self._problem("LIMIT needs a whole number", "write LIMIT 10")
         return cast("exp.Expr", self._placed(limit, token))
 
     def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
         token = self._curr
         if not self._match(TokenType.GROUP_BY):
             return None
+        if self._curr.text.upper() in ("ROLLUP", "CUBE", "GROUPING"):
+            word = self._curr.text.upper()
+            raise self._problem(f"{word} is not in the language", "write one query per grouping")
         keys = self._parse_csv(self._parse_disjunction)
         if not keys:
             raise self._problem("GROUP BY needs at least one expression", "write GROUP BY a, b")
@@ -194,7 +208,9 @@ class CqlParser(SparkParser):
     def _parse_join(self, *_: Any, **__: Any) -> exp.Join | None:
         token = self._curr
         if self._match(TokenType.COMMA):
-            return cast("exp.Join", self._placed(exp.Join(this=self._parse_table()), token))
+            return cast(
+                "exp.Join", self._placed(exp.Join(this=self._parse_table(), kind="CROSS"), token)
+            )
         method, side, kind = self._parse_join_parts()
         if not self._match(TokenType.JOIN):
             if method or side or kind:
@@ -204,9 +220,10 @@ class CqlParser(SparkParser):
         texts = {name: word.text.upper() for name, word in words.items() if word}
         join = exp.Join(this=self._parse_table(), **texts)
         if self._match(TokenType.ON):
-            join.set("on", self._parse_disjunction())
-            if not join.args["on"]:
+            condition = self._parse_disjunction()
+            if condition is None:
                 raise self._problem("ON needs a condition", "write ON a.x = b.x")
+            join.set("on", condition)
         elif self._match(TokenType.USING):
             join.set("using", self._parse_using_identifiers())
         return cast("exp.Join", self._placed(join, token))
@@ -232,6 +249,9 @@ class CqlParser(SparkParser):
                 )
             source = exp.Table(this=name)
         self._attach_window(source)
+        word = self._curr.text.upper()
+        if word in _HINTS and self._next.token_type is TokenType.L_PAREN:
+            raise self._problem(f"{word} cannot stand here", _HINTS[word])
         source.set("alias", self._parse_table_alias())
         return cast("exp.Expr", self._placed(source, token))
 
@@ -259,6 +279,9 @@ class CqlParser(SparkParser):
         if self._curr.token_type is TokenType.L_BRACE:
             raise self._problem("{ cannot stand here", "remove it")
         return this
+
+    def _parse_string_as_identifier(self) -> None:
+        """A string is never a name."""
 
     def _parse_alias(self, this: Any, explicit: bool = False) -> Any:
         ends = (TokenType.FROM, TokenType.COMMA, TokenType.WHERE, TokenType.R_PAREN)
@@ -376,6 +399,8 @@ def _in_our_words(message: str, shown: str) -> tuple[str, str]:
     hint = _HINTS.get(shown.split()[0].upper() if shown else "", "")
     if message.startswith("Invalid expression"):
         return f"{found} cannot stand here", hint or f"the order is {_ORDER_OF_CLAUSES}"
+    if message.startswith("Expected TYPE"):
+        return f"{found} is not a type", TYPE_NAMES
     if message.startswith("Expecting )"):
         within = "arguments are separated by commas: year(ts), substring(x, 1, 2)"
         advice = within if found.upper() in ("FROM", "FOR") else "close the parenthesis"

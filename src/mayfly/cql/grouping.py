@@ -77,12 +77,13 @@ class GroupedBinder(ScalarBinder):
     def __init__(self, grouping: Grouping, clause: str) -> None:
         super().__init__(grouping.inputs.source, grouping.inputs.scope, clause)
         self.grouping = grouping
+        self.inputs = ScalarBinder(self.source, self.scope, clause)
 
     def bind(self, node: exp.Expr) -> Expression:
         if is_aggregate(node):
             return self.grouping.aggregate(node)
         if not has_aggregate(node):
-            bound = self.grouping.inputs.bind(node)
+            bound = self.inputs.bind(node)
             key = self.grouping.key(bound)
             if key is not None:
                 return key

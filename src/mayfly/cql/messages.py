@@ -87,14 +87,18 @@ def listing(names: Iterable[str], word: str = "and") -> str:
     return f"{', '.join(rest)} {word} {last}" if rest else last
 
 
+def with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aN' else 'a'} {kind}"
+
+
 def suggestion(name: str, known: Iterable[str], what: str) -> str:
     """A hint for a misspelt name: the closest known one, or all of them."""
     names = list(known)
     return closest(name, names) or f"{what}: {', '.join(names) or 'none'}"
 
 
-def closest(name: str, known: Iterable[str]) -> str:
+def closest(name: str, known: Iterable[str], similarity: float = 0.6) -> str:
     """``did you mean …?`` with the closest known name; "" if none is close."""
     folded = {candidate.casefold(): candidate for candidate in known}
-    close = get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
+    close = get_close_matches(name.casefold(), folded, n=1, cutoff=similarity)
     return f"did you mean {folded[close[0]]}?" if close else ""

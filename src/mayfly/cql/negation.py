@@ -103,7 +103,7 @@ def _not_in(
     if len(right.schema) != 1:
         problem = f"the query of NOT IN has {len(right.schema)} columns"
         raise context.error(query, problem, "select exactly the column to compare with")
-    sides = binder.alike(inner, value, right.schema[0], "NOT IN compares")
+    sides = binder.alike(inner, value, right.schema[0], "NOT IN")
     at = context.position(place)
     return AntiJoin(left, right, (Equality(*sides),), Negation.NOT_IN, position=at)
 
@@ -123,19 +123,19 @@ def on_conditions(
 
 def _check_join(context: Context, join: exp.Expr) -> None:
     side, kind, method = (join.args.get(key) for key in ("side", "kind", "method"))
+    if kind in ("SEMI", "ANTI"):
+        hint = "write NOT EXISTS" if kind == "ANTI" else "join (SELECT DISTINCT …)"
+        raise context.error(join, f"{kind} JOIN is not in the language", hint)
     if side or kind in ("OUTER", "FULL"):
         raise context.error(
             join,
             f"{side or kind} JOIN is not in the language",
             "write JOIN … ON; rows without a partner are what NOT EXISTS finds",
         )
-    if kind in ("SEMI", "ANTI"):
-        hint = "write NOT EXISTS" if kind == "ANTI" else "join (SELECT DISTINCT …)"
-        raise context.error(join, f"{kind} JOIN is not in the language", hint)
     if method or join.args.get("using"):
         word = method or "JOIN … USING"
         raise context.error(join, f"{word} is not in the language", "write JOIN … ON a.x = b.x")
-    if join.args.get("on") is None and kind == "INNER":
+    if join.args.get("on") is None and kind != "CROSS":
         raise context.error(join, "JOIN needs ON", "write JOIN … ON a.x = b.x, or CROSS JOIN")
 
 

@@ -60,7 +60,7 @@ def _checked(context: Context, operator: StreamOperator) -> StreamOperator:
         raise context.error(
             operator.place,
             "Wstream has no restore form",
-            "which of the restored results the window would hold is undefined (thesis 3.4)",
+            "use plain Wstream: which restored results its window would hold is undefined",
         )
     if operator.restore and operator.kind is OutputKind.DSTREAM:
         raise context.error(
@@ -97,6 +97,6 @@ def _inner_error(context: Context, operator: StreamOperator, where: str) -> CqlE
     return context.error(
         operator.place,
         f"{operator.place.name} cannot stand in {where}",
-        "it belongs to the outermost SELECT; a sub-query that is to be windowed needs"
-        " INTERNAL windows instead",
+        "it belongs to the outermost SELECT: SELECT Istream(*) FROM (…); a sub-query under a"
+        " window needs INTERNAL windows instead",
     )

@@ -76,9 +76,8 @@ def bind_subquery(
         hint = "order the outermost query; a sub-query is a set of rows without order"
         raise context.error(ordering, "ORDER BY and LIMIT cannot stand in a sub-query", hint)
     if isinstance(tree, exp.Select):
-        where = "a sub-query" if alias else "a part of UNION ALL or EXCEPT ALL"
         unwrap = drop_rstream if enclosing else refuse_operator
-        unwrap(context, tree, where)
+        unwrap(context, tree, "a sub-query")
         return bind_block(context, tree, alias, bind_subquery, enclosing).node
     if isinstance(tree, exp.SetOperation):
         return _set_operation(context, tree, alias, enclosing)
@@ -102,6 +101,9 @@ def _set_operation(
             f"write {word} ALL, inside SELECT DISTINCT * FROM (…) if duplicates are to go",
         )
     parts = _operands(tree)
+    for part in parts:
+        if isinstance(part, exp.Select):
+            refuse_operator(context, part, "a part of UNION ALL or EXCEPT ALL")
     nodes = [
         bind_subquery(context, part, context.aliases.fresh(f"part_{number}"), enclosing)
         for number, part in enumerate(parts, start=1)
@@ -182,7 +184,7 @@ def _sorted(
     if kind is not OutputKind.RSTREAM and not context.one_time:
         raise context.error(
             first,
-            f"{type(first).__name__.upper()} needs Rstream in a continuous query",
+            f"{'ORDER BY' if order else 'LIMIT'} needs Rstream in a continuous query",
             "write SELECT Rstream(…); other outputs are changes, which have no order",
         )
     places = order.expressions if order else []

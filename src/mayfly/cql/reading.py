@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from mayfly.cql.binding import bind_tokens
 from mayfly.cql.changes import read_delete, read_insert, read_update
 from mayfly.cql.declarations import placed, read_relation, read_stream
-from mayfly.cql.messages import Source, suggestion
+from mayfly.cql.messages import Source, suggestion, with_article
 from mayfly.cql.registrations import read_archive, read_query
 from mayfly.cql.statements import (
     Create,
@@ -139,7 +139,8 @@ def _drop(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
         raise cursor.error(f"there is no {kind} called {name}", hint, place)
     if entry is not None and entry.kind != kind:
         hint = f"write DROP {entry.kind.upper()} {entry.name}"
-        raise cursor.error(f"{entry.name} is a {entry.kind}, not a {kind}", hint, place)
+        problem = f"{entry.name} is {with_article(entry.kind)}, not {with_article(kind)}"
+        raise cursor.error(problem, hint, place)
     return Drop(position=at, kind=kind, name=entry.name if entry else name)
 
 

@@ -98,11 +98,13 @@ def _windows(node: Node) -> Iterator[tuple[Node, Window]]:
 def _check_monotonic(context: Context, node: SubqueryWindow) -> None:
     if node.wstream or kind_of(node.child) is Kind.MON:
         return
-    culprit = _culprit(node.child)
+    strict = any(isinstance(one, Distinct | AntiJoin | ExceptAll) for one in node.child.walk())
     raise context.error_for(
-        culprit,
+        _culprit(node.child),
         "a window over a sub-query needs results that never expire, but these do",
-        "add INTERNAL to the windows inside the sub-query, or window the stream itself",
+        "put the window on the stream: DISTINCT and negation always withdraw results"
+        if strict
+        else "add INTERNAL to the windows inside the sub-query, or window the stream itself",
     )
 
 
@@ -133,7 +135,8 @@ def _check_relation_input(context: Context, node: RelationJoin) -> None:
             node.relation,
             "this join would have to undo results after the relation has changed: "
             "its other input loses rows at times that are not known before",
-            "join it with a stream without ROWS, below the aggregate, DISTINCT or negation",
+            "join it inside the sub-query, before the aggregate or negation; a ROWS window cannot be"
+            " joined with it at all",
         )
 
 

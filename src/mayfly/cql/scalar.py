@@ -107,23 +107,34 @@ class ScalarBinder:
 
     def _compare(self, node: exp.Expr, op: str) -> Expression:
         left, right = self.bind(node.this), self.bind(node.expression)
-        left, right = self.alike(node, left, right, f"{op} compares")
+        left, right = self.alike(node, left, right, op)
         return Compare(op, left, right)
 
     def alike(
         self, node: exp.Expr, left: Expression, right: Expression, verb: str
     ) -> tuple[Expression, Expression]:
         """Both sides in their common type; text constants become dates and instants."""
-        left, right = _dated(left, right.type), _dated(right, left.type)
+        left = self._dated(node, left, right.type)
+        right = self._dated(node, right, left.type)
         kind = common_type(left.type, right.type)
         if kind is None:
             hint = f"CAST one side, for example CAST(… AS {right.type})"
-            raise self.error(node, f"{verb} {left.type} with {right.type}", hint)
+            raise self.error(node, f"{verb} cannot compare {left.type} with {right.type}", hint)
         if not kind.is_comparable:
             raise self.error(
                 node, f"values of type {kind} cannot be compared", "compare their members"
             )
         return as_type(left, kind), as_type(right, kind)
+
+    def _dated(self, place: exp.Expr, side: Expression, other: DataType) -> Expression:
+        """A text constant beside a date or instant is one itself."""
+        temporal = other.name in ("date", "timestamp", "timestamp_ntz")
+        if not (temporal and isinstance(side, Literal) and side.type == STRING):
+            return side
+        try:
+            return folded_cast(side, other) or side
+        except InvalidSetting as error:
+            raise self.error(place, error.message, error.hint) from None
 
     def _arithmetic(self, node: exp.Expr, op: str) -> Expression:
         left, right = self.bind(node.this), self.bind(node.expression)
@@ -159,7 +170,9 @@ class ScalarBinder:
     def _operand(self, node: exp.Expr) -> Expression:
         bound = self.bind(node)
         if bound.type not in (BOOLEAN, VOID):
-            raise self.error(node, f"a condition is needed here, not {bound.type}", "compare it")
+            raise self.error(
+                node, f"a condition is needed here, not {bound.type}", "compare it with something"
+            )
         return as_type(bound, BOOLEAN)
 
     def _not(self, node: exp.Expr) -> Expression:
@@ -183,20 +196,20 @@ class ScalarBinder:
     def _between(self, node: exp.Expr) -> Expression:
         value = self.bind(node.this)
         low, high = self.bind(node.args["low"]), self.bind(node.args["high"])
-        above = Compare(">=", *self.alike(node, value, low, "BETWEEN compares"))
-        below = Compare("<=", *self.alike(node, value, high, "BETWEEN compares"))
+        above = Compare(">=", *self.alike(node, value, low, "BETWEEN"))
+        below = Compare("<=", *self.alike(node, value, high, "BETWEEN"))
         return And((above, below))
 
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query"):
             raise self._misplaced(node)
         value = self.bind(node.this)
-        choices = [_dated(self.bind(choice), value.type) for choice in node.expressions]
+        choices = [self._dated(one, self.bind(one), value.type) for one in node.expressions]
         kind = value.type
         for choice, place in zip(choices, node.expressions, strict=True):
             common = common_type(kind, choice.type)
             if common is None or not common.is_comparable:
-                problem = f"IN compares {kind} with {choice.type}"
+                problem = f"IN cannot compare {kind} with {choice.type}"
                 raise self.error(place, problem, "CAST the constant, or the value before IN")
             kind = common
         return InList(as_type(value, kind), tuple(as_type(choice, kind) for choice in choices))
@@ -209,7 +222,7 @@ class ScalarBinder:
                 conditions.append(self._operand(arm.this))
             else:
                 sides = self.bind(subject), self.bind(arm.this)
-                conditions.append(Compare("=", *self.alike(arm, *sides, "CASE compares")))
+                conditions.append(Compare("=", *self.alike(arm, *sides, "CASE")))
             results.append(arm.args["true"])
         default = node.args.get("default")
         places = [*results, *([default] if default is not None else [])]
@@ -275,7 +288,7 @@ class ScalarBinder:
             raise self._stray_operator(node, name)
         if name not in functions.FUNCTIONS:
             known = [*functions.FUNCTIONS, *functions.SYNONYMS, *AGGREGATES]
-            hint = closest(name, known) or "docs/language.md lists the functions"
+            hint = closest(name, known, similarity=0.75) or "docs/language.md lists the functions"
             raise self.error(node, f"there is no function {written}", hint)
         return self._call(node, name, [self.bind(argument) for argument in node.expressions])
 
@@ -358,17 +371,6 @@ def _flattened(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
         else:
             found.append(current)
     return found
-
-
-def _dated(side: Expression, other: DataType) -> Expression:
-    """A text constant beside a date or instant is one itself."""
-    temporal = other.name in ("date", "timestamp", "timestamp_ntz")
-    if not (temporal and isinstance(side, Literal) and side.type == STRING):
-        return side
-    try:
-        return folded_cast(side, other) or side
-    except InvalidSetting:
-        return side
 
 
 _HANDLERS: dict[type[exp.Expr], Callable[[ScalarBinder, exp.Expr], Expression]] = {

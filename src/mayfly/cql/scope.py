@@ -93,21 +93,25 @@ class Scope:
         return (matches[0][1], parts[1:]) if matches else None
 
     def _unknown(self, node: exp.Expr, parts: list[str]) -> CqlError:
-        item = self._item(parts[0]) if len(parts) > 1 else None
-        if item is not None:
-            hint = suggestion(parts[1], item.names, f"columns of {item.name}")
-            return error_on(self.source, node, f"{item.name} has no column {parts[1]}", hint)
-        if len(parts) > 1:
-            hint = suggestion(parts[0], [i.name for i in self.items], "names in FROM")
-            return error_on(self.source, node, f"nothing in FROM is called {parts[0]}", hint)
         distant = self.outer.outer if self.outer else None
         if distant is not None and distant._find(node, parts):
             return error_on(
                 self.source,
                 node,
-                f"{parts[0]} belongs to a query further out",
+                f"{'.'.join(parts)} belongs to a query further out",
                 "a sub-query may use names of the query directly around it only",
             )
+        item = self._item(parts[0]) if len(parts) > 1 else None
+        if item is not None:
+            hint = suggestion(parts[1], item.names, f"columns of {item.name}")
+            return error_on(self.source, node, f"{item.name} has no column {parts[1]}", hint)
+        plain = next((c for i in self.items if (c := i.column(parts[0]))), None)
+        if len(parts) > 1 and plain is not None:
+            problem = f"{plain.name} is {plain.type}, it has no members"
+            return error_on(self.source, node, problem, "only a struct has members")
+        if len(parts) > 1:
+            hint = suggestion(parts[0], [i.name for i in self.items], "names in FROM")
+            return error_on(self.source, node, f"nothing in FROM is called {parts[0]}", hint)
         known = [name for i in self.items for name in i.names]
         return error_on(
             self.source,

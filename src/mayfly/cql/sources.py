@@ -8,7 +8,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from mayfly.cql.context import Context
-from mayfly.cql.messages import error_at, suggestion
+from mayfly.cql.messages import error_at, suggestion, with_article
 from mayfly.cql.places import error_on
 from mayfly.cql.scope import Item, Scope
 from mayfly.plan.catalog import ColumnDefinition, RelationDefinition, StreamDefinition
@@ -40,7 +40,7 @@ def bind_items(context: Context, block: exp.Select, bind_query: BindQuery) -> li
             raise context.error(
                 place,
                 f"two entries of FROM are called {item.name}",
-                f"give each an alias: {item.name} [RANGE 10 MIN] a, {item.name} [RANGE 10 MIN] b",
+                "give each its own alias: s [RANGE 10 MIN] a, s [RANGE 10 MIN] b",
             )
         items.append(item)
     return items
@@ -66,7 +66,9 @@ def _item(context: Context, place: exp.Expr, bind_query: BindQuery) -> Item:
         "archive": "read it with probe() and scan(), or spark.read.format('mayfly')",
     }
     raise context.error(
-        place, f"{entry.name} is a {entry.kind}, not a stream or relation", advice[entry.kind]
+        place,
+        f"{entry.name} is {with_article(entry.kind)}, not a stream or relation",
+        advice[entry.kind],
     )
 
 

@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from mayfly.cql.messages import CqlError, Source, Span, error_at, listing, suggestion
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import instant, micros, unit_micros
+from mayfly.lifetime import NEVER, instant, micros, unit_micros
 
 _TERM = re.compile(r"\s*\d+(?:\.\d+)?\s*([a-zµ]+)", re.IGNORECASE)
 _PIECE = re.compile(
@@ -147,9 +147,8 @@ class Cursor:
         token = self.current
         plain = token is not None and re.fullmatch(r"[^\W\d]\w*", token.text)
         if token is None or not (token.token_type is TokenType.IDENTIFIER or plain):
-            raise self.error(
-                f"expected {what}, found {self.shown}", "quote unusual names: `my name`"
-            )
+            hint = "quote unusual names: `my name`" if token else "the text ends too early"
+            raise self.error(f"expected {what}, found {self.shown}", hint)
         if token.token_type is TokenType.STRING:
             raise self.error(
                 f"expected {what}, found a string", "quote names with backticks: `my name`"
@@ -185,12 +184,14 @@ class Cursor:
         """A duration such as ``10 MIN`` or ``1 h 30 s``, in microseconds, at least 1."""
         advice = hint or "write a number and a unit from MICROSECOND to DAY, like 10 MIN"
         start = end = self.place.start
+        smallest = NEVER
         while term := _TERM.match(self.source.text, end):
-            if unit_micros(term[1]) is None:
+            unit = unit_micros(term[1])
+            if unit is None or unit >= smallest:
                 break
-            end = term.end()
+            smallest, end = unit, term.end()
         if end == start:
-            raise self.error(f"expected {what}, found {self.shown}", advice)
+            raise self._no_duration(what, advice)
         text, span = self.source.text[start:end], Span(start, end)
         while self.current and self.current.start < end:
             self.at += 1
@@ -201,6 +202,14 @@ class Cursor:
         if total < 1:
             raise self.error(f"{what} of {text} is empty", "use at least 1 microsecond", span)
         return total
+
+    def _no_duration(self, what: str, hint: str) -> CqlError:
+        written = re.compile(r"(\d+)\s*(\w*)").match(self.source.text, self.place.start)
+        if written and written[2]:
+            return self.error(f"{written[2]} is not a unit of time", hint, Span(*written.span(2)))
+        if written:
+            return self.error(f"{written[1]} has no unit of time", hint)
+        return self.error(f"expected {what}, found {self.shown}", hint)
 
     def instant(self, what: str) -> int:
         """``[TIMESTAMP] 'ISO text'``, in microseconds since the epoch (UTC unless it says so)."""

@@ -234,6 +234,12 @@ _ATOMIC = {*_ARROW, "interval year to month"}
 _TYPE_TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|\w+|[<>(),:])", re.UNICODE)
 
 
+TYPE_NAMES = (
+    "use BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BINARY,"
+    " DATE, TIMESTAMP, TIMESTAMP_NTZ, INTERVAL DAY TO SECOND, ARRAY<…>, MAP<…> or STRUCT<…>"
+)
+
+
 def parse_type(text: str) -> DataType:
     """The type written as Spark DDL: ``decimal(10,2)``, ``array<struct<a:int>>``.
 
@@ -251,11 +257,7 @@ def parse_type(text: str) -> DataType:
 
 
 def _unreadable(text: str) -> InvalidSetting:
-    return InvalidSetting(
-        f"{text!r} is not a type",
-        "use BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BINARY,"
-        " DATE, TIMESTAMP, TIMESTAMP_NTZ, INTERVAL DAY TO SECOND, ARRAY<…>, MAP<…> or STRUCT<…>",
-    )
+    return InvalidSetting(f"{text} is not a type", TYPE_NAMES)
 
 
 def _quoted(name: str) -> str:
