@@ -32,8 +32,10 @@ def alternatives(plan: Node, context: Context) -> list[Node]:
 
 def _pushed(node: Distinct) -> Node:
     match node.child:
-        case UnionAll(inputs=inputs) as union:
-            return replace(node, child=replace(union, inputs=tuple(_whole(c) for c in inputs)))
+        case UnionAll() as union:
+            return replace(node, child=_in_parts(union))
+        case Project(child=UnionAll() as union) as project:
+            return replace(node, child=replace(project, child=_in_parts(union)))
         case Project(child=Join() as join) as project:
             reads = (*project.expressions(), *join.expressions())
             inputs = tuple(_narrowed(child, reads) for child in join.inputs)
@@ -44,6 +46,10 @@ def _pushed(node: Distinct) -> Node:
             free = all(isinstance(child, Distinct) for child in distinct)
             return pushed if free else replace(node, child=pushed)
     return node
+
+
+def _in_parts(union: UnionAll) -> UnionAll:
+    return replace(union, inputs=tuple(_whole(child) for child in union.inputs))
 
 
 def _whole(child: Node) -> Node:
@@ -60,7 +66,9 @@ def _narrowed(child: Node, reads: tuple[Expression, ...]) -> Node:
     relations = {column.relation for column in used}
     if isinstance(child, Distinct) or len(relations) != 1:
         return child
-    return _whole(_projected(child, used, relations.pop()))
+    projected = _projected(child, used, relations.pop())
+    distinct = _whole(projected)
+    return child if distinct is projected else distinct
 
 
 def _projected(child: Node, used: tuple[Column, ...], alias: str) -> Node:

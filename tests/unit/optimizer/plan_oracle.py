@@ -1,0 +1,255 @@
+"""A slow and obvious evaluator of logical plans: the answer of a plan at one instant.
+
+It knows nothing of patterns or state. A window keeps the tuples that are alive by its definition;
+every operator is its textbook definition over lists of rows.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any
+
+from mayfly.plan.expressions import (
+    And,
+    Arithmetic,
+    Case,
+    Cast,
+    Column,
+    Compare,
+    Expression,
+    InList,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+)
+from mayfly.plan.logical import (
+    AggregateCall,
+    AntiJoin,
+    Distinct,
+    Equality,
+    ExceptAll,
+    GroupAggregate,
+    Join,
+    Negation,
+    Node,
+    Output,
+    Project,
+    RelationJoin,
+    RelationScan,
+    Select,
+    Sort,
+    StreamScan,
+    SubqueryWindow,
+    UnionAll,
+)
+from mayfly.plan.windows import Landmark, PartitionRows, Rows, Window
+
+Row = dict[tuple[str, str], Any]
+Tables = Mapping[str, list[dict[str, Any]]]
+TIME = ("", "ts!")
+
+
+def answer(plan: Node, tables: Tables, at: int) -> Counter[tuple[Any, ...]]:
+    """The multiset of rows of a plan at an instant; ``tables`` hold all rows there will ever be."""
+    rows = evaluate(plan, tables, at)
+    return Counter(tuple(row[c.relation, c.name] for c in plan.schema) for row in rows)
+
+
+def evaluate(node: Node, tables: Tables, at: int) -> list[Row]:
+    inputs = (
+        []
+        if isinstance(node, SubqueryWindow)
+        else [evaluate(child, tables, at) for child in node.children()]
+    )
+    match node:
+        case StreamScan():
+            return _alive(node.window, _history(node, tables, at), at)
+        case SubqueryWindow(child=child, window=window):
+            return _alive(window, _history(child, tables, at), at)
+        case RelationScan(relation=name, alias=alias):
+            return [{(alias, c.name): row[c.name] for c in node.columns} for row in tables[name]]
+        case Select(predicate=predicate):
+            return [row for row in inputs[0] if value(predicate, row) is True]
+        case Project(outputs=outputs, alias=alias):
+            return [
+                {(alias, out.name): value(out.expression, row) for out in outputs}
+                for row in inputs[0]
+            ]
+        case Join(equalities=pairs, residual=rest) | RelationJoin(equalities=pairs, residual=rest):
+            merged = ({k: v for row in rows for k, v in row.items()} for rows in product(*inputs))
+            return [row for row in merged if _matches(row, pairs, rest)]
+        case AntiJoin():
+            return [row for row in inputs[0] if _survives(node, row, inputs[1])]
+        case Distinct():
+            return list({tuple(row.items()): row for row in inputs[0]}.values())
+        case UnionAll(inputs=children):
+            names = [(c.relation, c.name) for c in node.schema]
+            return [
+                dict(zip(names, _values(row, child), strict=True))
+                for child, rows in zip(children, inputs, strict=True)
+                for row in rows
+            ]
+        case ExceptAll(left=left, right=right):
+            taken = Counter(_values(row, right) for row in inputs[1])
+            kept = []
+            for row in inputs[0]:
+                taken[_values(row, left)] -= 1
+                if taken[_values(row, left)] < 0:
+                    kept.append(row)
+            return kept
+        case GroupAggregate():
+            return _groups(node, inputs[0])
+        case Output() | Sort(limit=None):
+            return inputs[0]
+    raise TypeError(f"the oracle does not know {type(node).__name__}")
+
+
+def _values(row: Row, node: Node) -> tuple[Any, ...]:
+    return tuple(row[c.relation, c.name] for c in node.schema)
+
+
+# ── windows ───────────────────────────────────────────────────────────────────────────────
+
+
+def _history(node: Node, tables: Tables, at: int) -> list[Row]:
+    """Everything a stream, or a selection or projection of one, has brought until an instant."""
+    match node:
+        case StreamScan(stream=stream, alias=alias):
+            rows = [row for row in tables[stream] if row["ts"] <= at]
+            rows.sort(key=lambda row: (row["ts"], [(v is not None, v) for v in row.values()]))
+            return [
+                {TIME: row["ts"]} | {(alias, c.name): row[c.name] for c in node.columns}
+                for row in rows
+            ]
+        case Select(child=child, predicate=predicate):
+            return [r for r in _history(child, tables, at) if value(predicate, r) is True]
+        case Project(child=child, outputs=outputs, alias=alias):
+            return [
+                {TIME: row[TIME]} | {(alias, o.name): value(o.expression, row) for o in outputs}
+                for row in _history(child, tables, at)
+            ]
+    raise TypeError(f"the oracle knows no windows over {type(node).__name__}")
+
+
+def _alive(window: Window, history: list[Row], at: int) -> list[Row]:
+    if isinstance(window, Rows):
+        history = history[-window.count :]
+    elif isinstance(window, PartitionRows):
+        history = _latest_of_each(window, history, at)
+    elif isinstance(window, Landmark):
+        history = [row for row in history if row[TIME] >= window.start]
+    elif window.lifetime is not None:
+        history = [row for row in history if at < row[TIME] + window.lifetime]
+    return [{key: v for key, v in row.items() if key != TIME} for row in history]
+
+
+def _latest_of_each(window: PartitionRows, history: list[Row], at: int) -> list[Row]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in history:
+        key = tuple(v for (_, name), v in row.items() if name in window.partition_by)
+        groups.setdefault(key, []).append(row)
+    latest = [row for rows in groups.values() for row in rows[-window.count :]]
+    length = window.duration
+    return [row for row in latest if length is None or at < row[TIME] + length]
+
+
+# ── conditions ────────────────────────────────────────────────────────────────────────────
+
+
+def _matches(row: Row, pairs: tuple[Equality, ...], rest: Expression | None) -> bool:
+    equal = all(value(Compare("=", e.left, e.right), row) is True for e in pairs)
+    return equal and (rest is None or value(rest, row) is True)
+
+
+def _survives(node: AntiJoin, left: Row, right: list[Row]) -> bool:
+    if node.kind is Negation.NOT_EXISTS:
+        return not any(_matches(left | row, node.equalities, node.residual) for row in right)
+    (pair,) = node.equalities
+    found = [value(Compare("=", pair.left, pair.right), left | row) for row in right]
+    return all(result is False for result in found)
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+
+
+def value(expression: Expression, row: Row) -> Any:
+    """SQL's value of an expression: None is NULL, and unknown."""
+    match expression:
+        case Column(relation=relation, name=name):
+            return row[relation, name]
+        case Literal(value=constant):
+            return constant
+        case Cast(child=child):
+            return value(child, row)
+        case IsNull(child=child):
+            return value(child, row) is None
+        case Not(child=child):
+            truth = value(child, row)
+            return None if truth is None else not truth
+        case And(terms=terms) | Or(terms=terms):
+            decisive = isinstance(expression, Or)
+            truths = [value(term, row) for term in terms]
+            if decisive in truths:
+                return decisive
+            return None if None in truths else not decisive
+        case InList(child=child, choices=choices):
+            equal = tuple(Compare("=", child, choice) for choice in choices)
+            return value(Or(equal), row)
+        case Case(conditions=conditions, results=results, otherwise=otherwise):
+            for condition, result in zip(conditions, results, strict=True):
+                if value(condition, row) is True:
+                    return value(result, row)
+            return value(otherwise, row) if otherwise else None
+        case Compare(op=op, left=left, right=right) | Arithmetic(op=op, left=left, right=right):
+            a, b = value(left, row), value(right, row)
+            if op == "<=>":
+                return a == b
+            if a is None or b is None:
+                return None
+            return (_COMPARE | _COMPUTE)[op](a, b)
+    raise TypeError(f"the oracle does not know {type(expression).__name__}")
+
+
+# ── groups ────────────────────────────────────────────────────────────────────────────────
+
+
+def _groups(node: GroupAggregate, rows: list[Row]) -> list[Row]:
+    groups: dict[tuple[Any, ...], list[Row]] = {} if node.keys else {(): []}
+    for row in rows:
+        groups.setdefault(tuple(value(k.expression, row) for k in node.keys), []).append(row)
+    found = []
+    for key, members in groups.items():
+        out = {(node.alias, k.name): v for k, v in zip(node.keys, key, strict=True)}
+        out |= {(node.alias, call.name): _aggregate(call, members) for call in node.aggregates}
+        if node.having is None or value(node.having, out) is True:
+            found.append(out)
+    return found
+
+
+def _aggregate(call: AggregateCall, rows: list[Row]) -> Any:
+    if call.argument is None:
+        return len(rows)
+    given = [v for row in rows if (v := value(call.argument, row)) is not None]
+    given = list(dict.fromkeys(given)) if call.distinct else given
+    if call.function == "count":
+        return len(given)
+    if not given:
+        return None
+    fold: dict[str, Callable[[list[Any]], Any]] = {"sum": sum, "min": min, "max": max}
+    return fold[call.function](given)
