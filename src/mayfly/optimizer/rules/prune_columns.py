@@ -34,15 +34,17 @@ Wanted = frozenset[tuple[str, str]]
 
 def prune(node: Node, wanted: Wanted) -> Node:
     """The node offering at least the wanted columns and as few others as possible."""
+    if _counts_rows(node):
+        return _narrow_above(node, wanted)
     match node:
-        case StreamScan(window=window):
-            narrow = _narrow_above if window.counts_rows else _narrow
-            return narrow(node, wanted)
+        case StreamScan(columns=columns):
+            return replace(node, columns=_chosen(columns, wanted))
         case RelationScan():
             return replace(node, columns=_chosen(node.columns, wanted))
         case Project(child=child, outputs=outputs, alias=alias):
             used = tuple(out for out in outputs if (alias, out.name) in wanted) or outputs[:1]
-            return replace(node, child=prune(child, _read(*_exprs(used))), outputs=used)
+            inner = child if _counts_rows(child) else prune(child, _read(*_exprs(used)))
+            return replace(node, child=inner, outputs=used)
         case GroupAggregate():
             return _prune_aggregate(node, wanted)
         case Select() | Join() | RelationJoin():
@@ -57,16 +59,19 @@ def prune(node: Node, wanted: Wanted) -> Node:
     return node.with_children(tuple(prune(child, _all(child)) for child in node.children()))
 
 
-def _narrow(scan: StreamScan, wanted: Wanted) -> Node:
-    return replace(scan, columns=_chosen(scan.columns, wanted))
+def _counts_rows(node: Node) -> bool:
+    """Whether it is a stream behind a window that counts rows, perhaps with selections."""
+    while isinstance(node, Select):
+        node = node.child
+    return isinstance(node, StreamScan) and node.window.counts_rows
 
 
-def _narrow_above(scan: StreamScan, wanted: Wanted) -> Node:
-    chosen = _chosen(scan.columns, wanted)
-    if chosen == scan.columns:
-        return scan
+def _narrow_above(node: Node, wanted: Wanted) -> Node:
+    chosen = _chosen(node.schema, wanted)
+    if chosen == node.schema:
+        return node
     outputs = tuple(Named(column.name, column) for column in chosen)
-    return Project(scan, outputs, scan.alias, position=scan.position)
+    return Project(node, outputs, chosen[0].relation, position=node.position)
 
 
 def _chosen(columns: Schema, wanted: Wanted) -> Schema:
