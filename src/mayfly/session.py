@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mayfly.errors import InvalidSetting
+from mayfly.errors import InvalidSetting, StorageError
 from mayfly.lifetime import NEVER, format_micros, micros
 from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
 from mayfly.plan.expressions import Expression
@@ -24,6 +24,8 @@ from mayfly.storage import Repository
 from mayfly.storage.files import local_root
 
 DEFAULT_HISTORY = "1 hour"
+SPARK_PART = "spark"
+"""The folder of a checkpoint in which Spark keeps its own."""
 Select = Sequence[str] | Mapping[str, str] | None
 
 
@@ -157,6 +159,7 @@ class SparkQuery:
         runner = self._runner(
             checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock
         )
+        _check_spark_part(runner.repository)
         named = [*sinks]
         named += [Callback(on_changes)] if on_changes else []
         named += [ParquetFiles(os.fspath(local_root(parquet)))] if parquet else []
@@ -166,7 +169,7 @@ class SparkQuery:
         source = self.session.spark.readStream.format("rate").option("rowsPerSecond", 1)
         tagged = runner.wiring.tagged(frames, source.load() if beats else None)
         writer = tagged.writeStream.foreachBatch(runner.process).option(
-            "checkpointLocation", f"{runner.repository.directory.root}/spark"
+            "checkpointLocation", f"{runner.repository.directory.root}/{SPARK_PART}"
         )
         if available_now:
             writer = writer.trigger(availableNow=True)
@@ -226,6 +229,17 @@ class SparkQuery:
             stream.name: dict(self.session.frame_of(stream.name).dtypes)
             for stream in self.query.streams()
         }
+
+
+def _check_spark_part(repository: Repository) -> None:
+    """Without Spark's part all input would come again, under batch numbers already done."""
+    root = repository.directory.root
+    begun = repository.current().properties["batch"] >= 0
+    if begun and not (root / SPARK_PART / "metadata").exists():
+        raise StorageError(
+            f"the checkpoint {root} has lost its folder {SPARK_PART}, which says what was read",
+            "restore it from a copy, or start anew with a new checkpoint",
+        )
 
 
 def default_state_bytes(buckets: int) -> int:

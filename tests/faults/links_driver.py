@@ -1,6 +1,6 @@
-"""The driver program that tests kill and restart: its whole world is one folder.
+"""The driver program that tests kill and restart.
 
-    python -m tests.faults.links_driver <folder> [<master>]
+    python -m tests.faults.links_driver <input> <world> [<master>]
 
 It ends with 0 when all input is processed and closed, and with 3 and a message after an error.
 """
@@ -17,10 +17,10 @@ from tests.faults.recorded_links import start_links
 FAILED = 3
 
 
-def main(folder: Path, master: str = "local[2]") -> int:
+def main(input: Path, world: Path, master: str = "local[2]") -> int:
     session = Session(local_spark(master=master))
     try:
-        run = start_links(session, folder)
+        run = start_links(session, input, world)
         run.await_done()
         run.vacuum()
     except Exception as error:
@@ -30,4 +30,4 @@ def main(folder: Path, master: str = "local[2]") -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))

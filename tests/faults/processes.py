@@ -43,7 +43,8 @@ class Program:
         pause_at: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Program:
-        chosen = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **(environment or {})}
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+        chosen = {**os.environ, "PYTHONPATH": path, **(environment or {})}
         faults = {KILL_AT: kill_at, PAUSE_AT: pause_at}
         chosen.update({name: value for name, value in faults.items() if value is not None})
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -25,6 +25,7 @@ from tests.integration.recorded import assert_nothing_orphaned, assert_right, de
 
 WINDOWS = {"a": 300_000, "b": 500_000}
 SLACK = 20_000
+BATCHES = 12
 ROWS_PER_FILE = 60
 TIMELESS = 2
 """Rows without a time in each file."""
@@ -32,23 +33,26 @@ TIMELESS = 2
 
 @dataclass(frozen=True)
 class RecordedLinks:
-    """The input of a run, on disk, and what must come of it."""
+    """The input of a run, on disk in ``input``, and what must come of it.
 
-    folder: Path
+    A *world* is a folder with everything a run makes: checkpoint, sink files and dead letters.
+    """
+
+    input: Path
     case: JoinCase
 
     @staticmethod
-    def record(folder: Path, batches: int, seed: int = 0) -> RecordedLinks:
+    def record(input: Path, batches: int = BATCHES, seed: int = 0) -> RecordedLinks:
         streams = {
             name: cut_by_rows(_rows(batches, 2 * seed + number), ROWS_PER_FILE)
             for number, name in enumerate(WINDOWS)
         }
         case = JoinCase(together(streams), WINDOWS, ("k",), SLACK)
         record(
-            folder,
+            input,
             [{n: _with_timeless(rows) for n, rows in batch.items()} for batch in case.batches],
         )
-        return RecordedLinks(folder, case)
+        return RecordedLinks(input, case)
 
     def oracle(self) -> WindowJoinOracle:
         return self.case.oracle()
@@ -78,27 +82,27 @@ def _with_timeless(rows: pa.Table) -> pa.Table:
     return pa.concat_tables([rows, lost.set_column(at, "ts", pa.nulls(lost.num_rows, pa.int64()))])
 
 
-def links_query(session: Session, folder: Path) -> SparkQuery:
-    """The query over what is recorded in ``folder``; dead letters go to ``folder/dead``."""
+def links_query(session: Session, input: Path, world: Path) -> SparkQuery:
+    """The query over the recorded input, with dead letters in the world."""
     schema = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64(), "seq": pa.int64()})
     links = declare(
         session,
-        folder,
+        input,
         dict.fromkeys(WINDOWS, schema),
         slack=SLACK,
         null_time="dead_letter",
-        dead_letter=folder / "dead",
+        dead_letter=world / "dead",
     )
     a, b = (links[name].window(length) for name, length in WINDOWS.items())
     return a.join(b, "k")
 
 
-def start_links(session: Session, folder: Path) -> Run:
-    """Start or continue the run whose whole world is ``folder``."""
-    return links_query(session, folder).start(
-        folder / "checkpoint",
+def start_links(session: Session, input: Path, world: Path) -> Run:
+    """Start or continue the run of this world."""
+    return links_query(session, input, world).start(
+        world / "checkpoint",
         available_now=True,
-        parquet=folder / "out",
+        parquet=world / "out",
         history="forever",
         sync=False,
     )
@@ -110,21 +114,21 @@ def contents(folder: Path) -> dict[str, object]:
     return {name: multiset(table, table.column_names) for name, table in tables.items()}
 
 
-def assert_ended_right(run: Run, links: RecordedLinks, undisturbed: RecordedLinks) -> None:
+def assert_ended_right(run: Run, links: RecordedLinks, world: Path, undisturbed: Path) -> None:
     """Log, snapshots, files and figures as defined, and as without any disturbance."""
     assert_right(run, links.oracle())
-    out = pq.read_table(links.folder / "out")
+    out = pq.read_table(world / "out")
     assert_same_rows(out, links.oracle().lifetimes(), "sink files")
     for folder in ("out", "dead"):
-        assert contents(links.folder / folder) == contents(undisturbed.folder / folder)
-    _assert_dead_letters(links)
+        assert contents(world / folder) == contents(undisturbed / folder)
+    _assert_dead_letters(links, world)
     _assert_totals(run, links)
     assert_nothing_orphaned(run)
 
 
-def _assert_dead_letters(links: RecordedLinks) -> None:
+def _assert_dead_letters(links: RecordedLinks, world: Path) -> None:
     for name in WINDOWS:
-        files = sorted((links.folder / "dead").glob(f"{name}-*.parquet"))
+        files = sorted((world / "dead").glob(f"{name}-*.parquet"))
         found = pa.concat_tables(map(pq.read_table, files))
         late = links.case.late[name]
         timeless = [_with_timeless(b[name]).slice(b[name].num_rows) for b in links.case.batches]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from mayfly.errors import BadInput, InvalidSetting
+from mayfly.errors import BadInput, InvalidSetting, ProtocolError
 from mayfly.faults import reach
 from mayfly.kernels.join import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -112,6 +112,8 @@ class Runner:
         try:
             base = self.repository.current()
             done = base.properties["batch"]
+            if batch_id > done + 1:
+                raise _passed_over(done + 1, batch_id, self.repository)
             if batch_id > done:
                 base = self._run(rows, base, batch_id)
             if batch_id == base.properties["batch"]:
@@ -324,6 +326,15 @@ class Runner:
         for name in directory.names(CLOCKS)[:-VACUUM_EVERY]:
             directory.remove(name)
         vacuum(self.repository)
+
+
+def _passed_over(missing: int, batch_id: int, repository: Repository) -> ProtocolError:
+    return ProtocolError(
+        f"batch {missing} is missing from {repository.directory.root}, "
+        f"but Spark goes on with batch {batch_id}",
+        "the checkpoint is older than its folder spark/ (a copy, or a power cut with sync=False): "
+        "restore both from one copy, or start anew with a new checkpoint",
+    )
 
 
 def _totals(

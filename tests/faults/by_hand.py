@@ -1,0 +1,78 @@
+"""A driver by hand: a test hands over the micro-batches itself, as Spark would after a restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mayfly.session import Session, SparkQuery
+from mayfly.spark.exchange import Wiring
+from mayfly.spark.run import Run
+from mayfly.spark.runner import Runner
+from mayfly.spark.sinks import Delivery, ParquetFiles
+from tests.faults.recorded_links import WINDOWS, RecordedLinks, links_query
+
+
+class PowerCut(Exception):
+    """Ends a batch where it stands; everything in memory is then thrown away."""
+
+
+@dataclass
+class Remembered:
+    """A sink that keeps every delivery it gets: (batch id, rows)."""
+
+    deliveries: list[tuple[int, pa.Table]] = field(default_factory=list)
+
+    def deliver(self, delivery: Delivery) -> None:
+        self.deliveries.append((delivery.batch_id, delivery.table()))
+
+
+@dataclass
+class DriverByHand:
+    """One driver of a world; ``restarted`` is the next one over the same checkpoint."""
+
+    spark: SparkSession
+    links: RecordedLinks
+    world: Path
+    sink: Remembered = field(default_factory=Remembered)
+    query: SparkQuery = field(init=False)
+    runner: Runner = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.query = links_query(Session(self.spark), self.links.input, self.world)
+        self.runner = self.query._runner(self.world / "checkpoint", "forever", sync=False)
+        self.runner.sinks = (self.sink, ParquetFiles(str(self.world / "out")))
+
+    @property
+    def version(self) -> int:
+        return self.runner.repository.newest()
+
+    def rows(self, batch: int) -> DataFrame:
+        """What Spark hands over as this batch."""
+        frames = {}
+        for name in WINDOWS:
+            schema = self.query.session.frame_of(name).schema
+            file = self.links.input / name / f"{batch:06d}.parquet"
+            frames[name] = self.spark.read.schema(schema).parquet(str(file))
+        return self.runner.wiring.tagged(frames, None)
+
+    def process(self, batch: int) -> None:
+        self.runner.process(self.rows(batch), batch)
+
+    def restarted(self) -> DriverByHand:
+        return DriverByHand(self.spark, self.links, self.world)
+
+    def finish(self, first: int) -> Run:
+        """Process what is left and close the input."""
+        for batch in range(first, len(self.links.case.batches)):
+            self.process(batch)
+        self.runner.close_input()
+        return Run(self.runner, None)
+
+    def rewire(self, kind: type[Wiring]) -> None:
+        """Replace the wiring by a faulty one."""
+        wiring = self.runner.wiring
+        self.runner.wiring = kind(**{one.name: getattr(wiring, one.name) for one in fields(wiring)})
