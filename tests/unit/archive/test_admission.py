@@ -63,18 +63,28 @@ rules = st.builds(
     st.integers(1, 20),
     st.sampled_from(LateRows),
 )
-rows = st.lists(
-    st.tuples(
-        st.none() | st.integers(-10, 30), st.none() | st.integers(-10, 50), st.none() | st.just("a")
-    ),
-    max_size=20,
-)
 
 
-@given(rules, st.integers(1, 6), rows)
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[AdmissionRule, int, list[Row]]:
+    """Rows whose times crowd around the update's, so that every boundary is met."""
+    rule, update = draw(rules), draw(st.integers(1, 6))
+    now = rule.calendar.time_of(update)
+    rows: list[Row] = []
+    for _ in range(draw(st.integers(0, 12))):
+        ts = now + draw(st.integers(-12, 2))
+        exp = ts + draw(st.integers(-1, 22))
+        missing = draw(st.sampled_from([None, None, None, None, 0, 1, 2]))
+        row = [None if at == missing else value for at, value in enumerate((ts, exp, "a"))]
+        rows.append((row[0], row[1], row[2]))  # type: ignore[arg-type]
+    return rule, update, rows
+
+
+@given(batches())
 def test_every_row_gets_the_verdict_of_the_rules(
-    rule: AdmissionRule, update: int, rows: list[Row]
+    case: tuple[AdmissionRule, int, list[Row]],
 ) -> None:
+    rule, update, rows = case
     table = batch(rows)
     admission = rule.admit(update, table, ts="ts", exp="exp", key=["key"])
     expected = [verdict(rule, update, row) for row in rows]
@@ -85,10 +95,11 @@ def test_every_row_gets_the_verdict_of_the_rules(
     assert int(admission.stored.sum()) == summary.stored
 
 
-@given(rules, st.integers(1, 6), rows)
+@given(batches())
 def test_a_stored_row_has_a_cell_within_the_roll_over(
-    rule: AdmissionRule, update: int, rows: list[Row]
+    case: tuple[AdmissionRule, int, list[Row]],
 ) -> None:
+    rule, update, rows = case
     admission = rule.admit(update, batch(rows), ts="ts", exp="exp", key=["key"])
     i, j = admission.inserted_by[admission.stored], admission.removed_by[admission.stored]
     assert (j > update).all()
@@ -100,17 +111,46 @@ def test_a_stored_row_has_a_cell_within_the_roll_over(
         assert all(1 <= day < update for day in admission.late_days)
 
 
-def test_a_row_expiring_at_the_update_is_dead_and_one_born_then_is_not_late() -> None:
-    rule = AdmissionRule(FixedIntervals(10), 10)
-    table = batch([(15, 20, "a"), (20, 21, "a"), (10, 20, "a"), (11, 21, "a"), (21, 30, "a")])
-    admission = rule.admit(2, table, ts="ts", exp="exp", key=["key"])
-    assert [Verdict(v) for v in admission.verdicts] == [
-        Verdict.DEAD_ON_ARRIVAL,
-        Verdict.ADMITTED,
-        Verdict.DEAD_ON_ARRIVAL,
-        Verdict.ADMITTED,
-        Verdict.FROM_THE_FUTURE,
-    ]
+@pytest.mark.parametrize(
+    ("ts", "exp", "expected"),
+    [
+        (15, 20, Verdict.DEAD_ON_ARRIVAL),
+        (15, 21, Verdict.ADMITTED),
+        (10, 21, Verdict.LATE_REFUSED),
+        (10, 20, Verdict.DEAD_ON_ARRIVAL),
+        (11, 21, Verdict.ADMITTED),
+        (20, 21, Verdict.ADMITTED),
+        (20, 50, Verdict.ADMITTED),
+        (20, 51, Verdict.LIVES_TOO_LONG),
+        (20, 20, Verdict.DEAD_BEFORE_BIRTH),
+        (21, 30, Verdict.FROM_THE_FUTURE),
+    ],
+)
+def test_the_boundaries_of_update_2_at_time_20(ts: int, exp: int, expected: Verdict) -> None:
+    rule = AdmissionRule(FixedIntervals(10), 30)
+    admission = rule.admit(2, batch([(ts, exp, "a")]), ts="ts", exp="exp", key=["key"])
+    assert admission.verdicts.tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("update", "ts", "expected", "day"),
+    [
+        (3, 20, Verdict.LATE, 2),
+        (3, 1, Verdict.LATE, 1),
+        (3, 0, Verdict.LATE_REFUSED, 0),
+        (1, 0, Verdict.LATE_REFUSED, 0),
+        (1, -10, Verdict.LATE_REFUSED, -1),
+        (3, 21, Verdict.ADMITTED, 3),
+    ],
+)
+def test_late_rows_belong_to_their_own_day_if_the_archive_has_it(
+    update: int, ts: int, expected: Verdict, day: int
+) -> None:
+    rule = AdmissionRule(FixedIntervals(10), 50, LateRows.OWN_DAY)
+    rows = batch([(ts, ts + 50, "a")])
+    admission = rule.admit(update, rows, ts="ts", exp="exp", key=["key"])
+    assert (admission.verdicts.tolist(), admission.inserted_by.tolist()) == ([expected], [day])
+    assert admission.late_days == ({day} if expected is Verdict.LATE else frozenset())
 
 
 def test_counts_of_parts_add_up_and_examples_stay_few() -> None:

@@ -34,6 +34,7 @@ from mayfly.errors import BadInput, InvalidEdit, InvalidSetting
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "archive"
 TABLES = ["del.txt", "reindex.txt", "reindex+.txt", "reindex++.txt", "wata.txt", "rata.txt"]
+TABLES += ["rata_spread.txt"]
 SMALL_WINDOWS = range(1, 13)
 
 
@@ -77,8 +78,9 @@ def steps(layout: WaveLayout) -> list[Transition]:
 @pytest.mark.parametrize("table", TABLES)
 def test_days_are_as_the_golden_table_says(table: str) -> None:
     title, *lines = (GOLDEN / table).read_text().splitlines()
-    scheme, window, constituents = re.fullmatch(r"(\S+) W=(\d+) n=(\d+)", title).groups()  # type: ignore[union-attr]
-    layout = WaveLayout(WaveScheme(scheme), int(window), int(constituents))
+    shape = re.fullmatch(r"(\S+) W=(\d+) n=(\d+)(, spread)?", title)
+    assert shape
+    layout = WaveLayout(WaveScheme(shape[1]), int(shape[2]), int(shape[3]), bool(shape[4]))
     assert len(lines) == 7
     for line in lines:
         day, expected, temporaries = parse_row(line)
