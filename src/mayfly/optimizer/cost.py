@@ -19,7 +19,7 @@ from mayfly.optimizer.labelling import label_plan
 from mayfly.optimizer.state import Strict, Upkeep, is_grouped, kept
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import Kind
-from mayfly.plan.expressions import Expression
+from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import (
     AntiJoin,
     Distinct,
@@ -129,6 +129,8 @@ def _touched(estimated: Estimated, rates: list[float]) -> float:
             members = join_inputs(node, flows)
             paced = [replace(m, rate=rate) for m, rate in zip(members, rates, strict=True)]
             return sum(rates) + order_cost(paced, tuple(range(len(paced))))
+        case Project(outputs=outputs) if all(isinstance(o.expression, Column) for o in outputs):
+            return 0.0  # leaving columns out touches no tuple
         case RelationJoin():
             fan_out = estimated.flow.size / flows[0].size if flows[0].size else 0.0
             return rates[0] * (1 + fan_out) + (rates[1] if node.retroactive else 0.0)

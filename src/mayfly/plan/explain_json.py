@@ -18,7 +18,7 @@ def as_json(explanation: Explained, timings: bool = False) -> str:
     return json.dumps(as_values(explanation, timings), indent=2, ensure_ascii=False) + "\n"
 
 
-def as_values(explanation: Explained, timings: bool = False) -> Json:
+def as_values(explanation: Explained, timings: bool = False) -> dict[str, Json]:
     return {
         "query": explanation.query,
         "plans": [_plan(plan, timings) for plan in explanation.shown],

@@ -5,12 +5,13 @@ Candidates of a comparison stand side by side. Nothing is loaded from elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from mayfly.plan.explain_drawing import STYLE, drawing
 from mayfly.plan.explain_model import Explained, ExplainedPlan
 from mayfly.plan.explain_words import assumption_words, heading, number, size, state_words
-from mayfly.plan.physical import Operator, PhysicalPlan, Place
+from mayfly.plan.physical import Operator, PhysicalPlan
 
 PAGE_STYLE = """
 .mf-doc{font:14px/1.45 system-ui,sans-serif;padding:16px}.mf-doc h2{font-size:16px;margin:4px 0}
@@ -32,11 +33,17 @@ vertical-align:top;color:var(--ink);background:var(--paper)}
 
 def page(explanation: Explained) -> str:
     """A whole HTML document."""
+    return page_of([explanation])
+
+
+def page_of(explanations: Sequence[Explained]) -> str:
+    """One document for several queries."""
+    body = "\n".join(fragment(explanation) for explanation in explanations)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>Query plan</title>'
         '<meta name="color-scheme" content="light dark"><style>body{margin:0}</style></head>\n'
-        f"<body>{fragment(explanation)}</body></html>\n"
+        f"<body>{body}</body></html>\n"
     )
 
 
@@ -82,8 +89,7 @@ def _plan(plan: ExplainedPlan, title: str) -> str:
 
 
 def _summary(physical: PhysicalPlan) -> str:
-    root = physical.root
-    label = (root.inputs[0].source if root.place is Place.ANSWER else root).label
+    label = physical.answer.label
     cost = physical.cost
     return (
         f'<div><b class="{label.pattern.name}">{label.pattern}</b> {escape(label.reason)}. '

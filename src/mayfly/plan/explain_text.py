@@ -79,7 +79,7 @@ def _plan_lines(plan: ExplainedPlan, title: str, timings: bool) -> Iterator[Line
     yield from tree_lines(physical.root)
     yield []
     yield [("strategy  ", "dim"), (physical.strategy.value, "bold")]
-    yield [("pattern   ", "dim"), *_reason(_answer(physical))]
+    yield [("pattern   ", "dim"), *_reason(physical.answer)]
     yield [("cost      ", "dim"), (cost_words(physical.cost), "")]
     yield [("state     ", "dim"), (total_state(physical), "")]
     yield from _stage_lines(physical)
@@ -91,12 +91,6 @@ def _plan_lines(plan: ExplainedPlan, title: str, timings: bool) -> Iterator[Line
     for warning in physical.warnings:
         yield [("warning   ", "bold yellow"), (warning.message, "yellow")]
         yield [("          → ", "dim"), (warning.hint, "")]
-
-
-def _answer(physical: PhysicalPlan) -> Operator:
-    """The operator whose output is the relation the query maintains."""
-    root = physical.root
-    return root.inputs[0].source if root.place is Place.ANSWER else root
 
 
 def _reason(operator: Operator) -> Line:

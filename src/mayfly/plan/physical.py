@@ -163,6 +163,11 @@ class PhysicalPlan:
     assumed: tuple[str, ...]
 
     @property
+    def answer(self) -> Operator:
+        """The operator whose output is the relation the query maintains."""
+        return self.root.inputs[0].source if self.root.place is Place.ANSWER else self.root
+
+    @property
     def cost(self) -> Cost:
         return sum((operator.cost for operator in self.root.walk()), Cost())
 

@@ -4,8 +4,9 @@
     → scans of a (x, k) and b (k)
 
 Columns leave before a time window; never below a window that counts rows, whose order of equal
-timestamps goes by all values: there a projection is put above the window. DISTINCT, EXCEPT ALL,
-UNION ALL and ORDER BY read whole rows.
+timestamps goes by all values: there a projection is put above the window, as it is above a
+selection whose columns are not needed further up. DISTINCT, EXCEPT ALL, UNION ALL and ORDER BY
+read whole rows.
 """
 
 from __future__ import annotations
@@ -34,16 +35,15 @@ Wanted = frozenset[tuple[str, str]]
 
 def prune(node: Node, wanted: Wanted) -> Node:
     """The node offering at least the wanted columns and as few others as possible."""
-    if _counts_rows(node):
-        return _narrow_above(node, wanted)
+    if _is_filtered_scan(node):
+        return _narrow_above(_prune_scan(node, wanted), wanted)
     match node:
-        case StreamScan(columns=columns):
-            return replace(node, columns=_chosen(columns, wanted))
         case RelationScan():
             return replace(node, columns=_chosen(node.columns, wanted))
         case Project(child=child, outputs=outputs, alias=alias):
             used = tuple(out for out in outputs if (alias, out.name) in wanted) or outputs[:1]
-            inner = child if _counts_rows(child) else prune(child, _read(*_exprs(used)))
+            read = _read(*_exprs(used))
+            inner = _prune_scan(child, read) if _is_filtered_scan(child) else prune(child, read)
             return replace(node, child=inner, outputs=used)
         case GroupAggregate():
             return _prune_aggregate(node, wanted)
@@ -59,11 +59,21 @@ def prune(node: Node, wanted: Wanted) -> Node:
     return node.with_children(tuple(prune(child, _all(child)) for child in node.children()))
 
 
-def _counts_rows(node: Node) -> bool:
-    """Whether it is a stream behind a window that counts rows, perhaps with selections."""
+def _is_filtered_scan(node: Node) -> bool:
+    """Whether it is a stream behind its window, perhaps with selections."""
     while isinstance(node, Select):
         node = node.child
-    return isinstance(node, StreamScan) and node.window.counts_rows
+    return isinstance(node, StreamScan)
+
+
+def _prune_scan(node: Node, wanted: Wanted) -> Node:
+    """A filtered scan without the columns that nobody reads, unless its window counts rows."""
+    if isinstance(node, Select):
+        below = wanted | _read(node.predicate)
+        return replace(node, child=_prune_scan(node.child, below))
+    if isinstance(node, StreamScan) and not node.window.counts_rows:
+        return replace(node, columns=_chosen(node.columns, wanted))
+    return node
 
 
 def _narrow_above(node: Node, wanted: Wanted) -> Node:

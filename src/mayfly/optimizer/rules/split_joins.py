@@ -2,8 +2,8 @@
 
     Join(a, b, c) on a.x = b.x, b.y = c.y   →   Join(Join(a, b) on a.x = b.x, c) on b.y = c.y
 
-Each step takes the attribute that the most remaining inputs share with what is joined so far, in
-the order given. A join on one common attribute stays whole.
+Each step takes the next input, in the order given, that shares an attribute with what is joined so
+far, and all others that share it too. A join on one common attribute stays whole.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ def _next_group(
     joined: Node, rest: list[Node], classes: list[list[Expression]]
 ) -> tuple[Node, ...]:
     """The inputs that share one attribute with what is joined; a cross product as a last resort."""
-    groups = [
-        tuple(child for child in rest if _member(child, members))
-        for members in classes
-        if _member(joined, members)
-    ]
-    return max(groups, key=len, default=()) or (rest[0],)
+    for child in rest:
+        for members in classes:
+            if _member(joined, members) and _member(child, members):
+                return tuple(other for other in rest if _member(other, members))
+    return (rest[0],)
 
 
 def _member(node: Node, members: list[Expression]) -> Expression | None:

@@ -1,0 +1,186 @@
+"""``mayfly explain`` and ``mayfly check``: what a file of queries means, before anything runs."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, parse
+from mayfly.cql.messages import Source
+from mayfly.errors import InvalidSetting, MayflyError
+from mayfly.optimizer.explaining import explain
+from mayfly.optimizer.pipeline import check_rule_names
+from mayfly.plan.catalog import ArchiveDefinition, QueryDefinition
+from mayfly.plan.explain import Explanation
+from mayfly.plan.explain_json import as_values
+from mayfly.plan.explain_page import page_of
+from mayfly.plan.logical import Output
+from mayfly.plan.physical import Strategy
+
+REFUSED = 2
+"""The exit code when the file or an option is wrong."""
+
+File = Annotated[Path, typer.Argument(help="A file of statements.", metavar="FILE.cql")]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query found in a file: its name, its text, its plan, and whether to compare plans."""
+
+    name: str
+    text: str
+    plan: Output
+    compare: bool = False
+
+
+def explain_command(
+    file: File,
+    query: Annotated[
+        list[str] | None, typer.Option("--query", "-q", help="Only this query; may be repeated.")
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Show the candidate plans side by side.")
+    ] = False,
+    strategy: Annotated[
+        Strategy, typer.Option("--strategy", help="How expirations travel.", case_sensitive=False)
+    ] = Strategy.UPA,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", help="Leave out a rule; may be repeated.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page with drawings.", metavar="OUT.html")
+    ] = None,
+    timings: Annotated[
+        bool, typer.Option("--timings", help="Show how long each rule took.")
+    ] = False,
+) -> None:
+    """Show the plan of every query in a file: update patterns, state, cost, warnings."""
+    with _refusals():
+        check_rule_names(without or ())
+        found = _chosen(_queries(file), query or [], file)
+        shown = [
+            (each, _explained(each, strategy, without or [], compare or each.compare))
+            for each in found
+        ]
+        if html is not None:
+            html.write_text(page_of([explanation for _, explanation in shown]), encoding="utf-8")
+    if json:
+        values = [
+            {"name": each.name, **as_values(explanation, timings)} for each, explanation in shown
+        ]
+        typer.echo(json_text.dumps(values, indent=2, ensure_ascii=False))
+    elif html is not None:
+        typer.echo(f"wrote {html}")
+    else:
+        _print(shown, timings)
+
+
+def check_command(
+    file: File,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Check a file: its statements, names, types, and whether every query can be planned."""
+    with _refusals():
+        statements = _statements(file)
+        shown = [
+            (each, _explained(each, Strategy.UPA, [], False))
+            for each in _queries_of(statements, file)
+        ]
+    if json:
+        values = {
+            "file": str(file),
+            "statements": len(statements),
+            "queries": [_checked(each, explanation) for each, explanation in shown],
+        }
+        typer.echo(json_text.dumps(values, indent=2, ensure_ascii=False))
+        return
+    for each, explanation in shown:
+        label = explanation.chosen.physical.answer.label
+        typer.echo(f"{each.name}: {label}")
+        for warning in explanation.chosen.physical.warnings:
+            typer.echo(f"  warning: {warning.message}\n    → {warning.hint}")
+    typer.echo(f"{file}: {len(statements)} statements, {len(shown)} queries, no errors")
+
+
+def _checked(each: Query, explanation: Explanation) -> dict[str, object]:
+    physical = explanation.chosen.physical
+    label = physical.answer.label
+    return {
+        "name": each.name,
+        "pattern": label.pattern.name,
+        "reason": label.reason,
+        "warnings": [{"message": w.message, "hint": w.hint} for w in physical.warnings],
+    }
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What is wrong with the input is told in a message and ends with exit code 2."""
+    try:
+        yield
+    except (MayflyError, OSError) as error:
+        typer.echo(f"mayfly: {error}", err=True)
+        raise typer.Exit(REFUSED) from None
+
+
+def _statements(file: Path) -> list[Statement]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InvalidSetting(f"{file} is not UTF-8 text", "save it as UTF-8") from None
+    return parse(text, name=str(file))
+
+
+def _queries(file: Path) -> list[Query]:
+    return _queries_of(_statements(file), file)
+
+
+def _queries_of(statements: list[Statement], file: Path) -> list[Query]:
+    """What a file registers, asks or wants explained, in its order."""
+    source = Source(file.read_text(encoding="utf-8"))
+    starts = [source.offset(statement.position) for statement in statements]
+    ends = [*starts[1:], len(source.text)]
+    found = []
+    for statement, start, end in zip(statements, starts, ends, strict=True):
+        text = source.text[start:end].strip().removesuffix(";")
+        line = f"line {statement.position.line}"
+        match statement:
+            case Create(definition=QueryDefinition() | ArchiveDefinition() as definition):
+                found.append(Query(definition.name, text, definition.plan))
+            case Explain(plan=plan, compare=compare, name=name):
+                found.append(Query(name or line, text, plan, compare))
+            case OneTimeQuery(plan=plan):
+                found.append(Query(line, text, plan))
+    return found
+
+
+def _chosen(found: list[Query], names: list[str], file: Path) -> list[Query]:
+    known = ", ".join(each.name for each in found) or "none"
+    for name in names:
+        if name not in [each.name for each in found]:
+            raise CqlError(f"{file} has no query {name}", f"its queries: {known}")
+    if not found:
+        raise CqlError(f"{file} has no query to explain", "add CREATE QUERY name AS SELECT …")
+    return [each for each in found if not names or each.name in names]
+
+
+def _explained(each: Query, strategy: Strategy, without: list[str], compare: bool) -> Explanation:
+    return explain(each.plan, each.text, None, strategy, without, compare)
+
+
+def _print(shown: list[tuple[Query, Explanation]], timings: bool) -> None:
+    console = Console()
+    for each, explanation in shown:
+        if console.is_terminal:
+            console.rule(each.name, align="left")
+            console.print(explanation, soft_wrap=True)
+        else:
+            typer.echo(f"== {each.name}\n{explanation.text(timings)}")
