@@ -1,0 +1,1 @@
+"""The demo: a window join that is killed in the middle and continues without a trace."""
