@@ -24,11 +24,15 @@ from mayfly.archive.layouts.operations import (
     IndexChange,
     Operation,
     RenameIndex,
+    WaveState,
     changes,
+    execute,
 )
 from mayfly.archive.layouts.wave import Transition
 from mayfly.errors import InvalidSetting
 
+_NO_DAY = 0
+"""Days count from 1."""
 IndexRuns = Mapping[str, "tuple[Run, ...]"]
 """The runs of every index, by its name."""
 
@@ -122,6 +126,8 @@ class UpdatePlan:
     transition: tuple[RunPlan, ...]
     pre_transition: tuple[RunPlan, ...]
     runs: Mapping[str, tuple[Run, ...]]
+    runs_arrived: Mapping[str, tuple[Run, ...]]
+    """The runs after the transition alone."""
 
     @property
     def plans(self) -> tuple[RunPlan, ...]:
@@ -148,8 +154,18 @@ def plan_update(
     """
     planner = _Planner(technique, step.day, runs, batch_days)
     transition = planner.plan_phase(step.transition, step.before.constituents)
+    arrived = dict(planner.runs)
     pre_transition = planner.plan_phase(step.pre_transition, step.after.constituents)
-    return UpdatePlan(transition, pre_transition, planner.runs)
+    return UpdatePlan(transition, pre_transition, planner.runs, arrived)
+
+
+def plan_preparation(
+    operations: Sequence[Operation], arrived: WaveState, technique: UpdateTechnique, runs: IndexRuns
+) -> tuple[tuple[RunPlan, ...], IndexRuns, WaveState]:
+    """The plan of pre-transition work in a commit of its own: today's rows are stored by now."""
+    planner = _Planner(technique, _NO_DAY, runs, NO_DAYS, label=f"{arrived.day}p")
+    plans = planner.plan_phase(operations, arrived.constituents)
+    return plans, planner.runs, execute(arrived, operations, arrived.day)
 
 
 def plan_gap(
@@ -172,11 +188,19 @@ def plan_gap(
         _net_plan(name, before, runs, todo) for name in names if before.get(name) != runs.get(name)
     ]
     constituents = steps[-1].after.constituents
+    after = {**runs, **{plan.target: plan.runs_after for plan in plans if plan.target in runs}}
     return UpdatePlan(
         tuple(plan for plan in plans if plan.target in constituents),
         tuple(plan for plan in plans if plan.target not in constituents),
-        {**runs, **{plan.target: plan.runs_after for plan in plans if plan.target in runs}},
+        after,
+        after,
     )
+
+
+def independent(writes: Sequence[RunWrite]) -> tuple[RunWrite, ...]:
+    """The same runs, each expressed in stored runs alone, so that they can be written at once."""
+    planned = {write.id: write for write in writes}
+    return tuple(_expanded(write, planned) for write in writes)
 
 
 def _expanded(write: RunWrite, planned: Mapping[str, RunWrite]) -> RunWrite:
@@ -222,23 +246,30 @@ class _Planner:
     """Folds the operations of a day into run plans, keeping account of the runs as it goes."""
 
     def __init__(
-        self, technique: UpdateTechnique, today: int, runs: IndexRuns, batch_days: Days
+        self,
+        technique: UpdateTechnique,
+        today: int,
+        runs: IndexRuns,
+        batch_days: Days,
+        label: str = "",
     ) -> None:
         self.technique, self.today, self.batch_days = technique, today, batch_days
+        self._label = label or str(today)
         self.runs = dict(runs)
         self._constituents: Collection[str] = ()
-        self._older_rows: tuple[Run, ...] = ()
         self._known: dict[_Piece, Run] = {}
         self._writes = 0
 
     def plan_phase(
         self, operations: Iterable[Operation], constituents: Collection[str]
     ) -> tuple[RunPlan, ...]:
-        # Rows of older days come from the constituents as they are when the phase begins: an
-        # index may be rebuilt from its own old days.
         self._constituents = constituents
-        self._older_rows = tuple(run for name in constituents for run in self.runs.get(name, ()))
         return tuple(plan for change in changes(operations) for plan in self._plan(change))
+
+    @property
+    def _constituent_runs(self) -> tuple[Run, ...]:
+        """Where the rows of older days are taken from; an index may be rebuilt from its own."""
+        return tuple(run for name in self._constituents for run in self.runs.get(name, ()))
 
     def _plan(self, change: IndexChange | RenameIndex | AddIndex | DropIndex) -> list[RunPlan]:
         match change:
@@ -256,7 +287,7 @@ class _Planner:
 
     def _plan_change(self, change: IndexChange) -> RunPlan:
         base = () if change.base is None else self.runs.get(change.base, ())
-        older = _sources(self._older_rows, change.added - {self.today})
+        older = _sources(self._constituent_runs, change.added - {self.today})
         batch = (change.added & {self.today} | change.late) & self.batch_days
         keep: tuple[Run, ...] = ()
         pieces: list[_Piece] = [(older, batch)]
@@ -292,10 +323,10 @@ class _Planner:
                 return self._known[piece]
             if len(sources) == 1 and not batch:
                 whole = Run(sources[0].run, sources[0].days)
-                if whole in self._older_rows:
+                if whole in self._constituent_runs:
                     return whole
         self._writes += 1
-        write = RunWrite(f"{self.today}.{self._writes}", sources, batch)
+        write = RunWrite(f"{self._label}.{self._writes}", sources, batch)
         self._known[piece] = Run(write.id, write.days)
         return write
 

@@ -77,6 +77,8 @@ class Transition:
     """Must be done before the new day can be queried."""
     pre_transition: tuple[Operation, ...]
     """Prepares later days; the new day can be queried meanwhile."""
+    arrived: WaveState
+    """Between the two: the new day can be queried, later days are not prepared yet."""
     after: WaveState
 
     @property
@@ -156,7 +158,11 @@ class WaveLayout:
         preparation = late_then + self._prepare(arrived, day)
         rest = late_now + preparation
         after = execute(arrived, rest, day) if rest else arrived
-        return Transition(state, arrival + late_now, preparation, after)
+        return Transition(state, arrival + late_now, preparation, arrived, after)
+
+    def preparation(self, arrived: WaveState) -> tuple[Operation, ...]:
+        """The pre-transition work of the day that has just arrived."""
+        return self._prepare(arrived, arrived.day)
 
     def _prepare(self, arrived: WaveState, day: int) -> tuple[Operation, ...]:
         if self.spread:

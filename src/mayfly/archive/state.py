@@ -1,0 +1,112 @@
+"""The state of an archive, as its manifest's properties hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mayfly.archive.layouts import WaveState
+from mayfly.archive.layouts.run_plan import IndexRuns, Run
+from mayfly.archive.settings import ArchiveSettings
+from mayfly.storage.manifest import Manifest
+from mayfly.storage.segment import Segment
+
+RUN = "run"
+BATCHES_REMEMBERED = 1000
+
+
+def run_group(run: str) -> str:
+    return f"{RUN}/{run}"
+
+
+@dataclass(frozen=True)
+class ArchiveState:
+    """Which days every index holds, in which runs, and what was committed."""
+
+    wave: WaveState = field(default_factory=WaveState)
+    runs: IndexRuns = field(default_factory=dict)
+    day_rows: Mapping[int, int] = field(default_factory=dict)
+    """Rows of each stored day, copies in several indexes counted once."""
+    batches: Mapping[str, int] = field(default_factory=dict)
+    prepared: bool = True
+    """False between the commit of a day and the commit of its pre-transition work."""
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def update(self) -> int:
+        return self.wave.day
+
+    def constituent_runs(self) -> dict[str, tuple[Run, ...]]:
+        return {name: tuple(self.runs.get(name, ())) for name in self.wave.constituents}
+
+    def used_runs(self) -> set[str]:
+        return {run.id for held in self.runs.values() for run in held}
+
+    def to_json(self) -> dict[str, Any]:
+        remembered = list(self.batches.items())[-BATCHES_REMEMBERED:]
+        return {
+            "day": self.wave.day,
+            "constituents": _days_json(self.wave.constituents),
+            "temporaries": _days_json(self.wave.temporaries),
+            "runs": {
+                name: [[run.id, sorted(run.days), sorted(run.deleted_days)] for run in held]
+                for name, held in self.runs.items()
+            },
+            "day_rows": {str(day): rows for day, rows in self.day_rows.items()},
+            "batches": dict(remembered),
+            "prepared": self.prepared,
+            "report": dict(self.report),
+        }
+
+    @staticmethod
+    def from_json(stored: Mapping[str, Any]) -> ArchiveState:
+        return ArchiveState(
+            wave=WaveState(
+                stored["day"],
+                _days(stored["constituents"]),
+                _days(stored["temporaries"]),
+            ),
+            runs={
+                name: tuple(Run(id, frozenset(days), frozenset(gone)) for id, days, gone in held)
+                for name, held in stored["runs"].items()
+            },
+            day_rows={int(day): rows for day, rows in stored["day_rows"].items()},
+            batches=stored["batches"],
+            prepared=stored["prepared"],
+            report=stored["report"],
+        )
+
+
+@dataclass(frozen=True)
+class ArchiveVersion:
+    """One version of an archive: its manifest, read as settings and state."""
+
+    manifest: Manifest
+    settings: ArchiveSettings
+    state: ArchiveState
+
+    @staticmethod
+    def of(manifest: Manifest) -> ArchiveVersion:
+        properties = manifest.properties
+        return ArchiveVersion(
+            manifest,
+            ArchiveSettings.from_json(properties["archive"]),
+            ArchiveState.from_json(properties["state"]),
+        )
+
+    @property
+    def time(self) -> int:
+        """The time of the last update."""
+        return self.settings.calendar.time_of(self.state.update)
+
+    def segments_of(self, run: str) -> tuple[Segment, ...]:
+        return tuple(self.manifest.in_group(run_group(run)))
+
+
+def _days_json(indexes: Mapping[str, frozenset[int]]) -> dict[str, list[int]]:
+    return {name: sorted(days) for name, days in indexes.items()}
+
+
+def _days(stored: Mapping[str, list[int]]) -> dict[str, frozenset[int]]:
+    return {name: frozenset(days) for name, days in stored.items()}

@@ -1,0 +1,246 @@
+"""Writing the runs of an update, one part at a time: what runs where the rows are.
+
+A run is cut into parts by the hash of its key, and part p of every run holds the same keys. So a
+part of a new run needs only that part of its sources, already sorted, and the batch's rows of
+that part: nothing stored is ever shuffled, and parts are written in parallel.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mayfly.archive.admission import AdmissionSummary, summarize
+from mayfly.archive.calendar import Int64Array
+from mayfly.archive.layouts.operations import Days
+from mayfly.archive.layouts.run_plan import RunWrite
+from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.sorting import merge_sorted, sorted_by_key
+from mayfly.archive.state import run_group
+from mayfly.faults import reach
+from mayfly.storage.files import Directory
+from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, check_present
+from mayfly.storage.verify import SORTED_BY
+
+PART = "part"
+BYTES_IN_MEMORY = 512 * 2**20
+ROWS_AT_ONCE = 65_536
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """What every part of an update has to do."""
+
+    root: str
+    sync: bool
+    settings: ArchiveSettings
+    update: int
+    writes: tuple[RunWrite, ...]
+    sources: Mapping[str, tuple[Segment, ...]]
+    """The stored files of the runs that are read, all parts."""
+    bytes_in_memory: int = BYTES_IN_MEMORY
+
+    @property
+    def takes_batch(self) -> bool:
+        return any(write.batch_days for write in self.writes)
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """What one part wrote."""
+
+    part: int
+    summary: AdmissionSummary
+    segments: tuple[Segment, ...] = ()
+    day_rows: Mapping[int, int] = field(default_factory=dict)
+    io: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def write_part(job: WriteJob, part: int, batches: Iterable[pa.Table]) -> PartResult:
+    """Classify and sort the batch's rows of one part, then write that part of every new run.
+
+    A part with refused rows writes nothing.
+    """
+    began = time.perf_counter()
+    directory = Directory.at(job.root, sync=job.sync)
+    with tempfile.TemporaryDirectory(prefix="mayfly-sort-") as folder:
+        arrived = _Arrived(job, folder)
+        for rows in batches:
+            arrived.add(rows)
+        if arrived.summary.refused:
+            return PartResult(part, arrived.summary)
+        segments = []
+        for write in job.writes:
+            segments += _write_run(directory, job, write, part, arrived)
+            reach("archive.run-written")
+        return PartResult(
+            part,
+            arrived.summary,
+            tuple(segments),
+            arrived.day_rows,
+            directory.io.to_json(),
+            time.perf_counter() - began,
+        )
+
+
+class _Arrived:
+    """The admitted rows of a batch as sorted stretches, spilled to disk where they are many."""
+
+    def __init__(self, job: WriteJob, folder: str) -> None:
+        self._job, self._folder = job, folder
+        self._held: list[pa.Table] = []
+        self._size = 0
+        self._spilled: list[str] = []
+        self.summary = AdmissionSummary()
+        self.day_rows: dict[int, int] = {}
+
+    def add(self, rows: pa.Table) -> None:
+        admitted = self._admitted(rows)
+        if admitted.num_rows:
+            self._held.append(admitted)
+            self._size += admitted.nbytes
+        if self._size > self._job.bytes_in_memory:
+            self._spill()
+
+    def stretches(self, days: Days) -> list[Iterator[pa.Table]]:
+        """The rows of these days, each stretch sorted by key."""
+        expirations = [self._job.settings.expiration(day) for day in sorted(days)]
+        wanted = pa.array(expirations, pa.int64())
+        self._held = [self._sorted()] if self._held else []
+        found = [_sliced(table) for table in self._held]
+        found += [_spilled_tables(path) for path in self._spilled]
+        return [_filtered(stretch, wanted) for stretch in found]
+
+    def _admitted(self, rows: pa.Table) -> pa.Table:
+        """The rows to be stored, as they will be stored."""
+        settings = self._job.settings
+        with_exp, days = _with_lifetimes(rows, settings)
+        admission = settings.rule.admit(
+            self._job.update, with_exp, ts=settings.time, exp=EXP, key=settings.key
+        )
+        shown = list(dict.fromkeys([*settings.key, settings.time]))
+        once = _first_copies(with_exp)
+        self.summary = self.summary + summarize(
+            _only(admission, once), with_exp.filter(pa.array(once)), shown
+        )
+        for day in np.unique(days[admission.stored & once]).tolist():
+            count = int(np.count_nonzero(days[admission.stored & once] == day))
+            self.day_rows[day] = self.day_rows.get(day, 0) + count
+        stored = with_exp.filter(pa.array(admission.stored))
+        return stored.select(settings.stored.names).cast(settings.stored)
+
+    def _sorted(self) -> pa.Table:
+        return sorted_by_key(pa.concat_tables(self._held), self._job.settings.sort_columns)
+
+    def _spill(self) -> None:
+        path = os.path.join(self._folder, f"{len(self._spilled)}.arrow")
+        table = self._sorted()
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=ROWS_AT_ONCE)
+        self._spilled.append(path)
+        self._held, self._size = [], 0
+
+
+def _with_lifetimes(rows: pa.Table, settings: ArchiveSettings) -> tuple[pa.Table, Int64Array]:
+    """The rows with _ts and _exp, and the update each belongs to; NULL times count as 0 here."""
+    times = rows[settings.time]
+    if pa.types.is_timestamp(times.type):
+        times = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
+    ts = pc.fill_null(times, 0).to_numpy()
+    days = settings.calendar.updates_of(ts)
+    rows = rows.append_column(TS, pa.array(ts, pa.int64()))
+    return rows.append_column(EXP, pa.array(settings.expirations(days), pa.int64())), days
+
+
+def _first_copies(rows: pa.Table) -> np.ndarray:
+    if "_nth" in rows.column_names:
+        first: np.ndarray = rows["_nth"].to_numpy() == 0
+        return first
+    return np.ones(rows.num_rows, dtype=bool)
+
+
+def _only(admission: Any, mask: np.ndarray) -> Any:
+    return type(admission)(
+        admission.verdicts[mask], admission.inserted_by[mask], admission.removed_by[mask]
+    )
+
+
+def _sliced(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, ROWS_AT_ONCE):
+        yield table.slice(start, ROWS_AT_ONCE)
+
+
+def _spilled_tables(path: str) -> Iterator[pa.Table]:
+    with pa.memory_map(path) as source:
+        reader = pa.ipc.open_file(source)
+        for at in range(reader.num_record_batches):
+            yield pa.Table.from_batches([reader.get_batch(at)])
+
+
+def _filtered(tables: Iterator[pa.Table], expirations: pa.Array) -> Iterator[pa.Table]:
+    for table in tables:
+        yield table.filter(pc.is_in(table[EXP], value_set=expirations))
+
+
+def stored_tables(
+    directory: Directory, segment: Segment, settings: ArchiveSettings
+) -> Iterator[pa.Table]:
+    """A stored part in bounded tables, with columns added since read as NULL."""
+    check_present(directory, segment)
+    directory.io.files_read += 1
+    directory.io.bytes_read += segment.bytes
+    file = pq.ParquetFile(directory.path(segment.path))
+    for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
+        yield with_added_columns(pa.Table.from_batches([batch]), settings.stored)
+
+
+def with_added_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in the given schema; columns they lack are NULL."""
+    for one in schema:
+        if one.name not in rows.column_names:
+            rows = rows.append_column(one.name, pa.nulls(rows.num_rows, one.type))
+    return rows.select(schema.names).cast(schema)
+
+
+def _write_run(
+    directory: Directory, job: WriteJob, write: RunWrite, part: int, arrived: _Arrived
+) -> list[Segment]:
+    settings = job.settings
+    inputs = arrived.stretches(write.batch_days) if write.batch_days else []
+    for source in write.sources:
+        wanted = pa.array([settings.expiration(day) for day in sorted(source.days)], pa.int64())
+        for segment in job.sources[source.run]:
+            if segment.tags[PART] == part:
+                tables = stored_tables(directory, segment, settings)
+                inputs.append(_filtered(tables, wanted))
+    writer: SegmentWriter | None = None
+    for table in merge_sorted(inputs, settings.sort_columns):
+        if writer is None:
+            writer = SegmentWriter(
+                directory,
+                run_group(write.id),
+                settings.stored,
+                format="parquet",
+                key=settings.sort_columns[0],
+                tags={PART: part, SORTED_BY: list(settings.sort_columns)},
+                compression=settings.compression,
+                row_group_rows=_row_group_rows(table, settings.row_group_bytes),
+            )
+        writer.write(table)
+    written = writer.close() if writer else None
+    return [written] if written else []
+
+
+def _row_group_rows(sample: pa.Table, wanted_bytes: int) -> int:
+    width: int = max(1, sample.nbytes // max(1, sample.num_rows))
+    return max(64, wanted_bytes // width)
