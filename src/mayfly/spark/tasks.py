@@ -76,6 +76,7 @@ class StageTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         began = time.perf_counter()
+        reach(f"stage-{self.index + 1}.begun")
         rows, markers, passed_on = _sorted_in(batches, self.max_state_bytes, self.index)
         yield from (self._receipt_row(text) for text in passed_on)
         for bucket in markers:

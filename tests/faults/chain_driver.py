@@ -1,0 +1,75 @@
+"""A driver of a three-way chained join on a cluster, whose executors wait before the second stage.
+
+python -m tests.faults.chain_driver <input> <world> <master> <folder to wait for>
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from mayfly.faults import PAUSE_AT
+from mayfly.session import Session, SparkQuery
+from mayfly.spark.local import local_spark
+from mayfly.testing import (
+    Batch,
+    Column,
+    StreamSpec,
+    Windowed,
+    WindowJoinOracle,
+    cut_by_rows,
+    generate,
+    together,
+)
+from tests.integration.recorded import declare
+
+WINDOWS = {"a": 300_000, "b": 500_000, "c": 200_000}
+ROWS, ROWS_PER_FILE = 240, 60
+
+
+def chain_rows() -> dict[str, pa.Table]:
+    keys = (Column("k", distinct=20), Column("s", "string", distinct=15, nulls=0.05))
+    return {
+        name: generate(StreamSpec(ROWS, keys=keys, payload=(), ts_type="int64", seed=seed))
+        for seed, name in enumerate(WINDOWS)
+    }
+
+
+def chain_batches() -> list[Batch]:
+    return together({n: cut_by_rows(rows, ROWS_PER_FILE) for n, rows in chain_rows().items()})
+
+
+def chain_oracle() -> WindowJoinOracle:
+    streams = {name: Windowed(rows, WINDOWS[name]) for name, rows in chain_rows().items()}
+    return WindowJoinOracle(streams, [("a.k", "b.k"), ("b.s", "c.s")])
+
+
+def chain_query(session: Session, input: Path) -> SparkQuery:
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int64(), "s": pa.string(), "seq": pa.int64()})
+    streams = declare(session, input, dict.fromkeys(WINDOWS, schema))
+    a, b, c = (streams[name].window(length) for name, length in WINDOWS.items())
+    return a.join(b, "k").join(c, [("b.s", "c.s")])
+
+
+def main(input: Path, world: Path, master: str, paused: str) -> None:
+    spark = local_spark(
+        master=master,
+        settings={
+            "spark.executor.memory": "600m",
+            f"spark.executorEnv.{PAUSE_AT}": f"stage-2.begun@{paused}",
+        },
+    )
+    run = chain_query(Session(spark), input).start(
+        world / "checkpoint",
+        available_now=True,
+        parquet=world / "out",
+        buckets=2,
+        history="forever",
+    )
+    run.await_done()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4])
