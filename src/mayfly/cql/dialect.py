@@ -280,6 +280,14 @@ class CqlParser(SparkParser):
             raise self._problem("{ cannot stand here", "remove it")
         return this
 
+    def _parse_lambda(self, alias: bool = False) -> exp.Expr | None:
+        """An argument; behind DISTINCT there may be aliases too: ``Rstream(DISTINCT a AS b)``."""
+        token = self._curr
+        if not self._match(TokenType.DISTINCT):
+            return super()._parse_lambda(alias)
+        distinct = exp.Distinct(expressions=self._parse_csv(self._parse_expression))
+        return cast("exp.Expr", self._placed(distinct, token))
+
     def _parse_string_as_identifier(self) -> None:
         """A string is never a name."""
 
@@ -357,7 +365,9 @@ def _parsed(
     except RecursionError:
         raise _too_deep(source, tokens) from None
     if tree is None:
-        raise error_at(source, Cursor(source, tokens).place, "expected an expression", "")
+        raise error_at(
+            source, Cursor(source, tokens).place, "expected an expression", "write a value"
+        )
     tree.meta["read_apart"] = parser.read_apart
     return tree
 
@@ -407,4 +417,4 @@ def _in_our_words(message: str, shown: str) -> tuple[str, str]:
         return f"expected ), found {found}", hint or advice
     if message.startswith("Required"):
         return f"something is missing before {found}", hint or "complete the expression"
-    return message[:1].lower() + message[1:], hint
+    return message[:1].lower() + message[1:], hint or "complete the expression"

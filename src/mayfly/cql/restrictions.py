@@ -50,7 +50,7 @@ def check_plan(context: Context, output: Output) -> None:
 
 
 def kind_of(node: Node) -> Kind:
-    """The update pattern of a node's results, up to the constant of WKS."""
+    """The update pattern of a node's results; WKS counts as WK: no restriction tells them apart."""
     match node:
         case StreamScan(window=window) | SubqueryWindow(window=window):
             return _window_kind(window)
@@ -63,9 +63,7 @@ def kind_of(node: Node) -> Kind:
         case RelationJoin(child=child):
             return Kind.STR if node.retroactive else kind_of(child)
         case Join() | UnionAll() | Distinct():
-            kinds = {kind_of(child) for child in node.children()}
-            single = kinds == {Kind.MON} or kinds == {Kind.STR}
-            return kinds.pop() if single else Kind.STR if Kind.STR in kinds else Kind.WK
+            return max(kind_of(child) for child in node.children())
         case Output(kind=OutputKind.ISTREAM | OutputKind.DSTREAM):
             return Kind.MON
     return kind_of(node.children()[0])
@@ -76,7 +74,7 @@ def _window_kind(window: Window) -> Kind:
         return Kind.MON
     if window.counts_rows:
         return Kind.STR
-    return Kind.MON if window.lifetime is None else Kind.WKS
+    return Kind.MON if window.lifetime is None else Kind.WK
 
 
 def _all_internal(node: Node) -> bool:
@@ -135,8 +133,8 @@ def _check_relation_input(context: Context, node: RelationJoin) -> None:
             node.relation,
             "this join would have to undo results after the relation has changed: "
             "its other input loses rows at times that are not known before",
-            "join it inside the sub-query, before the aggregate or negation; a ROWS window cannot be"
-            " joined with it at all",
+            "join it in the sub-query, before the aggregate or negation; a ROWS window has no place"
+            " where it could be joined",
         )
 
 

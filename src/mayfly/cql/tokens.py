@@ -15,7 +15,8 @@ from mayfly.cql.messages import CqlError, Source, Span, error_at, listing, sugge
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import NEVER, instant, micros, unit_micros
 
-_TERM = re.compile(r"\s*\d+(?:\.\d+)?\s*([a-zµ]+)", re.IGNORECASE)
+_BLANK = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|--[^\n]*(?:\n|$))*"
+_TERM = re.compile(rf"{_BLANK}(\d+(?:\.\d+)?){_BLANK}([a-zµ]+)", re.IGNORECASE)
 _PIECE = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|/\*|.", re.DOTALL
 )
@@ -36,7 +37,7 @@ def tokenize(source: Source) -> list[Token]:
         tokens = Cql().tokenize(source.text)
     except TokenError:
         raise _unterminated(source) from None
-    return _join_restore(tokens)
+    return _joined(tokens)
 
 
 def _pieces(source: Source) -> Iterable[re.Match[str]]:
@@ -62,26 +63,42 @@ def _unterminated(source: Source) -> CqlError:
             return error_at(
                 source, Span(*piece.span()), f"this {what} has no end", f"close it with {closer}"
             )
-    return error_at(source, Span(0, 1), "this text cannot be split into words", "")
+    return error_at(source, Span(0, 1), "this text cannot be split into words", "check its quotes")
 
 
-def _join_restore(tokens: list[Token]) -> list[Token]:
-    """``Istream-restore`` is one word, as in the thesis (3.4), not a subtraction."""
+_TWO_WORDS = {
+    "GROUP": TokenType.GROUP_BY,
+    "ORDER": TokenType.ORDER_BY,
+    "PARTITION": TokenType.PARTITION_BY,
+}
+_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM", "WSTREAM")
+
+
+def _joined(tokens: list[Token]) -> list[Token]:
+    """Words that belong together as one token.
+
+    ``Istream-restore`` is one word, as in the thesis (3.4), not a subtraction; and sqlglot sees
+    GROUP BY only where no comment stands between the two.
+    """
     joined: list[Token] = []
     at = 0
     while at < len(tokens):
-        word, *rest = tokens[at : at + 4]
-        texts = [token.text.lower() for token in rest]
-        operator = word.text.lower() in ("istream", "rstream", "dstream", "wstream")
-        if operator and texts == ["-", "restore", "("]:
-            end = tokens[at + 2].end
-            text = f"{word.text}_restore"
-            joined.append(Token(TokenType.VAR, text, word.line, word.col, word.start, end))
+        first, *rest = tokens[at : at + 4]
+        word, texts = first.text.upper(), [token.text.upper() for token in rest]
+        if word in _OPERATORS and texts == ["-", "RESTORE", "("]:
+            joined.append(_merged(TokenType.VAR, f"{first.text}_restore", first, rest[1]))
             at += 3
+        elif word in _TWO_WORDS and texts[:1] == ["BY"]:
+            joined.append(_merged(_TWO_WORDS[word], f"{word} BY", first, rest[0]))
+            at += 2
         else:
-            joined.append(word)
+            joined.append(first)
             at += 1
     return joined
+
+
+def _merged(kind: TokenType, text: str, first: Token, last: Token) -> Token:
+    return Token(kind, text, first.line, first.col, first.start, last.end)
 
 
 class Cursor:
@@ -184,15 +201,16 @@ class Cursor:
         """A duration such as ``10 MIN`` or ``1 h 30 s``, in microseconds, at least 1."""
         advice = hint or "write a number and a unit from MICROSECOND to DAY, like 10 MIN"
         start = end = self.place.start
-        smallest = NEVER
+        smallest, text = NEVER, ""
         while term := _TERM.match(self.source.text, end):
-            unit = unit_micros(term[1])
+            unit = unit_micros(term[2])
             if unit is None or unit >= smallest:
                 break
             smallest, end = unit, term.end()
+            text += f" {term[1]} {term[2]}"
         if end == start:
             raise self._no_duration(what, advice)
-        text, span = self.source.text[start:end], Span(start, end)
+        text, span = text.strip(), Span(start, end)
         while self.current and self.current.start < end:
             self.at += 1
         try:

@@ -408,6 +408,11 @@ def _literal_as(literal: Literal, kind: DataType) -> Expression:
         return Literal(None, kind)
     if isinstance(value, int) and is_widening(literal.type, kind):
         return Literal(float(value) if kind.name in ("float", "double") else value, kind)
+    if isinstance(value, int | Decimal) and kind.name == "decimal" and not literal.type.is_interval:
+        exact = Decimal(value)
+        scale = max(0, -int(exact.as_tuple().exponent))
+        if scale <= kind.params[1] and abs(exact) < 10 ** (kind.params[0] - kind.params[1]):
+            return Literal(exact, kind)
     return Cast(literal, kind)
 
 
