@@ -362,7 +362,7 @@ class Archive:
         """The rows under these keys that are alive at ``as_of`` (by default the last update)."""
 
         def read(reader: Reader, moment: int) -> pa.Table:
-            return reader.probe(keys, _selection(moment, generated_between, soft), columns)
+            return reader.probe(keys, selection(moment, generated_between, soft), columns)
 
         return self._read(read, as_of, report)
 
@@ -380,7 +380,7 @@ class Archive:
         """The rows whose first key column lies between ``low`` and ``high``, both included."""
 
         def read(reader: Reader, moment: int) -> pa.Table:
-            wanted = _selection(moment, generated_between, soft)
+            wanted = selection(moment, generated_between, soft)
             return reader.probe_range(KeyRange(low, high), wanted, columns)
 
         return self._read(read, as_of, report)
@@ -397,7 +397,7 @@ class Archive:
         """All rows alive at ``as_of``."""
 
         def read(reader: Reader, moment: int) -> pa.Table:
-            return reader.scan(_selection(moment, generated_between, soft), columns)
+            return reader.scan(selection(moment, generated_between, soft), columns)
 
         return self._read(read, as_of, report)
 
@@ -407,7 +407,7 @@ class Archive:
         wanted = self.version_at(moment)
         with self.pin(wanted.manifest.version):
             reader = Reader(self.repository.directory, wanted)
-            for table in reader.scan_tables(_selection(moment, None, soft)):
+            for table in reader.scan_tables(selection(moment, None, soft)):
                 yield table.select(list(wanted.settings.all_columns))
 
     def pin(self, version: int | None = None) -> Pin:
@@ -497,7 +497,7 @@ def _day_rows(
     return {day: count for day, count in rows.items() if day >= oldest}
 
 
-def _selection(
+def selection(
     as_of: int, between: tuple[Moment | None, Moment | None] | None, soft: bool
 ) -> Selection:
     low, high = between or (None, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,10 @@ class InProcess:
 
     def write(self, batch: pa.Table | None, job: WriteJob) -> list[PartResult]:
         parts = self._parts(batch, job.settings) if batch is not None else {}
-        return [write_part(job, part, parts.get(part, ())) for part in range(job.settings.parts)]
+        return [
+            write_part(job, partial(int, part), parts.get(part, ()))
+            for part in range(job.settings.parts)
+        ]
 
     def _parts(self, batch: pa.Table, settings: ArchiveSettings) -> dict[int, Sequence[pa.Table]]:
         rows = by_key_value(batch, settings) if settings.array_key else batch

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,10 +66,10 @@ class PartResult:
     seconds: float = 0.0
 
 
-def write_part(job: WriteJob, part: int, batches: Iterable[pa.Table]) -> PartResult:
+def write_part(job: WriteJob, which: Callable[[], int], batches: Iterable[pa.Table]) -> PartResult:
     """Classify and sort the batch's rows of one part, then write that part of every new run.
 
-    A part with refused rows writes nothing.
+    A part with refused rows writes nothing. ``which`` names the part once the rows are in.
     """
     began = time.perf_counter()
     directory = Directory.at(job.root, sync=job.sync)
@@ -77,6 +77,7 @@ def write_part(job: WriteJob, part: int, batches: Iterable[pa.Table]) -> PartRes
         arrived = _Arrived(job, folder)
         for rows in batches:
             arrived.add(rows)
+        part = which()
         if arrived.summary.refused:
             return PartResult(part, arrived.summary)
         segments = []
