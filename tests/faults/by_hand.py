@@ -13,7 +13,7 @@ from mayfly.spark.exchange import Wiring
 from mayfly.spark.run import Run
 from mayfly.spark.runner import Runner
 from mayfly.spark.sinks import Delivery, ParquetFiles
-from tests.faults.recorded_links import WINDOWS, RecordedLinks, links_query
+from tests.faults.recorded_links import WINDOWS, Undisturbed, assert_ended_right, links_query
 
 
 class PowerCut(Exception):
@@ -35,14 +35,14 @@ class DriverByHand:
     """One driver of a world; ``restarted`` is the next one over the same checkpoint."""
 
     spark: SparkSession
-    links: RecordedLinks
+    undisturbed: Undisturbed
     world: Path
     sink: Remembered = field(default_factory=Remembered)
     query: SparkQuery = field(init=False)
     runner: Runner = field(init=False)
 
     def __post_init__(self) -> None:
-        self.query = links_query(Session(self.spark), self.links.input, self.world)
+        self.query = links_query(Session(self.spark), self.undisturbed.input, self.world)
         self.runner = self.query._runner(self.world / "checkpoint", "forever", sync=False)
         self.runner.sinks = (self.sink, ParquetFiles(str(self.world / "out")))
 
@@ -55,7 +55,7 @@ class DriverByHand:
         frames = {}
         for name in WINDOWS:
             schema = self.query.session.frame_of(name).schema
-            file = self.links.input / name / f"{batch:06d}.parquet"
+            file = self.undisturbed.input / name / f"{batch:06d}.parquet"
             frames[name] = self.spark.read.schema(schema).parquet(str(file))
         return self.runner.wiring.tagged(frames, None)
 
@@ -63,14 +63,17 @@ class DriverByHand:
         self.runner.process(self.rows(batch), batch)
 
     def restarted(self) -> DriverByHand:
-        return DriverByHand(self.spark, self.links, self.world)
+        return DriverByHand(self.spark, self.undisturbed, self.world)
 
     def finish(self, first: int) -> Run:
         """Process what is left and close the input."""
-        for batch in range(first, len(self.links.case.batches)):
+        for batch in range(first, self.undisturbed.batches):
             self.process(batch)
         self.runner.close_input()
         return Run(self.runner, None)
+
+    def finish_right(self, first: int) -> None:
+        assert_ended_right(self.finish(first), self.world, self.undisturbed)
 
     def rewire(self, kind: type[Wiring]) -> None:
         """Replace the wiring by a faulty one."""

@@ -30,7 +30,7 @@ ROWS, ROWS_PER_FILE = 240, 60
 
 
 def chain_rows() -> dict[str, pa.Table]:
-    keys = (Column("k", distinct=20), Column("s", "string", distinct=15, nulls=0.05))
+    keys = (Column("k", distinct=60), Column("s", "string", distinct=30, nulls=0.05))
     return {
         name: generate(StreamSpec(ROWS, keys=keys, payload=(), ts_type="int64", seed=seed))
         for seed, name in enumerate(WINDOWS)

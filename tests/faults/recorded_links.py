@@ -25,7 +25,6 @@ from tests.integration.recorded import assert_nothing_orphaned, assert_right, de
 
 WINDOWS = {"a": 300_000, "b": 500_000}
 SLACK = 20_000
-BATCHES = 12
 ROWS_PER_FILE = 60
 TIMELESS = 2
 """Rows without a time in each file."""
@@ -42,7 +41,7 @@ class RecordedLinks:
     case: JoinCase
 
     @staticmethod
-    def record(input: Path, batches: int = BATCHES, seed: int = 0) -> RecordedLinks:
+    def record(input: Path, batches: int, seed: int = 0) -> RecordedLinks:
         streams = {
             name: cut_by_rows(_rows(batches, 2 * seed + number), ROWS_PER_FILE)
             for number, name in enumerate(WINDOWS)
@@ -56,6 +55,22 @@ class RecordedLinks:
 
     def oracle(self) -> WindowJoinOracle:
         return self.case.oracle()
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run that nobody disturbed: all others over its input must come to the same."""
+
+    links: RecordedLinks
+    world: Path
+
+    @property
+    def input(self) -> Path:
+        return self.links.input
+
+    @property
+    def batches(self) -> int:
+        return len(self.links.case.batches)
 
 
 def _rows(batches: int, seed: int) -> pa.Table:
@@ -114,13 +129,14 @@ def contents(folder: Path) -> dict[str, object]:
     return {name: multiset(table, table.column_names) for name, table in tables.items()}
 
 
-def assert_ended_right(run: Run, links: RecordedLinks, world: Path, undisturbed: Path) -> None:
+def assert_ended_right(run: Run, world: Path, undisturbed: Undisturbed) -> None:
     """Log, snapshots, files and figures as defined, and as without any disturbance."""
+    links = undisturbed.links
     assert_right(run, links.oracle())
     out = pq.read_table(world / "out")
     assert_same_rows(out, links.oracle().lifetimes(), "sink files")
     for folder in ("out", "dead"):
-        assert contents(world / folder) == contents(undisturbed / folder)
+        assert contents(world / folder) == contents(undisturbed.world / folder)
     _assert_dead_letters(links, world)
     _assert_totals(run, links)
     assert_nothing_orphaned(run)

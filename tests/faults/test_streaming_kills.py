@@ -20,12 +20,7 @@ from mayfly.session import Session
 from mayfly.storage import Repository
 from tests.faults.links_driver import FAILED
 from tests.faults.processes import ROOT, Program, wait_for
-from tests.faults.recorded_links import (
-    BATCHES,
-    RecordedLinks,
-    assert_ended_right,
-    links_query,
-)
+from tests.faults.recorded_links import Undisturbed, assert_ended_right, links_query
 
 KILLED = -signal.SIGKILL
 
@@ -47,7 +42,7 @@ VACUUM_POINTS = ("vacuum.oldest-raised", "vacuum.manifest-removed", "vacuum.file
 
 
 def start(
-    links: RecordedLinks,
+    story: Undisturbed,
     world: Path,
     *master: str,
     kill_at: str | None = None,
@@ -56,7 +51,7 @@ def start(
     """A driver of this world."""
     return Program.start(
         "tests.faults.links_driver",
-        str(links.input),
+        str(story.input),
         str(world),
         *master,
         log=world / "log",
@@ -65,20 +60,20 @@ def start(
     )
 
 
-def live(links: RecordedLinks, world: Path, kill_at: str | None = None) -> int:
+def live(story: Undisturbed, world: Path, kill_at: str | None = None) -> int:
     """One life of the driver: how it ended."""
-    return start(links, world, kill_at=kill_at).wait()
+    return start(story, world, kill_at=kill_at).wait()
 
 
-def check(spark: SparkSession, links: RecordedLinks, world: Path, undisturbed: Path) -> None:
+def check(spark: SparkSession, story: Undisturbed, world: Path) -> None:
     """Look at what the dead driver left, from another process."""
-    run = links_query(Session(spark), links.input, world).open(world / "checkpoint")
-    assert_ended_right(run, links, world, undisturbed)
+    run = links_query(Session(spark), story.input, world).open(world / "checkpoint")
+    assert_ended_right(run, world, story)
 
 
-def kill_after_a_commit(links: RecordedLinks, world: Path, delay: float) -> None:
+def kill_after_a_commit(story: Undisturbed, world: Path, delay: float) -> None:
     before = last_version(world)
-    program = start(links, world)
+    program = start(story, world)
     wait_for(lambda: last_version(world) > before or program.process.poll() is not None, "a commit")
     time.sleep(delay)
     still_running = program.process.poll() is None
@@ -102,65 +97,65 @@ def test_every_point_is_in_a_campaign() -> None:
 
 
 def test_killed_around_a_commit_and_a_worker_lost(
-    spark: SparkSession, tmp_path: Path, links: RecordedLinks, undisturbed: Path
+    spark: SparkSession, tmp_path: Path, short: Undisturbed
 ) -> None:
     """Three kills of the driver in one run's life; then a worker dies and its task is retried."""
-    for point in ("batch.receipts:2", "batch.committed:2", "sink.delivered:3"):
-        assert live(links, tmp_path, kill_at=point) == KILLED, point
+    for point in ("batch.receipts:2", "batch.committed", "sink.delivered:2"):
+        assert live(short, tmp_path, kill_at=point) == KILLED, point
     paused = tmp_path / "paused"
     paused.mkdir()
-    program = start(links, tmp_path, "local[2,3]", pause_at=f"task.state-written@{paused}")
+    program = start(short, tmp_path, "local[2,3]", pause_at=f"task.state-written@{paused}")
     wait_for(lambda: list(paused.iterdir()), "a task that has written its state")
     os.kill(int(next(paused.iterdir()).name), signal.SIGKILL)
     (paused / "go").touch()
     assert program.wait() == 0, program.said()
-    check(spark, links, tmp_path, undisturbed)
+    check(spark, short, tmp_path)
 
 
 @pytest.mark.slow
 def test_killed_at_every_point_of_the_driver(
-    spark: SparkSession, tmp_path: Path, links: RecordedLinks, undisturbed: Path
+    spark: SparkSession, tmp_path: Path, long: Undisturbed
 ) -> None:
     for point in DRIVER_POINTS:
-        assert live(links, tmp_path, kill_at=point) == KILLED, point
-    assert live(links, tmp_path) == 0, (tmp_path / "log").read_text()
-    check(spark, links, tmp_path, undisturbed)
+        assert live(long, tmp_path, kill_at=point) == KILLED, point
+    assert live(long, tmp_path) == 0, (tmp_path / "log").read_text()
+    check(spark, long, tmp_path)
 
 
 @pytest.mark.slow
 def test_killed_while_closing_the_input_and_cleaning_up(
-    spark: SparkSession, tmp_path: Path, links: RecordedLinks, undisturbed: Path
+    spark: SparkSession, tmp_path: Path, long: Undisturbed
 ) -> None:
-    closing = BATCHES + 1
-    assert live(links, tmp_path, kill_at=f"batch.receipts:{closing}") == KILLED
+    closing = long.batches + 1
+    assert live(long, tmp_path, kill_at=f"batch.receipts:{closing}") == KILLED
     for point in ("batch.committed", "sink.delivered", *VACUUM_POINTS):
-        assert live(links, tmp_path, kill_at=point) == KILLED, point
+        assert live(long, tmp_path, kill_at=point) == KILLED, point
     assert last_version(tmp_path) == closing
-    assert live(links, tmp_path) == 0, (tmp_path / "log").read_text()
-    check(spark, links, tmp_path, undisturbed)
+    assert live(long, tmp_path) == 0, (tmp_path / "log").read_text()
+    check(spark, long, tmp_path)
 
 
 @pytest.mark.slow
 def test_workers_killed_at_every_point_of_a_task(
-    spark: SparkSession, tmp_path: Path, links: RecordedLinks, undisturbed: Path
+    spark: SparkSession, tmp_path: Path, long: Undisturbed
 ) -> None:
     """local[2] does not retry a task: the batch fails with an error, and the restart repeats it."""
     for point in WORKER_POINTS:
         before = last_version(tmp_path)
-        assert live(links, tmp_path, kill_at=point) == FAILED, point
+        assert live(long, tmp_path, kill_at=point) == FAILED, point
         assert last_version(tmp_path) >= before
-    assert live(links, tmp_path) == 0, (tmp_path / "log").read_text()
-    check(spark, links, tmp_path, undisturbed)
+    assert live(long, tmp_path) == 0, (tmp_path / "log").read_text()
+    check(spark, long, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_killed_at_random_moments(
-    spark: SparkSession, tmp_path: Path, links: RecordedLinks, undisturbed: Path, seed: int
+    spark: SparkSession, tmp_path: Path, long: Undisturbed, seed: int
 ) -> None:
     """Five kills of all processes at once, each some moments after a life's first commit."""
     moments = random.Random(seed)
     for _ in range(5):
-        kill_after_a_commit(links, tmp_path, moments.uniform(0, 1.5))
-    assert live(links, tmp_path) == 0, (tmp_path / "log").read_text()
-    check(spark, links, tmp_path, undisturbed)
+        kill_after_a_commit(long, tmp_path, moments.uniform(0, 1.5))
+    assert live(long, tmp_path) == 0, (tmp_path / "log").read_text()
+    check(spark, long, tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,58 +16,53 @@ from mayfly.faults import on_reach
 from mayfly.session import Session
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.receipts import Receipt, accept
-from mayfly.spark.run import Run
 from mayfly.spark.tasks import RECEIPT, StageTask
 from mayfly.storage.segment import DATA
 from mayfly.testing import assert_same_rows
 from tests.faults.by_hand import DriverByHand, PowerCut
-from tests.faults.recorded_links import (
-    BATCHES,
-    RecordedLinks,
-    assert_ended_right,
-    start_links,
-)
-from tests.faults.test_streaming_kills import DRIVER_POINTS
+from tests.faults.recorded_links import Undisturbed, assert_ended_right, start_links
 
 
 @pytest.fixture
-def driver(spark: SparkSession, links: RecordedLinks, tmp_path: Path) -> DriverByHand:
-    return DriverByHand(spark, links, tmp_path)
+def driver(spark: SparkSession, short: Undisturbed, tmp_path: Path) -> DriverByHand:
+    return DriverByHand(spark, short, tmp_path)
 
 
-def assert_all_right(run: Run, driver: DriverByHand, undisturbed: Path) -> None:
-    assert_ended_right(run, driver.links, driver.world, undisturbed)
+def cut_power() -> None:
+    raise PowerCut
 
 
-def cut_power(times: int = 1) -> Callable[[], None]:
-    left = times
-
-    def cut() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise PowerCut
-
-    return cut
+BEFORE_THE_COMMIT = (
+    "batch.clock-recorded",
+    "batch.receipts",
+    "commit.checked",
+    "link.before",
+)
+AT_THE_COMMIT = ("link.after", "commit.published", "batch.committed")
+IN_DELIVERY = ("dead-letters.delivered", "sink.written", "sink.delivered", "batch.delivered")
 
 
 def test_a_batch_cut_short_at_any_point_is_completed_by_the_next_driver(
-    driver: DriverByHand, undisturbed: Path
+    driver: DriverByHand,
 ) -> None:
-    for batch, setting in enumerate(DRIVER_POINTS):
-        point, _, times = setting.partition(":")
-        with on_reach(point, cut_power(int(times or 1))), pytest.raises(PowerCut):
-            driver.process(batch)
-        driver = driver.restarted()
+    """A batch may be cut short many times before its commit, and again while it is delivered."""
+
+    def cut(point: str, what: Callable[[], object]) -> DriverByHand:
+        with on_reach(point, cut_power), pytest.raises(PowerCut):
+            what()
+        return driver.restarted()
+
+    for batch, commit in enumerate(AT_THE_COMMIT):
+        before = BEFORE_THE_COMMIT if batch == 1 else ()
+        after = IN_DELIVERY if batch == 2 else ()
+        for point in (*before, commit, *after):
+            driver = cut(point, partial(driver.process, batch))
         driver.process(batch)
-    for batch in range(len(DRIVER_POINTS), BATCHES):
+    for batch in range(len(AT_THE_COMMIT), driver.undisturbed.batches):
         driver.process(batch)
     for point in ("batch.receipts", "batch.committed", "sink.delivered"):
-        with on_reach(point, cut_power()), pytest.raises(PowerCut):
-            driver.runner.close_input()
-        driver = driver.restarted()
-    run = driver.finish(BATCHES)
-    assert_all_right(run, driver, undisturbed)
+        driver = cut(point, driver.runner.close_input)
+    driver.finish_right(driver.undisturbed.batches)
 
 
 def test_a_committed_batch_is_delivered_again_but_not_computed_again(
@@ -87,17 +83,17 @@ def test_a_committed_batch_is_delivered_again_but_not_computed_again(
 
 
 def test_spark_loses_the_record_of_its_last_batch(
-    spark: SparkSession, tmp_path: Path, links: RecordedLinks, undisturbed: Path
+    spark: SparkSession, tmp_path: Path, short: Undisturbed
 ) -> None:
     """The same through Structured Streaming: without its commit log entry the batch comes again."""
-    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
-    commits = tmp_path / "checkpoint" / "spark" / "commits"
-    (commits / str(BATCHES - 1)).unlink()
-    (commits / f".{BATCHES - 1}.crc").unlink(missing_ok=True)
-    run = start_links(Session(spark), links.input, tmp_path)
+    shutil.copytree(short.world, tmp_path, dirs_exist_ok=True)
+    commits, last = tmp_path / "checkpoint" / "spark" / "commits", str(short.batches - 1)
+    (commits / last).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    run = start_links(Session(spark), short.input, tmp_path)
     run.await_done()
-    assert (commits / str(BATCHES - 1)).exists(), "the batch came again"
-    assert_ended_right(run, links, tmp_path, undisturbed)
+    assert (commits / last).exists(), "the batch came again"
+    assert_ended_right(run, tmp_path, short)
 
 
 class UsedTwice(Wiring):
@@ -125,7 +121,7 @@ class SkippedBucket(Wiring):
 
 
 def test_a_frame_of_receipts_used_twice_leaves_files_but_changes_nothing(
-    driver: DriverByHand, undisturbed: Path
+    driver: DriverByHand,
 ) -> None:
     directory = driver.runner.repository.directory
     driver.process(0)
@@ -134,13 +130,11 @@ def test_a_frame_of_receipts_used_twice_leaves_files_but_changes_nothing(
     driver.process(1)
     named = len(driver.runner.repository.current().segments)
     assert len(directory.all_names(DATA)) > max(once, named), "the second action wrote files too"
-    assert_all_right(driver.restarted().finish(2), driver, undisturbed)
+    driver.restarted().finish_right(2)
 
 
 @pytest.mark.parametrize("fault", [LostReceipt, SkippedBucket])
-def test_a_missing_receipt_stops_the_batch(
-    driver: DriverByHand, undisturbed: Path, fault: type[Wiring]
-) -> None:
+def test_a_missing_receipt_stops_the_batch(driver: DriverByHand, fault: type[Wiring]) -> None:
     driver.process(0)
     version, delivered = driver.version, len(driver.sink.deliveries)
     driver.rewire(fault)
@@ -148,12 +142,10 @@ def test_a_missing_receipt_stops_the_batch(
         driver.process(1)
     assert driver.version == version
     assert len(driver.sink.deliveries) == delivered
-    assert_all_right(driver.restarted().finish(1), driver, undisturbed)
+    driver.restarted().finish_right(1)
 
 
-def test_of_two_drivers_one_commits_and_the_other_is_told(
-    driver: DriverByHand, undisturbed: Path
-) -> None:
+def test_of_two_drivers_one_commits_and_the_other_is_told(driver: DriverByHand) -> None:
     driver.process(0)
     rival = driver.restarted()
     with (
@@ -164,7 +156,7 @@ def test_of_two_drivers_one_commits_and_the_other_is_told(
     driver.process(1)
     ids = [batch for batch, _ in driver.sink.deliveries]
     assert ids == [1, 2], "the loser finds the batch committed and only delivers it"
-    assert_all_right(rival.finish(2), driver, undisturbed)
+    rival.finish_right(2)
 
 
 def _once(action: Callable[[], object]) -> Callable[[], None]:
@@ -214,9 +206,9 @@ def test_a_batch_that_spark_committed_and_the_checkpoint_does_not_hold_is_not_pa
 
 
 def test_a_checkpoint_that_lost_sparks_part_is_refused(
-    spark: SparkSession, tmp_path: Path, links: RecordedLinks, undisturbed: Path
+    spark: SparkSession, tmp_path: Path, short: Undisturbed
 ) -> None:
-    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(short.world, tmp_path, dirs_exist_ok=True)
     shutil.rmtree(tmp_path / "checkpoint" / "spark")
     with pytest.raises(MayflyError, match="has lost its folder spark"):
-        start_links(Session(spark), links.input, tmp_path)
+        start_links(Session(spark), short.input, tmp_path)

@@ -15,7 +15,17 @@ from mayfly.plan.types import from_arrow
 from mayfly.session import Session, SparkQuery, SparkStream
 from mayfly.spark.run import Run
 from mayfly.storage.segment import DATA
-from mayfly.testing import Batch, WindowJoinOracle, assert_same_rows
+from mayfly.testing import (
+    Batch,
+    Column,
+    JoinCase,
+    StreamSpec,
+    WindowJoinOracle,
+    assert_same_rows,
+    cut_by_rows,
+    generate,
+    together,
+)
 
 _EPOCH = 1_000_000_000
 """Spark takes files in the order of their modification times; these are made up."""
@@ -46,8 +56,27 @@ def declare(
     return declared
 
 
-def schemas_of(batch: Batch) -> dict[str, pa.Schema]:
-    return {name: rows.schema for name, rows in batch.items()}
+def pair_case(rows: int, size: int, seed: int = 0, slack: int = 0, **settings: Any) -> JoinCase:
+    """Two streams of ``rows`` rows, ``size`` per batch, joined on a text that may be NULL."""
+    keys = (Column("k", "string", distinct=15, nulls=0.1),)
+    payload = (Column("v", distinct=20, edges=False),)
+    chosen = {"keys": keys, "payload": payload, "ties": 0.2, "slack": slack, "ts_type": "int64"}
+    streams = {
+        name: generate(StreamSpec(rows, seed=2 * seed + number, **{**chosen, **settings}))
+        for number, name in enumerate("ab")
+    }
+    cut = together({name: cut_by_rows(table, size) for name, table in streams.items()})
+    return JoinCase(cut, {"a": 40_000, "b": 70_000}, ("k",), slack)
+
+
+def pair_query(
+    session: Session, folder: Path, case: JoinCase, *, declared: Mapping[str, Any] | None = None
+) -> SparkQuery:
+    """The case's join over what is recorded in ``folder``."""
+    schemas = {name: rows.schema for name, rows in case.batches[0].items()}
+    streams = declare(session, folder, schemas, slack=case.slack, **(declared or {}))
+    left, right = (streams[name].window(length) for name, length in case.windows.items())
+    return left.join(right, list(case.keys))
 
 
 def drained(query: SparkQuery, checkpoint: Path, **settings: Any) -> Run:

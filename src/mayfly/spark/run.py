@@ -109,7 +109,8 @@ class Run:
     def snapshot_frame(self, at: int | str | None = None) -> DataFrame:
         """The answer at a closed instant as a Spark DataFrame, read by executors."""
         manifest = self.runner.repository.pin().manifest
-        return self._frame(manifest, LogRange.alive(self._closed_instant(manifest, at)))
+        wanted = LogRange.alive(self._closed_instant(manifest, at))
+        return self._frame(manifest, wanted).drop("ts", "exp")
 
     def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
         """Results generated in ``[since, until)`` with their lifetimes, from the kept history."""

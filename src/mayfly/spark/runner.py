@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -24,7 +25,7 @@ from mayfly.faults import reach
 from mayfly.kernels.join import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.query import JoinQuery
+from mayfly.pipeline.query import JoinQuery, Stream
 from mayfly.spark.exchange import STREAM, Wiring
 from mayfly.spark.log import (
     LogRange,
@@ -35,7 +36,7 @@ from mayfly.spark.log import (
 )
 from mayfly.spark.receipts import Receipt, accept
 from mayfly.spark.sinks import Delivery, Sink, write_parquet
-from mayfly.spark.tasks import DEAD_LETTERS, LOG, REASON, StageTask
+from mayfly.spark.tasks import DEAD_LETTERS, LOG, NO_TIME, REASON, StageTask
 from mayfly.storage import (
     EXP,
     TS,
@@ -305,17 +306,23 @@ class Runner:
                     local_root(stream.dead_letter)
                     / f"{stream.name}-{committed.version:012d}.parquet"
                 )
-                self._write_dead_letters(target, stream.name, found)
+                self._write_dead_letters(target, stream, found)
 
-    def _write_dead_letters(self, target: Path, stream: str, found: list[Segment]) -> None:
+    def _write_dead_letters(self, target: Path, stream: Stream, found: list[Segment]) -> None:
         batches = [
             batch
             for segment in found
             for batch in segment_batches(self.repository.directory, segment)
         ]
-        table = pa.Table.from_batches(batches).drop_columns([TS, EXP])
-        names = [name.removeprefix(f"{stream}.") for name in table.column_names]
+        table = pa.Table.from_batches(batches)
+        names = [name.removeprefix(f"{stream.name}.") for name in table.column_names]
         table = table.rename_columns([{REASON: "reason"}.get(name, name) for name in names])
+        if stream.time not in names:
+            missing = pc.equal(table["reason"], NO_TIME)
+            times = pc.if_else(missing, pa.scalar(None, pa.int64()), table[TS])
+            own = times.cast(stream.schema.field(stream.time).type)
+            table = table.add_column(0, stream.time, own)
+        table = table.drop_columns([TS, EXP])
         write_parquet(target, table.schema, iter(table.to_batches()))
 
     def _clean_up(self, batch_id: int) -> None:

@@ -41,6 +41,7 @@ DEAD_LETTERS = "dead"
 LOG_FAN_IN, LOG_LIMIT = 16, 96
 """The log is appended to by every batch and read rarely: merge late, rewrite little."""
 REASON = "_reason"
+LATE, NO_TIME = "late", "no time"
 
 
 def state_group(stage: int, side: int, bucket: int, waiting: bool) -> str:
@@ -188,7 +189,7 @@ class StageTask:
         if stream is None or stream not in self.dead_letters:
             return []
         parts = []
-        for rows, reason in ((report.late, "late"), (timeless, "no time")):
+        for rows, reason in ((report.late, LATE), (timeless, NO_TIME)):
             if rows.num_rows:
                 reasons = pa.array([reason] * rows.num_rows)
                 parts.append(rows.drop_columns([CODE]).append_column(REASON, reasons))

@@ -1,0 +1,179 @@
+"""The life of a continuous query: stopped, moved, continued, refused, at its limits, in silence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mayfly.errors import InvalidSetting, LimitExceeded, VersionExpired
+from mayfly.session import Session
+from mayfly.spark.exchange import Wiring
+from mayfly.spark.run import Run
+from mayfly.testing import (
+    Batch,
+    ManualClock,
+    Windowed,
+    WindowJoinOracle,
+    assert_same_rows,
+)
+from tests.integration.recorded import (
+    answers,
+    assert_nothing_orphaned,
+    assert_right,
+    declare,
+    drained,
+    pair_case,
+    pair_query,
+    record,
+)
+
+PATIENCE = 120.0
+
+
+def wait_for(run: Run, condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert run.query is not None
+        assert run.query.isActive, f"the query ended before {what}"
+        assert time.monotonic() < end, f"waited {PATIENCE:.0f} s for {what}"
+        time.sleep(0.05)
+
+
+def test_stopped_moved_and_continued(spark: SparkSession, tmp_path: Path) -> None:
+    case = pair_case(300, 60)
+    record(tmp_path, case.batches[:2])
+    query = pair_query(Session(spark), tmp_path, case)
+    run = query.start(tmp_path / "ck", buckets=2, history="forever")
+    wait_for(run, lambda: run.status().batch == 1, "the second batch")
+    run.stop()
+    assert run.await_done()
+    stopped = run.status()
+    assert stopped.clock == case.outcomes[1].clock, "the last instant stays open"
+
+    record(tmp_path, case.batches[2:], first=2)
+    (tmp_path / "ck").rename(tmp_path / "elsewhere")
+    with pytest.raises(InvalidSetting, match="has 2 buckets, not 3"):
+        query.start(tmp_path / "elsewhere", buckets=3)
+    run = drained(query, tmp_path / "elsewhere", history="forever")
+    assert run.status().batch == 4
+    assert not (tmp_path / "ck").exists()
+    assert_right(run, case.oracle())
+    assert_nothing_orphaned(run)
+
+
+def test_another_query_on_an_old_checkpoint_is_refused_with_the_differences(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = pair_case(60, 60)
+    record(tmp_path, case.batches)
+    drained(pair_query(Session(spark), tmp_path, case), tmp_path / "ck")
+    schemas = {name: rows.schema for name, rows in case.batches[0].items()}
+    streams = declare(Session(spark), tmp_path, schemas)
+    other = streams["a"].window("1 s").join(streams["b"].window(70_000), "v")
+    with pytest.raises(InvalidSetting) as refused:
+        other.start(tmp_path / "ck")
+    message = str(refused.value)
+    assert "window of a: the checkpoint has '40 ms', the query has '1 s'" in message
+    assert "join 1 on: the checkpoint has 'a.k = b.k', the query has 'a.v = b.v'" in message
+    assert "window of b" not in message
+    with pytest.raises(InvalidSetting, match="there is no checkpoint"):
+        other.open(tmp_path / "nowhere")
+
+
+def test_limits_stop_the_query_and_more_room_lets_it_go_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = pair_case(200, 100)
+    late_start = case.batches[0]["b"].slice(0, 1)
+    batches = [{**case.batches[0], "b": late_start}, *case.batches[1:]]
+    rest = pa.concat_tables([case.batches[0]["b"].slice(1), case.batches[1]["b"]])
+    batches[1] = {**case.batches[1], "b": rest}
+    record(tmp_path, batches)
+    query = pair_query(Session(spark), tmp_path, case)
+
+    run = query.start(tmp_path / "ck", available_now=True, max_state_bytes=1_000)
+    with pytest.raises(LimitExceeded, match=r"max_state_bytes = 1,000|limit of 1,000"):
+        run.await_done()
+    assert run.status().version == 0
+    run = query.start(tmp_path / "ck", available_now=True, max_gap="10 ms")
+    with pytest.raises(LimitExceeded, match=r"stream a is .* ahead of stream b"):
+        run.await_done()
+    assert run.status().version == 0
+    run = drained(query, tmp_path / "ck", history="forever")
+    assert_right(run, case.oracle())
+    assert_nothing_orphaned(run)
+
+
+def test_history_is_kept_as_long_as_asked(spark: SparkSession, tmp_path: Path) -> None:
+    case = pair_case(500, 100)
+    record(tmp_path, case.batches)
+    history = 60_000
+    run = drained(pair_query(Session(spark), tmp_path, case), tmp_path / "ck", history=history)
+    status, oracle = run.status(), case.oracle()
+    assert status.clock is not None
+    oldest = status.clock - history
+    with pytest.raises(VersionExpired, match="older than the kept history of 60 ms"):
+        run.snapshot(oldest - 1)
+    closed = [at for at in oracle.boundaries() if oldest <= at < status.clock]
+    assert len(closed) > 50
+    assert_same_rows(answers(run.changes(), closed), oracle.answer_at(closed))
+    assert_same_rows(run.snapshot(oldest), oracle.answer_at([oldest]).drop_columns(["at"]))
+    assert 0 < status.log_rows < status.changes
+    assert status.changes == oracle.lifetimes().num_rows
+    assert_nothing_orphaned(run)
+
+
+def link(ts: list[int], k: list[int]) -> pa.Table:
+    return pa.table({"ts": pa.array(ts, pa.int64()), "k": pa.array(k, pa.int64())})
+
+
+def test_silence_moves_the_clock_where_heartbeats_are_declared(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows wait for a silent stream; heartbeats let them meet, expire and be forgotten."""
+    steps: list[object] = []
+    receipts = Wiring.receipts
+
+    def counted(*given: Any) -> DataFrame:
+        steps.append(given)
+        return receipts(*given)
+
+    monkeypatch.setattr(Wiring, "receipts", counted)
+    rows: Batch = {"a": link([1_000, 5_000], [1, 2]), "b": link([2_000], [2])}
+    wall = ManualClock(1_500)
+    record(tmp_path, [rows])
+    schemas = {name: table.schema for name, table in rows.items()}
+    streams = declare(Session(spark), tmp_path, schemas, idle=500)
+    a, b = streams["a"].window(10_000), streams["b"].window(20_000)
+    run = a.join(b, "k").start(tmp_path / "ck", wall_clock=wall, history=3_000)
+    wait_for(run, lambda: run.status().rows == {"a": 2, "b": 1}, "the rows")
+    assert run.status().clock == 2_000
+    assert run.status().waiting_rows == 2
+    assert run.status().changes == 0
+
+    wall.set(6_500)
+    wait_for(run, lambda: run.status().clock == 6_000, "the first heartbeat")
+    windows = {"a": Windowed(rows["a"], 10_000), "b": Windowed(rows["b"], 20_000)}
+    assert_same_rows(run.changes(), WindowJoinOracle(windows, ["k"]).lifetimes())
+    assert run.snapshot(5_999).num_rows == 1
+    assert run.status().waiting_rows == 0
+    assert run.status().io["files_written"] > 0
+
+    wall.set(13_000)
+    wait_for(run, lambda: run.status().clock == 12_500, "the second heartbeat")
+    assert run.snapshot(12_000).num_rows == 1
+    wall.set(30_000)
+    wait_for(run, lambda: run.status().clock == 29_500, "the last heartbeat")
+    status = run.status()
+    assert (status.state_rows, status.log_rows, status.segments) == (0, 0, 0)
+    assert run.snapshot().num_rows == 0
+    assert status.io == {}, "everything was dropped by its metadata"
+
+    assert len(steps) == 2, "only rows that came or fell due were worth a step"
+    run.stop()
