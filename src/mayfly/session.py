@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mayfly.cql import bind_condition
 from mayfly.errors import InvalidSetting, StorageError
 from mayfly.lifetime import NEVER, format_micros, micros
 from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
@@ -106,12 +107,11 @@ class SparkWindow:
         self,
         other: SparkWindow,
         on: On,
-        where: Expression | None = None,
+        where: str | Expression | None = None,
         select: Select = None,
     ) -> SparkQuery:
-        """The equi-join of both windows; see ``mayfly.pipeline.JoinQuery.join``."""
-        query = self.windowed.join(other.windowed, on, where, select)
-        return SparkQuery(self.session, query)
+        """The equi-join of both windows; ``where`` is a further condition on pairs, as SQL text."""
+        return SparkQuery(self.session, JoinQuery((self.windowed,))).join(other, on, where, select)
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,15 @@ class SparkQuery:
         self,
         other: SparkWindow,
         on: On,
-        where: Expression | None = None,
+        where: str | Expression | None = None,
         select: Select = None,
     ) -> SparkQuery:
         """Join one more window to the results so far."""
+        if isinstance(where, str):
+            streams = [*self.query.streams(), other.windowed.stream]
+            where = bind_condition(
+                where, {s.name: {c: s.type_of(c) for c in s.schema.names} for s in streams}
+            )
         return replace(self, query=self.query.join(other.windowed, on, where, select))
 
     def start(

@@ -1,6 +1,7 @@
 """The query language: from text to logical plans and statements."""
 
 from mayfly.cql.binding import bind_query
+from mayfly.cql.conditions import bind_condition
 from mayfly.cql.messages import CqlError
 from mayfly.cql.reading import catalog_after, parse
 from mayfly.cql.statements import (
@@ -26,6 +27,7 @@ __all__ = [
     "Show",
     "Statement",
     "Update",
+    "bind_condition",
     "bind_query",
     "catalog_after",
     "parse",

@@ -20,7 +20,7 @@ from mayfly.testing.comparison import (
     multiset,
     row_difference,
 )
-from mayfly.testing.connections import tcp_connections, tcp_links
+from mayfly.testing.connections import record_links, tcp_connections, tcp_links
 from mayfly.testing.lateness import Outcome, judge_lateness
 from mayfly.testing.oracle import Windowed, WindowJoinOracle
 from mayfly.testing.streams import (
@@ -57,6 +57,7 @@ __all__ = [
     "judge_lateness",
     "micros_of",
     "multiset",
+    "record_links",
     "row_difference",
     "shuffle_within_slack",
     "tcp_connections",

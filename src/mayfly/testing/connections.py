@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mayfly.testing.columns import ranks
 from mayfly.testing.streams import StreamSpec, generate
@@ -62,3 +66,21 @@ def tcp_links(rows: int, *, seed: int = 0, **settings: Any) -> tuple[pa.Table, p
         tcp_connections(rows, seed=2 * seed, **settings),
         tcp_connections(rows, seed=2 * seed + 1, **settings),
     )
+
+
+def record_links(
+    rows: int, *, seed: int = 0, files: int = 4, folder: str | None = None, **settings: Any
+) -> Path:
+    """Parquet files of two links, ``link1`` and ``link2``, below a new folder; its path.
+
+    A file stream reads them in the order of their modification times, which are set apart.
+    """
+    root = Path(folder or tempfile.mkdtemp(prefix="mayfly-links-"))
+    for name, table in zip(("link1", "link2"), tcp_links(rows, seed=seed, **settings), strict=True):
+        (root / name).mkdir(parents=True)
+        size = -(-table.num_rows // files)
+        for number in range(files):
+            path = root / name / f"{number:04d}.parquet"
+            pq.write_table(table.slice(number * size, size), path)
+            os.utime(path, (number, number))
+    return root
