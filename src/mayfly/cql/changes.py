@@ -74,7 +74,9 @@ class _Change:
             raise self.cursor.error(error.message, error.hint, span) from None
         if folded is not None:
             return folded
-        if value.type != VOID and common_type(value.type, column.type) != column.type:
+        computed = value.type.is_numeric and column.type.is_numeric and bool(value.columns())
+        fits = value.type == VOID or common_type(value.type, column.type) == column.type
+        if not (fits or computed):
             problem = f"{column.name} has type {column.type}, this is {value.type}"
             raise self.cursor.error(problem, f"CAST it to {column.type}", span)
         return as_type(value, column.type)

@@ -247,7 +247,7 @@ def parse_type(text: str) -> DataType:
     'array<decimal(5,2)>'
     """
     tokens = _TYPE_TOKEN.findall(text)
-    if "".join(tokens) != re.sub(r"\s+", "", text):
+    if "".join("".join(tokens).split()) != "".join(text.split()):
         raise _unreadable(text)
     reader = _TypeReader(text, tokens)
     kind = reader.type()
