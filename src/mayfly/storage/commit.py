@@ -16,7 +16,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 
 from mayfly.errors import CommitConflict, CorruptFile, StorageError, VersionExpired
@@ -29,6 +29,9 @@ from mayfly.storage.segment import DATA, Json, check_present
 MANIFESTS, PINS = "manifest", "pins"
 OLDEST = f"{MANIFESTS}/oldest"
 DEFAULT_LEASE = 3_600_000_000
+ATTEMPTS = 100
+"""How often a reader of the newest version lets others overtake it: each time they committed and
+vacuumed between its look at the list and its look at the manifest."""
 _VERSION = re.compile(rf"^{MANIFESTS}/(\d{{20}})\.json$")
 
 
@@ -96,7 +99,9 @@ class Repository:
         root: str | os.PathLike[str], properties: Mapping[str, Json], *, sync: bool = True
     ) -> Repository:
         repository = Repository(Directory.at(root, sync=sync))
-        first = Manifest(0, {}, as_stored(properties, "a property"), wall_clock())
+        first = Manifest(-1).followed_by(
+            properties=as_stored(properties, "a property"), written_at=wall_clock()
+        )
         if (
             repository.stored_versions()
             or repository.oldest()
@@ -169,7 +174,7 @@ class Repository:
         return manifest
 
     def current(self) -> Manifest:
-        for _ in range(3):
+        for _ in range(ATTEMPTS):
             try:
                 return self.load(self.newest())
             except VersionExpired:  # commits and a vacuum ran between the listing and the read
@@ -187,9 +192,12 @@ class Repository:
                 check_present(self.directory, segment)
         if draft.added:
             self.directory.sync_folder(self.directory.path(DATA))
-        written_at = max(wall_clock(), base.written_at)
         return self._publish(
-            Manifest(base.version + 1, draft.segments, draft.properties, written_at)
+            base.followed_by(
+                segments=draft.segments,
+                properties=draft.properties,
+                written_at=max(wall_clock(), base.written_at),
+            )
         )
 
     def rollback(self, version: int) -> Manifest:
@@ -200,16 +208,17 @@ class Repository:
         with self.pin(version) as wanted:
             for segment in wanted.segments.values():
                 check_present(self.directory, segment)
-            return self._publish(
-                replace(wanted, version=self.newest() + 1, written_at=wall_clock())
-            )
+            unread = Manifest(self.newest(), wanted.segments, wanted.properties)
+            return self._publish(unread.followed_by(written_at=wall_clock()))
 
     def _require_newest(self, base: Manifest) -> None:
         """Find a stale base before anything is written; ``_publish`` is what decides."""
         following = base.version + 1
+        # In this order: a base that vacuum removed has raised the oldest version by then.
+        known = self.directory.exists(manifest_name(base.version))
         if self.directory.exists(manifest_name(following)) or self.oldest() > base.version:
             raise self._conflict(following)
-        if not self.directory.exists(manifest_name(base.version)):
+        if not known:
             raise StorageError(
                 f"there is no version {base.version} in {self.directory.root}",
                 "start from the current version of the directory you commit to",
@@ -222,14 +231,20 @@ class Repository:
             raise self._conflict(following.version)
         reach("commit.published")
         if self.oldest() > following.version:
-            # The number had been used and vacuumed away, or ours was at once: both need other
-            # writers to commit and vacuum between the check and here.
-            raise CommitConflict(
-                f"other writers moved {self.directory.root} past version {following.version} "
+            self._require_ancestor(following)
+        return following
+
+    def _require_ancestor(self, published: Manifest) -> None:
+        """Others committed and vacuumed meanwhile: did they before us, or on top of us?"""
+        found = self.current().commit_id(published.version)
+        if found is None:
+            raise StorageError(
+                f"other writers moved {self.directory.root} far past version {published.version} "
                 "while it was being committed",
                 "read the current version to see whether this commit is part of it",
             )
-        return following
+        if found != published.lineage[0]:
+            raise self._conflict(published.version)
 
     def _conflict(self, version: int) -> CommitConflict:
         return CommitConflict(
@@ -253,7 +268,7 @@ class Repository:
 
     def pin(self, version: int | None = None, *, lease: int = DEFAULT_LEASE) -> Pin:
         """Keep a version (the current one by default) readable for at most ``lease`` µs."""
-        for _ in range(3):
+        for _ in range(ATTEMPTS):
             wanted = self.newest() if version is None else version
             pin = self._claim(wanted, lease)
             if pin is not None:

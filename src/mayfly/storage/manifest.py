@@ -8,9 +8,10 @@ body the checksum is taken of.
 from __future__ import annotations
 
 import json
+import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import xxhash
@@ -20,6 +21,7 @@ from mayfly.storage.segment import Json, Segment
 
 FORMAT = "mayfly-manifest"
 FORMAT_VERSION = 1
+LINEAGE = 32
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,19 @@ class Manifest:
     properties: Mapping[str, Json] = field(default_factory=dict)
     written_at: int = 0
     """Wall clock of the commit, µs; used only for retention, never for meaning."""
+    lineage: tuple[str, ...] = ()
+    """Random ids of this commit and of those before it, newest first: they tell apart two commits
+    of one number, of which vacuum may leave neither."""
+
+    def commit_id(self, version: int) -> str | None:
+        """The id of the commit that made ``version``, if it is among the last ones."""
+        ago = self.version - version
+        return self.lineage[ago] if 0 <= ago < len(self.lineage) else None
+
+    def followed_by(self, **changes: Json) -> Manifest:
+        """The next version, with a lineage of its own."""
+        lineage = (uuid.uuid4().hex[:8], *self.lineage)[:LINEAGE]
+        return replace(self, version=self.version + 1, lineage=lineage, **changes)
 
     @cached_property
     def _by_group(self) -> Mapping[str, tuple[Segment, ...]]:
@@ -70,6 +85,7 @@ class Manifest:
             {
                 "version": self.version,
                 "written_at": self.written_at,
+                "lineage": self.lineage,
                 "properties": dict(self.properties),
                 "segments": [segment.to_json() for segment in self.segments.values()],
             },
@@ -106,6 +122,7 @@ class Manifest:
                 segments={segment.path: segment for segment in segments},
                 properties=stored["properties"],
                 written_at=stored["written_at"],
+                lineage=tuple(stored["lineage"]),
             )
         except StorageError as error:
             raise type(error)(f"the manifest {name}: {error.message}", error.hint) from error

@@ -23,6 +23,7 @@ from mayfly.storage import (
     verify,
 )
 from mayfly.storage.commit import manifest_name
+from mayfly.storage.manifest import LINEAGE
 from tests.unit.storage.rows import flip_a_byte, ids_of, segment
 
 
@@ -128,13 +129,49 @@ def test_nor_one_that_is_vacuumed_between_check_and_link(repository: Repository)
 
     with (
         on_reach("commit.checked", once(overtake)),
-        pytest.raises(CommitConflict, match=r"moved .* past version 1"),
+        pytest.raises(CommitConflict, match="another writer committed version 1"),
     ):
         repository.commit(stale, [SetProperties({"by": "stale"})])
     assert repository.versions() == [4]
     assert "by" not in repository.current().properties
     vacuum(repository, keep_versions=1)
     assert not repository.directory.exists(manifest_name(1))
+
+
+def test_a_writer_held_up_for_too_many_versions_is_told_to_look(repository: Repository) -> None:
+    stale = repository.current()
+
+    def overtake() -> None:
+        advance(repository, LINEAGE + 1)
+        vacuum(repository, keep_versions=1)
+
+    with (
+        on_reach("commit.checked", once(overtake)),
+        pytest.raises(StorageError, match=r"moved .* far past version 1") as caught,
+    ):
+        repository.commit(stale, [SetProperties({"by": "stale"})])
+    assert "read the current version" in caught.value.hint
+
+
+def test_a_commit_that_others_build_on_and_vacuum_at_once_has_succeeded(
+    repository: Repository,
+) -> None:
+    def overtake() -> None:
+        advance(repository, 4)
+        vacuum(repository, keep_versions=1)
+
+    with on_reach("commit.published", once(overtake)):
+        mine = repository.commit(repository.current(), [SetProperties({"by": "me"})])
+    assert mine.version == 1
+    assert repository.versions() == [5]
+    assert repository.current().properties["by"] == "me"
+
+
+def test_a_rollback_starts_a_lineage_of_its_own(repository: Repository) -> None:
+    advance(repository, 3)
+    back = repository.rollback(1)
+    assert len(back.lineage) == 1
+    assert back.commit_id(3) is None
 
 
 def test_a_base_from_elsewhere_is_refused(repository: Repository, tmp_path: Path) -> None:

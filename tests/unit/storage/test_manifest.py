@@ -10,7 +10,7 @@ import xxhash
 
 from mayfly.errors import CorruptFile, UnsupportedFormat
 from mayfly.storage import Bounds, Manifest, Segment
-from mayfly.storage.manifest import FORMAT_VERSION
+from mayfly.storage.manifest import FORMAT_VERSION, LINEAGE
 
 
 def described(path: str, group: str = "g", **more: Any) -> Segment:
@@ -33,7 +33,13 @@ def forged(body: dict[str, Any], **head: Any) -> bytes:
     return f"{json.dumps(first)}\n{text}\n".encode()
 
 
-BODY: dict[str, Any] = {"version": 7, "written_at": 1, "properties": {}, "segments": []}
+BODY: dict[str, Any] = {
+    "version": 7,
+    "written_at": 1,
+    "properties": {},
+    "segments": [],
+    "lineage": [],
+}
 
 
 def test_a_manifest_comes_back_equal_with_its_segments_in_order() -> None:
@@ -87,7 +93,7 @@ def test_a_foreign_file_is_refused() -> None:
             Manifest.decode(other, "m")
 
 
-@pytest.mark.parametrize("part", ["version", "written_at", "properties", "segments"])
+@pytest.mark.parametrize("part", ["version", "written_at", "properties", "segments", "lineage"])
 def test_a_missing_part_is_named(part: str) -> None:
     body = {name: value for name, value in BODY.items() if name != part}
     with pytest.raises(CorruptFile, match=f"lacks a part: '{part}'"):
@@ -102,6 +108,19 @@ def test_a_damaged_description_is_reported_with_the_manifest() -> None:
     newer = {**segment, "key": [{"point": [1, 2]}, {"point": [3, 4]}]}
     with pytest.raises(UnsupportedFormat, match=r"the manifest m: .*'point'"):
         Manifest.decode(forged({**BODY, "segments": [newer]}), "m")
+
+
+def test_the_lineage_reaches_back_a_while() -> None:
+    manifest = Manifest(0)
+    for _ in range(2 * LINEAGE):
+        manifest = manifest.followed_by(written_at=manifest.version)
+    assert manifest.version == 2 * LINEAGE
+    assert len(set(manifest.lineage)) == LINEAGE
+    assert manifest.commit_id(manifest.version) == manifest.lineage[0]
+    assert manifest.commit_id(LINEAGE + 1) == manifest.lineage[-1]
+    assert manifest.commit_id(LINEAGE) is None
+    assert manifest.commit_id(manifest.version + 1) is None
+    assert Manifest.decode(manifest.encode(), "m") == manifest
 
 
 def test_groups_are_found_by_name_and_prefix() -> None:
