@@ -7,9 +7,9 @@ the same as the one that started the query.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,7 +20,7 @@ from mayfly.lifetime import MIN_TIME, format_micros, instant
 from mayfly.pipeline.clocks import Clocks
 from mayfly.spark.log import LogRange, log_batches, log_frame, log_segments
 from mayfly.spark.runner import Runner
-from mayfly.storage import Manifest, VacuumReport, VerifyReport, vacuum, verify
+from mayfly.storage import Manifest, Pin, VacuumReport, VerifyReport, vacuum, verify
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ class Run:
 
     def snapshot_frame(self, at: int | str | None = None) -> DataFrame:
         """The answer at a closed instant as a Spark DataFrame, read by executors."""
-        manifest = self.runner.repository.pin().manifest
-        wanted = LogRange.alive(self._closed_instant(manifest, at))
-        return self._frame(manifest, wanted).drop("ts", "exp")
+        pin = self.runner.repository.pin()
+        wanted = LogRange.alive(self._closed_instant(pin.manifest, at))
+        return self._frame(pin, wanted, without=("ts", "exp"))
 
     def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
         """Results generated in ``[since, until)`` with their lifetimes, from the kept history."""
@@ -121,7 +121,7 @@ class Run:
         self, since: int | str | None = None, until: int | str | None = None
     ) -> DataFrame:
         """The same as ``changes`` as a Spark DataFrame, read by executors."""
-        return self._frame(self.runner.repository.pin().manifest, self._range(since, until))
+        return self._frame(self.runner.repository.pin(), self._range(since, until))
 
     def change_batches(self) -> Iterator[pa.RecordBatch]:
         """All kept changes in bounded batches, for logs larger than memory."""
@@ -198,19 +198,17 @@ class Run:
         batches = log_batches(directory, manifest, wanted, schema)
         return pa.Table.from_batches(list(batches), schema=schema)
 
-    def _frame(self, manifest: Manifest, wanted: LogRange) -> DataFrame:
+    def _frame(self, pin: Pin, wanted: LogRange, without: tuple[str, ...] = ()) -> DataFrame:
+        """A DataFrame over pinned files; they stay while it lives, an hour at most."""
         runner = self.runner
-        segments = log_segments(manifest, wanted)
-        return log_frame(
+        segments = log_segments(pin.manifest, wanted)
+        frame = log_frame(
             runner.spark,
             runner.repository.directory,
             segments,
             wanted,
             runner.schema,
             runner.result_ddl(),
-        )
-
-
-def describe(status: Status) -> dict[str, Any]:
-    """The status as plain values, for JSON."""
-    return {**status.__dict__, "skew": status.skew}
+        ).drop(*without)
+        weakref.finalize(frame, pin.release)
+        return frame

@@ -332,7 +332,8 @@ class Runner:
         directory = self.repository.directory
         for name in directory.names(CLOCKS)[:-VACUUM_EVERY]:
             directory.remove(name)
-        vacuum(self.repository)
+        # Between two batches nothing of ours is being written, so nothing is too young.
+        vacuum(self.repository, grace=0)
 
 
 def _passed_over(missing: int, batch_id: int, repository: Repository) -> ProtocolError:
