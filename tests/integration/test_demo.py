@@ -50,7 +50,7 @@ def test_a_killed_driver_leaves_no_trace_in_the_results(tmp_path: Path) -> None:
     assert continued
     assert killed[1] == continued[1]
     assert "closing" in out
-    assert re.search(r"check +identical: .* nothing lost, nothing twice", out)
+    assert re.search(r"check +identical to .*'s [\d,]+ results: nothing lost, nothing twice", out)
     assert list((tmp_path / "tmp").iterdir()) == []
 
 

@@ -44,7 +44,8 @@ def demo(
     """
     settings = Settings(seconds, rate, keep, not no_kill)
     console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _interrupt)
     places = _places(settings)
     leave = True
     try:

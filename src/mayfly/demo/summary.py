@@ -60,7 +60,7 @@ class Summary:
             (
                 "input",
                 f"{counted(final.rows, 'row')} on two links in {seconds(self.settings.seconds)};"
-                f" {number(final.late)} came too late and were set aside",
+                f" {number(final.late)} came late and were set aside",
             ),
             (
                 "results",
@@ -77,7 +77,7 @@ class Summary:
             (
                 "on disk",
                 f"{counted(self.disk.files, 'file')}, {size(self.disk.bytes)}"
-                " for checkpoint, results and late rows",
+                " with checkpoint, results and late rows",
             ),
             ("check", self._check(verdict)),
         ]
@@ -100,8 +100,8 @@ class Summary:
     def _check(self, verdict: Verdict) -> str:
         if verdict.identical:
             return (
-                f"identical: {verdict.judge} computes the same {number(verdict.results)} results"
-                " from the same rows; nothing lost, nothing twice"
+                f"identical to {verdict.judge}'s {number(verdict.results)} results:"
+                " nothing lost, nothing twice"
             )
         return f"DIFFERENT from what {verdict.judge} computes:\n{verdict.complaint()}"
 

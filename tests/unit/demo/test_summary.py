@@ -56,15 +56,19 @@ def test_the_summary_names_every_figure_once_in_whole_lines() -> None:
     ]  # fmt: skip
     text = "\n".join(lines)
     for wanted in (
-        "79,914 rows on two links in 40.0 s; 12 came too late",
+        "79,914 rows on two links in 40.0 s; 12 came late",
         "344,435, each with its own lifetime; 333,684 have expired",
         "41; half of them within 0.6 s, the slowest in 2.0 s",
         "1, in batch 19; continued after 9.4 s, from version 19",
         "at most 10,944 rows and 694.1 kB in 8 segments",
         "53 files, 7.9 MB",
-        "identical: DuckDB computes the same 344,435 results",
+        "identical to DuckDB's 344,435 results: nothing lost, nothing twice",
     ):
         assert wanted in text
+
+
+def test_it_fits_eighty_columns() -> None:
+    assert max(map(len, printed(SUMMARY).splitlines())) <= 80
 
 
 def test_a_difference_is_told_with_examples_and_never_called_identical() -> None:
