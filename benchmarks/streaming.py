@@ -115,6 +115,16 @@ def batch_seconds(query: Any) -> list[float]:
     return [one["durationMs"]["triggerExecution"] / 1000 for one in progress]
 
 
+@dataclass(frozen=True)
+class _Stamp:
+    """A sink that only notes when a committed batch reached it."""
+
+    moments: list[float]
+
+    def deliver(self, delivery: Any) -> None:
+        self.moments.append(time.time())
+
+
 def run_mayfly(load: Load, folder: Path, work: Path, sync: bool) -> dict[str, Any]:
     import mayfly
 
@@ -123,8 +133,15 @@ def run_mayfly(load: Load, folder: Path, work: Path, sync: bool) -> dict[str, An
     sides = [mf.stream(name, read_side(spark, folder, name)) for name in ("left", "right")]
     windows = [side.window(f"{load.window} s") for side in sides]
     query = windows[0].join(windows[1], "k", select={"k": "left.k", "a": "left.v", "b": "right.v"})
-    run = query.start(work / "checkpoint", available_now=True, history="forever", sync=sync)
     began = time.perf_counter()
+    committed: list[float] = []
+    run = query.start(
+        work / "checkpoint",
+        available_now=True,
+        history="forever",
+        sync=sync,
+        sinks=[_Stamp(committed)],
+    )
     run.await_done()
     seconds = time.perf_counter() - began
     found = {"rows": 0, "k": 0, "v": 0, "ts": 0, "exp": 0}
@@ -140,6 +157,7 @@ def run_mayfly(load: Load, folder: Path, work: Path, sync: bool) -> dict[str, An
     return {
         "batch_seconds": batch_seconds(run.query),
         "total_seconds": seconds,
+        "first_commit_at": committed[0],
         "found": found,
         "state": {"rows": status.state_rows, "bytes": status.state_bytes,
                   "segments": status.segments},
@@ -182,9 +200,7 @@ def run_spark(load: Load, folder: Path, work: Path, settings: dict[str, str]) ->
     timed = spark_join(spark, load, folder).writeStream.format("noop")
     began = time.perf_counter()
     query = (
-        timed.option("checkpointLocation", str(work / "timed"))
-        .trigger(availableNow=True)
-        .start()
+        timed.option("checkpointLocation", str(work / "timed")).trigger(availableNow=True).start()
     )
     query.awaitTermination()
     return {
