@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import settings
 
 from mayfly.pipeline import InProcessRun, JoinQuery, Stream
 from mayfly.pipeline.codes import key_codes
@@ -16,6 +17,11 @@ from mayfly.plan.types import DataType
 from mayfly.testing import JoinCase, Windowed, WindowJoinOracle, assert_same_rows
 
 Keys = Sequence[str | tuple[str, str]]
+
+
+def examples(times: int) -> settings:
+    """So many times the examples that the profile asks for."""
+    return settings(max_examples=times * settings().max_examples)
 
 
 @dataclass(frozen=True)
@@ -46,12 +52,11 @@ class Chain:
 
     def oracle(self, case: JoinCase) -> WindowJoinOracle:
         names = list(case.windows)
-        pairs: list[str | tuple[str, str]] = []
-        for keys, name in zip(self.on, names[1:], strict=True):
-            for item in keys:
-                pairs.append(
-                    (f"{names[0]}.{item}", f"{name}.{item}") if isinstance(item, str) else item
-                )
+        pairs = [
+            (f"{names[0]}.{item}", f"{name}.{item}") if isinstance(item, str) else item
+            for keys, name in zip(self.on, names[1:], strict=True)
+            for item in keys
+        ]
         streams = {name: Windowed(rows, case.windows[name]) for name, rows in case.accepted.items()}
         return WindowJoinOracle(streams, pairs, self.sql, self.select)
 
@@ -62,10 +67,10 @@ def run(
     *,
     buckets: int | None = None,
     after_each: Callable[[InProcessRun], None] | None = None,
-    **settings: Any,
+    **options: Any,
 ) -> InProcessRun:
     """The case fed batch by batch to its end."""
-    running = InProcessRun(chain.query(case), buckets or case.buckets, **settings)
+    running = InProcessRun(chain.query(case), buckets or case.buckets, **options)
     for i, batch in enumerate(case.batches):
         running.feed(batch, case.heartbeats[i] if case.heartbeats else None)
         if after_each:

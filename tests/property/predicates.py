@@ -69,14 +69,14 @@ def _combined(terms: st.SearchStrategy[Written], kind: DataType) -> st.SearchStr
             right,
         )
 
+    def of_several(name: str) -> st.SearchStrategy[Written]:
+        return several.map(lambda some: _called(name, some, name))
+
     return st.one_of(
         *(arithmetic(op) for op in "+-*"),
         terms.map(lambda one: _called("abs", [one], "abs")),
         terms.map(lambda one: _called("negative", [one], "-")),
-        *(
-            several.map(lambda some, n=name: _called(n, some, n))
-            for name in ("coalesce", "least", "greatest")
-        ),  # type: ignore[misc]
+        *(of_several(name) for name in ("coalesce", "least", "greatest")),
     )
 
 

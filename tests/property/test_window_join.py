@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline import InProcessRun
 from mayfly.testing import JoinCase
 from mayfly.testing.strategies import join_cases
-from tests.property.join_runs import Chain, assert_matches_oracle, colliding_codes, run
+from tests.property.join_runs import Chain, assert_matches_oracle, colliding_codes, examples, run
 from tests.property.predicates import Written, predicates
-
-EXAMPLES = settings.default.max_examples
 
 CASES = join_cases(most_keys=2, mixed_widths=True, late=True)
 CHAINS_OF_THREE = join_cases(
@@ -28,24 +27,23 @@ SECOND_KEYS: Sequence[Sequence[str | tuple[str, str]]] = (
 )
 
 
-@settings(max_examples=EXAMPLES * 3)
+@examples(3)
 @given(CASES)
 def test_two_streams(case: JoinCase) -> None:
     chain = Chain((case.keys,))
-    emitted = []
+    clock, told = MIN_TIME, 0
 
     def only_instants_just_closed(running: InProcessRun) -> None:
-        began, clock = emitted[-1] if emitted else None, running.clocks.query
-        emitted.append(clock)
-        late = running.changes()["ts"].to_pylist()[sizes[-1] if sizes else 0 :]
-        sizes.append(running.changes().num_rows)
-        assert all(ts < clock and (began is None or began <= ts) for ts in late)
+        nonlocal clock, told
+        began, clock = clock, running.clocks.query
+        changes = running.changes()["ts"].to_pylist()
+        assert all(began <= ts < clock for ts in changes[told:])
+        told = len(changes)
 
-    sizes: list[int] = []
     assert_matches_oracle(run(case, chain, after_each=only_instants_just_closed), case, chain)
 
 
-@settings(max_examples=EXAMPLES * 2)
+@examples(2)
 @given(CHAINS_OF_THREE, st.sampled_from(SECOND_KEYS), st.booleans())
 def test_three_streams(
     case: JoinCase, second: Sequence[str | tuple[str, str]], few_columns: bool
@@ -55,7 +53,6 @@ def test_three_streams(
     assert_matches_oracle(run(case, chain), case, chain)
 
 
-@settings(max_examples=EXAMPLES)
 @given(join_cases(types=("string", "double", "binary", "decimal"), most_keys=2, max_rows=15))
 def test_keys_that_share_a_code(case: JoinCase) -> None:
     chain = Chain((case.keys,))
@@ -70,7 +67,7 @@ def filtered_cases(draw: st.DrawFn, names: Sequence[str]) -> tuple[JoinCase, Wri
     return case, draw(predicates(schemas))
 
 
-@settings(max_examples=EXAMPLES * 2)
+@examples(2)
 @given(filtered_cases(("l", "r")))
 def test_residual_predicates(drawn: tuple[JoinCase, Written]) -> None:
     case, where = drawn

@@ -6,14 +6,14 @@ wait. Invariant: after a step the kept rows of a side are those of closed instan
 ``exp > clock`` (whole dead runs are gone, single dead rows may linger in a living run), so the
 output depends only on the rows and their lifetimes, never on how they were cut into batches.
 A result lives in ``[max(ts), min(exp))`` over its members (thesis 5.2; max(ts) < min(exp) is the
-only test). State by update pattern (thesis 3.5.1): runs in FIFO order for a window over a stream
-(WKS), split into a calendar queue by expiration for results of another join (WK).
+only test). State by update pattern (thesis 3.5.1): a FIFO queue of runs for a window over a stream
+(WKS), a calendar queue for the results of another join (WK); see ``upkeep``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -23,12 +23,11 @@ import pyarrow.compute as pc
 from mayfly.errors import LimitExceeded
 from mayfly.kernels.expression import holds
 from mayfly.kernels.matching import Int64s, matching_pairs
-from mayfly.kernels.rows import CODE, Run, clustered, merged, numbers
+from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
+from mayfly.kernels.upkeep import calendar, falling_due, fifo, waiting
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Column, Expression
 from mayfly.state.calendar import CalendarQueue
-from mayfly.state.ranges import DEFAULT_PARTITIONS
-from mayfly.storage.merge import FAN_IN, LIMIT, plan_merge
 from mayfly.storage.segment import EXP, TS
 
 Side = Literal[0, 1]
@@ -48,7 +47,8 @@ class JoinInput:
     keys: tuple[str, ...]
     window: int | None
     longest: int
-    partitions: int = DEFAULT_PARTITIONS
+    partitions: int = 4
+    """Calendar ranges: with more, runs grow in number; with fewer, rewriting does."""
 
     @property
     def stored(self) -> pa.Schema:
@@ -141,7 +141,7 @@ class Step:
 class _Admitted:
     active: pa.Table
     waiting: tuple[Run, ...]
-    report: SideReport = field(repr=False)
+    report: SideReport
 
 
 def step(
@@ -171,74 +171,44 @@ def step(
 
 def _admit(source: JoinInput, side: SideState, rows: pa.Table, interval: Interval) -> _Admitted:
     """Split a batch into late rows, rows of the instants being closed, and rows that wait."""
-    on_time, late = _split(rows, pc.greater_equal(rows[TS], interval.began))
-    keyed, keyless = _split(on_time, pc.is_valid(on_time[CODE]))
-    report = SideReport(rows.num_rows, late, keyless.num_rows)
+    ts = numbers(rows, TS)
+    late, keyless = ts < interval.began, _nulls(rows, CODE)
+    due = (ts < interval.clock) & ~late & ~keyless
+    early = (ts >= interval.clock) & ~keyless
+    woken = falling_due(side.waiting, interval.began, interval.clock)
+    return _Admitted(
+        clustered(pa.concat_tables([*woken, _stored(source, rows, due)])),
+        waiting(side.waiting, _stored(source, rows, early), interval.clock),
+        SideReport(rows.num_rows, chosen(rows, late), int((keyless & ~late).sum())),
+    )
+
+
+def _nulls(rows: pa.Table, column: str) -> Bools:
+    if rows[column].null_count == 0:
+        return np.zeros(rows.num_rows, dtype=bool)
+    nulls: Bools = pc.is_null(rows[column]).to_numpy()
+    return nulls
+
+
+def _stored(source: JoinInput, rows: pa.Table, mask: Bools) -> pa.Table:
+    """The rows where the mask holds, as they are stored: with code, lifetime and payload."""
+    rows = chosen(rows, mask)
     if source.window is not None:
-        keyed = keyed.append_column(EXP, _expirations(keyed, source.window))
-    keyed = keyed.select(source.stored.names).cast(source.stored)
-
-    due = tuple(run for run in side.waiting if run.ts.low < interval.clock)
-    rested = tuple(run for run in side.waiting if run.ts.low >= interval.clock)
-    pool = pa.concat_tables([*(run.load() for run in due), keyed]) if due else keyed
-    active, early = _split(pool, pc.less(pool[TS], interval.clock))
-    waiting = (*rested, Run.of(early.combine_chunks())) if early.num_rows else rested
-    waiting = _merge(waiting, cell=None, cap=NEVER, limit=LIMIT)
-    return _Admitted(clustered(active), waiting, report)
-
-
-def _split(rows: pa.Table, mask: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
-    """The rows where the mask holds, and the others; without copying where all go one way."""
-    if pc.all(mask, min_count=0).as_py():
-        return rows, rows.slice(0, 0)
-    return rows.filter(mask), rows.filter(pc.invert(mask))
-
-
-def _expirations(rows: pa.Table, window: int) -> pa.Array:
-    ts = rows[TS].to_numpy()
-    return pa.array(np.where(ts > NEVER - window, NEVER, ts + np.int64(window)), pa.int64())
+        ts = numbers(rows, TS)
+        exp = np.where(ts > NEVER - source.window, NEVER, ts + np.int64(source.window))
+        rows = rows.append_column(EXP, pa.array(exp))
+    return rows.select(source.stored.names).cast(source.stored)
 
 
 def _advance(source: JoinInput, side: SideState, admitted: _Admitted, clock: int) -> SideState:
-    """Drop dead runs unread, add the rows that outlive the clock, merge neighbours."""
-    kept = tuple(run for run in side.runs if run.exp.high > clock)
-    alive = _split(admitted.active, pc.greater(admitted.active[EXP], clock))[0].combine_chunks()
-    if alive.num_rows == 0:
-        fresh: tuple[Run, ...] = ()
-    elif source.window is not None:
-        fresh = (Run.of(alive),)
-    else:
-        fresh = tuple(_by_expiration(alive, CalendarQueue(source.longest, source.partitions)))
+    """Drop what is dead and keep the new rows that outlive the clock."""
+    alive = chosen(admitted.active, numbers(admitted.active, EXP) > clock)
     if source.window is not None:
-        runs = _merge((*kept, *fresh), cell=None, cap=max(1, source.longest // 8), limit=LIMIT)
+        runs = fifo(side.runs, alive, clock, source.window)
     else:
-        cells = sorted({run.cell or 0 for run in (*kept, *fresh)})
-        limit = max(2, LIMIT // (source.partitions + 1))
-        runs = tuple(
-            run
-            for cell in cells
-            for run in _merge(
-                tuple(run for run in (*kept, *fresh) if run.cell == cell),
-                cell=cell,
-                cap=NEVER,
-                limit=limit,
-            )
-        )
+        queue = CalendarQueue(source.longest, source.partitions)
+        runs = calendar(side.runs, alive, clock, queue)
     return SideState(runs, admitted.waiting)
-
-
-def _by_expiration(rows: pa.Table, queue: CalendarQueue) -> Iterator[Run]:
-    """One run per calendar partition: rows that expire together are dropped together."""
-    cells = queue.groups(numbers(rows, EXP))
-    for cell in np.unique(cells):
-        yield Run.of(rows.filter(pa.array(cells == cell)).combine_chunks(), cell=int(cell))
-
-
-def _merge(runs: tuple[Run, ...], *, cell: int | None, cap: int, limit: int) -> tuple[Run, ...]:
-    plan = plan_merge(runs, cap=cap, fan_in=FAN_IN, limit=limit)
-    replaced = {id(members[0]): merged(tuple(members), level, cell) for level, members in plan}
-    gone = {id(run) for _, members in plan for run in members[1:]}
-    return tuple(replaced.get(id(run), run) for run in runs if id(run) not in gone)
 
 
 def _changes(

@@ -107,6 +107,7 @@ def matching_pairs(
     """
     if len(left[0]) == 0 or len(right[0]) == 0:
         return
+    room = min(room, len(left[0]) * len(right[0]))
     cursor = np.array([0, 0, 0, -1], dtype=np.int64)
     while cursor[0] < len(left[0]):
         out_left, out_right = np.empty(room, np.int64), np.empty(room, np.int64)

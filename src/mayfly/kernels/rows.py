@@ -2,15 +2,17 @@
 
 ``_code`` is a 64-bit stand-in for the join key: the key itself where it fits (integers, dates,
 times, booleans), otherwise a hash, so that equal keys always have equal codes. It is NULL where
-a key column is NULL. Runs are sorted by (code, ts).
+a key column is NULL. Kept runs are sorted by (code, ts), waiting ones by ts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,17 +20,17 @@ from mayfly.kernels.matching import Int64s
 from mayfly.storage.segment import EXP, TS, Bounds, Segment
 
 CODE = "_code"
-INTERNAL = (CODE, TS, EXP)
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 def numbers(table: pa.Table, column: str) -> Int64s:
     """An int64 column without NULLs as a NumPy array, without copying where possible."""
     chunked = table.column(column)
-    array = chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], pa.int64())
-    values: Int64s = array.to_numpy(zero_copy_only=True)
-    return values
+    if chunked.num_chunks == 1:
+        values: Int64s = chunked.chunk(0).to_numpy(zero_copy_only=True)
+        return values
+    parts = [chunk.to_numpy(zero_copy_only=True) for chunk in chunked.chunks]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,6 @@ class Run:
     level: int = 0
     cell: int | None = None
     segment: Segment | None = None
-    members: tuple[Run, ...] = field(default=(), repr=False)
-    """The runs this one was merged from; they leave when it is stored."""
 
     @staticmethod
     def of(table: pa.Table, *, level: int = 0, cell: int | None = None) -> Run:
@@ -66,28 +66,28 @@ class Run:
 
 def clustered(table: pa.Table) -> pa.Table:
     """The rows sorted by (code, ts), in one chunk."""
-    if table.num_rows == 0:
-        return table
-    order = np.lexsort((numbers(table, TS), numbers(table, CODE)))
-    return table.take(pa.array(order)).combine_chunks()
+    return _taken(table, np.lexsort((numbers(table, TS), numbers(table, CODE))))
 
 
-def merged(runs: tuple[Run, ...], level: int, cell: int | None) -> Run:
-    """One clustered run out of several neighbours.
+def gathered(tables: Iterable[pa.Table], column: str) -> pa.Table:
+    """The rows of all tables sorted by an int64 column, in one chunk; equal ones keep their order.
 
-    Neighbours come in the order of their generation, so a stable sort by code keeps (code, ts);
-    NumPy's stable sort finds the sorted stretches and merges them.
+    Clustered tables of instants that follow each other, gathered by code, are clustered again.
     """
-    table = pa.concat_tables([run.load() for run in runs]).combine_chunks()
-    order = np.argsort(numbers(table, CODE), kind="stable")
-    table = table.take(pa.array(order)).combine_chunks()
-    return Run(
-        load=lambda: table,
-        rows=table.num_rows,
-        bytes=table.nbytes,
-        ts=Bounds(min(run.ts.low for run in runs), max(run.ts.high for run in runs)),
-        exp=Bounds(min(run.exp.low for run in runs), max(run.exp.high for run in runs)),
-        level=level,
-        cell=cell,
-        members=runs,
-    )
+    table = pa.concat_tables(tables)
+    # NumPy's stable sort finds sorted stretches and merges them.
+    return _taken(table, np.argsort(numbers(table, column), kind="stable"))
+
+
+def _taken(table: pa.Table, order: Int64s) -> pa.Table:
+    if len(order) == 0:
+        return table
+    return table.combine_chunks().take(pa.array(order)).combine_chunks()
+
+
+def chosen(rows: pa.Table, mask: Bools) -> pa.Table:
+    """The rows where the mask holds; without copying if that is all or none of them."""
+    count = np.count_nonzero(mask)
+    if count in (0, rows.num_rows):
+        return rows.slice(0, count)
+    return rows.filter(pa.array(mask))

@@ -1,0 +1,148 @@
+"""Upkeep of a side's runs: dead ones go, few remain, and rows are rewritten rarely.
+
+Idea: runs are grouped by how their rows expire (thesis 3.5.2). Windows over streams expire in
+the order of generation: a FIFO queue of runs, merged geometrically. Results of other joins expire
+in any order: fresh runs stay whole until they are a calendar range old; then their living rows are
+filed by the range they expire in, at most two runs per range, and a range dies whole.
+Invariants: at most LIMIT runs a side, waiting ones included (with at most 10 calendar ranges), and
+at most one stored dead row per ALIVE_PER_DEAD rows that are alive or wait.
+Cost: a dead run is dropped unread. A row is written O(log batches) times by merges, once when it
+is filed and a few times within its range; dropping a dead row out of a living run writes less than
+ALIVE_PER_DEAD living ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.rows import CODE, Bools, Run, chosen, gathered, numbers
+from mayfly.lifetime import NEVER
+from mayfly.state.calendar import CalendarQueue
+from mayfly.storage.merge import FAN_IN, LIMIT, plan_merge
+from mayfly.storage.segment import EXP, TS
+
+ALIVE_PER_DEAD = 4
+RANGES_PER_WINDOW = 8
+"""A merged run of a FIFO queue expires within this part of the window."""
+WAITING = LIMIT // 4
+PER_CELL = 2
+
+Runs = tuple[Run, ...]
+
+
+def fifo(runs: Runs, fresh: pa.Table, clock: int, lifetime: int) -> Runs:
+    """The runs of a window after ``clock``; ``fresh`` are the clustered rows to add."""
+    runs = (*_living(runs, clock), *_run(fresh))
+    cap = max(1, lifetime // RANGES_PER_WINDOW)
+    return _merged(runs, cap=cap, limit=LIMIT - WAITING)
+
+
+def calendar(runs: Runs, fresh: pa.Table, clock: int, queue: CalendarQueue) -> Runs:
+    """The runs of rows that expire in any order; young runs have no cell yet."""
+    living = _living(runs, clock)
+    young = [run for run in living if run.cell is None]
+    filed = [run for run in living if run.cell is not None]
+    if young and clock - young[0].ts.low >= queue.width:
+        filed += _filed(young, clock, queue)
+        young = []
+    cells = sorted({run.cell for run in filed if run.cell is not None})
+    of_cells = [tuple(run for run in filed if run.cell == cell) for cell in cells]
+    limit = max(FAN_IN, LIMIT - PER_CELL * (queue.partitions + 1))
+    return (
+        *(run for members in of_cells for run in _merged(members, cap=NEVER, limit=PER_CELL)),
+        *_merged((*young, *_run(fresh)), cap=NEVER, limit=limit),
+    )
+
+
+def waiting(runs: Runs, early: pa.Table, clock: int) -> Runs:
+    """The runs of rows whose instants come later; ``early`` are those to add.
+
+    They are sorted by ts and consumed from the front, without being rewritten at each step.
+    """
+
+    def later(table: pa.Table) -> pa.Table:
+        return table.slice(np.searchsorted(numbers(table, TS), clock))
+
+    left = []
+    for run in runs:
+        if run.ts.low < clock <= run.ts.high:
+            rest = later(run.load())
+            if ALIVE_PER_DEAD * (run.rows - rest.num_rows) > rest.num_rows:
+                run = Run.of(gathered([rest], TS), level=run.level)
+        if run.ts.high >= clock:
+            left.append(run)
+    return _merged(
+        (*left, *_run(gathered([early], TS))),
+        cap=NEVER,
+        limit=WAITING,
+        unite=lambda tables: gathered(map(later, tables), TS),
+    )
+
+
+def falling_due(runs: Runs, began: int, clock: int) -> Iterator[pa.Table]:
+    """The waiting rows of the instants from ``began`` to ``clock``."""
+    for run in runs:
+        if run.ts.low < clock:
+            table = run.load()
+            low, high = np.searchsorted(numbers(table, TS), [began, clock])
+            yield table.slice(low, high - low)
+
+
+def _run(rows: pa.Table) -> Runs:
+    return (Run.of(rows),) if rows.num_rows else ()
+
+
+def _living(runs: Runs, clock: int) -> Runs:
+    """Without dead runs, and without dead rows where those have become too many."""
+    living = tuple(run for run in runs if run.exp.high > clock)
+    mixed = [run for run in living if run.exp.low <= clock]
+    stored = sum(run.rows for run in living)
+    doubtful = sum(run.rows for run in mixed)
+    if ALIVE_PER_DEAD * doubtful <= stored - doubtful:
+        return living
+    alive = {id(run): numbers(run.load(), EXP) > clock for run in mixed}
+    dead = {id(run): run.rows - int(np.count_nonzero(alive[id(run)])) for run in mixed}
+    total = sum(dead.values())
+    if ALIVE_PER_DEAD * total <= stored - total:
+        return living
+    return tuple(
+        _filtered(run, alive[id(run)]) if _stale(run, dead.get(id(run), 0)) else run
+        for run in living
+    )
+
+
+def _stale(run: Run, dead: int) -> bool:
+    return ALIVE_PER_DEAD * dead > run.rows - dead
+
+
+def _filtered(run: Run, alive: Bools) -> Run:
+    rows = chosen(run.load(), alive).combine_chunks()
+    return Run.of(rows, level=run.level, cell=run.cell)
+
+
+def _filed(young: Iterable[Run], clock: int, queue: CalendarQueue) -> Iterator[Run]:
+    """One run per calendar range: rows that expire together are dropped together."""
+    rows = gathered((run.load() for run in young), CODE)
+    rows = chosen(rows, numbers(rows, EXP) > clock)
+    cells = queue.groups(numbers(rows, EXP))
+    for cell in np.unique(cells).tolist():
+        yield Run.of(chosen(rows, cells == cell).combine_chunks(), cell=cell)
+
+
+def _merged(
+    runs: Runs,
+    *,
+    cap: int,
+    limit: int,
+    unite: Callable[[Iterable[pa.Table]], pa.Table] = lambda tables: gathered(tables, CODE),
+) -> Runs:
+    """Neighbours made one by the rule of ``plan_merge``."""
+    united: dict[int, Run | None] = {}
+    for level, members in plan_merge(runs, cap=cap, fan_in=FAN_IN, limit=limit):
+        table = unite(run.load() for run in members)
+        united[id(members[0])] = Run.of(table, level=level, cell=members[0].cell)
+        united.update(dict.fromkeys(map(id, members[1:])))
+    return tuple(one for run in runs if (one := united.get(id(run), run)) is not None)

@@ -1,0 +1,92 @@
+"""What a running join remembers: no more than it must, in few runs.
+
+Stored rows of a side stay within 1.25 times those that are alive or wait, at every instant and
+for every input: this needs no allowance for small inputs, because a run that would break it is
+rewritten, however small.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+
+from mayfly.kernels.join import JoinState, SideState
+from mayfly.kernels.rows import CODE, Run, numbers
+from mayfly.pipeline import InProcessRun, Stream
+from mayfly.storage.merge import LIMIT
+from mayfly.storage.segment import EXP, TS
+from mayfly.testing import JoinCase, micros_of
+from mayfly.testing.strategies import join_cases
+from tests.property.join_runs import Chain, examples, run
+
+
+def check_side(side: SideState, clock: int) -> None:
+    needed = sum(int((numbers(one.load(), EXP) > clock).sum()) for one in side.runs)
+    needed += sum(int((numbers(one.load(), TS) >= clock).sum()) for one in side.waiting)
+    stored = sum(one.rows for one in side)
+    assert stored <= 1.25 * needed, f"{stored} rows stored, {needed} needed at {clock}"
+    assert len(tuple(side)) <= LIMIT
+    for one in side:
+        check_run(one)
+    for one in side.runs:
+        assert one.exp.high > clock, "a dead run is kept"
+        codes, times, _ = one.keys()
+        order = np.lexsort((times, codes))
+        assert (order == np.arange(len(order))).all(), "a kept run is not sorted by (code, ts)"
+
+
+def check_run(one: Run) -> None:
+    """What a run says about itself is true of its rows."""
+    table = one.load()
+    ts, exp = numbers(table, TS), numbers(table, EXP)
+    assert (one.rows, one.bytes) == (table.num_rows, table.nbytes)
+    assert (one.ts.low, one.ts.high) == (ts.min(), ts.max())
+    assert (one.exp.low, one.exp.high) == (exp.min(), exp.max())
+    assert table[CODE].null_count == 0
+
+
+def check(running: InProcessRun) -> None:
+    for stage in running.states:
+        for state in stage:
+            for side in state.sides:
+                check_side(side, running.clocks.query)
+
+
+@examples(2)
+@given(join_cases(("a", "b", "c"), types=("int32", "string"), late=True))
+def test_stored_rows_and_runs_are_bounded(case: JoinCase) -> None:
+    run(case, Chain((case.keys, [("b.value", "c.value")])), buckets=2, after_each=check)
+
+
+@given(join_cases(types=("int64",), late=True))
+def test_the_state_holds_the_rows_that_can_still_matter(case: JoinCase) -> None:
+    """Counted over the input: rows that outlive the clock, each on its side, once."""
+    fed = [0]
+
+    def compare(running: InProcessRun) -> None:
+        fed[0] += 1
+        clock, (state,) = running.clocks.query, running.states[0]
+        for name, side in zip(case.windows, state.sides, strict=True):
+            accepted = [one.accepted[name] for one in case.outcomes[: fed[0]]]
+            alive = sum(
+                int(((micros_of(rows) + case.windows[name] > clock) & valid).sum())
+                for rows in accepted
+                for valid in [rows["key"].is_valid().to_numpy()]
+            )
+            held = sum(int((numbers(one.load(), EXP) > clock).sum()) for one in side.runs)
+            held += sum(int((numbers(one.load(), TS) >= clock).sum()) for one in side.waiting)
+            assert held == alive
+
+    run(case, Chain((case.keys,)), buckets=1, after_each=compare)
+
+
+def test_nothing_is_remembered_after_a_long_silence() -> None:
+    """Expirations need no new row: a heartbeat is enough."""
+    rows = pa.table({"ts": [1, 2, 3], "key": [1, 1, 2]})
+    left, right = Stream("l", rows.schema), Stream("r", rows.schema)
+    running = InProcessRun(left.window(10).join(right.window(10), "key"))
+    running.feed({"l": rows, "r": rows})
+    assert running.state_rows == 6
+    running.feed({}, {"l": 13, "r": 13})
+    assert running.states == [[JoinState()]]
