@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import ceil, prod
+from math import ceil
 
 Order = tuple[int, ...]
 
@@ -46,29 +46,36 @@ class _Pipeline:
     rows: float
     values: dict[str, float]
 
-    def fan_out(self, other: JoinInput) -> float:
-        """Rows after joining ``other``, by containment of value sets and uniform values."""
-        shared = self.values.keys() & other.distinct.keys()
-        choices = prod(max(self.values[name], other.distinct[name]) for name in shared)
-        return self.rows * other.size / max(choices, 1.0)
+    def append(self, other: JoinInput) -> float:
+        """Join one more input and return how many of its tuples were scanned for it.
 
-    def scanned(self, other: JoinInput) -> float:
-        hashed = bool(self.values.keys() & other.distinct.keys())
-        return self.rows * other.size / (other.buckets if hashed else 1.0)
-
-    def append(self, other: JoinInput) -> None:
-        self.rows = self.fan_out(other)
+        Sizes follow from containment of value sets and uniform values.
+        """
+        choices, shared = 1.0, False
         for name, count in other.distinct.items():
-            self.values[name] = min(self.values.get(name, count), count)
+            mine = self.values.get(name)
+            if mine is None:
+                self.values[name] = count
+            else:
+                shared = True
+                choices *= max(mine, count)
+                self.values[name] = min(mine, count)
+        reached = self.rows * other.size
+        self.rows = reached / max(choices, 1.0)
+        return reached / other.buckets if shared else reached
 
 
 def result_size(inputs: Sequence[JoinInput], members: Sequence[int]) -> float:
     """φ: the expected number of alive results of joining the given members."""
+    return _pipeline(inputs, members).rows
+
+
+def _pipeline(inputs: Sequence[JoinInput], members: Sequence[int]) -> _Pipeline:
     first, *rest = members
     pipeline = _Pipeline(inputs[first].size, dict(inputs[first].distinct))
     for member in rest:
         pipeline.append(inputs[member])
-    return pipeline.rows
+    return pipeline
 
 
 def origin_cost(inputs: Sequence[JoinInput], order: Order, origin: int) -> float:
@@ -77,8 +84,7 @@ def origin_cost(inputs: Sequence[JoinInput], order: Order, origin: int) -> float
     pipeline = _Pipeline(1.0, dict(inputs[origin].distinct))
     for member in order:
         if member != origin:
-            scanned += pipeline.scanned(inputs[member])
-            pipeline.append(inputs[member])
+            scanned += pipeline.append(inputs[member])
     return inputs[origin].rate * scanned
 
 
@@ -89,19 +95,20 @@ def order_cost(inputs: Sequence[JoinInput], order: Order) -> float:
 
 def by_selectivity(inputs: Sequence[JoinInput]) -> list[Order]:
     """The orders that always append the smallest intermediate result, one per order of the pair."""
-    pairs = list(combinations(range(len(inputs)), 2))
-    order: Order = min(pairs, key=lambda pair: (_rank(inputs, pair), pair))
+    pairs = combinations(range(len(inputs)), 2)
+    order: Order = min(pairs, key=lambda pair: (*_rank(inputs, pair[:1], pair[1]), pair))
     while len(order) < len(inputs):
         rest = (member for member in range(len(inputs)) if member not in order)
-        order += (min(rest, key=lambda member: (_rank(inputs, (*order, member)), member)),)
+        order += (min(rest, key=lambda member: (*_rank(inputs, order, member), member)),)
     return [order, (order[1], order[0], *order[2:])]
 
 
-def _rank(inputs: Sequence[JoinInput], members: Sequence[int]) -> tuple[bool, float]:
+def _rank(inputs: Sequence[JoinInput], joined: Sequence[int], last: int) -> tuple[bool, float]:
     """Connected results before cross products, then by size."""
-    *joined, last = members
-    known = {name for member in joined for name in inputs[member].distinct}
-    return known.isdisjoint(inputs[last].distinct), result_size(inputs, members)
+    pipeline = _pipeline(inputs, joined)
+    crossed = pipeline.values.keys().isdisjoint(inputs[last].distinct)
+    pipeline.append(inputs[last])
+    return crossed, pipeline.rows
 
 
 def choose_order(inputs: Sequence[JoinInput]) -> Order:

@@ -49,11 +49,15 @@ class Candidate:
     def title(self) -> str:
         """What tells this plan from its rivals: where its negations and DISTINCTs stand."""
         places = [
-            f"{describe(node)} over {' ⋈ '.join(aliases(node.children()[0]))}"
+            f"{describe(node)} over {_joined(aliases(node.children()[0]))}"
             for node in self.plan.walk()
             if isinstance(node, AntiJoin | ExceptAll | Distinct)
         ]
         return "; ".join(places) or "the only plan"
+
+
+def _joined(names: list[str]) -> str:
+    return " ⋈ ".join(names) if len(names) <= 3 else f"{names[0]} ⋈ … ({len(names)} inputs)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from mayfly.optimizer.statistics import Statistics
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import (
+    AntiJoin,
     ExceptAll,
     GroupAggregate,
     Named,
@@ -125,5 +126,9 @@ def moved(expression: Expression, source: tuple[Column, ...], target: Node) -> E
 
 
 def aliases(node: Node) -> list[str]:
-    """The streams and relations below, as the query calls them."""
-    return [n.alias for n in node.walk() if isinstance(n, StreamScan | RelationScan)]
+    """The streams and relations whose rows a node brings, as the query calls them."""
+    if isinstance(node, StreamScan | RelationScan):
+        return [node.alias]
+    if isinstance(node, AntiJoin | ExceptAll):
+        return aliases(node.left)
+    return [alias for child in node.children() for alias in aliases(child)]

@@ -37,6 +37,7 @@ STYLE = """
 
 WIDTH, GAP, RISE, PAD = 236, 24, 72, 10
 LINE, CHARACTER = 15, 6.7
+PORT = 20.0
 NO_BREAK = "\u00a0"
 LETTERS = int((WIDTH - 2 * PAD) / CHARACTER)
 
@@ -77,7 +78,7 @@ def drawing(plan: PhysicalPlan) -> str:
         f"<style>{STYLE}</style>",
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="var(--paper)"/>',
         *(
-            _edge(box, below, edge, (place + 1) / (len(box.inputs) + 1))
+            _edge(box, below, edge, _port(place, len(box.inputs)))
             for box in _walk(root)
             for place, (below, edge) in enumerate(box.inputs)
         ),
@@ -111,6 +112,17 @@ def _wrapped(text: str, most: int) -> list[str]:
     if len(lines) > most:
         lines = [*lines[: most - 1], lines[most - 1][: LETTERS - 1] + "…"]
     return lines
+
+
+def _cut(text: str) -> str:
+    """A label beside an edge, no wider than the box below it."""
+    most = LETTERS - int(PORT / CHARACTER)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _port(place: int, inputs: int) -> float:
+    """Where on its lower side a box takes in an edge."""
+    return PORT if inputs == 1 else WIDTH * (place + 1) / (inputs + 1)
 
 
 def _levels(box: _Box, level: int, heights: dict[int, float]) -> dict[int, float]:
@@ -161,11 +173,11 @@ def _card(box: _Box) -> str:
 def _edge(above: _Box, below: _Box, edge: Edge, share: float) -> str:
     """A line from an input up to its reader, with its pattern and its exchange beside it."""
     label = below.operator.label
-    x1, y1 = below.x + WIDTH / 2, below.y
-    x2, y2 = above.x + WIDTH * share, above.y + above.height
+    x1, y1 = below.x + PORT, below.y
+    x2, y2 = above.x + share, above.y + above.height
     words = [(str(label.pattern), f"label {label.pattern.name}")]
     if edge.exchange:
-        words.append((f"⇄ {edge.exchange}"[:LETTERS], "soft"))
+        words.append((_cut(f"⇄ {edge.exchange}"), "soft"))
     top = y1 - 8 - LINE * len(words)
     bend = min(top, y1 - RISE / 2)
     texts = [

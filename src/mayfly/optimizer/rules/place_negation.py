@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.estimates import equality_classes
+from mayfly.optimizer.estimates import equality_classes, estimate_plan
+from mayfly.optimizer.labelling import label_plan
 from mayfly.optimizer.rewriting import Context, Rule, offers, single_steps, substituted
 from mayfly.optimizer.rules.merge_joins import merge
 from mayfly.plan.expressions import Column, Expression
@@ -31,11 +32,16 @@ MOST_PLANS = 24
 
 def alternatives(plan: Node, context: Context) -> list[Node]:
     """Every plan a few single steps away, the given one first."""
+
+    def steps(node: Node, order_matters: bool) -> list[Node]:
+        relations = [] if order_matters else _pull_relation_up(node)
+        return [*pull_up(node), *_push_down(node, context), *relations]
+
     first = plan.transform(_canonical)
     found = {first: None}
     frontier = [first]
     while frontier and len(found) < MOST_PLANS:
-        reached = [near for seen in frontier for near in single_steps(seen, _steps)]
+        reached = [near for seen in frontier for near in single_steps(seen, steps)]
         named = dict.fromkeys(near.transform(_canonical) for near in reached)
         frontier = [near for near in named if near not in found]
         found.update(dict.fromkeys(frontier))
@@ -52,11 +58,6 @@ def _canonical(node: Node) -> Node:
         for pair in node.equalities
     )
     return replace(node, equalities=pairs)
-
-
-def _steps(node: Node, order_matters: bool) -> list[Node]:
-    relations = [] if order_matters else _pull_relation_up(node)
-    return [*pull_up(node), *_push_down(node), *_swap(node), *relations]
 
 
 def pull_up(node: Node) -> list[AntiJoin]:
@@ -97,17 +98,19 @@ def pull_above_projection(node: Node) -> list[AntiJoin]:
     return [replace(child, left=below, equalities=pairs, residual=residual)]
 
 
-def _push_down(node: Node) -> list[Node]:
+def _push_down(node: Node, context: Context) -> list[Node]:
     """The negation lowered into one input of the join below it, or below DISTINCT."""
     if not isinstance(node, AntiJoin):
         return []
     match node.left:
-        case Join(inputs=inputs) as join:
+        case Join() as join:
             return [
-                _with_input(join, place, replace(moved, left=child))
-                for place, child in enumerate(inputs)
-                if (moved := _read_from(node, child, join)) is not None
+                _with_input(join, place, replace(moved, left=join.inputs[place]))
+                for place, moved in _places(node, join, context)
             ]
+        case AntiJoin() as other:
+            below = _push_down(replace(node, left=other.left), context)
+            return [replace(other, left=lowered) for lowered in below]
         case Distinct(child=Project(outputs=outputs, alias=alias) as project) as distinct:
             pairs = tuple(
                 Equality(substituted(e.left, outputs, alias), e.right) for e in node.equalities
@@ -120,10 +123,25 @@ def _push_down(node: Node) -> list[Node]:
     return []
 
 
+def _places(node: AntiJoin, join: Join, context: Context) -> list[tuple[int, AntiJoin]]:
+    """The inputs to lower the negation into: its own, and the smallest that is equated with it."""
+    own = [place for place, child in enumerate(join.inputs) if offers(child, *left_reads(node))]
+    equated = {
+        place: moved
+        for place, child in enumerate(join.inputs)
+        if place not in own and (moved := _read_from(node, child, join)) is not None
+    }
+    smallest = min(equated, key=lambda place: _size(join.inputs[place], context), default=None)
+    found = [(place, node) for place in own]
+    return found if smallest is None else [*found, (smallest, equated[smallest])]
+
+
+def _size(node: Node, context: Context) -> float:
+    return estimate_plan(label_plan(node, context.weak_distinct), context.statistics).flow.size
+
+
 def _read_from(node: AntiJoin, child: Node, join: Join) -> AntiJoin | None:
-    """The negation over one input: as it is, or by columns the join equates with its own."""
-    if offers(child, *left_reads(node)):
-        return node
+    """The negation by columns of one input that the join equates with those it reads."""
     if node.residual is not None:
         return None
     classes = equality_classes(join.equalities)
@@ -144,12 +162,6 @@ def left_reads(node: AntiJoin) -> list[Expression]:
         *(equality.left for equality in node.equalities),
         *(column for column in residual if not offers(node.right, column)),
     ]
-
-
-def _swap(node: Node) -> list[Node]:
-    if isinstance(node, AntiJoin) and isinstance(node.left, AntiJoin):
-        return [replace(node.left, left=replace(node, left=node.left.left))]
-    return []
 
 
 def _pull_relation_up(node: Node) -> list[Node]:
