@@ -12,6 +12,7 @@ from mayfly.optimizer.rules.fold_constants import fold
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
 from mayfly.optimizer.rules.merge_joins import MERGE_JOINS
 from mayfly.optimizer.rules.place_negation import PLACE_NEGATION
+from mayfly.optimizer.rules.push_distinct import PUSH_DISTINCT
 from mayfly.optimizer.rules.push_predicates import push
 from mayfly.patterns import STR, WK, PatternError
 from mayfly.plan.explain_logical import plan_text
@@ -140,6 +141,26 @@ def test_an_nrr_is_joined_below_a_relation() -> None:
     rewritten(lowered, plan)
 
 
+def test_a_relation_above_an_nrr_stays_where_it_is() -> None:
+    inner = RelationJoin(S1, N, (equal("s1.a", "n.k"),))
+    plan = root(RelationJoin(inner, R, (equal("s1.b", "r.k"),)))
+    assert lower(plan) == plan
+
+
+def test_distinct_stays_above_a_join_while_an_input_has_duplicates() -> None:
+    rows = scan("s1", Rows(count=3))
+
+    def distincts(first: Node) -> list[type[Node]]:
+        plan = root(Distinct(Join((first, S2), (equal("s1.a", "s2.a"),))))
+        assert PUSH_DISTINCT.alternatives is not None
+        _, pushed = PUSH_DISTINCT.alternatives(plan, Context())
+        rewritten(pushed, plan)
+        return [type(node) for node in pushed.children()[0].children()]
+
+    assert distincts(rows) == [Distinct]
+    assert distincts(S1) == [Join]
+
+
 def test_a_count_window_below_a_relation_join_is_refused() -> None:
     plan = root(RelationJoin(scan("s1", Rows(count=3)), R, (equal("s1.a", "r.k"),)))
     with pytest.raises(PatternError, match=r"negative tuples.*ROWS 3"):
@@ -173,9 +194,11 @@ def test_pulling_a_negation_above_distinct_makes_it_weak() -> None:
 
 
 def test_a_join_taken_by_position_keeps_its_order() -> None:
-    wide, narrow = scan("s1", Range(duration=9)), scan("s2", Range(duration=1))
-    by_position = Output(Join((wide, narrow), (equal("s1.a", "s2.a"),)))
-    assert optimize(by_position).plan.schema == by_position.schema
+    inputs = tuple(scan(f"s{n}", Range(duration=10 - 3 * n)) for n in (1, 2, 3))
+    join = Join(inputs, (equal("s1.a", "s2.a"), equal("s2.a", "s3.a")))
+    assert optimize(Output(join)).plan.schema == join.schema
+    reordered = optimize(root(join)).plan.children()[0].children()[0]
+    assert reordered.schema != join.schema
 
 
 def test_a_selection_stays_above_a_count_window() -> None:

@@ -124,6 +124,11 @@ def test_inputs_without_a_common_attribute_come_last() -> None:
     assert 1 in (first, second)
 
 
+def test_a_cross_product_scans_all_buckets() -> None:
+    apart = [JoinInput(2, 100, {"x": 10}, 10), JoinInput(3, 200, {"y": 10}, 10)]
+    assert order_cost(apart, (0, 1)) == 2 * 200 + 3 * 100
+
+
 def test_small_joins() -> None:
     assert choose_order([]) == ()
     assert choose_order(TABLE_53[:1]) == (0,)

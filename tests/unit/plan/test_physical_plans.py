@@ -88,6 +88,20 @@ def test_another_key_needs_another_exchange() -> None:
     assert "exchange by s2.b" in exchanges(plan)
 
 
+def test_a_join_on_another_key_shuffles_what_was_joined() -> None:
+    plan = physical(
+        "SELECT s1.a FROM s1 [RANGE 1 s], s2 [RANGE 2 s], s3 [RANGE 9 s] "
+        "WHERE s1.a = s2.a AND s2.b = s3.b"
+    )
+    assert [names for _, _, names in stages(plan)] == [["Join"], ["Join"]]
+    assert exchanges(plan) == [
+        "exchange by s1.a",
+        "exchange by s2.a",
+        "exchange by s2.b",
+        "exchange by s3.b",
+    ]
+
+
 def test_a_group_that_includes_the_key_is_already_together() -> None:
     plan = physical(
         "SELECT s1.a, s2.b, COUNT(*) AS n FROM s1 [RANGE 5 s], s2 [RANGE 5 s] "
