@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from mayfly.kernels.matching import Int64s, matching_pairs
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
 from mayfly.kernels.upkeep import calendar, falling_due, fifo, waiting
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.expressions import Column, Expression, conjuncts
 from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.segment import EXP, TS
 
@@ -69,8 +70,9 @@ class OutputColumn:
 class WindowJoin:
     """An equi-join of two inputs with an optional residual predicate.
 
-    ``exact`` says that equal codes mean equal keys; otherwise key columns are compared as well.
-    A residual's column ``relation.name`` is looked up under that qualified name.
+    ``exact`` says that equal codes mean equal keys; otherwise the key columns are compared as
+    well, each pair in its type of ``key_types``. A residual's column ``relation.name`` is looked
+    up under that qualified name.
     """
 
     name: str
@@ -78,6 +80,7 @@ class WindowJoin:
     output: tuple[OutputColumn, ...]
     exact: bool
     residual: Expression | None = None
+    key_types: tuple[pa.DataType, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -255,10 +258,12 @@ def _with_equal_keys(
     join: WindowJoin, tables: tuple[pa.Table, pa.Table], positions: tuple[Int64s, Int64s]
 ) -> tuple[Int64s, Int64s]:
     """Different keys may share a hash: keep the pairs whose key columns are really equal."""
-    indices = tuple(pa.array(one) for one in positions)
     keep = np.ones(len(positions[0]), dtype=bool)
-    for pair in zip(join.inputs[0].keys, join.inputs[1].keys, strict=True):
-        left, right = (_take(tables[side], pair[side], indices[side]) for side in (0, 1))
+    for *names, kind in zip(*(one.keys for one in join.inputs), join.key_types, strict=True):
+        left, right = (
+            _take(table, name, pa.array(rows)).cast(kind, safe=False)
+            for table, name, rows in zip(tables, names, positions, strict=True)
+        )
         keep &= same_key(left, right).to_numpy(zero_copy_only=False)
     return positions if keep.all() else (positions[0][keep], positions[1][keep])
 
@@ -269,13 +274,23 @@ def _satisfying(
     positions: tuple[Int64s, Int64s],
     residual: Expression,
 ) -> tuple[Int64s, Int64s]:
-    def column(reference: Column) -> pa.Array:
-        name = f"{reference.relation}.{reference.name}"
-        side = 0 if name in join.inputs[0].schema.names else 1
-        return _take(tables[side], name, pa.array(positions[side]))
+    """Keep the pairs for which the residual is TRUE, term by term: a term guards those after it."""
+    for term in conjuncts(residual):
+        resolve = partial(_member_column, join, tables, positions)
+        keep = holds(term, resolve, len(positions[0])).to_numpy(zero_copy_only=False)
+        positions = positions[0][keep], positions[1][keep]
+    return positions
 
-    keep = holds(residual, column, len(positions[0])).to_numpy(zero_copy_only=False)
-    return positions[0][keep], positions[1][keep]
+
+def _member_column(
+    join: WindowJoin,
+    tables: tuple[pa.Table, pa.Table],
+    positions: tuple[Int64s, Int64s],
+    reference: Column,
+) -> pa.Array:
+    name = f"{reference.relation}.{reference.name}"
+    side = 0 if name in join.inputs[0].schema.names else 1
+    return _take(tables[side], name, pa.array(positions[side]))
 
 
 def same_key(left: pa.Array, right: pa.Array) -> pa.Array:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mayfly.errors import LimitExceeded
-from mayfly.lifetime import MIN_TIME, format_micros
+from mayfly.lifetime import MIN_TIME, NEVER, format_micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,11 @@ class Clocks:
 
     def closed(self) -> Clocks:
         """After the end of all input: the last instant is closed too."""
-        last = [ts for ts in self.largest.values() if ts is not None]
-        if not last:
+        ends = [ts + 1 for ts in self.largest.values() if ts is not None]
+        ends += [clock for clock in self.streams.values() if clock is not None]
+        if not ends:
             return replace(self, ended=True)
-        end = max(max(last) + 1, *(c for c in self.streams.values() if c is not None), MIN_TIME)
+        end = min(max(ends), NEVER)
         return replace(self, streams=dict.fromkeys(self.streams, end), ended=True)
 
     def check_gap(self, limit: int | None) -> None:

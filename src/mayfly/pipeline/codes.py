@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pandas.util import hash_array
@@ -21,7 +22,7 @@ from mayfly.plan.types import DataType, arrow_type
 def key_codes(columns: Sequence[pa.ChunkedArray], types: Sequence[DataType]) -> pa.Array:
     """The code of each row: the key itself where it fits, a hash otherwise; NULL for NULL keys."""
     keys = [
-        pc.cast(column, arrow_type(kind)).combine_chunks()
+        pc.cast(column, arrow_type(kind), safe=False).combine_chunks()
         for column, kind in zip(columns, types, strict=True)
     ]
     if len(keys) == 1 and (exact := _exact(keys[0])) is not None:
@@ -43,14 +44,24 @@ def _exact(key: pa.Array) -> pa.Array | None:
     return None
 
 
-def _hashes(key: pa.Array) -> Any:
+def _hashes(key: pa.Array) -> npt.NDArray[np.uint64]:
     if pa.types.is_floating(key.type):
         values = key.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
         values[np.isnan(values)] = np.nan
-        return hash_array(values)
-    if pa.types.is_integer(key.type):
-        return hash_array(pc.fill_null(key, 0).to_numpy(zero_copy_only=False))
-    return hash_array(np.array([str(v) for v in key.to_pylist()], dtype=object))
+        return _hashed(values)
+    exact = _exact(key)
+    if exact is not None:
+        return _hashed(pc.fill_null(exact, 0).to_numpy(zero_copy_only=False))
+    distinct = pc.unique(key).to_pylist()
+    hashes = _hashed(np.array([str(value) for value in distinct], dtype=object))
+    which = pc.index_in(key, value_set=pa.array(distinct, key.type))
+    spread: npt.NDArray[np.uint64] = hashes[which.to_numpy(zero_copy_only=False)]
+    return spread
+
+
+def _hashed(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    hashes: npt.NDArray[np.uint64] = hash_array(values)
+    return hashes
 
 
 def buckets(codes: Int64s, count: int) -> Int64s:

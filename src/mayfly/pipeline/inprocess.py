@@ -6,7 +6,7 @@ memory. Buckets are simulated, so that independence of their number can be teste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting, NotClosed
-from mayfly.kernels.join import Interval, JoinState, step
+from mayfly.kernels.join import Interval, JoinState, Step, step
 from mayfly.kernels.rows import CODE
 from mayfly.lifetime import instant
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.codes import buckets, key_codes
 from mayfly.pipeline.query import JoinQuery, Stage, Stream
+from mayfly.plan.types import arrow_type, from_arrow
 from mayfly.storage.segment import EXP, TS
 
 Codes = Callable[..., pa.Array]
@@ -55,8 +56,13 @@ class InProcessRun:
         heartbeats: Mapping[str, int] | None = None,
     ) -> pa.Table:
         """One micro-batch: rows by stream (missing means none); the changes it closes."""
+        for name in (*batch, *(heartbeats or ())):
+            if name not in self.late:
+                raise InvalidSetting(
+                    f"the query reads no stream {name}", f"its streams are {', '.join(self.late)}"
+                )
         prepared = {
-            stream.name: _prepared(stream, batch[stream.name])
+            stream.name: _prepared(stream, self.query.needed(stream.name), batch[stream.name])
             for stream in self.query.streams()
             if stream.name in batch
         }
@@ -97,51 +103,48 @@ class InProcessRun:
         return self._states
 
     def _close(self, batch: Mapping[str, pa.Table], after: Clocks) -> pa.Table:
+        """Run all stages; only then does the batch count, so that a failed one leaves no trace."""
         interval = Interval(self.clocks.query, after.query)
-        upstream: pa.Table | None = None
-        for index, stage in enumerate(self._stages):
-            upstream = self._run_stage(index, stage, batch, upstream, interval)
-        self.clocks = after
-        changes = _visible(upstream)
-        self._log.append(changes)
-        return changes
+        late, states = dict(self.late), []
+        changes = pa.table({})
+        for stage, before in zip(self._stages, self._states, strict=True):
+            outputs, state = [stage.join.schema.empty_table()], []
+            for step_done in self._steps(stage, before, batch, changes, interval):
+                outputs += (pa.Table.from_batches([piece]) for piece in step_done.changes)
+                state.append(step_done.state)
+                for source, report in zip(stage.sources, step_done.reports, strict=True):
+                    if source.stream is not None:
+                        late[source.stream] += report.late.num_rows
+            changes = pa.concat_tables(outputs)
+            states.append(state)
+        self.clocks, self.late, self._states = after, late, states
+        self._log.append(_visible(changes))
+        return self._log[-1]
 
-    def _run_stage(
+    def _steps(
         self,
-        index: int,
         stage: Stage,
+        states: list[JoinState],
         batch: Mapping[str, pa.Table],
-        upstream: pa.Table | None,
+        upstream: pa.Table,
         interval: Interval,
-    ) -> pa.Table:
+    ) -> Iterator[Step]:
+        """One step per bucket."""
         sides = []
         for one, source in zip(stage.join.inputs, stage.sources, strict=True):
             rows = upstream if source.stream is None else batch.get(source.stream)
-            columns = [TS, *([EXP] if one.window is None else []), *one.schema.names]
             if rows is None:
-                rows = pa.table(
-                    {n: pa.array([], pa.int64() if n in (TS, EXP) else one.schema.field(n).type)
-                     for n in columns}
-                )  # fmt: skip
-            rows = rows.select(columns)
+                rows = pa.schema([*one.schema, (TS, pa.int64())]).empty_table()
             code = self.codes([rows[key] for key in one.keys], stage.key_types)
-            sides.append(rows.append_column(CODE, code))
-        parts = [self._bucketed(rows) for rows in sides]
-        outputs = [stage.join.schema.empty_table()]
-        for bucket in range(self.bucket_count):
-            done = step(
+            sides.append(self._bucketed(rows.append_column(CODE, code)))
+        for state, *delta in zip(states, *sides, strict=True):
+            yield step(
                 stage.join,
-                self._states[index][bucket],
-                (parts[0][bucket], parts[1][bucket]),
+                state,
+                (delta[0], delta[1]),
                 interval,
                 max_state_bytes=self.max_state_bytes,
             )
-            outputs += (pa.Table.from_batches([piece]) for piece in done.changes)
-            self._states[index][bucket] = done.state
-            for source, report in zip(stage.sources, done.reports, strict=True):
-                if source.stream is not None:
-                    self.late[source.stream] += report.late.num_rows
-        return pa.concat_tables(outputs)
 
     def _bucketed(self, rows: pa.Table) -> list[pa.Table]:
         if self.bucket_count == 1:
@@ -151,20 +154,37 @@ class InProcessRun:
         return [rows.filter(pa.array(where == bucket)) for bucket in range(self.bucket_count)]
 
 
-def _prepared(stream: Stream, rows: pa.Table) -> pa.Table:
-    """The batch with qualified names and ``_ts`` in microseconds."""
+def _prepared(stream: Stream, needed: Sequence[str], rows: pa.Table) -> pa.Table:
+    """The needed columns under qualified names, and ``_ts`` in microseconds."""
+    for column in (stream.time, *needed):
+        if column not in rows.schema.names:
+            raise BadInput(
+                f"a batch of stream {stream.name} has no column {column}",
+                f"it was declared with the columns {', '.join(stream.schema.names)}",
+            )
+        found, declared = from_arrow(rows.schema.field(column).type), stream.type_of(column)
+        if found != declared:
+            raise BadInput(
+                f"{stream.name}.{column} was declared as {declared}, but a batch brings {found}",
+                "cast the column, or declare the stream with its type",
+            )
     times = rows[stream.time]
     if times.null_count:
         raise BadInput(
             f"{times.null_count} rows of stream {stream.name} have no {stream.time}",
             "every row needs a time: filter or repair them before they enter the stream",
         )
-    if pa.types.is_timestamp(times.type):
-        times = times.cast(pa.timestamp("us", times.type.tz))
-    qualified = rows.rename_columns([f"{stream.name}.{name}" for name in rows.column_names])
-    return qualified.append_column(TS, times.cast(pa.int64()))
+    try:
+        columns = [rows[name].cast(arrow_type(stream.type_of(name))) for name in needed]
+        if pa.types.is_timestamp(times.type):
+            times = times.cast(pa.timestamp("us", times.type.tz))
+    except pa.ArrowInvalid as error:
+        raise BadInput(
+            f"a batch of stream {stream.name} does not fit: {error}", "use microseconds for times"
+        ) from error
+    names = [f"{stream.name}.{name}" for name in needed]
+    return pa.table([*columns, times.cast(pa.int64())], names=[*names, TS])
 
 
-def _visible(rows: pa.Table | None) -> pa.Table:
-    assert rows is not None
+def _visible(rows: pa.Table) -> pa.Table:
     return rows.rename_columns([{TS: "ts", EXP: "exp"}.get(n, n) for n in rows.column_names])

@@ -17,7 +17,14 @@ from mayfly.errors import InvalidSetting
 from mayfly.kernels.join import JoinInput, OutputColumn, Side, WindowJoin
 from mayfly.lifetime import micros
 from mayfly.plan.expressions import Expression, is_kernel_expression
-from mayfly.plan.types import DataType, arrow_type, common_type, from_arrow
+from mayfly.plan.types import (
+    BOOLEAN,
+    DataType,
+    arrow_type,
+    as_decimal,
+    common_type,
+    from_arrow,
+)
 
 On = str | Sequence[str | tuple[str, str]]
 EXACT_KEYS = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp")
@@ -44,6 +51,15 @@ class Stream:
     dead_letter: str | None = None
 
     def __post_init__(self) -> None:
+        if not self.name or "." in self.name or self.name.startswith("_"):
+            raise InvalidSetting(
+                f"{self.name!r} cannot name a stream",
+                "a stream's name has no dot, and does not begin with _",
+            )
+        if self.slack < 0:
+            raise InvalidSetting(
+                f"stream {self.name} has a slack of {self.slack} µs", "use a slack of 0 or more"
+            )
         if self.time not in self.schema.names:
             raise InvalidSetting(
                 f"stream {self.name} has no column {self.time!r} to take its time from",
@@ -183,7 +199,8 @@ class JoinQuery:
             types = tuple(self._key_type(pair) for pair in clause.pairs)
             exact = len(types) == 1 and types[0].name in EXACT_KEYS
             name = f"{self.name}.join{index + 1}"
-            join = WindowJoin(name, (left, right), output, exact, clause.residual)
+            compared = tuple(arrow_type(kind) for kind in types)
+            join = WindowJoin(name, (left, right), output, exact, clause.residual, compared)
             stages.append(Stage(join, (source, Source(added.stream.name)), types))
             fields = [one for one in join.schema if not one.name.startswith("_")]
             longest = min(left.longest, right.longest)
@@ -224,6 +241,12 @@ class JoinQuery:
                 f"{pair[0]} ({left}) and {pair[1]} ({right}) cannot be compared",
                 "join columns of one atomic type, or cast one of them in the stream's DataFrame",
             )
+        if not all(_converts_alike(one, kind) for one in (left, right)):
+            raise InvalidSetting(
+                f"{pair[0]} ({left}) and {pair[1]} ({right}) would be compared as {kind}, "
+                "which depends on rounding or on a time zone",
+                "cast one of them in the stream's DataFrame",
+            )
         return kind
 
     def _pair(self, item: str | tuple[str, str], other: Windowed) -> tuple[str, str]:
@@ -246,15 +269,17 @@ class JoinQuery:
 
     def _selection(self, select: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
         if select is None:
-            return {
-                f"{one.name}_{column}": f"{one.name}.{column}"
-                for one in self.streams()
-                for column in one.schema.names
-            }
+            select = [f"{one.name}.{c}" for one in self.streams() for c in one.schema.names]
         if isinstance(select, Mapping):
             chosen = dict(select)
         else:
-            chosen = {name.replace(".", "_", 1): name for name in select}
+            names = [name.replace(".", "_", 1) for name in select]
+            chosen = dict(zip(names, select, strict=True))
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise InvalidSetting(
+                    f"several result columns would be called {', '.join(twice)}",
+                    "name them yourself: select={'name': 'stream.column', …}",
+                )
         for name, qualified in chosen.items():
             self._resolve(qualified)
             if name.startswith("_") or name in ("ts", "exp"):
@@ -266,7 +291,17 @@ class JoinQuery:
 
     def _check_residual(self, residual: Expression) -> None:
         for column in residual.columns():
-            self._resolve(f"{column.relation}.{column.name}")
+            name = f"{column.relation}.{column.name}"
+            actual = from_arrow(self.type_of(name))
+            if column.type != actual:
+                raise InvalidSetting(
+                    f"{residual.sql()} reads {name} as {column.type}, but it is {actual}",
+                    "give the column its own type, and cast it where another one is needed",
+                )
+        if residual.type != BOOLEAN:
+            raise InvalidSetting(
+                f"{residual.sql()} is of type {residual.type}", "a condition is TRUE or FALSE"
+            )
         if not is_kernel_expression(residual):
             raise InvalidSetting(
                 f"{residual.sql()} cannot be evaluated inside a join",
@@ -279,6 +314,16 @@ class JoinQuery:
             if one.name == stream and column in one.schema.names:
                 return one, column
         raise _unknown(qualified, self.streams())
+
+
+def _converts_alike(source: DataType, target: DataType) -> bool:
+    """Whether Spark and Arrow convert every value alike, so that equal keys stay equal."""
+    if source.name == "decimal" or target.name == "decimal":
+        if target.name != "decimal":
+            return False
+        digits, scale = as_decimal(source).params
+        return digits - scale <= target.params[0] - target.params[1] and scale <= target.params[1]
+    return source == target or target.name != "timestamp"
 
 
 def _columns_of(residual: Expression | None) -> list[str]:
