@@ -285,5 +285,7 @@ def _description(query: JoinQuery) -> dict[str, Any]:
     for index, clause in enumerate(query.clauses, 1):
         described[f"join {index} on"] = " AND ".join(f"{a} = {b}" for a, b in clause.pairs)
         described[f"join {index} where"] = clause.residual.sql() if clause.residual else ""
+    beats = any(one.idle is not None for one in query.streams())
+    described["heartbeats"] = "wall clock" if beats else "none"
     described["select"] = ", ".join(f"{source} AS {name}" for name, source in query.select.items())
     return described

@@ -65,6 +65,22 @@ def test_a_batch_cut_short_at_any_point_is_completed_by_the_next_driver(
     driver.finish_right(driver.undisturbed.batches)
 
 
+def test_the_end_of_input_is_told_before_anything_that_comes_later(driver: DriverByHand) -> None:
+    """Killed right after closing the input, and then there is more of it after all."""
+    last = driver.undisturbed.batches - 1
+    for batch in range(last):
+        driver.process(batch)
+    with on_reach("batch.committed", cut_power), pytest.raises(PowerCut):
+        driver.runner.close_input()
+    closing = driver.runner.delivery(driver.runner.repository.current())
+    driver = driver.restarted()
+    driver.process(last)
+    told, rows = driver.sink.deliveries[0]
+    assert (told, rows.num_rows) == (closing.batch_id, closing.rows)
+    assert rows.num_rows > 0
+    assert [batch for batch, _ in driver.sink.deliveries] == [told, told + 1]
+
+
 def test_a_committed_batch_is_delivered_again_but_not_computed_again(
     driver: DriverByHand,
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +14,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, LimitExceeded, VersionExpired
+from mayfly.faults import on_reach
 from mayfly.session import Session
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.run import Run
 from mayfly.testing import (
     Batch,
+    JoinCase,
     ManualClock,
     Windowed,
     WindowJoinOracle,
@@ -82,6 +86,9 @@ def test_another_query_on_an_old_checkpoint_is_refused_with_the_differences(
     assert "window of a: the checkpoint has '40 ms', the query has '1 s'" in message
     assert "join 1 on: the checkpoint has 'a.k = b.k', the query has 'a.v = b.v'" in message
     assert "window of b" not in message
+    beating = pair_query(Session(spark), tmp_path, case, declared={"idle": "1 s"})
+    with pytest.raises(InvalidSetting, match="heartbeats: the checkpoint has 'none'"):
+        beating.start(tmp_path / "ck")
     with pytest.raises(InvalidSetting, match="there is no checkpoint"):
         other.open(tmp_path / "nowhere")
 
@@ -110,6 +117,13 @@ def test_limits_stop_the_query_and_more_room_lets_it_go_on(
     assert_nothing_orphaned(run)
 
 
+def link_like(case: JoinCase, name: str, after: int) -> pa.Table:
+    """The stream's first row once more, so long after its last one."""
+    first = case.batches[0][name].slice(0, 1)
+    last = max(int(batch[name]["ts"].to_numpy().max()) for batch in case.batches)
+    return first.set_column(0, "ts", pa.array([last + after], pa.int64()))
+
+
 def test_history_is_kept_as_long_as_asked(spark: SparkSession, tmp_path: Path) -> None:
     case = pair_case(500, 100)
     record(tmp_path, case.batches)
@@ -127,6 +141,53 @@ def test_history_is_kept_as_long_as_asked(spark: SparkSession, tmp_path: Path) -
     assert 0 < status.log_rows < status.changes
     assert status.changes == oracle.lifetimes().num_rows
     assert_nothing_orphaned(run)
+
+    more = {"a": link_like(case, "a", 10_000), "b": link_like(case, "b", 10_000)}
+    record(tmp_path, [more], first=len(case.batches))
+    run = drained(pair_query(Session(spark), tmp_path, case), tmp_path / "ck", history="forever")
+    with pytest.raises(VersionExpired):
+        run.snapshot(oldest - 1)  # a longer history does not bring back what was dropped
+    assert_same_rows(run.snapshot(oldest), oracle.answer_at([oldest]).drop_columns(["at"]))
+
+
+def test_stopping_does_not_end_the_input(spark: SparkSession, tmp_path: Path) -> None:
+    """What is stopped in the middle of its input goes on there, with nothing late."""
+    case = pair_case(240, 60)
+    record(tmp_path, case.batches)
+    query = pair_query(Session(spark), tmp_path, case)
+    asked, stopping = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        asked.set()
+        assert stopping.wait(PATIENCE)
+
+    with on_reach("batch.receipts", hold):
+        run = query.start(tmp_path / "ck", available_now=True, history="forever")
+        assert asked.wait(PATIENCE)
+        threading.Timer(0.5, stopping.set).start()
+        run.stop()
+    assert run.await_done()
+    assert run.status().batch < len(case.batches) - 1
+    run = drained(query, tmp_path / "ck", history="forever")
+    assert run.status().late == {"a": 0, "b": 0}
+    assert_right(run, case.oracle())
+
+
+def test_a_frame_stays_readable_while_the_query_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = pair_case(300, 60)
+    record(tmp_path, case.batches[:2])
+    query = pair_query(Session(spark), tmp_path, case)
+    run = drained(query, tmp_path / "ck", history=1_000)
+    before = run.changes()
+    frame = run.changes_frame().where("a_k IS NOT NULL")
+    gc.collect()
+    record(tmp_path, case.batches[2:], first=2)
+    later = drained(query, tmp_path / "ck", history=1_000)
+    later.vacuum()
+    assert later.changes().num_rows < later.status().changes
+    assert_same_rows(frame.toArrow(), before)
 
 
 def link(ts: list[int], k: list[int]) -> pa.Table:

@@ -145,7 +145,11 @@ class Run:
         return bool(done)
 
     def stop(self) -> None:
-        """Stop after the last commit; the next start goes on from there."""
+        """Stop after the last commit; the next start goes on from there.
+
+        The input has not ended, so its last instant stays open.
+        """
+        self.drain = False
         if self.query is not None:
             self.query.stop()
 
@@ -199,7 +203,10 @@ class Run:
         return pa.Table.from_batches(list(batches), schema=schema)
 
     def _frame(self, pin: Pin, wanted: LogRange, without: tuple[str, ...] = ()) -> DataFrame:
-        """A DataFrame over pinned files; they stay while it lives, an hour at most."""
+        """A DataFrame over pinned files; they stay while this handle lives, an hour at most.
+
+        Frames made from this one do not keep it alive, so its own life says nothing.
+        """
         runner = self.runner
         segments = log_segments(pin.manifest, wanted)
         frame = log_frame(
@@ -210,5 +217,5 @@ class Run:
             runner.schema,
             runner.result_ddl(),
         ).drop(*without)
-        weakref.finalize(frame, pin.release)
+        weakref.finalize(self, pin.release)
         return frame

@@ -26,6 +26,7 @@ from mayfly.kernels.join import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import JoinQuery, Stream
+from mayfly.plan.expressions import quoted
 from mayfly.spark.exchange import STREAM, Wiring
 from mayfly.spark.log import (
     LogRange,
@@ -116,6 +117,10 @@ class Runner:
             if batch_id > done + 1:
                 raise _passed_over(done + 1, batch_id, self.repository)
             if batch_id > done:
+                if Clocks.from_json(base.properties["clocks"]).ended:
+                    # Spark does not know of the commit that closed the input: it may have been
+                    # the last thing a driver did before it died, so nobody was told yet.
+                    self._deliver(base)
                 base = self._run(rows, base, batch_id)
             if batch_id == base.properties["batch"]:
                 self._deliver(base)
@@ -237,7 +242,8 @@ class Runner:
     ) -> list[Any]:
         added = [segment for receipt in receipts for segment in receipt.added]
         dropped = {path for receipt in receipts for path in receipt.dropped}
-        horizon = max(interval.clock - self.settings.history, MIN_TIME)
+        forever = self.settings.history >= NEVER
+        horizon = MIN_TIME if forever else max(interval.clock - self.settings.history, MIN_TIME)
         for segment in base.segments.values():
             if segment.group.startswith("state/") and "/kept/" in segment.group:
                 expired = segment.dead_at(interval.clock)
@@ -251,9 +257,7 @@ class Runner:
             "batch": batch,
             "clocks": facts.clocks.to_json(),
             "interval": [interval.began, interval.clock],
-            "history_from": max(horizon, base.properties.get("history_from", MIN_TIME))
-            if self.settings.history < NEVER
-            else MIN_TIME,
+            "history_from": max(horizon, base.properties["history_from"]),
             "totals": _totals(base.properties["totals"], facts, receipts),
             "last": _last(receipts, interval),
         }
@@ -291,7 +295,7 @@ class Runner:
 
     def result_ddl(self) -> str:
         output = self.wiring.stages[-1].join.output
-        columns = [f"`{one.name}` {self.wiring.column_types[one.column]}" for one in output]
+        columns = [f"{quoted(one.name)} {self.wiring.column_types[one.column]}" for one in output]
         return ", ".join([*columns, "ts TIMESTAMP", "exp TIMESTAMP"])
 
     def _deliver_dead_letters(self, committed: Manifest) -> None:
