@@ -7,9 +7,12 @@ every operator is its textbook definition over lists of rows.
 from __future__ import annotations
 
 import operator
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from itertools import product
+from math import ceil, fmod
 from typing import Any
 
 from mayfly.plan.expressions import (
@@ -20,8 +23,10 @@ from mayfly.plan.expressions import (
     Column,
     Compare,
     Expression,
+    Function,
     InList,
     IsNull,
+    Like,
     Literal,
     Not,
     Or,
@@ -103,13 +108,28 @@ def evaluate(node: Node, tables: Tables, at: int) -> list[Row]:
             return kept
         case GroupAggregate():
             return _groups(node, inputs[0])
-        case Output() | Sort(limit=None):
+        case Sort():
+            return _sorted(node, inputs[0])
+        case Output():
             return inputs[0]
     raise TypeError(f"the oracle does not know {type(node).__name__}")
 
 
 def _values(row: Row, node: Node) -> tuple[Any, ...]:
     return tuple(row[c.relation, c.name] for c in node.schema)
+
+
+def _sorted(node: Sort, rows: list[Row]) -> list[Row]:
+    """In order, NULLs first, ties by the row's values; then the limit."""
+
+    def nulls_first(found: Any) -> tuple[bool, Any]:
+        return (found is not None, found)
+
+    rows = sorted(rows, key=lambda row: [nulls_first(v) for v in _values(row, node)])
+    for key in reversed(node.keys):
+        rows.sort(key=lambda row: nulls_first(value(key.expression, row)), reverse=key.descending)
+    end = None if node.limit is None else node.offset + node.limit
+    return rows[node.offset : end]
 
 
 # ── windows ───────────────────────────────────────────────────────────────────────────────
@@ -136,12 +156,17 @@ def _history(node: Node, tables: Tables, at: int) -> list[Row]:
 
 
 def _alive(window: Window, history: list[Row], at: int) -> list[Row]:
+    slide = window.slide
+    if slide is not None and slide.period:
+        at -= (at - slide.origin) % slide.period
+        history = [row for row in history if row[TIME] <= at]
     if isinstance(window, Rows):
         history = history[-window.count :]
     elif isinstance(window, PartitionRows):
         history = _latest_of_each(window, history, at)
     elif isinstance(window, Landmark):
-        history = [row for row in history if row[TIME] >= window.start]
+        end = window.until if window.until is not None else at + 1
+        history = [row for row in history if window.start <= row[TIME] < end]
     elif window.lifetime is not None:
         history = [row for row in history if at < row[TIME] + window.lifetime]
     return [{key: v for key, v in row.items() if key != TIME} for row in history]
@@ -185,6 +210,14 @@ _COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
+    "%": lambda a, b: int(fmod(a, b)),
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "negative": operator.neg,
+    "length": len,
+    "upper": str.upper,
+    "concat": lambda *parts: "".join(parts),
 }
 
 
@@ -216,6 +249,15 @@ def value(expression: Expression, row: Row) -> Any:
                 if value(condition, row) is True:
                     return value(result, row)
             return value(otherwise, row) if otherwise else None
+        case Function(name="coalesce", arguments=arguments):
+            found = (value(argument, row) for argument in arguments)
+            return next((each for each in found if each is not None), None)
+        case Function(name=name, arguments=arguments):
+            given = [value(argument, row) for argument in arguments]
+            return None if None in given else _FUNCTIONS[name](*given)
+        case Like(op="LIKE", child=child, pattern=pattern):
+            text, like = value(child, row), value(pattern, row)
+            return None if text is None else fnmatchcase(text, like.replace("%", "*"))
         case Compare(op=op, left=left, right=right) | Arithmetic(op=op, left=left, right=right):
             a, b = value(left, row), value(right, row)
             if op == "<=>":
@@ -249,7 +291,18 @@ def _aggregate(call: AggregateCall, rows: list[Row]) -> Any:
     given = list(dict.fromkeys(given)) if call.distinct else given
     if call.function == "count":
         return len(given)
-    if not given:
+    if not given or (call.function in ("var_samp", "stddev_samp") and len(given) < 2):
         return None
-    fold: dict[str, Callable[[list[Any]], Any]] = {"sum": sum, "min": min, "max": max}
-    return fold[call.function](given)
+    return _FOLDS[call.function](sorted(given), *call.parameters)
+
+
+_FOLDS: dict[str, Callable[..., Any]] = {
+    "sum": sum,
+    "min": min,
+    "max": max,
+    "avg": statistics.fmean,
+    "var_samp": statistics.variance,
+    "stddev_samp": statistics.stdev,
+    "median": statistics.median,
+    "quantile": lambda given, q: given[max(0, ceil(len(given) * float(q)) - 1)],
+}
