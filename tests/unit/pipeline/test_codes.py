@@ -1,0 +1,115 @@
+"""Codes: equal keys have equal codes, whatever type and bits they come in."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mayfly.pipeline.codes import buckets, key_codes
+from mayfly.plan.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    decimal,
+    from_arrow,
+)
+from mayfly.testing import KEY_TYPES, Column, domain
+
+NTZ = DataType("timestamp_ntz")
+
+
+def codes(array: pa.Array, kind: DataType | None = None) -> list[int | None]:
+    found: list[int | None] = key_codes(
+        [pa.chunked_array([array])], [kind or from_arrow(array.type)]
+    ).to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("kind", KEY_TYPES)
+def test_distinct_keys_have_distinct_codes_and_null_has_none(kind: str) -> None:
+    values = domain(Column("key", kind, distinct=300))
+    kept = [repr(v + 0.0) if isinstance(v, float) else v for v in values.to_pylist()]
+    found = codes(pa.concat_arrays([values, pa.nulls(1, values.type), values]))
+    half = len(values)
+    assert found[half] is None
+    assert found[:half] == found[half + 1 :]
+    assert None not in found[:half]
+    assert len(set(found[:half])) == len(set(kept)), "-0.0 is 0.0, all NaN are one"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "kind"),
+    [
+        (pa.array([1, -1], pa.int8()), pa.array([1, -1], pa.int64()), BIGINT),
+        (pa.array([0.5], pa.float32()), pa.array([0.5], pa.float64()), DOUBLE),
+        (pa.array([3], pa.int32()), pa.array([3.0], pa.float64()), DOUBLE),
+        (pa.array([2**53 + 1]), pa.array([2.0**53]), DOUBLE),
+        (pa.array([7]), pa.array([Decimal("7.00")], pa.decimal128(9, 2)), decimal(22, 2)),
+        (
+            pa.array([1], pa.date32()),
+            pa.array([86_400_000_000], pa.timestamp("us")),
+            NTZ,
+        ),
+        (pa.array(["x"], pa.large_string()), pa.array(["x"]), STRING),
+    ],
+)
+def test_keys_equal_in_their_common_type(left: pa.Array, right: pa.Array, kind: DataType) -> None:
+    assert codes(left, kind) == codes(right, kind)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        (pa.array([-5, 2**62]), BIGINT, [-5, 2**62]),
+        (pa.array([True, False]), BOOLEAN, [1, 0]),
+        (pa.array([-1], pa.date32()), DATE, [-1]),
+        (pa.array([-7], pa.timestamp("us", "UTC")), TIMESTAMP, [-7]),
+    ],
+)
+def test_keys_that_fit_are_their_own_codes(
+    values: pa.Array, kind: DataType, expected: list[int]
+) -> None:
+    assert codes(values, kind) == expected
+
+
+def test_several_keys_are_null_if_one_is_and_their_order_matters() -> None:
+    def pair(left: list[int | None], right: list[int | None]) -> list[int | None]:
+        columns = [pa.chunked_array([pa.array(one, pa.int64())]) for one in (left, right)]
+        found: list[int | None] = key_codes(columns, [BIGINT, BIGINT]).to_pylist()
+        return found
+
+    assert pair([1, None, 1, None], [None, 1, 2, None])[:2] == [None, None]
+    assert pair([1], [2]) != pair([2], [1])
+    assert pair([1, 1], [2, 2]) == pair([1], [2]) * 2
+
+
+def test_a_second_key_beyond_the_years_of_python() -> None:
+    far = pa.chunked_array([pa.array([2**62, -(2**62)], pa.timestamp("us", "UTC"))])
+    one = pa.chunked_array([pa.array([1, 1])])
+    found = key_codes([one, far], [BIGINT, TIMESTAMP]).to_pylist()
+    assert len(set(found)) == 2
+
+
+def test_columns_without_rows_or_values() -> None:
+    assert codes(pa.array([], pa.string())) == []
+    assert codes(pa.nulls(2, pa.string())) == [None, None]
+    assert codes(pa.nulls(2), DataType("void")) == [None, None]
+    assert codes(pa.nulls(2), STRING) == [None, None]
+
+
+def test_regular_codes_spread_over_buckets() -> None:
+    for stride in (1, 8, 1000):
+        counts = np.bincount(buckets(np.arange(10_000) * stride, 7), minlength=7)
+        assert counts.min() > 1_000
+
+
+def test_buckets_are_in_range_for_negative_codes_too() -> None:
+    found = buckets(np.array([-1, -(2**63), 2**63 - 1, 0]), 3)
+    assert ((found >= 0) & (found < 3)).all()
