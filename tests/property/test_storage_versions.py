@@ -258,7 +258,9 @@ class Versions(RuleBasedStateMachine):
 
     @rule(
         keep_versions=st.integers(1, 2),
-        point=st.sampled_from(["vacuum.oldest-raised", "vacuum.manifest-removed"]),
+        point=st.sampled_from(
+            ["vacuum.oldest-raised", "vacuum.manifest-removed", "vacuum.manifests-read"]
+        ),
         data=st.data(),
     )
     def commit_while_vacuuming(self, keep_versions: int, point: str, data: st.DataObject) -> None:

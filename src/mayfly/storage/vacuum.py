@@ -75,6 +75,7 @@ def _vacuum(repository: Repository, keep_versions: int, keep_for: int, grace: in
         freed += directory.remove(name)
 
     needed = _named(repository)
+    reach("vacuum.manifests-read")
     leftovers = (n for f in (MANIFESTS, PINS) for n in directory.all_names(f) if TEMPORARY in n)
     unnamed = [name for name in (*listed, *leftovers) if name not in needed]
     old = [name for name in unnamed if not grace or _older(directory, name, now - grace)]

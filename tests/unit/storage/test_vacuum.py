@@ -278,7 +278,9 @@ def test_a_reader_of_the_current_version_tries_again(repository: Repository) -> 
         assert ids_of(repository, manifest) == [3]
 
 
-@pytest.mark.parametrize("point", ["vacuum.oldest-raised", "vacuum.manifest-removed"])
+@pytest.mark.parametrize(
+    "point", ["vacuum.oldest-raised", "vacuum.manifest-removed", "vacuum.manifests-read"]
+)
 def test_a_commit_during_vacuum_keeps_its_files(repository: Repository, point: str) -> None:
     roll(repository, 1)
     race(point, lambda: roll(repository, 2), repository)
