@@ -1,5 +1,6 @@
-"""Rewrites, costs and plan choice."""
+"""Rewrites, costs, plan choice, and what a plan means for the machine."""
 
+from mayfly.optimizer.explaining import explain, plan_physically
 from mayfly.optimizer.labelling import Labelled, label_plan
 from mayfly.optimizer.pipeline import Candidate, Optimized, optimize
 from mayfly.optimizer.statistics import SourceStatistics, Statistics
@@ -10,6 +11,8 @@ __all__ = [
     "Optimized",
     "SourceStatistics",
     "Statistics",
+    "explain",
     "label_plan",
     "optimize",
+    "plan_physically",
 ]
