@@ -41,9 +41,18 @@ def bind_tokens(source: Source, tokens: list[Token], catalog: Catalog, one_time:
 
 def _take_isolation(source: Source, tokens: list[Token]) -> tuple[list[Token], Isolation | None]:
     """``… ISOLATION LATEST`` or ``… ISOLATION WINDOW`` behind a query."""
-    at = next((n for n, token in enumerate(tokens) if token.text.upper() == "ISOLATION"), None)
-    if at is None or at < len(tokens) - 2:
+    before, word = tokens[-3:-1] if len(tokens) > 2 else (None, None)
+    if before is None or word is None or word.token_type is not TokenType.VAR:
         return tokens, None
-    cursor = Cursor(source, tokens, at + 1)
+    if word.text.upper() != "ISOLATION" or before.token_type in _NAMES_FOLLOW:
+        return tokens, None
+    cursor = Cursor(source, tokens, len(tokens) - 1)
     level = cursor.one_of([level.value for level in Isolation], "LATEST or WINDOW")
-    return tokens[:at], Isolation(level)
+    return tokens[:-2], Isolation(level)
+
+
+_NAMES_FOLLOW = (
+    *(TokenType.FROM, TokenType.JOIN, TokenType.COMMA, TokenType.ALIAS, TokenType.DOT),
+    *(TokenType.ORDER_BY, TokenType.GROUP_BY),
+)
+"""Behind these, ``isolation`` is the name of something."""

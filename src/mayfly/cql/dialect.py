@@ -167,8 +167,8 @@ class CqlParser(SparkParser):
 
     def _ordering(self, query: exp.Query) -> None:
         query.set("order", self._parse_order())
-        query.set("limit", self._plain_limit())
-        query.set("offset", self._parse_offset())
+        query.set("limit", self._number_behind(TokenType.LIMIT, exp.Limit))
+        query.set("offset", self._number_behind(TokenType.OFFSET, exp.Offset))
         if self._match_set(self.QUERY_MODIFIER_TOKENS, advance=False):
             word = self._shown(self._curr)
             hint = _HINTS.get(word.split()[0].upper(), f"the order is {_ORDER_OF_CLAUSES}")
@@ -176,7 +176,8 @@ class CqlParser(SparkParser):
 
     def _parse_query_modifiers(self, this: Any) -> Any:
         """What sqlglot looks for behind a query: ours has read its own clauses already."""
-        if isinstance(this, exp.SetOperation) and not this.args.get("order"):
+        behind = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET)
+        if isinstance(this, exp.SetOperation) and self._match_set(behind, advance=False):
             self._ordering(this)
         return this
 
@@ -184,14 +185,16 @@ class CqlParser(SparkParser):
         token = self._curr
         return cast("exp.Expr | None", self._placed(super()._parse_order(*args, **kwargs), token))
 
-    def _plain_limit(self) -> exp.Expr | None:
+    def _number_behind(self, kind: TokenType, clause: type[exp.Expr]) -> exp.Expr | None:
+        """``LIMIT n`` or ``OFFSET n``."""
         token = self._curr
-        if not self._match(TokenType.LIMIT):
+        if not self._match(kind):
             return None
-        limit = exp.Limit(expression=self._parse_primary())
-        if limit.args.get("expression") is None:
-            raise self._problem("LIMIT needs a whole number", "write LIMIT 10")
-        return cast("exp.Expr", self._placed(limit, token))
+        value = self._parse_primary()
+        if value is None:
+            word = token.text.upper()
+            raise self._problem(f"{word} needs a whole number", f"write {word} 10")
+        return cast("exp.Expr", self._placed(clause(expression=value), token))
 
     def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
         token = self._curr

@@ -376,13 +376,14 @@ class _Maker:
             )
         number, text = self._number(scope, 0), self._column(scope, "text")
         op = self.rng.choice(("=", "<>", "<", "<=", ">", ">="))
+        no = self.rng.choice(("", "", "NOT "))
         choices = (
             both("{} {} {}", number, op, self._number(scope, min(depth, 1))),
-            both("{} IS NOT NULL", number),
-            both("{} BETWEEN {} AND {}", number, "-1", "4"),
-            both("{} IN (1, 2, {})", number, self._number(scope, 0)),
+            both("{} IS {}NULL", number, no),
+            both("{} {}BETWEEN {} AND {}", number, no, "-1", "4"),
+            both("{} {}IN (1, 2, {})", number, no, self._number(scope, 0)),
             both("{} {} 'b'", text, op),
-            both("{} LIKE '%a%'", text),
+            both("{} {}LIKE '%a%'", text, no),
         )
         return self.rng.choice(choices)
 

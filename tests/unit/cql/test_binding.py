@@ -8,12 +8,14 @@ from mayfly.cql import CqlError, bind_query
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical import (
     AntiJoin,
+    Isolation,
     Join,
     Node,
     Output,
     OutputKind,
     Project,
     RelationJoin,
+    Sort,
     StreamScan,
 )
 from tests.golden.cql.cases import catalog
@@ -165,6 +167,15 @@ def test_outputs(written: str, kind: OutputKind, restore: bool) -> None:
     assert names(plan) == ["src"]
 
 
+def test_isolation_may_also_be_a_name() -> None:
+    plan = bind(
+        "SELECT Rstream(src AS isolation) FROM link1 [NOW] isolation ORDER BY isolation DESC"
+    )
+    assert (names(plan), plan.isolation) == (["isolation"], None)
+    plan = bind("SELECT isolation.src FROM link1 [NOW] isolation ISOLATION latest")
+    assert plan.isolation is Isolation.LATEST
+
+
 def test_a_column_may_be_called_restore() -> None:
     plan = bind("SELECT bytes - bytes AS restore FROM link1 [NOW]")
     assert names(plan) == ["restore"]
@@ -181,6 +192,57 @@ def test_order_by_finds_an_output_by_its_expression() -> None:
     bind("SELECT Rstream(src, SUM(bytes) AS n) FROM link1 [NOW] GROUP BY src ORDER BY SUM(bytes)")
     with pytest.raises(CqlError, match="ORDER BY may only use output columns"):
         bind("SELECT Rstream(src) FROM link1 [NOW] GROUP BY src ORDER BY SUM(bytes)")
+
+
+@pytest.mark.parametrize(
+    ("written", "descending", "nulls_first"),
+    [
+        ("src", False, True),
+        ("src ASC", False, True),
+        ("src DESC", True, False),
+        ("src NULLS LAST", False, False),
+        ("src DESC NULLS FIRST", True, True),
+    ],
+)
+def test_the_place_of_nulls_in_an_order(written: str, descending: bool, nulls_first: bool) -> None:
+    sort = only(bind(f"SELECT Rstream(src) FROM link1 [NOW] ORDER BY {written}"), Sort)
+    assert isinstance(sort, Sort)
+    (key,) = sort.keys
+    assert (key.descending, key.nulls_first) == (descending, nulls_first)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT src FROM link1 [NOW] UNION ALL SELECT dst FROM link2 [NOW] LIMIT 5",
+        "SELECT src FROM link1 [NOW] UNION ALL (SELECT dst FROM link2 [NOW]) ORDER BY 1 LIMIT 5",
+        "(SELECT src FROM link1 [NOW]) UNION ALL (SELECT dst FROM link2 [NOW]) LIMIT 5",
+    ],
+)
+def test_a_limit_behind_a_union_is_kept_and_has_its_place(query: str) -> None:
+    sort = only(bind(query, one_time=True), Sort)
+    assert isinstance(sort, Sort)
+    assert sort.limit == 5
+    for wrapped in (
+        f"SELECT src FROM link1 [NOW] WHERE src NOT IN ({query})",
+        f"SELECT src FROM ({query}) q",
+    ):
+        with pytest.raises(CqlError, match="ORDER BY and LIMIT cannot stand in a sub-query"):
+            bind(wrapped)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("SELECT {fn abs(bytes)} FROM link1 [NOW]", "fn"),
+        ("SELECT Rstream(src) FROM link1 [NOW] ORDER BY src LIMIT 5 OFFSET 2 ROWS", "ROWS"),
+    ],
+)
+def test_words_that_sqlglot_skips_are_refused(text: str, word: str) -> None:
+    with pytest.raises(CqlError) as caught:
+        bind(text)
+    assert caught.value.position is not None
+    assert text[caught.value.position.column - 1 :].startswith(word)
 
 
 def test_relations_alone_suffice_for_one_time_queries_only() -> None:

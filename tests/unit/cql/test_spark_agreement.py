@@ -69,6 +69,15 @@ counts
 DATE '2026-01-31'
 TIMESTAMP '2026-01-31 12:00:00'
 TIMESTAMP_NTZ '2026-01-31 12:00:00'
+unix_micros(CAST(ts AS TIMESTAMP_NTZ))
+hour(CAST(ts AS TIMESTAMP_NTZ))
+CAST(ts AS TIMESTAMP_NTZ) + INTERVAL 1 s
+CAST(ts AS TIMESTAMP_NTZ) - CAST(ts AS TIMESTAMP_NTZ)
+CAST(ts AS TIMESTAMP_NTZ) > ts
+day - day
+INTERVAL 1 s + ts
+INTERVAL 1 s - INTERVAL 2 s
+date_trunc('hour', CAST(ts AS TIMESTAMP_NTZ))
 """
 ARGUMENTS = {
     "n": ("value", "sensor", "exact"),
