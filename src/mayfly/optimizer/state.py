@@ -174,7 +174,7 @@ def _distinct_state(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
     if estimated.label.pattern.kind is not Kind.STR:
         expires = estimated.label.pattern.kind is not Kind.MON
         structure, reason = structure_for(WK if expires else MON, upkeep)
-        rows = flow.size * (2 if expires else 1)
+        rows = min(2 * flow.size, source.flow.size) if expires else flow.size
         holds = "output and one spare per value" if expires else "output"
         touched = maintenance(structure, source.flow, upkeep, max(1.0, flow.size))
         yield State(structure, holds, names, f"δ*; {reason}", rows, rows * width, touched, grows)

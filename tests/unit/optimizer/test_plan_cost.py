@@ -173,6 +173,11 @@ def test_weak_distinct_keeps_at_most_twice_its_output() -> None:
     assert structures(strict.state) == [Structure.FIFO, Structure.COUNTS]
 
 
+def test_weak_distinct_never_keeps_more_than_its_input() -> None:
+    (kept,) = of(costed("SELECT DISTINCT c FROM s1 [RANGE 100 s]"), Distinct).state
+    assert kept.rows == pytest.approx(1000)
+
+
 def test_strict_distinct_on_negative_tuples_keeps_counts_only() -> None:
     state = of(costed("SELECT DISTINCT a FROM s1 [ROWS 50]"), Distinct).state
     assert structures(state) == [Structure.COUNTS]
