@@ -1,0 +1,22 @@
+"""The reports of past updates, kept in the manifest so that they outlive their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+REPORTS = "reports"
+REPORTS_KEPT = 60
+
+
+def reports_after(
+    properties: Mapping[str, Any], report: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """The kept reports with the one of the last update, which replaces an earlier form of it."""
+    earlier = [one for one in reports_of(properties) if one["update"] < report["update"]]
+    return [*earlier, report][-REPORTS_KEPT:]
+
+
+def reports_of(properties: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The reports a manifest holds, oldest first."""
+    return list(properties.get(REPORTS, ()))
