@@ -1,0 +1,61 @@
+"""All benchmarks with their standard loads, one after the other; figures go to results/.
+
+python -m benchmarks                 # everything (about 40 minutes on two cores)
+python -m benchmarks streaming       # only those whose name begins so
+python -m benchmarks --list
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from benchmarks.render import render_documents
+
+COMMANDS: dict[str, list[str]] = {
+    "streaming": ["benchmarks.streaming", "--batches", "9", "--record", "streaming"],
+    "streaming-long-window": [
+        "benchmarks.streaming", "--runner", "mayfly", "--window", "1000", "--keys", "1000000",
+        "--batches", "18", "--warm-up", "11", "--record", "streaming-long-window",
+    ],
+    "restart": ["benchmarks.restart", "--record", "restart"],
+    "archive-250k": ["benchmarks.archive", "--live", "250000", "--record", "archive-250k"],
+    "archive-2500k": [
+        "benchmarks.archive", "--live", "2500000", "--measured", "5", "--record", "archive-2500k",
+        "--runner", "mayfly:WATA/packed shadow/6", "--runner", "mayfly:WATA/in-place/6",
+        "--runner", "mayfly:DEL/in-place/4", "--runner", "mayfly:REINDEX/packed shadow/1",
+        "--runner", "duckdb", "--runner", "clickhouse", "--runner", "spark-parquet",
+    ],
+    "planning": ["benchmarks.planning"],
+}  # fmt: skip
+
+
+def main() -> None:
+    wanted = [word for word in sys.argv[1:] if not word.startswith("-")]
+    if "--help" in sys.argv or "-h" in sys.argv:
+        print(__doc__)
+        return
+    chosen = [n for n in COMMANDS if not wanted or any(n.startswith(word) for word in wanted)]
+    if not chosen:
+        sys.exit(f"no benchmark begins with {wanted}; there are: {', '.join(COMMANDS)}")
+    failed = []
+    for number, name in enumerate(chosen, 1):
+        command = [sys.executable, "-m", *COMMANDS[name]]
+        if "--list" in sys.argv:
+            print(f"{name:24} python -m {' '.join(COMMANDS[name])}")
+            continue
+        print(f"[{number}/{len(chosen)}] {name}", flush=True)
+        began = time.perf_counter()
+        if subprocess.run(command).returncode:
+            failed.append(name)
+        print(f"    {time.perf_counter() - began:.0f} s\n", flush=True)
+    if "--list" not in sys.argv:
+        for path in render_documents():
+            print(f"figures rendered into {path}")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

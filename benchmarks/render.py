@@ -1,0 +1,138 @@
+"""Documented figures, rendered from the recorded results and from nowhere else.
+
+A document marks a place with ``<!-- figures: streaming -->`` … ``<!-- end of figures -->``; what
+stands between is replaced. A test compares documents with what would be rendered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+DOCUMENTS = ("README.md", "docs/archives.md", "docs/benchmarks.md")
+_PLACE = re.compile(r"(<!-- figures: ([\w-]+) -->\n)(.*?)(<!-- end of figures -->)", re.S)
+
+
+def load(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def _origin(result: dict[str, Any]) -> str:
+    machine = result["machine"]
+    load_average = machine["load_average"][0]
+    return (
+        f"Measured {result['when'][:10]} at commit `{result['commit'][:10]}` on {machine['cores']} "
+        f"cores and {machine['memory_gib']:.0f} GiB; load average at the end {load_average:.1f}. "
+        f"All repetitions: [benchmarks/results/{result['benchmark']}.json]"
+        f"({{up}}benchmarks/results/{result['benchmark']}.json)."
+    )
+
+
+def streaming() -> str:
+    result = load("streaming")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks streaming`.\n"
+    setting, runners = result["configuration"], result["results"]["runners"]
+    best = min(r["median_seconds"] for n, r in runners.items() if n.startswith("spark"))
+    lines = [
+        f"Two streams, {setting['window']} s windows, {setting['keys']:,} keys, "
+        f"{setting['rows']:,} rows a side per batch, `local[2]`:",
+        "",
+        "| runner | median batch | rows a second | Spark's best ÷ this |",
+        "|---|---:|---:|---:|",
+    ]
+    for name, one in runners.items():
+        ratio = "" if name == "floor" else f"{best / one['median_seconds']:.1f}"
+        label = {"floor": "(read, exchange, sort, write: no join)"}.get(name, name)
+        lines.append(
+            f"| {label} | {one['median_seconds']:.2f} s | {one['rows_per_second']:,.0f} | {ratio} |"
+        )
+    long, restart = load("streaming-long-window"), load("restart")
+    extra = []
+    if long:
+        other = long["results"]["runners"]["mayfly"]["median_seconds"]
+        short = runners["mayfly"]["median_seconds"]
+        extra.append(
+            f"With 1,000 s windows and {long['configuration']['keys']:,} keys (the same rate of "
+            f"results) a batch takes {other:.2f} s, {other / short:.2f} times as long."
+        )
+    if restart:
+        rows = restart["results"]["state"]["rows"]
+        extra.append(
+            f"A new process on {rows:,} rows of state commits its first batch after "
+            f"{restart['results']['median']:.1f} s."
+        )
+    return "\n".join([*lines, "", *extra, "", _origin(result)]) + "\n"
+
+
+def archive(name: str) -> Callable[[], str]:
+    def render() -> str:
+        result = load(name)
+        if result is None:
+            return f"Not measured yet: `python -m benchmarks {name}`.\n"
+        setting = result["configuration"]
+        lines = [
+            f"{setting['live']:,} live rows of about 900 bytes, {setting['keys']:,} keys, "
+            f"W = {setting['window']}, one day in and one out per update:",
+            "",
+            "| archive | update | probe p50 | probe p99 | scan | disk | DuckDB on the same files: "
+            "probe, scan |",
+            "|---|---:|---:|---:|---:|---:|---:|",
+        ]
+        for label, one in result["results"].items():
+            if "failed" in one:
+                lines.append(f"| {label} | failed | | | | | |")
+                continue
+            same = ""
+            if "duckdb_same_files_scan_median" in one:
+                same = (
+                    f"{one['duckdb_same_files_probe_p50_ms']:.1f} ms, "
+                    f"{one['duckdb_same_files_scan_median']:.2f} s"
+                )
+            lines.append(
+                f"| {label} | {one['update_median']:.2f} s | {one['probe_p50_ms']:.1f} ms | "
+                f"{one['probe_p99_ms']:.1f} ms | {one['scan_median']:.2f} s | "
+                f"{one['disk_bytes'] / 1e6:,.0f} MB | {same} |"
+            )
+        return "\n".join([*lines, "", _origin(result)]) + "\n"
+
+    return render
+
+
+RENDERERS: dict[str, Callable[[], str]] = {
+    "streaming": streaming,
+    "archive-250k": archive("archive-250k"),
+    "archive-2500k": archive("archive-2500k"),
+}
+
+
+def rendered(document: Path) -> str:
+    """The document with every marked place filled from the recorded results."""
+    up = "../" * (len(document.relative_to(ROOT).parts) - 1)
+
+    def fill(place: re.Match[str]) -> str:
+        return place[1] + RENDERERS[place[2]]().replace("{up}", up) + place[4]
+
+    return _PLACE.sub(fill, document.read_text())
+
+
+def render_documents() -> list[Path]:
+    """Rewrite the documents that have marked places; those that changed."""
+    changed = []
+    for name in DOCUMENTS:
+        path = ROOT / name
+        if path.exists() and (text := rendered(path)) != path.read_text():
+            path.write_text(text)
+            changed.append(path.relative_to(ROOT))
+    return changed
+
+
+if __name__ == "__main__":
+    for one in render_documents():
+        print(one)
