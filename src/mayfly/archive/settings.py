@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mayfly.archive.admission import AdmissionRule, LateRows
-from mayfly.archive.calendar import Int64Array, UpdateCalendar, calendar_from_settings
+from mayfly.archive.calendar import (
+    DAY,
+    FixedIntervals,
+    Int64Array,
+    UpdateCalendar,
+    calendar_from_settings,
+)
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.errors import InvalidSetting
 from mayfly.plan.types import DataType, arrow_type, from_arrow, parse_type
@@ -19,6 +28,7 @@ from mayfly.storage.segment import EXP, TS
 KEY, NTH = "_key", "_nth"
 """Columns of archives with an array key: the value this copy is found under, and its number."""
 ROW_GROUP_BYTES = 600_000
+COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
 @dataclass(frozen=True)
@@ -40,36 +50,54 @@ class ArchiveSettings:
     """Columns that came later; files without them read as NULL."""
 
     def __post_init__(self) -> None:
-        for name in (*self.key, self.time):
-            if name not in self.columns:
-                raise InvalidSetting(
-                    f"the archive has no column {name!r}",
-                    f"its columns are {', '.join(self.columns)}",
-                )
-        for name in self.all_columns:
-            if name.startswith("_") or "." in name:
-                raise InvalidSetting(
-                    f"the column {name!r} cannot be stored",
-                    "rename it: a leading _ and dots in names are reserved",
-                )
-        if not self.key:
-            raise InvalidSetting("an archive without a search key", "name at least one column")
+        for which in ("columns", "added"):
+            written = getattr(self, which)
+            normal = {name: parse_type(kind).sql() for name, kind in written.items()}
+            object.__setattr__(self, which, normal)
+        _check_names(self.all_columns)
+        self._check_key()
+        _ = self.stored  # refuses types that no file can hold
         if self.type_of(self.time).name not in ("timestamp", "bigint"):
             raise InvalidSetting(
                 f"the time column {self.time} is {self.type_of(self.time)}",
                 "use a TIMESTAMP, or a BIGINT of microseconds",
             )
-        if self.array_key is None and any(self.type_of(name).is_nested for name in self.key):
+        if self.late is LateRows.THIS_UPDATE:
             raise InvalidSetting(
-                f"the key {', '.join(self.key)} is not of atomic types",
-                "use atomic columns, or one ARRAY of an atomic type",
+                "a wave archive cannot keep late rows with the update they come with: they would "
+                "outlive their day",
+                'use late="own day", or refuse them',
+            )
+        if self.compression not in COMPRESSIONS:
+            raise InvalidSetting(
+                f"there is no compression {self.compression!r}",
+                f"use one of {', '.join(COMPRESSIONS)}",
             )
         if self.parts < 1 or self.row_group_bytes < 1 or self.keep_versions < 1:
             raise InvalidSetting(
                 "parts, row_group_bytes and keep_versions must be 1 or more", "raise them"
             )
 
-    @property
+    def _check_key(self) -> None:
+        if not self.key:
+            raise InvalidSetting("an archive without a search key", "name at least one column")
+        for name in (*self.key, self.time):
+            if name not in self.columns:
+                raise InvalidSetting(
+                    f"the archive has no column {name!r}",
+                    f"its columns are {', '.join(self.columns)}",
+                )
+        if len(set(self.key)) < len(self.key):
+            raise InvalidSetting(
+                f"the key {', '.join(self.key)} names a column twice", "name each column once"
+            )
+        if self.array_key is None and any(self.type_of(name).is_nested for name in self.key):
+            raise InvalidSetting(
+                f"the key {', '.join(self.key)} is not of atomic types",
+                "use atomic columns, or one ARRAY of an atomic type",
+            )
+
+    @cached_property
     def all_columns(self) -> dict[str, str]:
         return {**self.columns, **self.added}
 
@@ -77,7 +105,7 @@ class ArchiveSettings:
     def window(self) -> int:
         return self.layout.window
 
-    @property
+    @cached_property
     def array_key(self) -> DataType | None:
         """The element type if the key is one array column."""
         kind = self.type_of(self.key[0])
@@ -85,17 +113,17 @@ class ArchiveSettings:
             return kind.fields[0][1]
         return None
 
-    @property
+    @cached_property
     def key_types(self) -> tuple[DataType, ...]:
         element = self.array_key
         return (element,) if element else tuple(self.type_of(name) for name in self.key)
 
-    @property
+    @cached_property
     def sort_columns(self) -> tuple[str, ...]:
         """The stored columns that rows are clustered by."""
         return (KEY,) if self.array_key else self.key
 
-    @property
+    @cached_property
     def stored(self) -> pa.Schema:
         """The schema of data files."""
         own = [(name, arrow_type(parse_type(kind))) for name, kind in self.all_columns.items()]
@@ -103,14 +131,17 @@ class ArchiveSettings:
         copies = [(KEY, arrow_type(element)), (NTH, pa.int32())] if element else []
         return pa.schema([*own, *copies, (TS, pa.int64()), (EXP, pa.int64())])
 
-    @property
+    @cached_property
     def rule(self) -> AdmissionRule:
         return AdmissionRule(self.calendar, self.longest, self.late)
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """A bound on exp − ts: a row waits up to one update to be stored, then stays for W."""
-        return self.calendar.time_of(self.window + 1) - self.calendar.time_of(0)
+        calendar = self.calendar
+        return (self.window + 1) * (
+            calendar.interval if isinstance(calendar, FixedIntervals) else DAY
+        )
 
     def type_of(self, column: str) -> DataType:
         return parse_type(self.all_columns[column])
@@ -124,6 +155,18 @@ class ArchiveSettings:
 
     def expiration(self, day: int) -> int:
         return self.calendar.time_of(day + self.window)
+
+    def belongs(self, ts: pa.ChunkedArray, days: Iterable[int]) -> pa.ChunkedArray:
+        """Which rows generated at ``ts`` belong to one of these updates.
+
+        Not by their expiration: where a time zone skipped a date, two updates share it.
+        """
+        found = None
+        for first, last in _stretches(days):
+            after, until = self.calendar.time_of(first - 1), self.calendar.time_of(last)
+            within = pc.and_(pc.greater(ts, after), pc.less_equal(ts, until))
+            found = within if found is None else pc.or_(found, within)
+        return pa.chunked_array([pa.repeat(False, len(ts))]) if found is None else found
 
     def with_column(self, name: str, kind: str) -> ArchiveSettings:
         if name in self.all_columns:
@@ -171,6 +214,28 @@ class ArchiveSettings:
             compression=stored["compression"],
             keep_versions=stored["keep_versions"],
         )
+
+
+def _check_names(names: Iterable[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        if not name or name.startswith("_") or "." in name:
+            raise InvalidSetting(
+                f"the column {name!r} cannot be stored",
+                "rename it: empty names, a leading _ and dots in names are reserved",
+            )
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            raise InvalidSetting(
+                f"the columns {other} and {name} differ only in case",
+                "rename one of them: Spark does not tell them apart",
+            )
+
+
+def _stretches(days: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each stretch of days in a row."""
+    for _, stretch in groupby(enumerate(sorted(days)), lambda item: item[1] - item[0]):
+        found = [day for _, day in stretch]
+        yield found[0], found[-1]
 
 
 def arrow_columns(schema: pa.Schema) -> dict[str, str]:
