@@ -66,7 +66,8 @@ class _Stream:
             return None
         count = self.rows.num_rows
         if limit is not None:
-            below = pc.less(order_key(self.rows[self._key]), pa.scalar(limit))
+            keys = order_key(self.rows[self._key])
+            below = pc.less(keys, pa.scalar(limit, keys.type))
             count = pc.sum(below).as_py() or 0
         taken, rest = self.rows.slice(0, count), self.rows.slice(count)
         self.rows = rest if rest.num_rows else None

@@ -44,7 +44,7 @@ class ArchiveState:
         return {run.id for held in self.runs.values() for run in held}
 
     def to_json(self) -> dict[str, Any]:
-        remembered = list(self.batches.items())[-BATCHES_REMEMBERED:]
+        latest = sorted(self.batches.items(), key=lambda item: item[1])[-BATCHES_REMEMBERED:]
         return {
             "day": self.wave.day,
             "constituents": _days_json(self.wave.constituents),
@@ -54,7 +54,7 @@ class ArchiveState:
                 for name, held in self.runs.items()
             },
             "day_rows": {str(day): rows for day, rows in self.day_rows.items()},
-            "batches": dict(remembered),
+            "batches": dict(latest),
             "prepared": self.prepared,
             "report": dict(self.report),
         }
