@@ -103,3 +103,8 @@ def _ladder(cluster: Days, window: int) -> list[tuple[str, int]]:
 
 def _temporary(day: int) -> str:
     return f"T{day}"
+
+
+def later_name(temporary: str, days: int) -> str:
+    """What the temporary that plays the same part so many days later is called."""
+    return _temporary(int(temporary.removeprefix("T")) + days)

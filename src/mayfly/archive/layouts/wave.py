@@ -144,6 +144,30 @@ class WaveLayout:
         """After how many days the pattern of cluster lengths repeats."""
         return self.window - 1 if self.scheme.throws_away else self.window
 
+    @property
+    def round(self) -> int:
+        """After how many days the same constituents hold days of the same ages again."""
+        return self.period * (self.constituents if self.scheme.throws_away else 1)
+
+    def skip_rounds(self, state: WaveState, until: int) -> WaveState:
+        """The state after as many whole rounds as fit before ``until``, found without a step.
+
+        Only where at least 2 W days pass does nothing of before remain; otherwise, and during
+        start-up, the state stays as it is.
+        """
+        days = (until - state.day) // self.round * self.round
+        if state.day < self.window or days < 2 * self.window:
+            return state
+        later = self.scheme is WaveScheme.RATA  # its temporaries are named for their day
+        return WaveState(
+            state.day + days,
+            {name: _shifted(held, days) for name, held in state.constituents.items()},
+            {
+                throw_away.later_name(name, days) if later else name: _shifted(held, days)
+                for name, held in state.temporaries.items()
+            },
+        )
+
     def transition(self, state: WaveState, day: int, late: Days = frozenset()) -> Transition:
         """The work of ``day``; ``late`` are earlier days for which rows came with it."""
         if day != state.day + 1:
@@ -202,6 +226,10 @@ def late_additions(
         for indexes in (state.constituents, state.temporaries)
     )
     return constituents, temporaries
+
+
+def _shifted(held: Days, days: int) -> Days:
+    return frozenset(day + days for day in held)
 
 
 def _start_up(layout: WaveLayout) -> _Work:
