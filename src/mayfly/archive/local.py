@@ -13,27 +13,38 @@ import pyarrow.compute as pc
 
 from mayfly.archive.hashing import spark_hash
 from mayfly.archive.settings import KEY, NTH, ArchiveSettings
-from mayfly.archive.writing import PartResult, WriteJob, write_part
+from mayfly.archive.writing import PartResult, WriteJob, removed_on_failure, write_part
+from mayfly.errors import BadInput
+from mayfly.plan.types import arrow_type, from_arrow, is_widening, parse_type
+from mayfly.storage.files import Directory
+from mayfly.storage.segment import Segment
 
 
 @dataclass(frozen=True)
 class InProcess:
     """Writes parts one after the other."""
 
+    def earliest(self, batch: pa.Table, settings: ArchiveSettings) -> int | None:
+        times = as_declared(batch, settings)[settings.time].cast(pa.int64())
+        found: int | None = pc.min(times).as_py()
+        return found
+
     def late_days(self, batch: pa.Table, settings: ArchiveSettings, update: int) -> frozenset[int]:
-        times = batch[settings.time].drop_null()
-        if pa.types.is_timestamp(times.type):
-            times = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
+        times = as_declared(batch, settings)[settings.time].drop_null().cast(pa.int64())
         days = np.unique(settings.calendar.updates_of(times.to_numpy()))
         oldest = update - settings.window
         return frozenset(day for day in days.tolist() if max(oldest, 0) < day < update)
 
     def write(self, batch: pa.Table | None, job: WriteJob) -> list[PartResult]:
-        parts = self._parts(batch, job.settings) if batch is not None else {}
-        return [
-            write_part(job, partial(int, part), parts.get(part, ()))
-            for part in range(job.settings.parts)
-        ]
+        settings = job.settings
+        parts = self._parts(as_declared(batch, settings), settings) if batch is not None else {}
+        results: list[PartResult] = []
+        written: list[Segment] = []
+        with removed_on_failure(Directory.at(job.root), written):
+            for part in range(settings.parts):
+                results.append(write_part(job, partial(int, part), parts.get(part, ())))
+                written += results[-1].segments
+        return results
 
     def _parts(self, batch: pa.Table, settings: ArchiveSettings) -> dict[int, Sequence[pa.Table]]:
         rows = by_key_value(batch, settings) if settings.array_key else batch
@@ -49,16 +60,48 @@ class InProcess:
         return spark_hash(key, settings.key_types) % settings.parts
 
 
+def as_declared(batch: pa.Table, settings: ArchiveSettings) -> pa.Table:
+    """The batch with the archive's columns and types; columns added later may be missing."""
+    wanted = settings.all_columns
+    problems = [f"missing: {name}" for name in settings.columns if name not in batch.column_names]
+    for one in batch.schema:
+        if one.name not in wanted:
+            problems.append(f"not in the archive: {one.name}")
+            continue
+        found, kind = from_arrow(one.type), parse_type(wanted[one.name])
+        if found != kind and not is_widening(found, kind):
+            problems.append(f"{one.name} is {found}, not {kind}")
+    if len(set(batch.column_names)) < batch.num_columns:
+        problems.append("a name occurs twice")
+    if problems:
+        raise BadInput(
+            "the batch does not have the archive's columns: " + "; ".join(problems),
+            "select and cast the columns, or add_column() what is new",
+        )
+    columns = {}
+    for name, declared in wanted.items():
+        kind = arrow_type(parse_type(declared))
+        given = name in batch.column_names
+        try:
+            columns[name] = batch[name].cast(kind) if given else pa.nulls(batch.num_rows, kind)
+        except pa.ArrowInvalid as error:
+            raise BadInput(
+                f"values of {name} do not fit {declared}: {error}", "cast the column first"
+            ) from error
+    return pa.table(columns)
+
+
 def by_key_value(rows: pa.Table, settings: ArchiveSettings) -> pa.Table:
     """One copy of a row for each distinct value of its array key; rows without any stay once."""
     copies, values, numbers = [], [], []
     for at, key in enumerate(rows[settings.key[0]].to_pylist()):
-        distinct = list(dict.fromkeys(key or [None]))
-        for number, value in enumerate(distinct):
+        # As Spark tells values apart: all NaN are one.
+        distinct = {("NaN" if value != value else value): value for value in key or [None]}
+        for number, value in enumerate(distinct.values()):
             copies.append(at)
             values.append(value)
             numbers.append(number)
     taken = rows.take(pa.array(copies, pa.int64()))
     kind = settings.stored.field(KEY).type
     taken = taken.append_column(KEY, pa.array(values, kind))
-    return taken.append_column(NTH, pc.cast(pa.array(numbers, pa.int64()), pa.int32()))
+    return taken.append_column(NTH, pa.array(numbers, pa.int32()))

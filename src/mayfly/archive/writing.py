@@ -7,28 +7,30 @@ that part: nothing stored is ever shuffled, and parts are written in parallel.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from mayfly.archive.admission import AdmissionSummary, summarize
 from mayfly.archive.calendar import Int64Array
-from mayfly.archive.layouts.operations import Days
+from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
 from mayfly.archive.layouts.run_plan import RunWrite
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.sorting import merge_sorted, sorted_by_key
 from mayfly.archive.state import run_group
+from mayfly.errors import ProtocolError, StorageError
 from mayfly.faults import reach
 from mayfly.storage.files import Directory
-from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, check_present
+from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches
 from mayfly.storage.verify import SORTED_BY
 
 PART = "part"
@@ -50,8 +52,9 @@ class WriteJob:
     bytes_in_memory: int = BYTES_IN_MEMORY
 
     @property
-    def takes_batch(self) -> bool:
-        return any(write.batch_days for write in self.writes)
+    def batch_days(self) -> Days:
+        """The days whose arriving rows have a place."""
+        return NO_DAYS.union(*(write.batch_days for write in self.writes))
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,12 @@ def write_part(job: WriteJob, which: Callable[[], int], batches: Iterable[pa.Tab
         part = which()
         if arrived.summary.refused:
             return PartResult(part, arrived.summary)
-        segments = []
-        for write in job.writes:
-            segments += _write_run(directory, job, write, part, arrived)
-            reach("archive.run-written")
+        _require_planned(job, arrived.day_rows)
+        segments: list[Segment] = []
+        with removed_on_failure(directory, segments):
+            for write in job.writes:
+                segments += _write_run(directory, job, write, part, arrived)
+                reach("archive.run-written")
         return PartResult(
             part,
             arrived.summary,
@@ -91,6 +96,27 @@ def write_part(job: WriteJob, which: Callable[[], int], batches: Iterable[pa.Tab
             arrived.day_rows,
             directory.io.to_json(),
             time.perf_counter() - began,
+        )
+
+
+@contextlib.contextmanager
+def removed_on_failure(directory: Directory, segments: list[Segment]) -> Iterator[None]:
+    """Nothing will ever name what was written when the writing fails: free the space at once."""
+    try:
+        yield
+    except BaseException:
+        for segment in segments:
+            with contextlib.suppress(StorageError):
+                directory.remove(segment.path)
+        raise
+
+
+def _require_planned(job: WriteJob, day_rows: Mapping[int, int]) -> None:
+    if homeless := day_rows.keys() - job.batch_days:
+        raise ProtocolError(
+            f"update {job.update}: the batch has rows of {format_days(homeless)}, which it did "
+            "not have when the update was planned",
+            "make the batch give the same rows each time it is read (write it to a file first)",
         )
 
 
@@ -115,17 +141,15 @@ class _Arrived:
 
     def stretches(self, days: Days) -> list[Iterator[pa.Table]]:
         """The rows of these days, each stretch sorted by key."""
-        expirations = [self._job.settings.expiration(day) for day in sorted(days)]
-        wanted = pa.array(expirations, pa.int64())
         self._held = [self._sorted()] if self._held else []
         found = [_sliced(table) for table in self._held]
         found += [_spilled_tables(path) for path in self._spilled]
-        return [_filtered(stretch, wanted) for stretch in found]
+        return [_of_days(stretch, self._job.settings, days) for stretch in found]
 
     def _admitted(self, rows: pa.Table) -> pa.Table:
         """The rows to be stored, as they will be stored."""
         settings = self._job.settings
-        with_exp, days = _with_lifetimes(rows, settings)
+        with_exp, days = _with_lifetimes(rows, settings, self._job.update)
         admission = settings.rule.admit(
             self._job.update, with_exp, ts=settings.time, exp=EXP, key=settings.key
         )
@@ -152,15 +176,20 @@ class _Arrived:
         self._held, self._size = [], 0
 
 
-def _with_lifetimes(rows: pa.Table, settings: ArchiveSettings) -> tuple[pa.Table, Int64Array]:
+def _with_lifetimes(
+    rows: pa.Table, settings: ArchiveSettings, update: int
+) -> tuple[pa.Table, Int64Array]:
     """The rows with _ts and _exp, and the update each belongs to; NULL times count as 0 here."""
     times = rows[settings.time]
     if pa.types.is_timestamp(times.type):
         times = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
     ts = pc.fill_null(times, 0).to_numpy()
     days = settings.calendar.updates_of(ts)
+    # Rows from the future are refused; their own update may lie beyond the last date.
+    future = ts > settings.calendar.time_of(update)
+    exp = np.where(future, ts + 1, settings.expirations(np.where(future, update, days)))
     rows = rows.append_column(TS, pa.array(ts, pa.int64()))
-    return rows.append_column(EXP, pa.array(settings.expirations(days), pa.int64())), days
+    return rows.append_column(EXP, pa.array(exp, pa.int64())), days
 
 
 def _first_copies(rows: pa.Table) -> np.ndarray:
@@ -188,20 +217,18 @@ def _spilled_tables(path: str) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([reader.get_batch(at)])
 
 
-def _filtered(tables: Iterator[pa.Table], expirations: pa.Array) -> Iterator[pa.Table]:
+def _of_days(
+    tables: Iterator[pa.Table], settings: ArchiveSettings, days: Days
+) -> Iterator[pa.Table]:
     for table in tables:
-        yield table.filter(pc.is_in(table[EXP], value_set=expirations))
+        yield table.filter(settings.belongs(table[TS], days))
 
 
 def stored_tables(
     directory: Directory, segment: Segment, settings: ArchiveSettings
 ) -> Iterator[pa.Table]:
     """A stored part in bounded tables, with columns added since read as NULL."""
-    check_present(directory, segment)
-    directory.io.files_read += 1
-    directory.io.bytes_read += segment.bytes
-    file = pq.ParquetFile(directory.path(segment.path))
-    for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
+    for batch in segment_batches(directory, segment):
         yield with_added_columns(pa.Table.from_batches([batch]), settings.stored)
 
 
@@ -219,29 +246,49 @@ def _write_run(
     settings = job.settings
     inputs = arrived.stretches(write.batch_days) if write.batch_days else []
     for source in write.sources:
-        wanted = pa.array([settings.expiration(day) for day in sorted(source.days)], pa.int64())
         for segment in job.sources[source.run]:
             if segment.tags[PART] == part:
                 tables = stored_tables(directory, segment, settings)
-                inputs.append(_filtered(tables, wanted))
-    writer: SegmentWriter | None = None
-    for table in merge_sorted(inputs, settings.sort_columns):
-        if writer is None:
-            writer = SegmentWriter(
-                directory,
-                run_group(write.id),
-                settings.stored,
-                format="parquet",
-                key=settings.sort_columns[0],
-                tags={PART: part, SORTED_BY: list(settings.sort_columns)},
-                compression=settings.compression,
-                row_group_rows=_row_group_rows(table, settings.row_group_bytes),
-            )
-        writer.write(table)
-    written = writer.close() if writer else None
+                inputs.append(_of_days(tables, settings, source.days))
+    merged = merge_sorted(inputs, settings.sort_columns)
+    first = next(merged, None)
+    if first is None:
+        return []
+    group_rows = _row_group_rows(first, settings.row_group_bytes)
+    first_key = settings.sort_columns[0]
+    with SegmentWriter(
+        directory,
+        run_group(write.id),
+        settings.stored,
+        format="parquet",
+        # Manifests have no form for intervals; the file's own statistics remain.
+        key=None if pa.types.is_duration(first.schema.field(first_key).type) else first_key,
+        tags={PART: part, SORTED_BY: list(settings.sort_columns)},
+        compression=settings.compression,
+        row_group_rows=group_rows,
+    ) as writer:
+        for table in _in_whole_groups(chain([first], merged), group_rows):
+            writer.write(table)
+        written = writer.close()
     return [written] if written else []
 
 
 def _row_group_rows(sample: pa.Table, wanted_bytes: int) -> int:
     width: int = max(1, sample.nbytes // max(1, sample.num_rows))
     return max(64, wanted_bytes // width)
+
+
+def _in_whole_groups(tables: Iterable[pa.Table], group_rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of whole row groups, so that only the last group is shorter."""
+    held: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        held.append(table)
+        count += table.num_rows
+        if count >= group_rows:
+            rows = pa.concat_tables(held)
+            whole = count - count % group_rows
+            yield rows.slice(0, whole)
+            held, count = [rows.slice(whole)], count - whole
+    if count:
+        yield pa.concat_tables(held)
