@@ -9,24 +9,31 @@ layout still stores.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mayfly.archive.hashing import part_of
 from mayfly.archive.layouts.run_plan import Run
-from mayfly.archive.settings import NTH, ArchiveSettings
+from mayfly.archive.settings import KEY, NTH, ArchiveSettings
+from mayfly.archive.sorting import order_key
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.writing import PART, with_added_columns
 from mayfly.errors import CorruptFile, InvalidSetting
-from mayfly.storage.files import Directory
+from mayfly.storage.files import Directory, told
 from mayfly.storage.segment import EXP, TS, Segment, check_present
+
+Wanted = Callable[[Any], Any]
+"""Values of the first key column → which of them are asked for."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,8 @@ class Selection:
             return False
         return self.soft or bool(segment.ts.low <= self.as_of)
 
-    def mask(self, rows: pa.Table, hidden: Sequence[int]) -> pa.ChunkedArray | None:
-        """Which rows are wanted; None if all are. ``hidden`` are expirations of deleted days."""
+    def mask(self, rows: pa.Table) -> pa.ChunkedArray | None:
+        """Which rows are wanted; None if all are."""
         terms = []
         if not self.soft:
             terms += [pc.greater(rows[EXP], self.as_of), pc.less_equal(rows[TS], self.as_of)]
@@ -64,13 +71,7 @@ class Selection:
             terms.append(pc.greater_equal(rows[TS], self.generated_from))
         if self.generated_to is not None:
             terms.append(pc.less_equal(rows[TS], self.generated_to))
-        if hidden and self.soft:
-            gone = pc.is_in(rows[EXP], value_set=pa.array(hidden, pa.int64()))
-            terms.append(pc.invert(gone))
-        whole = None
-        for term in terms:
-            whole = term if whole is None else pc.and_(whole, term)
-        return whole
+        return _all_of(terms)
 
 
 @dataclass(slots=True)
@@ -91,47 +92,59 @@ class ReadReport:
 
 @dataclass(frozen=True)
 class FileDirectory:
-    """A Parquet file's footer, kept: which row groups hold which keys."""
+    """A Parquet file's footer, kept: which row groups hold which keys, and their bytes."""
 
-    file: pq.ParquetFile
+    metadata: pq.FileMetaData
+    columns: Mapping[str, tuple[int, ...]]
+    """The stored bytes of every column, row group by row group."""
     lows: tuple[Any, ...] | None
     highs: tuple[Any, ...] | None
-    sizes: tuple[int, ...]
 
     def row_groups(self, low: Any, high: Any) -> range:
         """The row groups that may hold keys from ``low`` to ``high`` (None: open end)."""
-        everything = range(len(self.sizes))
         if self.lows is None or self.highs is None:
-            return everything
+            return self.everything
         first = 0 if low is None else bisect_left(self.highs, low)
-        last = len(self.sizes) if high is None else bisect_right(self.lows, high)
+        last = len(self.lows) if high is None else bisect_right(self.lows, high)
         return range(first, last)
+
+    @property
+    def everything(self) -> range:
+        return range(self.metadata.num_row_groups)
 
 
 @lru_cache(maxsize=4096)
-def file_directory(path: str, size: int, key: str) -> FileDirectory:
-    """The directory of an immutable file; cached by its name, which is never used again."""
-    try:
-        file = pq.ParquetFile(path, memory_map=True)
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptFile(
-            f"the data file {path} cannot be read: {error}",
-            "restore it from a copy, or run verify to see what is still readable",
-        ) from error
-    metadata = file.metadata
-    column = file.schema_arrow.get_field_index(key)
-    lows, highs, sizes = [], [], []
-    usable = not pa.types.is_floating(file.schema_arrow.field(key).type)
+def file_directory(path: str, size: int, key: str, ordered: bool) -> FileDirectory:
+    """The directory of an immutable file; cached by its name, which is never used again.
+
+    ``ordered`` says that every key has a place in the statistics' order (not so NaN). The file
+    itself is not kept open: a vacuumed file must not keep its space, nor an archive of many
+    files a descriptor each.
+    """
+    with pq.ParquetFile(path) as file:
+        metadata, schema = file.metadata, file.schema_arrow
+    columns: dict[str, list[int]] = {name: [] for name in schema.names}
+    lows, highs = [], []
+    ordered = ordered and not pa.types.is_duration(schema.field(key).type)
     for at in range(metadata.num_row_groups):
         group = metadata.row_group(at)
-        sizes.append(group.total_byte_size)
-        statistics = group.column(column).statistics if usable else None
-        usable = usable and statistics is not None and statistics.has_min_max
-        if usable and statistics is not None:
-            lows.append(statistics.min)
-            highs.append(statistics.max)
+        for each in columns.values():
+            each.append(0)
+        for number in range(group.num_columns):
+            chunk = group.column(number)
+            name = chunk.path_in_schema.partition(".")[0]
+            columns[name][at] += chunk.total_compressed_size
+            if name == key and ordered:
+                statistics = chunk.statistics
+                ordered = statistics is not None and statistics.has_min_max
+                if ordered:
+                    lows.append(statistics.min)
+                    highs.append(statistics.max)
     return FileDirectory(
-        file, tuple(lows) if usable else None, tuple(highs) if usable else None, tuple(sizes)
+        metadata,
+        {name: tuple(sizes) for name, sizes in columns.items()},
+        tuple(lows) if ordered else None,
+        tuple(highs) if ordered else None,
     )
 
 
@@ -143,6 +156,7 @@ class Reader:
     version: ArchiveVersion
     threads: int = 2
     report: ReadReport = field(default_factory=ReadReport, compare=False)
+    _touched: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @property
     def settings(self) -> ArchiveSettings:
@@ -151,102 +165,126 @@ class Reader:
     def probe(
         self, keys: Sequence[Any], selection: Selection, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """All wanted rows with one of these keys (a tuple per key if there are several columns)."""
-        normal = [self._key_values(key) for key in keys]
+        """All wanted rows with one of these keys (a tuple per key if there are several columns).
+
+        A row is returned once, however many of the keys it is found under.
+        """
         by_part: dict[int, list[tuple[Any, ...]]] = {}
+        normal = [self._key_values(key) for key in keys]
         for key in normal:
             part = part_of(key, self.settings.key_types, self.settings.parts)
             by_part.setdefault(part, []).append(key)
-        pieces: list[pa.Table] = []
-        for run, segment in self._segments(selection):
-            if own := by_part.get(segment.tags[PART]):
-                pieces += self._probe_segment(run, segment, own, selection, columns)
+        first = self._one_of([key[0] for key in normal])
+        pieces = []
+        for name, run, segment in self._segments(selection):
+            if not (own := by_part.get(segment.tags[PART])):
+                continue
+            directory = self._directory(segment)
+            groups = sorted({at for key in own for at in directory.row_groups(key[0], key[0])})
+            rows = self._read(name, segment, groups, self._needed(columns))
+            if rows is not None:
+                rows = self._under(rows, first, several=len(normal) > 1)
+                if len(self.settings.sort_columns) > 1:
+                    rows = rows.filter(self._has_key(rows, own))
+                pieces.append(self._chosen(rows, run, selection))
         return self._collected(pieces, columns)
 
     def probe_range(
         self, keys: KeyRange, selection: Selection, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """All wanted rows whose first key column lies in the range."""
+        """All wanted rows whose first key column lies in the range, each once."""
+        key = self.settings.sort_columns[0]
+        low, high = (
+            None if end is None else self._converted(key, end) for end in (keys.low, keys.high)
+        )
+        inside = self._between(low, high)
         pieces = []
-        for run, segment in self._segments(selection):
-            groups = self._directory(segment).row_groups(keys.low, keys.high)
-            rows = self._read(segment, groups, self._needed(columns))
+        for name, run, segment in self._segments(selection):
+            groups = self._directory(segment).row_groups(low, high)
+            rows = self._read(name, segment, groups, self._needed(columns))
             if rows is not None:
-                column = rows[self.settings.sort_columns[0]]
-                pieces.append(self._chosen(rows, run, selection, _in_range(column, keys)))
+                rows = self._under(rows, inside, several=True)
+                pieces.append(self._chosen(rows, run, selection))
         return self._collected(pieces, columns)
 
     def scan(self, selection: Selection, columns: Sequence[str] | None = None) -> pa.Table:
         """All wanted rows."""
-        tables = list(self.scan_tables(selection, columns))
-        return self._collected(tables, columns)
+        return self._collected(list(self.scan_tables(selection, columns)), columns)
 
     def scan_tables(
         self, selection: Selection, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
         """All wanted rows, file by file; a bounded number of files is decoded at a time."""
-        wanted = list(self._segments(selection))
         needed = self._needed(columns)
 
-        def one(item: tuple[Run, Segment]) -> pa.Table:
-            run, segment = item
-            rows = self._read(segment, range(len(self._directory(segment).sizes)), needed)
-            assert rows is not None
-            once = pc.equal(rows[NTH], 0) if NTH in rows.column_names else None
-            return self._chosen(rows, run, selection, once)
+        def one(run: Run, segment: Segment) -> pa.Table:
+            rows = self._decoded(segment, None, needed)
+            if self.settings.array_key:
+                rows = rows.filter(pc.equal(rows[NTH], 0))
+            return self._chosen(rows, run, selection)
 
+        under_way: deque[Future[pa.Table]] = deque()
         with ThreadPoolExecutor(self.threads) as pool:
-            yield from pool.map(one, wanted)
+            for name, run, segment in self._segments(selection):
+                self._note(name, segment, self._directory(segment).everything, needed)
+                under_way.append(pool.submit(one, run, segment))
+                if len(under_way) > self.threads:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
 
-    def _segments(self, selection: Selection) -> Iterator[tuple[Run, Segment]]:
+    def _segments(self, selection: Selection) -> Iterator[tuple[str, Run, Segment]]:
         """Files of the constituents that may hold wanted rows."""
-        for runs in self.version.state.constituent_runs().values():
-            touched = False
+        for name, runs in self.version.state.constituent_runs().items():
             for run in runs:
                 for segment in self.version.segments_of(run.id):
                     if selection.may_hold(segment):
-                        touched = True
-                        yield run, segment
-            self.report.constituents += touched
+                        yield name, run, segment
 
-    def _probe_segment(
-        self,
-        run: Run,
-        segment: Segment,
-        keys: list[tuple[Any, ...]],
-        selection: Selection,
-        columns: Sequence[str] | None,
-    ) -> Iterable[pa.Table]:
-        directory = self._directory(segment)
-        groups: set[int] = set()
-        for key in keys:
-            groups.update(directory.row_groups(key[0], key[0]))
-        rows = self._read(segment, sorted(groups), self._needed(columns))
-        if rows is None:
-            return []
-        return [self._chosen(rows, run, selection, self._has_key(rows, keys))]
+    def _one_of(self, keys: Sequence[Any]) -> Wanted:
+        kind = self.settings.stored.field(self.settings.sort_columns[0]).type
+        values = order_key(pa.chunked_array([pa.array(keys, kind)])).combine_chunks()
+        if len(keys) == 1:
+            return lambda column: pc.equal(order_key(column), values[0])
+        return lambda column: pc.is_in(order_key(column), value_set=values)
+
+    def _between(self, low: Any, high: Any) -> Wanted:
+        kind = self.settings.stored.field(self.settings.sort_columns[0]).type
+        ends = [
+            None if end is None else order_key(pa.chunked_array([pa.array([end], kind)]))[0]
+            for end in (low, high)
+        ]
+
+        def inside(column: Any) -> Any:
+            ordered = order_key(column)
+            terms = [] if ends[0] is None else [pc.greater_equal(ordered, ends[0])]
+            terms += [] if ends[1] is None else [pc.less_equal(ordered, ends[1])]
+            return _all_of(terms) if terms else pc.is_valid(column)
+
+        return inside
+
+    def _under(self, rows: pa.Table, wanted: Wanted, several: bool) -> pa.Table:
+        """The rows found under a wanted value; of several copies of a row only the first."""
+        rows = rows.filter(wanted(rows[self.settings.sort_columns[0]]))
+        if not (several and self.settings.array_key and rows.num_rows):
+            return rows
+        arrays = rows[self.settings.key[0]].combine_chunks()
+        values, owners = pc.list_flatten(arrays), pc.list_parent_indices(arrays).to_numpy()
+        hits = np.flatnonzero(wanted(pa.chunked_array([values])).to_numpy())
+        _, first = np.unique(owners[hits], return_index=True)
+        first_found = order_key(pa.chunked_array([values.take(pa.array(hits[first]))]))
+        return rows.filter(pc.equal(order_key(rows[KEY]), first_found))
 
     def _has_key(self, rows: pa.Table, keys: list[tuple[Any, ...]]) -> pa.ChunkedArray:
-        schema = self.settings.stored
-        names = self.settings.sort_columns
-        if len(names) == 1:
-            kind = schema.field(names[0]).type
-            values = pa.array([key[0] for key in keys], kind)
-            if len(keys) == 1 and not pa.types.is_floating(kind):
-                return pc.equal(rows[names[0]], values[0])
-            found = pc.is_in(rows[names[0]], value_set=values)
-            if pa.types.is_floating(kind) and any(key[0] == 0 for key in keys):
-                found = pc.or_(found, pc.equal(rows[names[0]], 0.0))
-            return found
+        names, schema = self.settings.sort_columns, self.settings.stored
+        columns = [order_key(rows[name]) for name in names]
         whole = None
         for key in keys:
-            one = None
-            for name, value in zip(names, key, strict=True):
-                kind = schema.field(name).type
-                equal = pc.equal(rows[name], pa.scalar(value, kind))
-                if pa.types.is_floating(kind) and value != value:
-                    equal = pc.is_nan(rows[name])
-                one = equal if one is None else pc.and_(one, equal)
+            ends = (
+                order_key(pa.chunked_array([pa.array([value], schema.field(name).type)]))[0]
+                for name, value in zip(names, key, strict=True)
+            )
+            one = _all_of([pc.equal(c, end) for c, end in zip(columns, ends, strict=True)])
             whole = one if whole is None else pc.or_(whole, one)
         return whole
 
@@ -258,45 +296,61 @@ class Reader:
                 f"the key {key!r} has {len(values)} values, the archive's key has {len(names)}",
                 f"give ({', '.join(self.settings.key)})",
             )
-        schema = self.settings.stored
-        converted = []
-        for name, value in zip(names, values, strict=True):
-            if value is None:
-                raise InvalidSetting("a NULL key is never stored", "probe with a value")
-            try:
-                kind = schema.field(name).type
-                converted.append(pa.scalar(value, kind).as_py())
-            except (pa.ArrowException, TypeError, OverflowError) as error:
-                raise InvalidSetting(
-                    f"{value!r} is not a {self.settings.key_types[names.index(name)]}",
-                    f"probe {name} with a value of its type",
-                ) from error
-        return tuple(converted)
+        return tuple(self._converted(n, value) for n, value in zip(names, values, strict=True))
+
+    def _converted(self, name: str, value: Any) -> Any:
+        """A key value as Arrow gives it back."""
+        kind = self.settings.key_types[self.settings.sort_columns.index(name)]
+        if value is None:
+            raise InvalidSetting("a NULL key is never stored", "probe with a value")
+        try:
+            return pa.scalar(value, self.settings.stored.field(name).type).as_py()
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise InvalidSetting(
+                f"{value!r} is not a {kind}", f"probe {name} with a value of its type"
+            ) from error
 
     def _directory(self, segment: Segment) -> FileDirectory:
-        path = str(self.directory.path(segment.path))
+        check_present(self.directory, segment)
+        path = self.directory.path(segment.path)
+        key = self.settings.sort_columns[0]
+        floating = pa.types.is_floating(self.settings.stored.field(key).type)
         try:
-            return file_directory(path, segment.bytes, self.settings.sort_columns[0])
-        except CorruptFile:
-            check_present(self.directory, segment)
-            raise
+            ordered = not floating or segment.key is not None
+            return file_directory(str(path), segment.bytes, key, ordered)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(path, error) from error
 
-    def _read(self, segment: Segment, groups: Sequence[int], columns: list[str]) -> pa.Table | None:
+    def _read(
+        self, name: str, segment: Segment, groups: Sequence[int], columns: list[str]
+    ) -> pa.Table | None:
         if not len(groups):
             return None
-        directory = self._directory(segment)
-        present = [name for name in columns if name in directory.file.schema_arrow.names]
-        try:
-            rows = directory.file.read_row_groups(list(groups), columns=present, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptFile(
-                f"the data file {segment.path} in {self.directory.root} cannot be read: {error}",
-                "restore it from a copy, or run verify to see what is still readable",
-            ) from error
-        read = sum(directory.sizes[at] for at in groups)
+        self._note(name, segment, groups, columns)
+        return self._decoded(segment, groups, columns)
+
+    def _note(self, name: str, segment: Segment, groups: Sequence[int], columns: list[str]) -> None:
+        stored = self._directory(segment).columns
+        self._touched.add(name)
+        self.report.constituents = len(self._touched)
         self.report.files += 1
         self.report.row_groups += len(groups)
-        self.report.bytes += read
+        self.report.bytes += sum(
+            stored[column][at] for column in columns if column in stored for at in groups
+        )
+
+    def _decoded(
+        self, segment: Segment, groups: Sequence[int] | None, columns: list[str]
+    ) -> pa.Table:
+        directory = self._directory(segment)
+        path = self.directory.path(segment.path)
+        present = [name for name in columns if name in directory.columns]
+        chosen = list(directory.everything if groups is None else groups)
+        try:
+            with pq.ParquetFile(path, metadata=directory.metadata, memory_map=True) as file:
+                rows = file.read_row_groups(chosen, columns=present, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(path, error) from error
         schema = pa.schema([self.settings.stored.field(name) for name in columns])
         return with_added_columns(rows, schema)
 
@@ -308,35 +362,38 @@ class Reader:
                     f"the archive has no column {name!r}", f"its columns are {', '.join(known)}"
                 )
         wanted = list(known) if columns is None else list(columns)
-        internal = [*self.settings.sort_columns, TS, EXP]
-        if self.settings.array_key:
-            internal.append(NTH)
-        return [*wanted, *(name for name in dict.fromkeys(internal) if name not in wanted)]
+        copies = [*self.settings.key, NTH] if self.settings.array_key else []
+        return list(dict.fromkeys([*wanted, *self.settings.sort_columns, *copies, TS, EXP]))
 
-    def _chosen(
-        self, rows: pa.Table, run: Run, selection: Selection, also: pa.ChunkedArray | None
-    ) -> pa.Table:
-        hidden = [self.settings.expiration(day) for day in run.deleted_days]
-        mask = selection.mask(rows, hidden)
-        if also is not None:
-            mask = also if mask is None else pc.and_(mask, also)
-        return rows if mask is None else rows.filter(mask)
+    def _chosen(self, rows: pa.Table, run: Run, selection: Selection) -> pa.Table:
+        """The rows at the wanted time, without those of hidden days."""
+        mask = selection.mask(rows)
+        if mask is not None:
+            rows = rows.filter(mask)
+        if run.deleted_days and selection.soft:  # a hard read shows nothing dead anyway
+            rows = rows.filter(pc.invert(self.settings.belongs(rows[TS], run.deleted_days)))
+        return rows
 
     def _collected(self, pieces: list[pa.Table], columns: Sequence[str] | None) -> pa.Table:
         names = list(self.settings.all_columns) if columns is None else list(columns)
         schema = pa.schema([self.settings.stored.field(name) for name in names])
         rows = [piece.select(names) for piece in pieces if piece.num_rows]
         table = pa.concat_tables(rows) if rows else schema.empty_table()
-        self.report.rows = table.num_rows
+        self.report.rows += table.num_rows
         return table
 
 
-def _in_range(column: pa.ChunkedArray, keys: KeyRange) -> pa.ChunkedArray | None:
-    terms = []
-    if keys.low is not None:
-        terms.append(pc.greater_equal(column, pa.scalar(keys.low, column.type)))
-    if keys.high is not None:
-        terms.append(pc.less_equal(column, pa.scalar(keys.high, column.type)))
-    if not terms:
-        return None
-    return terms[0] if len(terms) == 1 else pc.and_(*terms)
+def _all_of(terms: Sequence[Any]) -> Any:
+    whole = None
+    for term in terms:
+        whole = term if whole is None else pc.and_(whole, term)
+    return whole
+
+
+def _unreadable(path: Path, error: Exception) -> Exception:
+    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
+        return told("read", path, error)
+    return CorruptFile(
+        f"the data file {path} cannot be read: {error}",
+        "restore it from a copy, or run verify to see what is still readable",
+    )
