@@ -8,32 +8,35 @@ for later days (pre-transition) follows in a second one, and is made up for afte
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
+from mayfly.archive.accounting import UpdateReport as UpdateReport
+from mayfly.archive.accounting import account, moved, rows_by_day
 from mayfly.archive.admission import AdmissionSummary, LateRows, total
-from mayfly.archive.layouts.run_plan import (
-    RunPlan,
-    RunWrite,
-    UpdatePlan,
-    independent,
-    plan_gap,
-    plan_preparation,
-    plan_update,
-)
-from mayfly.archive.layouts.wave import Transition
+from mayfly.archive.declaring import counted_from
+from mayfly.archive.planning import PlannedCommit, plan_next, plan_rest, write_job
 from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
+from mayfly.archive.reports import REPORTS, reports_after
 from mayfly.archive.sequence import take_turn
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import RUN, ArchiveState, ArchiveVersion
 from mayfly.archive.writing import PartResult, WriteJob
-from mayfly.errors import CorruptFile, InvalidSetting, ProtocolError, StorageError, VersionExpired
+from mayfly.errors import (
+    CommitConflict,
+    CorruptFile,
+    InvalidSetting,
+    ProtocolError,
+    StorageError,
+    VersionExpired,
+)
 from mayfly.faults import reach
 from mayfly.lifetime import instant
 from mayfly.storage import (
@@ -50,39 +53,23 @@ from mayfly.storage import (
 )
 
 ARCHIVE = "archive"
+ORIGIN_IS_OPEN = "origin_is_open"
 Moment = int | str | datetime
+ATTEMPTS = 3
+"""How often a read that lost its files to a vacuum starts anew."""
 
 
 class Executor(Protocol):
     """Carries out write jobs over batches of its own kind (Arrow tables, DataFrames)."""
+
+    def earliest(self, batch: Any, settings: ArchiveSettings) -> int | None:
+        """The smallest generation time in the batch, None if it has none."""
 
     def late_days(self, batch: Any, settings: ArchiveSettings, update: int) -> frozenset[int]:
         """Earlier updates that rows of the batch belong to."""
 
     def write(self, batch: Any | None, job: WriteJob) -> list[PartResult]:
         """Run the job on every part and bring back one result per part."""
-
-
-@dataclass(frozen=True)
-class UpdateReport:
-    """What one update did."""
-
-    update: int
-    rows_in: int = 0
-    stored: int = 0
-    late: int = 0
-    dead_on_arrival: int = 0
-    removed: int = 0
-    dead_but_stored: int = 0
-    indexes_touched: int = 0
-    files_read: int = 0
-    bytes_read: int = 0
-    files_written: int = 0
-    bytes_written: int = 0
-    transition_seconds: float = 0.0
-    pre_transition_seconds: float = 0.0
-    repeated: bool = False
-    """The batch had been committed before: nothing was done."""
 
 
 @dataclass
@@ -93,38 +80,42 @@ class Archive:
     executor: Executor
     _cached: tuple[int, ArchiveVersion] | None = field(default=None, repr=False)
 
-    @staticmethod
+    @classmethod
     def create(
+        cls,
         path: str | os.PathLike[str],
         settings: ArchiveSettings,
         executor: Executor,
         *,
+        origin_is_open: bool = False,
         sync: bool = True,
-    ) -> Archive:
+    ) -> Self:
+        """Make an empty archive; an open origin is decided by the first update."""
         properties = {
             "kind": ARCHIVE,
             "archive": settings.to_json(),
             "state": ArchiveState().to_json(),
+            ORIGIN_IS_OPEN: origin_is_open,
         }
-        return Archive(Repository.create(path, properties, sync=sync), executor)
+        return cls(Repository.create(path, properties, sync=sync), executor)
 
-    @staticmethod
-    def open(path: str | os.PathLike[str], executor: Executor, *, sync: bool = True) -> Archive:
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], executor: Executor, *, sync: bool = True) -> Self:
         repository = Repository.open(path, sync=sync)
         kind = repository.current().properties.get("kind")
         if kind != ARCHIVE:
             raise StorageError(
                 f"{repository.directory.root} holds a {kind}, not an archive", "check the path"
             )
-        return Archive(repository, executor)
+        return cls(repository, executor)
 
     # -- state -------------------------------------------------------------------------------
 
     def version(self) -> ArchiveVersion:
         """The current version; its manifest is read only when it has changed."""
-        newest = self.repository.newest()
-        if self._cached is None or self._cached[0] != newest:
-            self._cached = (newest, ArchiveVersion.of(self.repository.load(newest)))
+        if self._cached is None or self._cached[0] != self.repository.newest():
+            manifest = self.repository.current()
+            self._cached = (manifest.version, ArchiveVersion.of(manifest))
         return self._cached[1]
 
     @property
@@ -140,15 +131,17 @@ class Archive:
         update: int | None = None,
         at: Moment | None = None,
         batch_id: str | None = None,
+        properties: Mapping[str, Any] | None = None,
     ) -> UpdateReport:
         """Insert the rows of one interval and remove what has expired, as one commit.
 
         The update is the next one, or number ``update``, or the one whose interval holds ``at``;
         missed updates before it run as empty ones in the same commit. ``None`` is an empty
-        batch. A ``batch_id`` that is already committed does nothing.
+        batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
+        of the same commit.
         """
         self.prepare()
-        version = self.version()
+        version = self._with_origin(batch, at)
         settings, state = version.settings, version.state
         number = self._number(version, update, at)
         turn = take_turn(number, batch_id or f"update {number}", state.update, state.batches)
@@ -158,26 +151,25 @@ class Archive:
         late: frozenset[int] = frozenset()
         if batch is not None and settings.late is LateRows.OWN_DAY:
             late = self.executor.late_days(batch, settings, number) - {number}
-        steps = self._steps(settings, state, turn.empty_updates, number, late)
         arrived = late | {number} if batch is not None else frozenset[int]()
-        plan, whole = self._plan(settings, state, steps, arrived, late)
-        plans = plan.plans if whole else plan.transition
-        results = self._execute(batch, version, plans, number)
+        planned = plan_next(settings, state, turn.empty_updates, number, arrived, late)
+        results = self._execute(batch, version, planned)
         summary = total(result.summary for result in results)
         self._require_admissible(summary, number, results)
         reach("archive.written")
-        after = steps[-1].after if whole else steps[-1].arrived
-        report = self._report(version, number, plan, whole, results, summary, after.day, began)
-        rows = _day_rows(state.day_rows, results, after)
+        rows = rows_by_day(state.day_rows, results, planned.after, planned.runs)
+        report = account(version, planned, summary, results, rows)
+        seconds = round(time.perf_counter() - began, 6)
+        report = replace(report, transition_seconds=seconds)
         following = ArchiveState(
-            wave=after,
-            runs=plan.runs if whole else plan.runs_arrived,
+            wave=planned.after,
+            runs=planned.runs,
             day_rows=rows,
             batches={**state.batches, turn_id(batch_id, number): number},
-            prepared=whole,
+            prepared=planned.complete,
             report=asdict(report),
         )
-        self._commit(version, following, results)
+        self._commit(version, following, results, properties)
         reach("archive.committed")
         prepared = self.prepare()
         self._tidy(settings)
@@ -185,34 +177,46 @@ class Archive:
 
     def prepare(self) -> dict[str, Any]:
         """Do the pre-transition work of the last update if it is still to be done."""
-        version = self.version()
-        if version.state.prepared:
-            return {}
+        while not (version := self.version()).state.prepared:
+            try:
+                return self._prepare(version)
+            except CommitConflict:
+                continue  # another writer was faster, perhaps with this very work
+        return {}
+
+    def _prepare(self, version: ArchiveVersion) -> dict[str, Any]:
         began = time.perf_counter()
-        settings, state = version.settings, version.state
-        operations = settings.layout.preparation(state.wave)
-        plans, runs, after = plan_preparation(
-            operations, state.wave, settings.technique, state.runs
-        )
-        job = self._job(version, [w for plan in plans for w in plan.write], state.update)
-        results = self.executor.write(None, job) if job.writes else []
+        state = version.state
+        planned = plan_rest(version.settings, state)
+        results = self._execute(None, version, planned)
         done = {
             "pre_transition_seconds": round(time.perf_counter() - began, 6),
-            **{
-                name: version.state.report.get(name, 0) + sum(r.io.get(name, 0) for r in results)
-                for name in ("files_read", "bytes_read", "files_written", "bytes_written")
-            },
+            **{name: state.report.get(name, 0) + count for name, count in moved(results).items()},
         }
         reach("archive.prepared")
         following = replace(
             state,
-            wave=after,
-            runs=runs,
+            wave=planned.after,
+            runs=planned.runs,
             prepared=True,
             report={**state.report, **done},
         )
         self._commit(version, following, results)
         return done
+
+    def _with_origin(self, batch: Any | None, at: Moment | None) -> ArchiveVersion:
+        """The current version; an open origin is decided by the first update's earliest row."""
+        version = self.version()
+        if version.state.update or not version.manifest.properties.get(ORIGIN_IS_OPEN):
+            return version
+        first = None if at is None else instant(at)
+        if first is None and batch is not None:
+            first = self.executor.earliest(batch, version.settings)
+        settings = counted_from(version.settings, first)
+        if settings != version.settings:
+            edits = [SetProperties({"archive": settings.to_json()})]
+            self.repository.commit(version.manifest, edits)
+        return self.version()
 
     def _number(self, version: ArchiveVersion, update: int | None, at: Moment | None) -> int:
         if update is not None and at is not None:
@@ -221,40 +225,10 @@ class Archive:
             return version.settings.calendar.update_of(instant(at))
         return version.state.update + 1 if update is None else update
 
-    def _steps(
-        self,
-        settings: ArchiveSettings,
-        state: ArchiveState,
-        missed: range,
-        number: int,
-        late: frozenset[int],
-    ) -> list[Transition]:
-        steps = list(settings.layout.run(state.wave, missed[-1])) if missed else []
-        before = steps[-1].after if steps else state.wave
-        return [*steps, settings.layout.transition(before, number, late)]
-
-    def _plan(
-        self,
-        settings: ArchiveSettings,
-        state: ArchiveState,
-        steps: Sequence[Transition],
-        arrived: frozenset[int],
-        late: frozenset[int],
-    ) -> tuple[UpdatePlan, bool]:
-        """The plan, and whether it includes the pre-transition work (gaps and late rows do)."""
-        if len(steps) > 1:
-            return plan_gap(steps, settings.technique, state.runs, arrived), True
-        plan = plan_update(steps[0], settings.technique, state.runs, arrived)
-        return plan, bool(late) or not plan.pre_transition
-
     def _execute(
-        self,
-        batch: Any | None,
-        version: ArchiveVersion,
-        plans: Sequence[RunPlan],
-        number: int,
+        self, batch: Any | None, version: ArchiveVersion, planned: PlannedCommit
     ) -> list[PartResult]:
-        job = self._job(version, [write for plan in plans for write in plan.write], number)
+        job = write_job(self.repository.directory, version, planned)
         if not job.writes and batch is None:
             return []
         results = self.executor.write(batch, job)
@@ -266,19 +240,6 @@ class Archive:
             )
         return results
 
-    def _job(self, version: ArchiveVersion, writes: Sequence[RunWrite], number: int) -> WriteJob:
-        needed = independent(writes)
-        read = {source.run for write in needed for source in write.sources}
-        directory = self.repository.directory
-        return WriteJob(
-            root=os.fspath(directory.root),
-            sync=directory.sync,
-            settings=version.settings,
-            update=number,
-            writes=needed,
-            sources={run: version.segments_of(run) for run in sorted(read)},
-        )
-
     def _require_admissible(
         self, summary: AdmissionSummary, number: int, results: Sequence[PartResult]
     ) -> None:
@@ -289,7 +250,11 @@ class Archive:
         summary.require_none_refused(number)
 
     def _commit(
-        self, version: ArchiveVersion, following: ArchiveState, results: Sequence[PartResult]
+        self,
+        version: ArchiveVersion,
+        following: ArchiveState,
+        results: Sequence[PartResult],
+        properties: Mapping[str, Any] | None = None,
     ) -> Manifest:
         used = following.used_runs()
         dropped = [
@@ -303,45 +268,14 @@ class Archive:
             [
                 AddSegments(added),
                 DropSegments.of(dropped),
-                SetProperties({"state": following.to_json()}),
+                SetProperties(
+                    {
+                        **(properties or {}),
+                        "state": following.to_json(),
+                        REPORTS: reports_after(version.manifest.properties, following.report),
+                    }
+                ),
             ],
-        )
-
-    def _report(
-        self,
-        version: ArchiveVersion,
-        number: int,
-        plan: UpdatePlan,
-        whole: bool,
-        results: Sequence[PartResult],
-        summary: AdmissionSummary,
-        day: int,
-        began: float,
-    ) -> UpdateReport:
-        horizon = day - version.settings.window
-        before = version.state.update - version.settings.window
-        rows = version.state.day_rows
-        io = {
-            name: sum(result.io.get(name, 0) for result in results)
-            for name in ("files_read", "bytes_read", "files_written", "bytes_written")
-        }
-        plans = plan.plans if whole else plan.transition
-        held = plan.runs if whole else plan.runs_arrived
-        lingering = {d for runs in held.values() for run in runs for d in run.days if d <= horizon}
-        return UpdateReport(
-            update=number,
-            rows_in=summary.rows,
-            stored=summary.stored,
-            late=summary.late,
-            dead_on_arrival=summary.dead_on_arrival,
-            removed=sum(count for d, count in rows.items() if before < d <= horizon),
-            dead_but_stored=sum(rows.get(d, 0) for d in lingering),
-            indexes_touched=len({one.target for one in plans}),
-            files_read=io["files_read"],
-            bytes_read=io["bytes_read"],
-            files_written=io["files_written"],
-            bytes_written=io["bytes_written"],
-            transition_seconds=round(time.perf_counter() - began, 6),
         )
 
     def _tidy(self, settings: ArchiveSettings) -> None:
@@ -403,9 +337,9 @@ class Archive:
 
     def scan_tables(self, *, as_of: Moment | None = None, soft: bool = False) -> Iterator[pa.Table]:
         """All rows alive at ``as_of``, file by file, for archives larger than memory."""
-        moment = self.version().time if as_of is None else instant(as_of)
-        wanted = self.version_at(moment)
-        with self.pin(wanted.manifest.version):
+        pin, moment = self.pin_at(as_of)
+        with pin as manifest:
+            wanted = ArchiveVersion.of(manifest)
             reader = Reader(self.repository.directory, wanted)
             for table in reader.scan_tables(selection(moment, None, soft)):
                 yield table.select(list(wanted.settings.all_columns))
@@ -413,6 +347,29 @@ class Archive:
     def pin(self, version: int | None = None) -> Pin:
         """Keep a version readable across updates and vacuums until the pin is released."""
         return self.repository.pin(version)
+
+    def pin_at(self, as_of: Moment | None = None) -> tuple[Pin, int]:
+        """A pin on the version that shows ``as_of`` (by default the last update), and the instant.
+
+        Where a vacuum takes the version away before the pin is written, the newest is asked again.
+        """
+        for _ in range(ATTEMPTS):
+            wanted, moment = self._asked(as_of)
+            try:
+                return self.pin(wanted.manifest.version), moment
+            except VersionExpired:
+                continue
+        raise StorageError(
+            f"versions of {self.repository.directory.root} vanish faster than they can be read",
+            "keep more versions (keep_versions)",
+        )
+
+    def _asked(self, as_of: Moment | None) -> tuple[ArchiveVersion, int]:
+        if as_of is None:
+            version = self.version()
+            return version, version.time
+        moment = instant(as_of)
+        return self.version_at(moment), moment
 
     def version_at(self, as_of: int) -> ArchiveVersion:
         """The newest retained version whose update is not later than ``as_of``."""
@@ -435,14 +392,13 @@ class Archive:
         report: ReadReport | None,
     ) -> pa.Table:
         """A short read without a pin: if a vacuum takes its files away, it starts anew."""
-        for last in (False, False, True):
-            moment = self.version().time if as_of is None else instant(as_of)
-            wanted = self.version_at(moment)
+        for attempt in range(1, ATTEMPTS + 1):
+            wanted, moment = self._asked(as_of)
             found = ReadReport()
             try:
                 rows = read(Reader(self.repository.directory, wanted, report=found), moment)
             except CorruptFile:
-                if last or self.repository.newest() == wanted.manifest.version:
+                if attempt == ATTEMPTS or self.repository.newest() == wanted.manifest.version:
                     raise
                 continue
             if report is not None:
@@ -464,7 +420,11 @@ class Archive:
 
     def history(self) -> list[ArchiveVersion]:
         """The retained versions, oldest first."""
-        return [ArchiveVersion.of(self.repository.load(v)) for v in self.repository.versions()]
+        found = []
+        for number in self.repository.versions():
+            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
+                found.append(ArchiveVersion.of(self.repository.load(number)))
+        return found
 
     def verify(self) -> VerifyReport:
         """Look into every file of the current version."""
@@ -479,22 +439,6 @@ class Archive:
 
 def turn_id(batch_id: str | None, number: int) -> str:
     return batch_id or f"update {number}"
-
-
-def _day_rows(
-    before: Mapping[int, int], results: Sequence[PartResult], after: Any
-) -> dict[int, int]:
-    rows = dict(before)
-    for result in results:
-        for day, count in result.day_rows.items():
-            rows[day] = rows.get(day, 0) + count
-    held = (
-        after.stored_days.union(*after.temporaries.values())
-        if after.temporaries
-        else (after.stored_days)
-    )
-    oldest = min(held, default=0)
-    return {day: count for day, count in rows.items() if day >= oldest}
 
 
 def selection(

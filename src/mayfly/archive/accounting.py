@@ -1,0 +1,92 @@
+"""What an update added, moved and left behind, counted from the results of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mayfly.archive.admission import AdmissionSummary
+from mayfly.archive.layouts.operations import WaveState
+from mayfly.archive.layouts.run_plan import IndexRuns
+from mayfly.archive.planning import PlannedCommit
+from mayfly.archive.state import ArchiveVersion
+from mayfly.archive.writing import PartResult
+
+MOVED = ("files_read", "bytes_read", "files_written", "bytes_written")
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """What one update did."""
+
+    update: int
+    rows_in: int = 0
+    stored: int = 0
+    late: int = 0
+    dead_on_arrival: int = 0
+    removed: int = 0
+    dead_but_stored: int = 0
+    indexes_touched: int = 0
+    files_read: int = 0
+    bytes_read: int = 0
+    files_written: int = 0
+    bytes_written: int = 0
+    transition_seconds: float = 0.0
+    pre_transition_seconds: float = 0.0
+    repeated: bool = False
+    """The batch had been committed before: nothing was done."""
+
+
+def account(
+    version: ArchiveVersion,
+    planned: PlannedCommit,
+    summary: AdmissionSummary,
+    results: Sequence[PartResult],
+    day_rows: Mapping[int, int],
+) -> UpdateReport:
+    """The report of an update on ``version``; ``day_rows`` are the rows of each day after it."""
+    window, state = version.settings.window, version.state
+    horizon = planned.update - window
+    dead = (day for day in _days_in(planned.runs) if day <= horizon)
+    counts = moved(results)
+    return UpdateReport(
+        update=planned.update,
+        rows_in=summary.rows,
+        stored=summary.stored,
+        late=summary.late,
+        dead_on_arrival=summary.dead_on_arrival,
+        removed=sum(
+            rows for day, rows in state.day_rows.items() if state.update - window < day <= horizon
+        ),
+        dead_but_stored=sum(day_rows.get(day, 0) for day in dead),
+        indexes_touched=len({plan.target for plan in planned.plans}),
+        files_read=counts["files_read"],
+        bytes_read=counts["bytes_read"],
+        files_written=counts["files_written"],
+        bytes_written=counts["bytes_written"],
+    )
+
+
+def moved(results: Iterable[PartResult]) -> dict[str, int]:
+    """Files and bytes read and written, over all parts."""
+    counted = dict.fromkeys(MOVED, 0)
+    for result in results:
+        for name in MOVED:
+            counted[name] += result.io.get(name, 0)
+    return counted
+
+
+def rows_by_day(
+    before: Mapping[int, int], results: Sequence[PartResult], after: WaveState, runs: IndexRuns
+) -> dict[int, int]:
+    """The rows of every day that is in the wave or still lies in some run."""
+    rows = dict(before)
+    for result in results:
+        for day, count in result.day_rows.items():
+            rows[day] = rows.get(day, 0) + count
+    kept = after.stored_days | _days_in(runs)
+    return {day: count for day, count in sorted(rows.items()) if day in kept}
+
+
+def _days_in(runs: IndexRuns) -> frozenset[int]:
+    return frozenset(day for held in runs.values() for run in held for day in run.days)

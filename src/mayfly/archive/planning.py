@@ -1,0 +1,104 @@
+"""What one commit has to write: the layout's steps as a job over stored runs.
+
+Idea: the steps of the wave (missed updates first) become run plans, and only runs that exist after
+the commit are written, each from stored runs and the batch alone. Work for later days is left to
+a commit of its own, except where missed updates or late rows mix it with the new day's.
+Invariant: ``runs`` are what the archive has after the commit, and the job writes just those of
+them that are new. Cost: the steps of a gap, of which whole rounds are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from mayfly.archive.layouts.operations import Days, WaveState
+from mayfly.archive.layouts.run_plan import (
+    IndexRuns,
+    RunPlan,
+    independent,
+    plan_gap,
+    plan_preparation,
+    plan_update,
+)
+from mayfly.archive.layouts.wave import Transition
+from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.state import ArchiveState, ArchiveVersion
+from mayfly.archive.writing import WriteJob
+from mayfly.storage.files import Directory
+
+
+@dataclass(frozen=True)
+class PlannedCommit:
+    """The plans of one commit, and what the archive is afterwards."""
+
+    update: int
+    plans: tuple[RunPlan, ...]
+    after: WaveState
+    runs: IndexRuns
+    complete: bool
+    """Whether nothing is left to be done for later days."""
+
+
+def plan_next(
+    settings: ArchiveSettings,
+    state: ArchiveState,
+    missed: range,
+    number: int,
+    arrived: Days,
+    late: Days,
+) -> PlannedCommit:
+    """The commit of update ``number``, with the empty updates missed before it.
+
+    ``arrived`` are the days the batch may have rows of, ``late`` those of earlier updates.
+    """
+    steps, runs = _steps(settings, state, missed, number, late)
+    last = steps[-1]
+    if missed:
+        gap = plan_gap(steps, settings.technique, runs, arrived)
+        return PlannedCommit(number, gap.plans, last.after, gap.runs, True)
+    plan = plan_update(last, settings.technique, runs, arrived)
+    if late or not plan.pre_transition:
+        return PlannedCommit(number, plan.plans, last.after, plan.runs, True)
+    return PlannedCommit(number, plan.transition, last.arrived, plan.runs_arrived, False)
+
+
+def plan_rest(settings: ArchiveSettings, state: ArchiveState) -> PlannedCommit:
+    """The pre-transition work of the last update."""
+    operations = settings.layout.preparation(state.wave)
+    plans, runs, after = plan_preparation(operations, state.wave, settings.technique, state.runs)
+    return PlannedCommit(state.update, plans, after, runs, True)
+
+
+def write_job(directory: Directory, version: ArchiveVersion, planned: PlannedCommit) -> WriteJob:
+    """The runs to be written; those that a later step of the same commit replaces are left out."""
+    writes = independent([write for plan in planned.plans for write in plan.write])
+    kept = {run.id for held in planned.runs.values() for run in held}
+    needed = tuple(write for write in writes if write.id in kept)
+    read = {source.run for write in needed for source in write.sources}
+    return WriteJob(
+        root=os.fspath(directory.root),
+        sync=directory.sync,
+        settings=version.settings,
+        update=planned.update,
+        writes=needed,
+        sources={run: version.segments_of(run) for run in sorted(read)},
+    )
+
+
+def _steps(
+    settings: ArchiveSettings, state: ArchiveState, missed: range, number: int, late: Days
+) -> tuple[list[Transition], IndexRuns]:
+    """The steps up to this update, and the runs they start from."""
+    layout, wave, runs = settings.layout, state.wave, state.runs
+    steps: list[Transition] = []
+    if missed:
+        settled = wave
+        for step in layout.run(wave, min(settings.window, missed[-1])):
+            settled = step.after
+        later = layout.skip_rounds(settled, missed[-1])
+        if later is not settled:  # nothing that is stored now lasts that long
+            wave, runs = later, {}
+        steps = list(layout.run(wave, missed[-1]))
+    before = steps[-1].after if steps else wave
+    return [*steps, layout.transition(before, number, late)], runs
