@@ -27,6 +27,26 @@ from tests.property.cql_plan_sql import plan_sql
 CATALOG = catalog_after(parse(DECLARATIONS))
 seeds = st.integers(0, 2**32)
 
+STATEMENTS = [
+    "CREATE STREAM z (ts TIMESTAMP, a STRUCT<b: INT, c: ARRAY<DECIMAL(10, 2)>>) FROM csv('in', p =>"
+    " '*') TIMESTAMP BY ts SEQUENCE ts SLACK 2 SECONDS IDLE WALL CLOCK MINUS 5s DEAD LETTERS TO"
+    " json('late')",
+    "CREATE ARCHIVE z KEY (k, g) REFRESH 1 MIN LAYOUT REINDEX++(4) USING PACKED SHADOW SOFT(2)"
+    " PHYSICAL WITHIN 1 DAY MAX LIFETIME 1 DAY AS SELECT k, g FROM s1 [RANGE 10 MIN]",
+    "CREATE PERIODIC QUERY z TO parquet('out') AS SELECT Rstream-restore(k) FROM s1 [RANGE 10 MIN"
+    " SLIDE 1 MIN ORIGIN '2026-01-01'] ISOLATION LATEST",
+    "INSERT INTO r (b, a) VALUES ('x', 1), (NULL, -2) AT '2026-01-01'; SHOW RELATIONS",
+    "UPDATE r SET b = upper(b), c = c + 1 WHERE a BETWEEN 1 AND 2 AT '2026-02-01'",
+    "DELETE FROM n WHERE a IN (1, 2); DROP NRR IF EXISTS n; EXPLAIN COMPARE SELECT k FROM s1 [NOW]",
+]
+KNOWN = catalog_after(
+    parse(
+        "CREATE RELATION r (a INT, b STRING, c DECIMAL(5, 2)) KEY a; CREATE NRR n (a INT) KEY a",
+        CATALOG,
+    ),
+    CATALOG,
+)
+
 
 @cache
 def database() -> duckdb.DuckDBPyConnection:
@@ -145,6 +165,20 @@ def test_damaged_queries_give_a_plan_or_an_error(seed: int) -> None:
             assert outcome.position is not None
             assert outcome.hint, (text, str(outcome))
             assert "sqlglot" not in str(outcome)
+
+
+@given(seed=seeds)
+def test_damaged_statements_are_read_or_refused(seed: int) -> None:
+    rng = Random(seed)
+    text = damaged(rng.choice(STATEMENTS), rng)
+    try:
+        parse(text, KNOWN)
+    except CqlError as error:
+        outcome = error
+    else:
+        return
+    assert outcome.position is not None
+    assert outcome.hint, (text, str(outcome))
 
 
 @given(text=st.text())

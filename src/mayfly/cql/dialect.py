@@ -68,6 +68,11 @@ class CqlParser(SparkParser):
     NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
         "CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]
     }
+    # sqlglot would also read JSON paths behind these operators, and log what it makes of them.
+    COLUMN_OPERATORS = {  # noqa: RUF012
+        kind: SparkParser.COLUMN_OPERATORS[kind] for kind in (TokenType.DOT, TokenType.DCOLON)
+    }
+    JSON_OPERATORS: ClassVar[dict[TokenType, Any]] = {}
     STRICT_CAST = True
 
     source: Source
@@ -362,15 +367,15 @@ def _parsed(
     parser = CqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=Cql)
     parser.source, parser.read_apart = source, set()
     try:
-        tree = parser._parse(method, tokens, source.text)[0]
+        trees = parser._parse(method, tokens, source.text)
     except _SyntaxProblem as problem:
         raise _placed_error(source, tokens, problem) from None
     except RecursionError:
         raise _too_deep(source, tokens) from None
+    tree = trees[0] if trees else None
     if tree is None:
-        raise error_at(
-            source, Cursor(source, tokens).place, "expected an expression", "write a value"
-        )
+        place = Cursor(source, tokens).place
+        raise error_at(source, place, "expected an expression", "write a value")
     tree.meta["read_apart"] = parser.read_apart
     return tree
 
