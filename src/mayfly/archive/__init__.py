@@ -10,7 +10,9 @@ from mayfly.archive.admission import (
     summarize,
     total,
 )
+from mayfly.archive.advising import ArchiveAdvice, Workload
 from mayfly.archive.advisor import Advice, Need, advise
+from mayfly.archive.archive import Archive, UpdateReport
 from mayfly.archive.calendar import (
     CalendarDays,
     FixedIntervals,
@@ -19,7 +21,10 @@ from mayfly.archive.calendar import (
     update_calendar,
 )
 from mayfly.archive.cost import BUILT_IN_CASES, SCAM, TPC_D, WSE, CostParameters
+from mayfly.archive.opening import create, open
+from mayfly.archive.reading import ReadReport
 from mayfly.archive.sequence import Turn, take_turn
+from mayfly.archive.status import ArchiveStatus
 from mayfly.archive.wave_cost import WaveCost, wave_cost
 
 __all__ = [
@@ -31,18 +36,26 @@ __all__ = [
     "AdmissionRule",
     "AdmissionSummary",
     "Advice",
+    "Archive",
+    "ArchiveAdvice",
+    "ArchiveStatus",
     "CalendarDays",
     "CostParameters",
     "FixedIntervals",
     "LateRows",
     "Need",
+    "ReadReport",
     "RefusedRow",
     "Turn",
     "UpdateCalendar",
+    "UpdateReport",
     "Verdict",
     "WaveCost",
+    "Workload",
     "advise",
     "calendar_from_settings",
+    "create",
+    "open",
     "summarize",
     "take_turn",
     "total",

@@ -73,17 +73,16 @@ class Advice:
     def explain(self) -> str:
         """The choice in words."""
         best, layout = self.best, self.best.layout
-        later = (
-            f", and {best.pre_transition:,.0f} s prepare later days" if best.pre_transition else ""
-        )
+        later = f", and {figure(best.pre_transition)} s prepare later days"
         sentences = [
             f"For {self.parameters.name} with a window of {layout.window} days take {_name(best)}: "
-            f"{best.total_work:,.0f} s of work a day, of which {best.maintenance:,.0f} s update "
-            f"the archive and {best.queries:,.0f} s answer queries.",
+            f"{figure(best.total_work)} s of work a day, of which {figure(best.maintenance)} s "
+            f"update the archive and {figure(best.queries)} s answer queries.",
             "No other number of constituents would save more than 5 %.",
-            f"A new day can be queried after {best.transition:,.0f} s{later}.",
-            f"It occupies {best.space_in_operation:,.0f} MB and needs "
-            f"{best.space_in_transition:,.0f} MB more during an update.",
+            f"A new day can be queried after {figure(best.transition)} s"
+            f"{later if best.pre_transition else ''}.",
+            f"It occupies {figure(best.space_in_operation)} MB and needs "
+            f"{figure(best.space_in_transition)} MB more during an update.",
             _window_sentence(layout),
             *self._runner_up(),
         ]
@@ -131,6 +130,15 @@ def _fewest_near_the_least(costs: Sequence[WaveCost]) -> WaveCost:
     return next(cost for cost in costs if cost.total_work <= enough)
 
 
+def figure(value: float) -> str:
+    """A number with its first three digits, at least.
+
+    >>> figure(79080.4), figure(0.01234), figure(0)
+    ('79,080', '0.0123', '0')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def _name(cost: WaveCost) -> str:
     layout = cost.layout
     constituents = f"{layout.constituents} constituent" + "s" * (layout.constituents > 1)
@@ -152,7 +160,8 @@ def _line(cost: WaveCost) -> str:
     layout = cost.layout
     technique = "-" if layout.scheme is WaveScheme.REINDEX else cost.technique
     return (
-        f"{layout.scheme:<10} {technique:<14} {layout.constituents:>3} {cost.total_work:>11,.0f} "
-        f"{cost.transition:>13,.0f} {cost.pre_transition:>13,.0f} {cost.space:>10,.0f} "
-        f"{cost.probe * 1000:>9,.1f} {cost.scan:>9,.2f}"
+        f"{layout.scheme:<10} {technique:<14} {layout.constituents:>3} "
+        f"{figure(cost.total_work):>11} {figure(cost.transition):>13} "
+        f"{figure(cost.pre_transition):>13} {figure(cost.space):>10} "
+        f"{figure(cost.probe * 1000):>9} {figure(cost.scan):>9}"
     )

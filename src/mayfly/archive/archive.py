@@ -22,6 +22,7 @@ from mayfly.archive.accounting import UpdateReport as UpdateReport
 from mayfly.archive.accounting import account, moved, rows_by_day
 from mayfly.archive.admission import AdmissionSummary, LateRows, total
 from mayfly.archive.declaring import counted_from
+from mayfly.archive.insight import Insight
 from mayfly.archive.planning import PlannedCommit, plan_next, plan_rest, write_job
 from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
 from mayfly.archive.reports import REPORTS, reports_after
@@ -73,7 +74,7 @@ class Executor(Protocol):
 
 
 @dataclass
-class Archive:
+class Archive(Insight):
     """An open archive. Make one with ``create`` or ``open``."""
 
     repository: Repository

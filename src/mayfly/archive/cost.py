@@ -5,7 +5,8 @@ archive measured them, they come from its update reports; three published cases 
 Derived: CP reads an unpacked day and writes it elsewhere, 2·S′/transfer; SMCP does so with a
 packed day, 2·S/transfer. Both ignore the few seeks of a sequential copy.
 A probe seeks once per constituent and reads the bucket of each stored day; a scan seeks once
-per constituent and reads it whole, S or S′ per stored day.
+per constituent and reads it whole, S or S′ per stored day. Where an unpacked constituent is one
+run per day, as in our archives, each further run may cost a seek of its own.
 wave-indices-1997, 4 and Table 8.
 """
 
@@ -49,6 +50,8 @@ class CostParameters:
     """CP, if measured: seconds to copy an unpacked day."""
     measured_packed_copy: float | None = None
     """SMCP, if measured: seconds to copy a packed day, leaving out expired entries."""
+    seek_run: float = 0
+    """Seconds to reach one more day of an unpacked index; the study has none."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -82,13 +85,17 @@ class CostParameters:
         """Megabytes of an index of so many days."""
         return days * (self.packed_day if packed else self.unpacked_day)
 
-    def probe(self, days: int) -> float:
+    def reach(self, days: int, packed: bool) -> float:
+        """Seconds to reach a constituent of so many days."""
+        return self.seek + (0 if packed else max(days - 1, 0) * self.seek_run)
+
+    def probe(self, days: int, packed: bool = True) -> float:
         """Seconds to probe a constituent of so many days."""
-        return self.seek + days * self.bucket / self.transfer
+        return self.reach(days, packed) + days * self.bucket / self.transfer
 
     def scan(self, days: int, packed: bool) -> float:
         """Seconds to scan a constituent of so many days."""
-        return self.seek + self.size(days, packed) / self.transfer
+        return self.reach(days, packed) + self.size(days, packed) / self.transfer
 
     def scaled(self, factor: float) -> CostParameters:
         """The same case with ``factor`` times the data a day; the queries stay as they are."""

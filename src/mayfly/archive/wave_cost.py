@@ -103,6 +103,22 @@ def wave_cost(
     )
 
 
+def day_price(
+    layout: WaveLayout, technique: UpdateTechnique, parameters: CostParameters, day: int
+) -> tuple[float, float]:
+    """Seconds of transition and pre-transition work on one day, counted from the archive's first.
+
+    In the steady state days repeat after a period, so no day is far.
+    """
+    run = _steady_run(layout)
+    same = day if day <= len(run) else len(run) - (len(run) - day) % layout.period
+    ledger = _Ledger(technique, parameters)
+    for workday in run[: same - 1]:
+        ledger.work(workday)
+    now, later = ledger.work(run[same - 1])
+    return now.seconds, later.seconds
+
+
 _Changes = tuple[IndexChange | RenameIndex | AddIndex | DropIndex, ...]
 
 
@@ -184,7 +200,7 @@ class _Ledger:
             space=self.space,
             space_on_top=now.most_space - before,
             largest_space=max(now.most_space, later.most_space),
-            probe=sum(self.parameters.probe(held.days) for held in probed),
+            probe=sum(self.parameters.probe(held.days, held.packed) for held in probed),
             scan=sum(self.parameters.scan(held.days, held.packed) for held in scanned),
         )
 

@@ -1,0 +1,68 @@
+"""What an archive tells about itself: figures, past updates, predictions, advice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from mayfly.archive.advising import ArchiveAdvice, Workload, advise_archive
+from mayfly.archive.advisor import Need
+from mayfly.archive.layouts import plan_lines
+from mayfly.archive.measuring import Prediction, predictions
+from mayfly.archive.reports import reports_of
+from mayfly.archive.state import ArchiveVersion
+from mayfly.archive.status import ArchiveStatus, status_of
+from mayfly.errors import InvalidSetting
+from mayfly.storage import Repository
+
+
+class Insight:
+    """The part of an archive that only looks at manifests."""
+
+    repository: Repository
+
+    def version(self) -> ArchiveVersion:
+        """The current version."""
+        raise AssertionError("every archive has one")
+
+    def status(self) -> ArchiveStatus:
+        """The current version in figures, without opening a data file."""
+        root = os.fspath(self.repository.directory.root)
+        return status_of(root, self.version(), self.repository.versions())
+
+    def reports(self) -> list[Mapping[str, Any]]:
+        """The reports of the last updates, oldest first; they outlive their versions."""
+        return reports_of(self.version().manifest.properties)
+
+    def predictions(self) -> list[Prediction]:
+        """For each kept report, what the cost model expected of it and what it took."""
+        return predictions(self.version().settings, self.reports())
+
+    def plan(self, updates: int = 10) -> list[str]:
+        """The coming transitions as the lines of a table."""
+        if updates < 1:
+            raise InvalidSetting(f"a plan of {updates} updates", "ask for 1 or more")
+        version = self.version()
+        first = version.state.update + 1
+        return plan_lines(
+            version.settings.layout, version.state.wave, range(first, first + updates)
+        )
+
+    def advise(
+        self,
+        *,
+        probes: float = 0,
+        scans: float = 0,
+        probed_updates: int | None = None,
+        scanned_updates: int | None = None,
+        megabytes: float | None = None,
+        need: Need | None = None,
+    ) -> ArchiveAdvice:
+        """Which layout would do the least work here, by the archive's own measured constants.
+
+        ``probes`` and ``scans`` are per update; ``megabytes`` (stored, per update) is measured
+        unless given; ``need`` may set limits, a hard window or techniques.
+        """
+        workload = Workload(megabytes, probes, scans, probed_updates, scanned_updates)
+        return advise_archive(self.repository.directory, self.version(), workload, need)

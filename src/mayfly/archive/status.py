@@ -1,0 +1,145 @@
+"""An archive in figures: what every constituent holds, and how much of it is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mayfly.archive.layouts.run_plan import Run, is_packed
+from mayfly.archive.reports import reports_of
+from mayfly.archive.state import ArchiveVersion
+
+
+@dataclass(frozen=True)
+class IndexStatus:
+    """One constituent or temporary."""
+
+    name: str
+    days: tuple[int, ...]
+    """The days it shows; a temporary's are not asked yet."""
+    expired: tuple[int, ...]
+    """Days beyond the window among them: stored, but never returned by a hard read."""
+    rows: int
+    dead_rows: int
+    """Rows of expired days, and rows that are hidden by a deletion."""
+    runs: int
+    files: int
+    bytes: int
+    packed: bool
+
+
+@dataclass(frozen=True)
+class ArchiveStatus:
+    """A version of an archive in figures."""
+
+    path: str
+    version: int
+    written_at: int
+    update: int
+    time: int
+    """The time of the last update, µs."""
+    next_time: int
+    """The time of the next update, µs."""
+    counted: str
+    """When updates happen, in words."""
+    origin_is_open: bool
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    time_column: str
+    scheme: str
+    technique: str
+    window: int
+    late: str
+    parts: int
+    keep_versions: int
+    constituents: tuple[IndexStatus, ...]
+    temporaries: tuple[IndexStatus, ...]
+    rows: int
+    """Rows alive at the last update."""
+    dead_rows: int
+    files: int
+    bytes: int
+    """Of all files of the version, temporaries included."""
+    prepared: bool
+    """Whether the pre-transition work of the last update is done."""
+    versions: tuple[int, ...]
+    """The retained versions."""
+    last: Mapping[str, Any]
+    """The report of the last update."""
+    sinks: Mapping[str, Any]
+    """What streams have brought, by the name of their sink."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+
+def status_of(path: str, version: ArchiveVersion, versions: Sequence[int]) -> ArchiveStatus:
+    """The figures of a version, from its manifest alone."""
+    settings, state, manifest = version.settings, version.state, version.manifest
+    horizon = state.update - settings.window
+    constituents = tuple(
+        _index(version, name, held, state.runs.get(name, ()))
+        for name, held in state.wave.constituents.items()
+    )
+    temporaries = tuple(
+        _index(version, name, held, state.runs.get(name, ()))
+        for name, held in state.wave.temporaries.items()
+    )
+    reports = reports_of(manifest.properties)
+    alive = {day for held in state.wave.constituents.values() for day in held if day > horizon}
+    return ArchiveStatus(
+        path=path,
+        version=manifest.version,
+        written_at=manifest.written_at,
+        update=state.update,
+        time=version.time,
+        next_time=settings.calendar.time_of(state.update + 1),
+        counted=str(settings.calendar),
+        origin_is_open=not state.update and bool(manifest.properties.get("origin_is_open")),
+        columns=settings.all_columns,
+        key=settings.key,
+        time_column=settings.time,
+        scheme=settings.layout.scheme.value,
+        technique=settings.technique.value,
+        window=settings.window,
+        late=settings.late.value,
+        parts=settings.parts,
+        keep_versions=settings.keep_versions,
+        constituents=constituents,
+        temporaries=temporaries,
+        rows=sum(state.day_rows.get(day, 0) for day in alive),
+        dead_rows=sum(one.dead_rows for one in constituents),
+        files=len(manifest.segments),
+        bytes=manifest.stored_bytes,
+        prepared=state.prepared,
+        versions=tuple(versions),
+        last=reports[-1] if reports else {},
+        sinks=manifest.properties.get("sinks", {}),
+    )
+
+
+def _index(
+    version: ArchiveVersion, name: str, held: frozenset[int], runs: Sequence[Run]
+) -> IndexStatus:
+    horizon = version.state.update - version.settings.window
+    rows = version.state.day_rows
+    segments = [segment for run in runs for segment in version.segments_of(run.id)]
+    dead = sum(
+        rows.get(day, 0)
+        for run in runs
+        for day in run.days
+        if day <= horizon or day in run.deleted_days
+    )
+    return IndexStatus(
+        name=name,
+        days=tuple(sorted(held)),
+        expired=tuple(sorted(day for day in held if day <= horizon)),
+        rows=sum(rows.get(day, 0) for run in runs for day in run.days),
+        dead_rows=dead,
+        runs=len(runs),
+        files=len(segments),
+        bytes=sum(segment.bytes for segment in segments),
+        packed=is_packed(runs),
+    )
