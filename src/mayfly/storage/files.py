@@ -184,7 +184,11 @@ class Directory:
         return size or 0
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        """Write ``name`` atomically unless it exists; False if somebody else was first."""
+        """Write ``name`` atomically unless it exists; False if somebody else was first.
+
+        If only the last sync of the folder fails, the error is raised with the file in place: it
+        is visible to all, but a power cut might still take it back.
+        """
         target = self.path(name)
         with self._temporary(target) as temporary:
             self._write(temporary, data)
