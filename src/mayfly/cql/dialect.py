@@ -20,6 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from mayfly.cql.messages import CqlError, Source, Span, error_at
 from mayfly.cql.tokens import Cursor, span_of
 from mayfly.cql.window_clause import read_window
+from mayfly.errors import InvalidSetting
 from mayfly.lifetime import micros
 from mayfly.plan.types import TYPE_NAMES
 
@@ -329,8 +330,9 @@ class CqlParser(SparkParser):
             self._skip_to(self._index + 1)
         try:
             return micros(text)
-        except Exception as error:
-            raise error_at(self.source, at, f"{text!r} is not an interval", str(error)) from None
+        except InvalidSetting:
+            problem = f"{text!r} is not an interval"
+            raise error_at(self.source, at, problem, _INTERVALS) from None
 
 
 class Cql(Spark):
