@@ -78,7 +78,7 @@ def test_the_end_of_input_is_told_before_anything_that_comes_later(driver: Drive
     told, rows = driver.sink.deliveries[0]
     assert (told, rows.num_rows) == (closing.batch_id, closing.rows)
     assert rows.num_rows > 0
-    assert [batch for batch, _ in driver.sink.deliveries] == [told, told + 1]
+    assert driver.version == told + 1
 
 
 def test_a_committed_batch_is_delivered_again_but_not_computed_again(
