@@ -170,7 +170,7 @@ class Reader:
         A row is returned once, however many of the keys it is found under.
         """
         by_part: dict[int, list[tuple[Any, ...]]] = {}
-        normal = [self._key_values(key) for key in keys]
+        normal = [self.key_values(key) for key in keys]
         for key in normal:
             part = part_of(key, self.settings.key_types, self.settings.parts)
             by_part.setdefault(part, []).append(key)
@@ -195,7 +195,7 @@ class Reader:
         """All wanted rows whose first key column lies in the range, each once."""
         key = self.settings.sort_columns[0]
         low, high = (
-            None if end is None else self._converted(key, end) for end in (keys.low, keys.high)
+            None if end is None else self.key_value(key, end) for end in (keys.low, keys.high)
         )
         inside = self._between(low, high)
         pieces = []
@@ -288,7 +288,7 @@ class Reader:
             whole = one if whole is None else pc.or_(whole, one)
         return whole
 
-    def _key_values(self, key: Any) -> tuple[Any, ...]:
+    def key_values(self, key: Any) -> tuple[Any, ...]:
         names = self.settings.sort_columns
         values = key if isinstance(key, tuple) else (key,)
         if len(values) != len(names):
@@ -296,9 +296,9 @@ class Reader:
                 f"the key {key!r} has {len(values)} values, the archive's key has {len(names)}",
                 f"give ({', '.join(self.settings.key)})",
             )
-        return tuple(self._converted(n, value) for n, value in zip(names, values, strict=True))
+        return tuple(self.key_value(n, value) for n, value in zip(names, values, strict=True))
 
-    def _converted(self, name: str, value: Any) -> Any:
+    def key_value(self, name: str, value: Any) -> Any:
         """A key value as Arrow gives it back."""
         kind = self.settings.key_types[self.settings.sort_columns.index(name)]
         if value is None:
