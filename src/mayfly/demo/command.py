@@ -16,7 +16,7 @@ from rich.console import Console
 from mayfly.demo.driver_process import DriverProcess
 from mayfly.demo.settings import Places, Settings
 from mayfly.demo.view import Event, Scene, Show, shown_on
-from mayfly.errors import InvalidSetting
+from mayfly.errors import InvalidSetting, MayflyError
 
 if TYPE_CHECKING:
     from mayfly.demo.story import Story
@@ -47,14 +47,16 @@ def demo(
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _interrupt)
     places = _places(settings)
-    leave = True
+    leave = settings.keep
     try:
         identical = _perform(settings, places, console)
-        leave = settings.keep or not identical
+        leave = leave or not identical
     except KeyboardInterrupt:
-        leave = settings.keep
         console.print("  stopped")
         raise typer.Exit(130) from None
+    except MayflyError:
+        leave = True  # with the driver's log
+        raise
     finally:
         if leave:
             console.print(f"  files    {places.root}", soft_wrap=True)

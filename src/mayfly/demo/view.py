@@ -115,6 +115,8 @@ class PlainLines:
         if figures is not None and figures.version > self._version:
             self.close()
             self._version, self._waiting = figures.version, (now, figures)
+        if self._waiting and self._waiting[1].closing:
+            self.close()
         if self._waiting and scene.batch_time and scene.batch_time[0] == self._waiting[1].batch:
             self.close(scene.batch_time[1])
         if scene.events[self._told :]:

@@ -156,6 +156,12 @@ def test_a_batch_whose_time_never_comes_is_told_before_what_follows() -> None:
     assert told == [["batch", "7"], ["batch", "8"], ["SIGKILL"]]
 
 
+def test_the_closing_commit_has_no_batch_time() -> None:
+    lines, file = plain()
+    lines.show(replace(SCENE, events=(), figures=replace(FIGURES, closing=True)))
+    assert re.search(r"closing +-  clock", file.getvalue())
+
+
 def test_a_terminal_gets_the_live_picture() -> None:
     file = io.StringIO()
     console = Console(
