@@ -23,8 +23,9 @@ import pyarrow.compute as pc
 
 from mayfly.errors import LimitExceeded
 from mayfly.kernels.expression import holds
-from mayfly.kernels.matching import Int64s, matching_pairs
+from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
+from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.upkeep import calendar, falling_due, fifo, waiting
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Column, Expression, conjuncts
@@ -32,7 +33,7 @@ from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.segment import EXP, TS
 
 Side = Literal[0, 1]
-PAIRS_AT_ONCE = 131_072
+PAIRS_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,11 @@ is handed over in bounded pieces, so that one hot key cannot exhaust memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
+from mayfly.kernels.sorting import Int64s
 
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _WRITE = numba.types.Array(numba.int64, 1, "C")
@@ -103,14 +101,14 @@ def matching_pairs(
 ) -> Iterator[tuple[Int64s, Int64s]]:
     """Positions (left, right) of all pairs with equal codes that are ever alive together.
 
-    Each side is (code, ts, exp), sorted by (code, ts). At most ``room`` pairs come at a time.
+    Each side is (code, ts, exp), sorted by (code, ts). At most ``room`` pairs come at a time, in
+    arrays that are overwritten when the next ones are asked for: fresh memory would cost more than
+    finding the pairs.
     """
-    if len(left[0]) == 0 or len(right[0]) == 0:
-        return
     room = min(room, len(left[0]) * len(right[0]))
     cursor = np.array([0, 0, 0, -1], dtype=np.int64)
-    while cursor[0] < len(left[0]):
-        out_left, out_right = np.empty(room, np.int64), np.empty(room, np.int64)
+    out_left, out_right = np.empty(room, np.int64), np.empty(room, np.int64)
+    while room and cursor[0] < len(left[0]):
         found = _fill(*left, *right, cursor, out_left, out_right)
         if found:
             yield out_left[:found], out_right[:found]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.kernels.matching import Int64s
+from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.storage.segment import EXP, TS, Bounds, Segment
 
 CODE = "_code"
@@ -66,7 +66,7 @@ class Run:
 
 def clustered(table: pa.Table) -> pa.Table:
     """The rows sorted by (code, ts), in one chunk."""
-    return _taken(table, np.lexsort((numbers(table, TS), numbers(table, CODE))))
+    return _taken(table, stable_order(numbers(table, CODE), numbers(table, TS)))
 
 
 def gathered(tables: Iterable[pa.Table], column: str) -> pa.Table:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pandas.util import hash_array
 
-from mayfly.kernels.matching import Int64s
+from mayfly.kernels.sorting import Int64s
 from mayfly.plan.types import DataType, arrow_type
 
 

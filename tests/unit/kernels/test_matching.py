@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.kernels.matching import Int64s, first_at_least, matching_pairs
+from mayfly.kernels.matching import first_at_least, matching_pairs
+from mayfly.kernels.sorting import Int64s
 
 Side = list[tuple[int, int, int]]
 """Rows as (code, ts, length of life)."""
