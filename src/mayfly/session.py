@@ -10,11 +10,15 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mayfly.cql import bind_condition
+from mayfly.cql import bind_condition, bind_query
 from mayfly.errors import InvalidSetting, StorageError
 from mayfly.lifetime import NEVER, format_micros, micros
+from mayfly.optimizer import explain
 from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
+from mayfly.plan.catalog import Catalog, ColumnDefinition, StreamDefinition
+from mayfly.plan.explain import Explanation
 from mayfly.plan.expressions import Expression
+from mayfly.plan.physical import Strategy
 from mayfly.plan.types import arrow_type, parse_type
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.local import local_spark
@@ -39,6 +43,7 @@ class Session:
     def __init__(self, spark: SparkSession | None = None) -> None:
         self.spark = spark or local_spark()
         self._frames: dict[str, DataFrame] = {}
+        self._declared: dict[str, Stream] = {}
 
     def stream(
         self,
@@ -78,7 +83,42 @@ class Session:
                 "cast it to TIMESTAMP in the DataFrame, or give BIGINT microseconds",
             )
         self._frames[name] = frame
+        self._declared[name] = stream
         return SparkStream(self, stream)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The declared streams as the query language sees them, with their DataFrames' types."""
+        catalog = Catalog()
+        for stream in self._declared.values():
+            columns = tuple(
+                ColumnDefinition(name, stream.type_of(name)) for name in stream.schema.names
+            )
+            catalog = catalog.declare(
+                StreamDefinition(stream.name, columns, stream.time, slack=stream.slack)
+            )
+        return catalog
+
+    def explain(
+        self,
+        cql: str,
+        *,
+        compare: bool = False,
+        strategy: str = "UPA",
+        without: Sequence[str] = (),
+    ) -> Explanation:
+        """What a query means and would cost: the plan with its update patterns and state.
+
+        ``compare`` shows rival plans, ``without`` switches optimizer rules off. The result prints
+        as text, draws itself in notebooks, and has ``json()``, ``svg()`` and ``html()``.
+        """
+        return explain(
+            bind_query(cql, self.catalog),
+            cql,
+            strategy=Strategy(strategy),
+            without=without,
+            compare=compare,
+        )
 
     def frame_of(self, stream: str) -> DataFrame:
         return self._frames[stream]

@@ -1,0 +1,48 @@
+"""A session explains query texts over the streams it knows, with the DataFrames' types."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from pyspark.sql import SparkSession
+
+import mayfly
+from mayfly.session import Session
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> Session:
+    made = Session(spark)
+    rows = spark.readStream.format("rate").load()
+    for name in ("link1", "link2"):
+        made.stream(
+            name, rows.selectExpr("timestamp AS ts", "value AS src", "CAST(value AS INT) AS size")
+        )
+    return made
+
+
+def test_plans_are_labelled_and_drawn(session: Session) -> None:
+    explained = session.explain(
+        "SELECT l.src FROM link1 [RANGE 10 MIN] l, link2 [RANGE 10 MIN] r WHERE l.src = r.src"
+    )
+    assert "WKS(10 min)" in str(explained)
+    assert re.search(r"─ WK ─ .*Join l.src = r.src", str(explained))
+    assert "<svg" in explained._repr_html_()
+
+
+def test_types_come_from_the_dataframes(session: Session) -> None:
+    with pytest.raises(mayfly.MayflyError, match="BIGINT"):
+        session.explain("SELECT src FROM link1 [RANGE 1 MIN] WHERE src LIKE 'a%'")
+    with pytest.raises(mayfly.MayflyError, match="did you mean size"):
+        session.explain("SELECT siz FROM link1 [RANGE 1 MIN]")
+
+
+def test_rivals_are_compared(session: Session) -> None:
+    query = (
+        "SELECT l.src FROM link1 [RANGE 10 MIN] l WHERE NOT EXISTS "
+        "(SELECT * FROM link2 [RANGE 10 MIN] r WHERE r.src = l.src)"
+    )
+    explained = session.explain(query, compare=True, strategy="NT")
+    assert "STR" in str(explained)
+    assert "plan 1" in str(explained)
