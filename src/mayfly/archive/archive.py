@@ -280,8 +280,19 @@ class Archive(Insight):
         )
 
     def _tidy(self, settings: ArchiveSettings) -> None:
-        if len(self.repository.versions()) > settings.keep_versions:
-            vacuum(self.repository, keep_versions=settings.keep_versions)
+        kept = self._versions_of(settings.keep_versions)
+        if kept < len(self.repository.versions()):
+            vacuum(self.repository, keep_versions=kept)
+
+    def _versions_of(self, updates: int) -> int:
+        """How many of the newest versions show the last ``updates`` updates: some have two."""
+        shown: set[int] = set()
+        versions = self.history()
+        for count, version in enumerate(reversed(versions)):
+            shown.add(version.state.update)
+            if len(shown) > updates:
+                return count
+        return len(versions)
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -432,10 +443,10 @@ class Archive(Insight):
         return verify(self.repository)
 
     def vacuum(self, *, keep_versions: int | None = None, grace: int | None = None) -> VacuumReport:
-        """Remove what no kept version needs."""
+        """Remove what the versions of the last ``keep_versions`` updates do not need."""
         kept = self.settings.keep_versions if keep_versions is None else keep_versions
         options = {} if grace is None else {"grace": grace}
-        return vacuum(self.repository, keep_versions=kept, **options)
+        return vacuum(self.repository, keep_versions=self._versions_of(kept), **options)
 
 
 def turn_id(batch_id: str | None, number: int) -> str:

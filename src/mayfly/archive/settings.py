@@ -46,6 +46,7 @@ class ArchiveSettings:
     row_group_bytes: int = ROW_GROUP_BYTES
     compression: str = "zstd"
     keep_versions: int = 2
+    """Of how many updates the versions are kept; an update with work for later days has two."""
     added: Mapping[str, str] = field(default_factory=dict)
     """Columns that came later; files without them read as NULL."""
 
@@ -175,8 +176,8 @@ class ArchiveSettings:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "columns": dict(self.columns),
-            "added": dict(self.added),
+            "columns": list(self.columns.items()),  # a manifest sorts dictionaries
+            "added": list(self.added.items()),
             "key": list(self.key),
             "time": self.time,
             "calendar": self.calendar.settings(),
@@ -201,8 +202,8 @@ class ArchiveSettings:
             stored["spread"],
         )
         return ArchiveSettings(
-            columns=stored["columns"],
-            added=stored["added"],
+            columns=dict(stored["columns"]),
+            added=dict(stored["added"]),
             key=tuple(stored["key"]),
             time=stored["time"],
             calendar=calendar_from_settings(stored["calendar"]),
