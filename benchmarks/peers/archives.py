@@ -52,7 +52,8 @@ class Mayfly:
         from mayfly.archive.calendar import FixedIntervals
         from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
         from mayfly.archive.settings import ArchiveSettings
-        from mayfly.spark.archive_jobs import OnSpark, SparkArchive
+        from mayfly.spark.archive_jobs import OnSpark
+        from mayfly.spark.archives import SparkArchive
         from mayfly.spark.local import local_spark
 
         scheme, technique, n = variant.split("/")
