@@ -101,15 +101,11 @@ def _compare(op: str, left: Operand, right: Operand) -> Operand:
     return less
 
 
-def _coalesce(values: list[Operand]) -> Operand:
-    return pc.coalesce(*values)
-
-
-def _extreme(pick_left: str) -> Callable[[list[Operand]], Operand]:
+def _extreme(better: str) -> Callable[[list[Operand]], Operand]:
     def pick(left: Operand, right: Operand) -> Operand:
-        chosen = pc.if_else(pc.fill_null(_compare(pick_left, left, right), False), left, right)
-        # NULL operands are ignored, as in Spark: the result is NULL only if all of them are.
-        return pc.coalesce(pc.if_else(pc.is_null(left), right, chosen), left)
+        # Of equal ones the first is taken (0.0 or -0.0), and NULLs are passed over, as in Spark.
+        replace = pc.fill_null(_compare(better, right, left), False)
+        return pc.if_else(pc.or_(replace, pc.is_null(left)), right, left)
 
     return lambda values: reduce(pick, values)
 
@@ -117,7 +113,7 @@ def _extreme(pick_left: str) -> Callable[[list[Operand]], Operand]:
 _FUNCTIONS: dict[str, Callable[[list[Operand]], Operand]] = {
     "abs": lambda values: pc.abs_checked(values[0]),
     "negative": lambda values: pc.negate_checked(values[0]),
-    "coalesce": _coalesce,
+    "coalesce": lambda values: pc.coalesce(*values),
     "least": _extreme("<"),
     "greatest": _extreme(">"),
 }

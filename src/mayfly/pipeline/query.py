@@ -298,6 +298,13 @@ class JoinQuery:
                     f"{residual.sql()} reads {name} as {column.type}, but it is {actual}",
                     "give the column its own type, and cast it where another one is needed",
                 )
+        for node in residual.walk():
+            kinds = dict.fromkeys(child.type for child in node.children())
+            if len(kinds) > 1:
+                raise InvalidSetting(
+                    f"{node.sql()} combines {' with '.join(map(str, kinds))}",
+                    "cast its operands to one type",
+                )
         if residual.type != BOOLEAN:
             raise InvalidSetting(
                 f"{residual.sql()} is of type {residual.type}", "a condition is TRUE or FALSE"

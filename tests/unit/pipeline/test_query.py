@@ -184,6 +184,13 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "(`a`.`small` IS NULL) reads a.small as BIGINT, but it is INT",
         "cast it where another one is needed",
     ),
+    "a residual over different types": (
+        lambda: A.window(1).join(
+            B.window(1), "k", ex.Compare("<", column("a.k"), column("b.small", INT))
+        ),
+        "(`a`.`k` < `b`.`small`) combines BIGINT with INT",
+        "cast its operands to one type",
+    ),
     "a residual that is no condition": (
         lambda: A.window(1).join(B.window(1), "k", column("a.k")),
         "`a`.`k` is of type BIGINT",
