@@ -366,7 +366,7 @@ class Archive(Insight):
         Where a vacuum takes the version away before the pin is written, the newest is asked again.
         """
         for _ in range(ATTEMPTS):
-            wanted, moment = self._asked(as_of)
+            wanted, moment = self.shown_at(as_of)
             try:
                 return self.pin(wanted.manifest.version), moment
             except VersionExpired:
@@ -376,7 +376,8 @@ class Archive(Insight):
             "keep more versions (keep_versions)",
         )
 
-    def _asked(self, as_of: Moment | None) -> tuple[ArchiveVersion, int]:
+    def shown_at(self, as_of: Moment | None) -> tuple[ArchiveVersion, int]:
+        """The version that shows ``as_of`` (by default the last update), and the instant."""
         if as_of is None:
             version = self.version()
             return version, version.time
@@ -405,7 +406,7 @@ class Archive(Insight):
     ) -> pa.Table:
         """A short read without a pin: if a vacuum takes its files away, it starts anew."""
         for attempt in range(1, ATTEMPTS + 1):
-            wanted, moment = self._asked(as_of)
+            wanted, moment = self.shown_at(as_of)
             found = ReadReport()
             try:
                 rows = read(Reader(self.repository.directory, wanted, report=found), moment)
