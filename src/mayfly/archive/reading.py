@@ -223,10 +223,15 @@ class Reader:
                 rows = rows.filter(pc.equal(rows[NTH], 0))
             return self._chosen(rows, run, selection)
 
+        wanted = list(self._segments(selection))
+        for name, _, segment in wanted:
+            self._note(name, segment, self._directory(segment).everything, needed)
+        if len(wanted) < 2:
+            yield from (one(run, segment) for _, run, segment in wanted)
+            return
         under_way: deque[Future[pa.Table]] = deque()
         with ThreadPoolExecutor(self.threads) as pool:
-            for name, run, segment in self._segments(selection):
-                self._note(name, segment, self._directory(segment).everything, needed)
+            for _, run, segment in wanted:
                 under_way.append(pool.submit(one, run, segment))
                 if len(under_way) > self.threads:
                     yield under_way.popleft().result()
