@@ -5,7 +5,7 @@ scheme and technique take the fewest constituents whose work is within 5 % of th
 least (each constituent is one more to probe, and returns diminish), then rank these by work.
 Cost: one run of the cost model per candidate.
 wave-indices-1997, 5; where this leads elsewhere than the paper's own advice,
-docs/decisions/0003-wave-cost-model.md has the figures.
+docs/decisions/2026-11-15-wave-cost-model.md has the figures.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from mayfly.errors import InvalidSetting
 
 IN_PLACE, SIMPLE, PACKED = UpdateTechnique
 DEL, REINDEX, REINDEX_PLUS, REINDEX_PLUS_PLUS, WATA, RATA = WaveScheme
-DECISION = Path(__file__).parents[3] / "docs" / "decisions" / "0003-wave-cost-model.md"
+DECISION = Path(__file__).parents[3] / "docs" / "decisions" / "2026-11-15-wave-cost-model.md"
 
 
 @pytest.mark.parametrize(
