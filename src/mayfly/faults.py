@@ -4,7 +4,8 @@
 names that point when the process starts: then the process kills itself there with SIGKILL, as a
 power cut would, without clean-up. ``name:3`` means the third time this process reaches ``name``.
 ``MAYFLY_PAUSE_AT=name@folder`` makes processes wait there until ``folder/go`` exists; each tells
-its id by a file in the folder, so that a test can act while they stand still.
+its id by a file in the folder, so that a test can act while they stand still. Several such
+settings are separated by commas.
 ``on_reach`` runs a function at a point instead, so that a test can place a race exactly.
 """
 
@@ -80,5 +81,5 @@ def pause_at(setting: str) -> None:
 
 if wanted := os.environ.get(KILL_AT):
     kill_at(wanted)
-if wanted := os.environ.get(PAUSE_AT):
+for wanted in filter(None, os.environ.get(PAUSE_AT, "").split(",")):
     pause_at(wanted)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from mayfly.faults import PAUSE_AT
 from mayfly.session import Session, SparkQuery
 from mayfly.spark.local import local_spark
+from mayfly.spark.run import Run
 from mayfly.testing import (
     Batch,
     Column,
@@ -53,6 +54,16 @@ def chain_query(session: Session, input: Path) -> SparkQuery:
     return a.join(b, "k").join(c, [("b.s", "c.s")])
 
 
+def start_chain(session: Session, input: Path, world: Path) -> Run:
+    return chain_query(session, input).start(
+        world / "checkpoint",
+        available_now=True,
+        parquet=world / "out",
+        buckets=2,
+        history="forever",
+    )
+
+
 def main(input: Path, world: Path, master: str, paused: str) -> None:
     spark = local_spark(
         master=master,
@@ -61,14 +72,7 @@ def main(input: Path, world: Path, master: str, paused: str) -> None:
             f"spark.executorEnv.{PAUSE_AT}": f"stage-2.begun@{paused}",
         },
     )
-    run = chain_query(Session(spark), input).start(
-        world / "checkpoint",
-        available_now=True,
-        parquet=world / "out",
-        buckets=2,
-        history="forever",
-    )
-    run.await_done()
+    start_chain(Session(spark), input, world).await_done()
 
 
 if __name__ == "__main__":

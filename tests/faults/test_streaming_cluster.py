@@ -19,7 +19,7 @@ from mayfly.session import Session
 from mayfly.storage import Repository
 from mayfly.storage.segment import DATA
 from mayfly.testing import assert_same_rows
-from tests.faults.chain_driver import chain_batches, chain_oracle, chain_query
+from tests.faults.chain_driver import chain_batches, chain_oracle, chain_query, start_chain
 from tests.faults.processes import ROOT, Program, descendants, running, wait_for
 from tests.integration.recorded import assert_nothing_orphaned, assert_right, record
 
@@ -65,9 +65,15 @@ def written_for_nothing(repository: Repository) -> set[str]:
 def test_a_worker_dies_between_chained_stages(
     spark: SparkSession, tmp_path: Path, cluster: Cluster
 ) -> None:
+    """The first batch runs here, so that the one disturbed has state to build on."""
     input, paused = tmp_path / "input", tmp_path / "paused"
-    record(input, chain_batches())
     paused.mkdir()
+    first, *others = chain_batches()
+    record(input, [first])
+    begun = start_chain(Session(spark), input, tmp_path)
+    assert begun.query is not None
+    begun.query.awaitTermination()
+    record(input, others, first=1)
     driver = Program.start(
         "tests.faults.chain_driver",
         *map(str, (input, tmp_path, cluster.url, paused)),
