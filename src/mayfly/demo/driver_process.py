@@ -74,11 +74,13 @@ class DriverProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._listener.join()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._listener.join(timeout=5)
+        if not self._listener.is_alive():  # a survivor may hold the other end
+            self._process.stdout.close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

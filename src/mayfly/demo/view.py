@@ -174,8 +174,9 @@ def _numbers(scene: Scene, figures: Figures) -> list[RenderableType]:
     stored, unit = size(figures.state_bytes).split()
     took = scene.batch_time[1] if scene.batch_time else None
     rate, total = number(figures.rows_per_second), number(figures.rows)
+    zone = "" if figures.clock is None else "UTC"
     return [
-        _values("clock", (event_time(figures.clock), "UTC"), _known(scene.behind, "s behind")),
+        _values("clock", (event_time(figures.clock), zone), _known(scene.behind, "s behind")),
         _values("input", (rate, "rows/s"), (total, "rows"), (number(figures.late), "late")),
         _values(
             "results",
