@@ -22,7 +22,7 @@ from mayfly.archive.local import InProcess
 from mayfly.archive.reading import ReadReport
 from mayfly.archive.settings import KEY, NTH, ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
-from mayfly.archive.writing import PART
+from mayfly.archive.writing import DAYS, PART
 from mayfly.errors import BadInput, VersionExpired
 from mayfly.storage import TS, open_segment
 from tests.contract.archive_model import (
@@ -348,6 +348,12 @@ class History:
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         for segment in version.segments_of(run):
             table = open_segment(self.archive.repository.directory, segment)
+            days = Counter(
+                self.model.day_of(row[TS], version.state.update)
+                for row in table.to_pylist()
+                if row.get(NTH, 0) == 0
+            )
+            assert sorted(days.items()) == [tuple(one) for one in segment.tags[DAYS]]
             for row in table.to_pylist():
                 if self.keys.is_array:
                     assert row[KEY] in row["k"] or row[KEY] != row[KEY]

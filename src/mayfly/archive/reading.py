@@ -8,11 +8,13 @@ layout still stores.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -309,11 +311,14 @@ class Reader:
         if value is None:
             raise InvalidSetting("a NULL key is never stored", "probe with a value")
         try:
-            return pa.scalar(value, self.settings.stored.field(name).type).as_py()
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            converted = pa.scalar(value, self.settings.stored.field(name).type).as_py()
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            converted = None
+        if converted is None or _is_another(value, converted):
             raise InvalidSetting(
                 f"{value!r} is not a {kind}", f"probe {name} with a value of its type"
-            ) from error
+            )
+        return converted
 
     def _directory(self, segment: Segment) -> FileDirectory:
         check_present(self.directory, segment)
@@ -386,6 +391,15 @@ class Reader:
         table = pa.concat_tables(rows) if rows else schema.empty_table()
         self.report.rows += table.num_rows
         return table
+
+
+def _is_another(value: Any, converted: Any) -> bool:
+    """Whether Arrow cut something off: 1.5 is not the key 1. Only floats are rounded."""
+    if isinstance(converted, float):
+        return math.isinf(converted) and value != converted
+    if isinstance(value, datetime):
+        return not isinstance(converted, datetime)
+    return isinstance(value, float) and value != converted
 
 
 def _all_of(terms: Sequence[Any]) -> Any:

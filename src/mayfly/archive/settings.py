@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -55,6 +56,8 @@ class ArchiveSettings:
             written = getattr(self, which)
             normal = {name: parse_type(kind).sql() for name, kind in written.items()}
             object.__setattr__(self, which, normal)
+        for which, kind in (("technique", UpdateTechnique), ("late", LateRows)):
+            object.__setattr__(self, which, _member(kind, getattr(self, which)))
         _check_names(self.all_columns)
         self._check_key()
         _ = self.stored  # refuses types that no file can hold
@@ -215,6 +218,15 @@ class ArchiveSettings:
             compression=stored["compression"],
             keep_versions=stored["keep_versions"],
         )
+
+
+def _member(kind: type[StrEnum], value: str) -> StrEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidSetting(
+            f"{value!r} is not a setting for {kind.__name__}", f"use one of {', '.join(kind)}"
+        ) from None
 
 
 def _check_names(names: Iterable[str]) -> None:

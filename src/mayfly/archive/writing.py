@@ -11,8 +11,9 @@ import contextlib
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -24,7 +25,7 @@ from mayfly.archive.admission import AdmissionSummary, summarize
 from mayfly.archive.calendar import Int64Array
 from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
 from mayfly.archive.layouts.run_plan import RunWrite
-from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.settings import NTH, ArchiveSettings
 from mayfly.archive.sorting import merge_sorted, sorted_by_key
 from mayfly.archive.state import run_group
 from mayfly.errors import ProtocolError, StorageError
@@ -33,7 +34,8 @@ from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches
 from mayfly.storage.verify import SORTED_BY
 
-PART = "part"
+PART, DAYS = "part", "days"
+"""Tags of a file: which part of its run it is, and how many rows of which days it holds."""
 BYTES_IN_MEMORY = 512 * 2**20
 ROWS_AT_ONCE = 65_536
 
@@ -193,8 +195,8 @@ def _with_lifetimes(
 
 
 def _first_copies(rows: pa.Table) -> np.ndarray:
-    if "_nth" in rows.column_names:
-        first: np.ndarray = rows["_nth"].to_numpy() == 0
+    if NTH in rows.column_names:
+        first: np.ndarray = rows[NTH].to_numpy() == 0
         return first
     return np.ones(rows.num_rows, dtype=bool)
 
@@ -267,10 +269,18 @@ def _write_run(
         compression=settings.compression,
         row_group_rows=group_rows,
     ) as writer:
+        days: Counter[int] = Counter()
         for table in _in_whole_groups(chain([first], merged), group_rows):
             writer.write(table)
+            days += _rows_of_days(table, settings)
         written = writer.close()
-    return [written] if written else []
+    return [replace(written, tags={**written.tags, DAYS: sorted(days.items())})] if written else []
+
+
+def _rows_of_days(table: pa.Table, settings: ArchiveSettings) -> Counter[int]:
+    ts = table[TS].to_numpy()[_first_copies(table)]
+    days, counts = np.unique(settings.calendar.updates_of(ts), return_counts=True)
+    return Counter(dict(zip(days.tolist(), counts.tolist(), strict=True)))
 
 
 def _row_group_rows(sample: pa.Table, wanted_bytes: int) -> int:
