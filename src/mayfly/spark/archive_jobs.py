@@ -8,59 +8,72 @@ runs. The driver sees one row per part.
 from __future__ import annotations
 
 import json
-import weakref
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly import errors
 from mayfly.archive.admission import AdmissionSummary, RefusedRow, Verdict
-from mayfly.archive.archive import Archive, Moment, selection
 from mayfly.archive.settings import KEY, NTH, ArchiveSettings
-from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.writing import PartResult, WriteJob, write_part
 from mayfly.errors import BadInput, MayflyError
-from mayfly.lifetime import instant
 from mayfly.plan.expressions import quoted
-from mayfly.storage.segment import EXP, TS, Segment
+from mayfly.plan.types import is_widening, parse_type
+from mayfly.spark.archive_progress import Told, counted_parts
+from mayfly.storage.segment import Segment
 
 PART, MARKER, RESULT = "_part", "_marker", "_result"
 
 
 @dataclass(frozen=True)
 class OnSpark:
-    """Runs write jobs on Spark, over DataFrames."""
+    """Runs write jobs on Spark, over DataFrames.
+
+    ``told`` is called with the parts written so far and all parts; without it a bar is drawn if
+    there is a terminal.
+    """
 
     spark: SparkSession
+    told: Told | None = field(default=None, compare=False)
+
+    def earliest(self, batch: DataFrame, settings: ArchiveSettings) -> int | None:
+        check_columns(batch, settings)
+        found: int | None = batch.selectExpr(f"min({time_micros(settings)})").collect()[0][0]
+        return found
+
+    def days(self, batch: DataFrame, settings: ArchiveSettings) -> list[int]:
+        """The updates that rows of the batch belong to, in order; rows without time do not."""
+        times = batch.selectExpr(f"{time_micros(settings)} AS t").where("t IS NOT NULL")
+        found = times.mapInArrow(_DistinctDays(settings), "day BIGINT").distinct().collect()
+        return sorted(row[0] for row in found)
 
     def late_days(self, batch: DataFrame, settings: ArchiveSettings, update: int) -> frozenset[int]:
-        times = batch.selectExpr(f"{_micros(settings)} AS t").where("t IS NOT NULL")
-        found = times.mapInArrow(_DistinctDays(settings), "day BIGINT").distinct().collect()
+        check_columns(batch, settings)
         oldest = max(update - settings.window, 0)
-        return frozenset(row[0] for row in found if oldest < row[0] < update)
+        return frozenset(day for day in self.days(batch, settings) if oldest < day < update)
 
     def write(self, batch: DataFrame | None, job: WriteJob) -> list[PartResult]:
         settings = job.settings
-        rows = self._markers(settings)
+        # A micro-batch has a session of its own, and what is joined to it must be of that one.
+        spark = self.spark if batch is None else batch.sparkSession
+        rows = self._markers(spark, settings)
         if batch is not None:
             rows = self._arriving(batch, settings).unionAll(rows)
         exchanged = rows.repartitionById(settings.parts, PART)
-        handed_in = exchanged.mapInArrow(_WriteParts(job), f"{RESULT} STRING").collect()
+        label = f"update {job.update}"
+        with counted_parts(spark, label, settings.parts, self.told) as counter:
+            task = _WriteParts(job, counter)
+            handed_in = exchanged.mapInArrow(task, f"{RESULT} STRING").collect()
         return [decode_result(row[0]) for row in handed_in]
 
     def _arriving(self, batch: DataFrame, settings: ArchiveSettings) -> DataFrame:
-        _check_columns(batch, settings)
+        rows = in_columns(batch, settings)
         columns = [quoted(name) for name in settings.all_columns]
-        present = {name for name, _ in batch.dtypes}
-        chosen = [
-            quoted(name) if name in present else f"CAST(NULL AS {kind}) AS {quoted(name)}"
-            for name, kind in settings.all_columns.items()
-        ]
-        rows = batch.selectExpr(*chosen)
         if settings.array_key:
             source = quoted(settings.key[0])
             rows = rows.selectExpr(
@@ -74,7 +87,7 @@ class OnSpark:
             *columns,
         )
 
-    def _markers(self, settings: ArchiveSettings) -> DataFrame:
+    def _markers(self, spark: SparkSession, settings: ArchiveSettings) -> DataFrame:
         copies = (
             [f"CAST(NULL AS {settings.array_key.sql()}) AS {KEY}", f"0 AS {NTH}"]
             if settings.array_key
@@ -83,7 +96,7 @@ class OnSpark:
         nothing = [
             f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in settings.all_columns.items()
         ]
-        parts = self.spark.range(settings.parts)
+        parts = spark.range(settings.parts)
         return parts.selectExpr(
             f"CAST(id AS INT) AS {PART}", f"true AS {MARKER}", *nothing, *copies
         )
@@ -104,6 +117,8 @@ class _WriteParts:
     """One task: it gets the rows and the marker of its part."""
 
     job: WriteJob
+    written: Any = None
+    """The accumulator in which parts are counted, if somebody looks."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts: list[int] = []
@@ -113,17 +128,19 @@ class _WriteParts:
                 marked = batch.column(MARKER)
                 if marked.true_count:
                     parts.extend(batch.filter(marked).column(PART).to_pylist())
-                rows = pa.Table.from_batches([batch]).filter(pa.compute.invert(marked))
+                rows = pa.Table.from_batches([batch]).filter(pc.invert(marked))
                 yield rows.drop_columns([PART, MARKER])
 
         # Markers may come last, so rows are taken in before the part is known by name.
         try:
             gathered = write_part(self.job, lambda: parts[0], arriving())
             text = encode_result(gathered)
+            if self.written is not None:
+                self.written.add(1)
         except IndexError:
             return
         except MayflyError as error:
-            text = json.dumps({"error": [type(error).__name__, error.message, error.hint]})
+            text = encode_failure(error)
         yield pa.RecordBatch.from_arrays([pa.array([text])], names=[RESULT])
 
 
@@ -143,6 +160,10 @@ def encode_result(result: PartResult) -> str:
             "seconds": result.seconds,
         }
     )
+
+
+def encode_failure(error: MayflyError) -> str:
+    return json.dumps({"error": [type(error).__name__, error.message, error.hint]})
 
 
 def decode_result(text: str) -> PartResult:
@@ -172,108 +193,48 @@ def _texts(values: Any) -> dict[str, Any]:
     return {n: v if isinstance(v, plain) else str(v) for n, v in values.items()}
 
 
-def _micros(settings: ArchiveSettings) -> str:
+def time_micros(settings: ArchiveSettings) -> str:
+    """The time column in µs, as an SQL expression."""
     time = quoted(settings.time)
     return f"unix_micros({time})" if settings.type_of(settings.time).name == "timestamp" else time
 
 
-def _check_columns(batch: DataFrame, settings: ArchiveSettings) -> None:
+def in_columns(batch: DataFrame, settings: ArchiveSettings) -> DataFrame:
+    """The batch with the archive's columns and types; columns added later may be missing."""
+    check_columns(batch, settings)
+    found = dict(batch.dtypes)
+    return batch.selectExpr(
+        *(
+            f"CAST({quoted(name) if name in found else 'NULL'} AS {kind}) AS {quoted(name)}"
+            for name, kind in settings.all_columns.items()
+        )
+    )
+
+
+def check_columns(batch: DataFrame, settings: ArchiveSettings) -> None:
+    """Refuse a batch that lacks columns, has others, or others of a type that does not fit."""
     found, wanted = dict(batch.dtypes), settings.all_columns
     missing = [name for name in settings.columns if name not in found]
     surplus = [name for name in found if name not in wanted]
-    other = [
+    problems = [f"missing: {', '.join(missing)}"] if missing else []
+    problems += [f"not in the archive: {', '.join(surplus)}"] if surplus else []
+    problems += [
         f"{name} is {found[name]}, not {kind}"
         for name, kind in wanted.items()
         if name in found and found[name] != kind
+        if not is_widening(parse_type(found[name]), parse_type(kind))
     ]
-    if missing or surplus or other:
-        problems = [f"missing: {', '.join(missing)}"] if missing else []
-        problems += [f"not in the archive: {', '.join(surplus)}"] if surplus else []
+    problems += ["a name occurs twice"] if len(found) < len(batch.columns) else []
+    if problems:
         raise BadInput(
-            "the batch does not have the archive's columns: " + "; ".join([*problems, *other]),
+            "the batch does not have the archive's columns: " + "; ".join(problems),
             "select and cast the columns, or add_column() what is new",
         )
 
 
-class SparkArchive(Archive):
-    """An archive that is updated by Spark and can be read as DataFrames."""
+def __getattr__(name: str) -> object:
+    if name == "SparkArchive":
+        from mayfly.spark.archives import SparkArchive
 
-    @property
-    def spark(self) -> SparkSession:
-        executor = self.executor
-        assert isinstance(executor, OnSpark)
-        return executor.spark
-
-    def frame(
-        self,
-        *,
-        as_of: Moment | None = None,
-        generated_between: tuple[Moment | None, Moment | None] | None = None,
-        soft: bool = False,
-    ) -> DataFrame:
-        """The rows alive at ``as_of`` as a DataFrame over the version's Parquet files.
-
-        The version stays readable for as long as the DataFrame object lives, an hour at most.
-        """
-        moment = self.version().time if as_of is None else instant(as_of)
-        version = self.version_at(moment)
-        pin = self.pin(version.manifest.version)
-        wanted = selection(moment, generated_between, soft)
-        pieces = [
-            self._piece(version, segments, hidden)
-            for hidden, segments in _by_hidden_days(version, wanted).items()
-        ]
-        if not pieces:
-            rows = self.spark.createDataFrame([], _ddl(version.settings))
-        else:
-            rows = pieces[0]
-            for piece in pieces[1:]:
-                rows = rows.unionAll(piece)
-        for condition in _conditions(version.settings, wanted):
-            rows = rows.where(condition)
-        found = rows.select(*[quoted(name) for name in version.settings.all_columns])
-        weakref.finalize(found, pin.release)
-        return found
-
-    def _piece(
-        self, version: ArchiveVersion, segments: Sequence[Segment], hidden: Sequence[int]
-    ) -> DataFrame:
-        paths = [str(self.repository.directory.path(one.path)) for one in segments]
-        rows = self.spark.read.schema(_ddl(version.settings)).parquet(*paths)
-        if hidden:
-            rows = rows.where(f"{EXP} NOT IN ({', '.join(map(str, hidden))})")
-        return rows
-
-    def register(self, name: str) -> None:
-        """Make the current content available to Spark SQL as a temporary view."""
-        self.frame().createOrReplaceTempView(name)
-
-
-def _by_hidden_days(version: ArchiveVersion, wanted: Any) -> dict[tuple[int, ...], list[Segment]]:
-    """Files that may hold wanted rows, by the expirations hidden in them."""
-    found: dict[tuple[int, ...], list[Segment]] = {}
-    for runs in version.state.constituent_runs().values():
-        for run in runs:
-            hidden = tuple(sorted(version.settings.expiration(day) for day in run.deleted_days))
-            for segment in version.segments_of(run.id):
-                if wanted.may_hold(segment):
-                    found.setdefault(hidden, []).append(segment)
-    return found
-
-
-def _conditions(settings: ArchiveSettings, wanted: Any) -> list[str]:
-    conditions = [f"{NTH} = 0"] if settings.array_key else []
-    if not wanted.soft:
-        conditions += [f"{EXP} > {wanted.as_of}", f"{TS} <= {wanted.as_of}"]
-    if wanted.generated_from is not None:
-        conditions.append(f"{TS} >= {wanted.generated_from}")
-    if wanted.generated_to is not None:
-        conditions.append(f"{TS} <= {wanted.generated_to}")
-    return conditions
-
-
-def _ddl(settings: ArchiveSettings) -> str:
-    columns = [f"{quoted(name)} {kind}" for name, kind in settings.all_columns.items()]
-    if settings.array_key:
-        columns += [f"{KEY} {settings.array_key.sql()}", f"{NTH} INT"]
-    return ", ".join([*columns, f"{TS} BIGINT", f"{EXP} BIGINT"])
+        return SparkArchive
+    raise AttributeError(name)

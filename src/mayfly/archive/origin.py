@@ -1,0 +1,56 @@
+"""From when updates are counted: declared, or left to the first rows that come."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from mayfly.archive.declaring import counted_from
+from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.state import ArchiveVersion
+from mayfly.storage import Repository, SetProperties
+
+ORIGIN_IS_OPEN = "origin_is_open"
+
+
+class _Looks(Protocol):
+    def earliest(self, batch: Any, settings: ArchiveSettings) -> int | None: ...
+
+
+class CountedFrom:
+    """The part of an archive that settles its origin."""
+
+    repository: Repository
+    executor: _Looks
+
+    def version(self) -> ArchiveVersion:
+        """The current version."""
+        raise AssertionError("every archive has one")
+
+    @property
+    def has_origin(self) -> bool:
+        """Whether it is settled from when updates are counted."""
+        version = self.version()
+        return bool(version.state.update) or not version.manifest.properties.get(ORIGIN_IS_OPEN)
+
+    def settle_origin(self, first: int) -> None:
+        """Count updates from the interval that holds ``first``, for good."""
+        self._count_from(first, {ORIGIN_IS_OPEN: False})
+
+    def with_origin(self, batch: Any | None, at: int | None) -> ArchiveVersion:
+        """The current version, with an open origin decided by ``at`` or the batch's earliest row.
+
+        It stays open until the update is committed: a batch that is refused decides nothing.
+        """
+        if not self.has_origin:
+            first = at
+            if first is None and batch is not None:
+                first = self.executor.earliest(batch, self.version().settings)
+            self._count_from(first, {})
+        return self.version()
+
+    def _count_from(self, first: int | None, properties: dict[str, Any]) -> None:
+        version = self.version()
+        settings = counted_from(version.settings, first)
+        if settings != version.settings or properties:
+            edits = [SetProperties({"archive": settings.to_json(), **properties})]
+            self.repository.commit(version.manifest, edits)

@@ -1,0 +1,146 @@
+"""Writing staged rows: one file per interval and task, and few large files from many small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.archive.admission import AdmissionSummary, LateRows, Verdict, summarize
+from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.staging import day_group
+from mayfly.archive.writing import PartResult, removed_on_failure
+from mayfly.storage.files import Directory
+from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches
+
+BYTES_HELD = 4 * 2**20
+"""Rows of an interval are written in pieces of about this size."""
+
+
+@dataclass(frozen=True)
+class StageRows:
+    """Stages the rows of one task; rows that cannot be archived make it write nothing."""
+
+    root: str
+    sync: bool
+    settings: ArchiveSettings
+    update: int
+    """The last update of the archive: rows up to it are late."""
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> PartResult:
+        directory = Directory.at(self.root, sync=self.sync)
+        files: dict[int, _File] = {}
+        summary = AdmissionSummary()
+        written: list[Segment] = []
+        with removed_on_failure(directory, written):
+            try:
+                for batch in batches:
+                    for day, rows, found in self._by_day(pa.Table.from_batches([batch])):
+                        summary = summary + found
+                        if rows.num_rows:
+                            files.setdefault(day, _File(directory, day)).add(rows)
+                for file in files.values():
+                    written += file.close()
+            except BaseException:
+                for file in files.values():
+                    file.abandon()
+                raise
+        if any(v.refused and v is not Verdict.LATE_REFUSED for v in summary.counts):
+            for segment in written:
+                directory.remove(segment.path)
+            written = []
+        return PartResult(0, summary, tuple(written), {}, directory.io.to_json())
+
+    def _by_day(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table, AdmissionSummary]]:
+        settings = self.settings
+        times = rows[settings.time].cast(pa.int64())
+        ts = pc.fill_null(times, 0).to_numpy()
+        days = settings.calendar.updates_of(ts)
+        shown = list(dict.fromkeys([*settings.key, settings.time]))
+        for day in np.unique(days).tolist():
+            own = rows.filter(pa.array(days == day))
+            exp = pa.repeat(pa.scalar(settings.expiration(day), pa.int64()), own.num_rows)
+            own = own.append_column(TS, pa.array(ts[days == day], pa.int64()))
+            own = own.append_column(EXP, exp)
+            admission = settings.rule.admit(day, own, ts=settings.time, exp=EXP, key=settings.key)
+            verdicts = admission.verdicts.copy()
+            fine = verdicts <= Verdict.LATE
+            verdicts[fine] = self._verdict(day)
+            found = type(admission)(verdicts, admission.inserted_by, admission.removed_by)
+            yield day, own.filter(pa.array(found.stored)), summarize(found, own, shown)
+
+    def _verdict(self, day: int) -> Verdict:
+        """What becomes of the rows of an interval."""
+        if day > self.update:
+            return Verdict.ADMITTED if day > 0 else Verdict.LATE_REFUSED
+        if day <= self.update - self.settings.window:
+            return Verdict.DEAD_ON_ARRIVAL
+        own_day = self.settings.late is LateRows.OWN_DAY and day > 0
+        return Verdict.LATE if own_day else Verdict.LATE_REFUSED
+
+
+@dataclass(frozen=True)
+class MergeFiles:
+    """Makes one file of several of the same interval."""
+
+    root: str
+    sync: bool
+    files: tuple[Segment, ...]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> PartResult:
+        for _ in batches:  # the row that starts the task
+            pass
+        directory = Directory.at(self.root, sync=self.sync)
+        first = self.files[0]
+        merged = _File(directory, int(first.group.partition("/")[2]), first.level + 1)
+        try:
+            for segment in self.files:
+                for batch in segment_batches(directory, segment):
+                    merged.add(pa.Table.from_batches([batch]))
+        except BaseException:
+            merged.abandon()
+            raise
+        return PartResult(0, AdmissionSummary(), tuple(merged.close()), {}, directory.io.to_json())
+
+
+class _File:
+    """A staged file under construction."""
+
+    def __init__(self, directory: Directory, day: int, level: int = 0) -> None:
+        self._directory, self._day, self._level = directory, day, level
+        self._held: list[pa.Table] = []
+        self._writer: SegmentWriter | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        self._held.append(rows)
+        if sum(table.nbytes for table in self._held) > BYTES_HELD:
+            self._write()
+
+    def close(self) -> list[Segment]:
+        self._write()
+        closed = self._writer.close() if self._writer else None
+        return [closed] if closed else []
+
+    def abandon(self) -> None:
+        if self._writer:
+            self._writer.abandon()
+
+    def _write(self) -> None:
+        if not self._held:
+            return
+        rows = pa.concat_tables(self._held, promote_options="default")
+        self._held = []
+        if self._writer is None:
+            self._writer = SegmentWriter(
+                self._directory,
+                day_group(self._day),
+                rows.schema,
+                format="parquet",
+                level=self._level,
+                compression="zstd",
+                row_group_rows=max(1, rows.num_rows),
+            )
+        self._writer.write(rows)

@@ -1,0 +1,204 @@
+"""A version of an archive as a DataFrame: native Parquet over the manifest's files.
+
+Files that cannot hold wanted rows are left out by the manifest alone; within the others Spark's own
+Parquet reader skips row groups, since files are sorted by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from mayfly.archive.hashing import part_of
+from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
+from mayfly.archive.settings import KEY, NTH, ArchiveSettings
+from mayfly.archive.state import ArchiveVersion
+from mayfly.archive.writing import PART
+from mayfly.errors import InvalidSetting
+from mayfly.plan.expressions import quoted
+from mayfly.storage.files import Directory
+from mayfly.storage.segment import EXP, TS, Segment
+
+
+@dataclass(frozen=True)
+class FrameRequest:
+    """Which rows of a version are wanted: by time, and by keys or a range of them."""
+
+    selection: Selection
+    keys: tuple[tuple[Any, ...], ...] | None = None
+    key_range: KeyRange | None = None
+
+
+def archive_frame(
+    spark: SparkSession,
+    directory: Directory,
+    version: ArchiveVersion,
+    request: FrameRequest,
+    report: ReadReport | None = None,
+) -> DataFrame:
+    """The wanted rows; ``report`` counts the files Spark is given and their bytes."""
+    settings = version.settings
+    found = dict(_files(version, request))
+    pieces = [
+        _piece(spark, directory, settings, [segment.path for segment in segments], hidden)
+        for hidden, segments in found.items()
+    ]
+    if report is not None:
+        files = [segment for segments in found.values() for segment in segments]
+        report.constituents += len(set(_owners(version, files)))
+        report.files += len(files)
+        report.bytes += sum(segment.bytes for segment in files)
+    rows = (
+        reduce(DataFrame.unionAll, pieces)
+        if pieces
+        else spark.createDataFrame([], stored_ddl(settings))
+    )
+    for condition in _conditions(settings, request):
+        rows = rows.where(condition)
+    return rows.select(*[quoted(name) for name in settings.all_columns])
+
+
+def stored_ddl(settings: ArchiveSettings) -> str:
+    """The columns of data files as Spark declares them."""
+    columns = [f"{quoted(name)} {kind}" for name, kind in settings.all_columns.items()]
+    if settings.array_key:
+        columns += [f"{KEY} {settings.array_key.sql()}", f"{NTH} INT"]
+    return ", ".join([*columns, f"{TS} BIGINT", f"{EXP} BIGINT"])
+
+
+def _files(
+    version: ArchiveVersion, request: FrameRequest
+) -> Iterable[tuple[tuple[int, ...], list[Segment]]]:
+    """Files that may hold wanted rows, by the days that are hidden in them.
+
+    A hard read shows nothing dead anyway, so hidden days matter to soft ones only.
+    """
+    found: dict[tuple[int, ...], list[Segment]] = {}
+    parts = _parts(version.settings, request.keys)
+    for runs in version.state.constituent_runs().values():
+        for run in runs:
+            hidden = tuple(sorted(run.deleted_days)) if request.selection.soft else ()
+            for segment in version.segments_of(run.id):
+                if request.selection.may_hold(segment) and _may_have_key(segment, request, parts):
+                    found.setdefault(hidden, []).append(segment)
+    return found.items()
+
+
+def _owners(version: ArchiveVersion, files: Iterable[Segment]) -> Iterator[str]:
+    groups = {segment.group.partition("/")[2] for segment in files}
+    for name, runs in version.state.constituent_runs().items():
+        if any(run.id in groups for run in runs):
+            yield name
+
+
+def _parts(settings: ArchiveSettings, keys: Sequence[tuple[Any, ...]] | None) -> set[int] | None:
+    if keys is None:
+        return None
+    return {part_of(key, settings.key_types, settings.parts) for key in keys}
+
+
+def _may_have_key(segment: Segment, request: FrameRequest, parts: set[int] | None) -> bool:
+    if parts is not None and segment.tags[PART] not in parts:
+        return False
+    if segment.key is None:
+        return True
+    if request.keys is not None:
+        return any(segment.key.meets(key[0], key[0]) for key in request.keys)
+    wanted = request.key_range or KeyRange()
+    below = wanted.low is not None and segment.key.high < wanted.low
+    above = wanted.high is not None and segment.key.low > wanted.high
+    return not (below or above)
+
+
+def _piece(
+    spark: SparkSession,
+    directory: Directory,
+    settings: ArchiveSettings,
+    names: Sequence[str],
+    hidden: Sequence[int],
+) -> DataFrame:
+    paths = [str(directory.path(name)) for name in names]
+    rows = spark.read.schema(stored_ddl(settings)).parquet(*paths)
+    for day in hidden:
+        after, until = settings.calendar.time_of(day - 1), settings.calendar.time_of(day)
+        rows = rows.where(f"NOT ({TS} > {after} AND {TS} <= {until})")
+    return rows
+
+
+def _conditions(settings: ArchiveSettings, request: FrameRequest) -> Iterator[Column | str]:
+    wanted = request.selection
+    if not wanted.soft:
+        yield f"{EXP} > {wanted.as_of} AND {TS} <= {wanted.as_of}"
+    if wanted.generated_from is not None:
+        yield f"{TS} >= {wanted.generated_from}"
+    if wanted.generated_to is not None:
+        yield f"{TS} <= {wanted.generated_to}"
+    if request.keys is not None:
+        yield from _with_keys(settings, request.keys)
+    elif request.key_range is not None:
+        yield from _in_range(settings, request.key_range)
+    elif settings.array_key:
+        yield f"{NTH} = 0"
+
+
+def _with_keys(settings: ArchiveSettings, keys: Sequence[tuple[Any, ...]]) -> Iterator[Column]:
+    names = settings.sort_columns
+    if len(names) == 1:
+        values = [key[0] for key in keys]
+        yield from _found_under(settings, lambda column: column.isin(values))
+        return
+    terms = [
+        reduce(Column.__and__, (_column(n) == v for n, v in zip(names, key, strict=True)))
+        for key in keys
+    ]
+    yield reduce(Column.__or__, terms, sql.lit(False))
+
+
+def _in_range(settings: ArchiveSettings, wanted: KeyRange) -> Iterator[Column]:
+    def inside(column: Column) -> Column:
+        found = column.isNotNull()
+        if wanted.low is not None:
+            found = found & (column >= wanted.low)
+        if wanted.high is not None:
+            found = found & (column <= wanted.high)
+        return found
+
+    yield from _found_under(settings, inside)
+
+
+def _found_under(
+    settings: ArchiveSettings, matches: Callable[[Column], Column]
+) -> Iterator[Column]:
+    """Rows whose first key column matches; of the copies of a row only the first match."""
+    first = _column(settings.sort_columns[0])
+    yield matches(first)
+    if settings.array_key:
+        found = sql.filter(_column(settings.key[0]), matches)
+        yield first == sql.element_at(found, 1)
+
+
+def _column(name: str) -> Column:
+    return sql.col(quoted(name))
+
+
+def frame_request(
+    reader: Reader,
+    selection: Selection,
+    keys: Sequence[Any] | None = None,
+    key_range: tuple[Any, Any] | None = None,
+) -> FrameRequest:
+    """A request with keys converted to their types, or refused, as a probe does it."""
+    if keys is not None and key_range is not None:
+        raise InvalidSetting("both keys and a key range were given", "give one of them")
+    if key_range is not None:
+        first = reader.settings.sort_columns[0]
+        low, high = (None if end is None else reader.key_value(first, end) for end in key_range)
+        return FrameRequest(selection, key_range=KeyRange(low, high))
+    if keys is not None:
+        return FrameRequest(selection, keys=tuple(reader.key_values(key) for key in keys))
+    return FrameRequest(selection)

@@ -1,0 +1,289 @@
+"""Streams into an archive: staged batch by batch, taken in when an interval is over.
+
+A micro-batch is staged by one job that writes its rows where they are, one file per interval and
+task; the driver commits them together with the batch's number and the clock. Then every interval
+that the clock has passed becomes an update over its staged files. Each step may be the last before
+a crash: a batch that is staged is not staged again, and an interval that was taken in is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from mayfly.archive.admission import AdmissionSummary, LateRows, Verdict, total
+from mayfly.archive.archive import UpdateReport
+from mayfly.archive.staging import (
+    SINKS,
+    Brought,
+    Staging,
+    brought,
+    days_of,
+    due_for_merge,
+)
+from mayfly.archive.staging_rows import MergeFiles, StageRows
+from mayfly.archive.writing import PartResult
+from mayfly.errors import BadInput, CommitConflict, InvalidSetting, LimitExceeded, MayflyError
+from mayfly.faults import reach
+from mayfly.lifetime import MIN_TIME, format_micros, micros
+from mayfly.spark.archive_frames import stored_ddl
+from mayfly.spark.archive_jobs import (
+    RESULT,
+    decode_result,
+    encode_failure,
+    encode_result,
+    in_columns,
+)
+from mayfly.storage import Manifest, Segment
+
+if TYPE_CHECKING:
+    from mayfly.spark.archives import SparkArchive
+
+_QUERY_ID = "sql.streaming.queryId"
+ATTEMPTS = 3
+"""How often an update that lost a race to another writer is tried."""
+
+
+@dataclass(frozen=True)
+class ArchiveSink:
+    """Takes micro-batches in; give it to ``foreachBatch``, or call ``accept``."""
+
+    archive: SparkArchive
+    staging: Staging
+    slack: int = 0
+    fail_on_late: bool = False
+    max_gap: int | None = None
+
+    @staticmethod
+    def of(
+        archive: SparkArchive,
+        name: str,
+        *,
+        slack: str | int | timedelta = 0,
+        late: str = "count",
+        max_gap: str | int | timedelta | None = None,
+    ) -> ArchiveSink:
+        if late not in ("count", "error"):
+            raise InvalidSetting(f"late rows cannot be treated as {late!r}", "use count or error")
+        directory = archive.repository.directory
+        return ArchiveSink(
+            archive,
+            Staging.at(directory.root, name, sync=directory.sync),
+            micros(slack),
+            late == "error",
+            None if max_gap is None else micros(max_gap),
+        )
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """One micro-batch, as ``foreachBatch`` brings it."""
+        context = batch.sparkSession.sparkContext
+        self.accept(batch, batch_id, source=context.getLocalProperty(_QUERY_ID))
+
+    def status(self) -> Brought:
+        """What the stream has brought so far."""
+        return brought(self.staging.current())
+
+    def accept(
+        self,
+        batch: DataFrame | None,
+        batch_id: int,
+        *,
+        source: str | None = None,
+        clock: int | None = None,
+    ) -> list[UpdateReport]:
+        """Stage a batch unless it is staged, then run the updates that are due.
+
+        ``source`` tells who numbers the batches; ``clock`` promises that no row before it is
+        still to come, in place of the largest time less the slack.
+        """
+        base = self.staging.forget_taken(self._notes())
+        before = brought(base)
+        self._require_same_source(before, source)
+        if batch_id > before.batch:
+            now = replace(before, batch=batch_id, source=source or before.source)
+            base = self._staged(base, now, batch, clock)
+        return self._taken_in(base, brought(base).clock)
+
+    def flush(self) -> list[UpdateReport]:
+        """Take in what is staged although its interval may not be over.
+
+        Rows of that interval that come later are late.
+        """
+        base = self.staging.forget_taken(self._notes())
+        days = days_of(base)
+        if not days:
+            return []
+        end = self.archive.settings.calendar.time_of(max(days))
+        return self._taken_in(base, end + 1)
+
+    # -- staging -----------------------------------------------------------------------------
+
+    def _staged(
+        self, base: Manifest, now: Brought, batch: DataFrame | None, clock: int | None
+    ) -> Manifest:
+        results: list[PartResult] = []
+        if batch is not None:
+            self._settle_origin(batch)
+            results = self._write(batch)
+        added = [segment for result in results for segment in result.segments]
+        try:
+            now = self._counted(now, total(result.summary for result in results))
+            now = replace(now, clock=self._clock(now.clock, added, clock))
+        except MayflyError:
+            for segment in added:
+                self.staging.repository.directory.remove(segment.path)
+            raise
+        reach("staging.written")
+        return self._merged(self.staging.add(base, added, (), now))
+
+    def _settle_origin(self, batch: DataFrame) -> None:
+        """An open origin: the first interval is the one of the first batch, less the slack."""
+        archive = self.archive
+        if archive.has_origin:
+            return
+        first = archive.on_spark.earliest(batch, archive.settings)
+        if first is not None:
+            archive.settle_origin(first - self.slack)
+
+    def _write(self, batch: DataFrame) -> list[PartResult]:
+        version = self.archive.version()
+        directory = self.staging.repository.directory
+        task = _Task(
+            StageRows(str(directory.root), directory.sync, version.settings, version.state.update)
+        )
+        rows = in_columns(batch, version.settings)
+        width = max(version.settings.parts, batch.sparkSession.sparkContext.defaultParallelism)
+        written = rows.coalesce(width).mapInArrow(task, f"{RESULT} STRING").collect()
+        return [decode_result(row[0]) for row in written]
+
+    def _counted(self, now: Brought, summary: AdmissionSummary) -> Brought:
+        counts = dict(summary.counts)
+        late = counts.pop(Verdict.LATE_REFUSED, 0)
+        if late and self.fail_on_late:
+            summary.require_none_refused(self.archive.version().state.update + 1)
+        replace(summary, counts=counts).require_none_refused(
+            self.archive.version().state.update + 1
+        )
+        return replace(
+            now,
+            rows=now.rows + summary.rows,
+            late=now.late + late,
+            dead=now.dead + summary.dead_on_arrival,
+        )
+
+    def _clock(
+        self, before: int | None, added: Sequence[Segment], promised: int | None
+    ) -> int | None:
+        reached = [segment.ts.high - self.slack for segment in added] if promised is None else []
+        reached += [promised] if promised is not None and promised > MIN_TIME else []
+        after = max([*reached, *([] if before is None else [before])], default=None)
+        moved = 0 if before is None or after is None else after - before
+        if self.max_gap is not None and moved > self.max_gap:
+            raise LimitExceeded(
+                f"a batch moves the clock of sink {self.staging.name} by {format_micros(moved)}, "
+                f"more than max_gap = {format_micros(self.max_gap)}: rows would expire early",
+                "filter rows with impossible times out of the stream, or raise max_gap",
+            )
+        return after
+
+    def _merged(self, base: Manifest) -> Manifest:
+        """Few files per interval, however many batches it takes: a job now and then."""
+        directory = self.staging.repository.directory
+        for held in days_of(base).values():
+            while files := due_for_merge(held):
+                task = _Task(MergeFiles(str(directory.root), directory.sync, tuple(files)))
+                one = self.archive.spark.range(0, 1, 1, 1)
+                written = one.mapInArrow(task, f"{RESULT} STRING").collect()
+                results = [decode_result(row[0]) for row in written]
+                added = [segment for result in results for segment in result.segments]
+                base = self.staging.add(base, added, files, brought(base))
+                held = [*(one for one in held if one not in files), *added]
+        return base
+
+    # -- updates -----------------------------------------------------------------------------
+
+    def _taken_in(self, base: Manifest, clock: int | None) -> list[UpdateReport]:
+        """Run the updates of all intervals that end before the clock."""
+        reports: list[UpdateReport] = []
+        while clock is not None and self.archive.has_origin:
+            state, calendar = self.archive.version().state, self.archive.settings.calendar
+            closed = calendar.update_of(clock) - 1
+            base = self._without_stranded(base, state.update)
+            if closed <= state.update:
+                break
+            waiting = [day for day in days_of(base) if state.update < day <= closed]
+            number = min(waiting, default=closed)
+            reports.append(self._update(base, number))
+            base = self.staging.forget_taken(self._notes())
+        return reports
+
+    def _update(self, base: Manifest, number: int) -> UpdateReport:
+        files = [one for day, held in days_of(base).items() for one in held if day <= number]
+        rows = self._frame(files) if files else None
+        note = {SINKS: {**self._notes(), self.staging.name: self.staging.taken(base, number)}}
+        reach("staging.before-update")
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                report = self.archive.update(rows, update=number, properties=note)
+                reach("staging.taken")
+                return report
+            except CommitConflict:
+                if attempt == ATTEMPTS or self.archive.version().state.update >= number:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _without_stranded(self, base: Manifest, update: int) -> Manifest:
+        """Staged rows whose update somebody else has run meanwhile are late."""
+        if self.archive.settings.late is LateRows.OWN_DAY:
+            return base
+        stranded = [one for day, held in days_of(base).items() for one in held if day <= update]
+        if not stranded:
+            return base
+        rows = sum(one.rows for one in stranded)
+        if self.fail_on_late:
+            raise BadInput(
+                f"{rows} staged rows belong to update {update} or earlier, which was run without "
+                "them",
+                'roll the archive back, or take the sink up again with late="count"',
+            )
+        now = brought(base)
+        return self.staging.add(base, (), stranded, replace(now, late=now.late + rows))
+
+    def _frame(self, files: Sequence[Segment]) -> DataFrame:
+        settings, directory = self.archive.settings, self.staging.repository.directory
+        paths = [str(directory.path(one.path)) for one in files]
+        rows = self.archive.spark.read.schema(stored_ddl(settings)).parquet(*paths)
+        return rows.select(*settings.all_columns)
+
+    def _notes(self) -> Mapping[str, Any]:
+        notes: Mapping[str, Any] = self.archive.version().manifest.properties.get(SINKS, {})
+        return notes
+
+    def _require_same_source(self, before: Brought, source: str | None) -> None:
+        if source is None or before.source in (None, source):
+            return
+        raise InvalidSetting(
+            f"the sink {self.staging.name} of {self.archive.repository.directory.root} is fed by "
+            "another streaming query: its checkpoint is new, so its batches are numbered anew, "
+            "and what was archived would come again or be taken for done",
+            "start the query with its old checkpoint, or give the sink another name",
+        )
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Runs a piece of work over the rows of a task and brings its result back as text."""
+
+    work: StageRows | MergeFiles
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            text = encode_result(self.work.run(batches))
+        except MayflyError as error:
+            text = encode_failure(error)
+        yield pa.RecordBatch.from_arrays([pa.array([text])], names=[RESULT])

@@ -1,0 +1,173 @@
+"""Archives on Spark: updated by jobs over DataFrames, read as Arrow tables or DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mayfly.archive.archive import Archive, Moment, UpdateReport, selection
+from mayfly.archive.leasing import leased
+from mayfly.archive.reading import Reader, ReadReport
+from mayfly.archive.state import ArchiveVersion
+from mayfly.errors import BadInput, InvalidSetting
+from mayfly.spark.archive_frames import archive_frame, frame_request
+from mayfly.spark.archive_jobs import OnSpark, time_micros
+from mayfly.spark.archive_sink import ArchiveSink
+from mayfly.storage import Pin
+
+
+@dataclass
+class SparkArchive(Archive):
+    """An archive that is updated by Spark jobs and can be read as DataFrames.
+
+    Make one with ``Session.create_archive`` or ``Session.open_archive``.
+    """
+
+    _pins: dict[int, Pin] = field(default_factory=dict, repr=False)
+
+    @property
+    def on_spark(self) -> OnSpark:
+        assert isinstance(self.executor, OnSpark)
+        return self.executor
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.on_spark.spark
+
+    # -- updates -----------------------------------------------------------------------------
+
+    def update(
+        self,
+        batch: DataFrame | pa.Table | None,
+        *,
+        update: int | None = None,
+        at: Moment | None = None,
+        batch_id: str | None = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> UpdateReport:
+        """Insert the rows of one interval and remove what has expired, as one commit.
+
+        The update is the next one, or number ``update``, or the one whose interval holds ``at``;
+        missed updates before it run as empty ones in the same commit. ``None`` is an empty
+        batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
+        of the same commit.
+        """
+        rows = self._rows(batch)
+        return super().update(rows, update=update, at=at, batch_id=batch_id, properties=properties)
+
+    def load(
+        self,
+        batch: DataFrame | pa.Table,
+        *,
+        done: Callable[[UpdateReport], object] | None = None,
+    ) -> list[UpdateReport]:
+        """One update for every interval that rows belong to, in order; gaps become empty updates.
+
+        The batch is read once per interval, so cache it if it is costly to make. Rows of updates
+        that were done before come with the first new one, under the archive's rule for late
+        rows. ``done`` is called after each update.
+        """
+        rows = self._rows(batch)
+        assert rows is not None
+        self.prepare()
+        settings = self.with_origin(rows, None).settings
+        before = self.version().state.update
+        coming = [day for day in self.on_spark.days(rows, settings) if day > before]
+        if not coming:
+            raise BadInput(
+                f"no row is newer than update {before}, the last one",
+                "send rows of later intervals; late rows come along with them, or with "
+                "update(…, update=…)",
+            )
+        reports = []
+        for day in coming:
+            until = settings.calendar.time_of(day)
+            own = f"{time_micros(settings)} <= {until}"
+            if day == coming[0]:
+                own = f"({own} OR {time_micros(settings)} IS NULL)"
+            else:
+                own += f" AND {time_micros(settings)} > {settings.calendar.time_of(day - 1)}"
+            reports.append(self.update(rows.where(own), update=day))
+            if done is not None:
+                done(reports[-1])
+        return reports
+
+    def sink(
+        self,
+        name: str = "stream",
+        *,
+        slack: str | int | timedelta = 0,
+        late: str = "count",
+        max_gap: str | int | timedelta | None = None,
+    ) -> ArchiveSink:
+        """Where a stream's micro-batches go: ``df.writeStream.foreachBatch(archive.sink())``.
+
+        Rows are staged until the stream's clock (largest time minus ``slack``) has passed the
+        end of their interval; then they become an update. ``name`` keeps several streams apart.
+        Late rows follow the archive's rule; where it refuses them they are counted, or, with
+        ``late="error"``, stop the stream. A batch that moves the clock by more than ``max_gap``
+        is refused.
+        """
+        return ArchiveSink.of(self, name, slack=slack, late=late, max_gap=max_gap)
+
+    def _rows(self, batch: DataFrame | pa.Table | None) -> DataFrame | None:
+        if batch is None:
+            return None
+        if isinstance(batch, pa.Table):
+            return self.spark.createDataFrame(batch)
+        if batch.isStreaming:
+            raise InvalidSetting(
+                "the DataFrame is streaming",
+                "feed it with df.writeStream.foreachBatch(archive.sink())",
+            )
+        return batch
+
+    # -- DataFrames --------------------------------------------------------------------------
+
+    def frame(
+        self,
+        *,
+        keys: Sequence[Any] | None = None,
+        key_range: tuple[Any, Any] | None = None,
+        as_of: Moment | None = None,
+        generated_between: tuple[Moment | None, Moment | None] | None = None,
+        soft: bool = False,
+        report: ReadReport | None = None,
+    ) -> DataFrame:
+        """The rows alive at ``as_of`` as a DataFrame over the version's Parquet files.
+
+        ``keys`` and ``key_range`` leave out files as a probe does. The version stays readable
+        for an hour; call again for the current content. ``report`` counts the files given to
+        Spark and their bytes: how many row groups Spark then skips, only Spark knows.
+        """
+        version, moment = self._held_at(as_of)
+        reader = Reader(self.repository.directory, version)
+        wanted = selection(moment, generated_between, soft)
+        request = frame_request(reader, wanted, keys, key_range)
+        return archive_frame(self.spark, self.repository.directory, version, request, report)
+
+    def register(self, view: str) -> None:
+        """Make the current content a temporary view for Spark SQL, readable for an hour.
+
+        For a table that always shows the last update, see ``mayfly.register``.
+        """
+        self.frame().createOrReplaceTempView(view)
+
+    def _held_at(self, as_of: Moment | None) -> tuple[ArchiveVersion, int]:
+        """The version for ``as_of``, held for an hour from now.
+
+        DataFrames derived from a frame do not keep it alive, so the pin belongs to this handle
+        and is left to run out.
+        """
+        version, moment, pin = leased(self, as_of)
+        if pin is not None:
+            number = version.manifest.version
+            if before := self._pins.get(number):
+                before.release()
+            self._pins[number] = pin
+        return version, moment
