@@ -1,6 +1,7 @@
-"""A driver of a three-way chained join on a cluster, whose executors wait before the second stage.
+"""A driver of a three-way chained join on a cluster, whose executors wait before each stage.
 
-python -m tests.faults.chain_driver <input> <world> <master> <folder to wait for>
+Run it as ``python -m tests.faults.chain_driver <input> <world> <master> <folder>``. Executors go
+on once there is a file ``go`` in ``<folder>/stage-1``, and then in ``<folder>/stage-2``.
 """
 
 from __future__ import annotations
@@ -65,11 +66,12 @@ def start_chain(session: Session, input: Path, world: Path) -> Run:
 
 
 def main(input: Path, world: Path, master: str, paused: str) -> None:
+    pauses = ",".join(f"{stage}.begun@{paused}/{stage}" for stage in ("stage-1", "stage-2"))
     spark = local_spark(
         master=master,
         settings={
             "spark.executor.memory": "600m",
-            f"spark.executorEnv.{PAUSE_AT}": f"stage-2.begun@{paused}",
+            f"spark.executorEnv.{PAUSE_AT}": pauses,
         },
     )
     start_chain(Session(spark), input, world).await_done()

@@ -61,32 +61,42 @@ def written_for_nothing(repository: Repository) -> set[str]:
     return set(repository.directory.all_names(DATA)) - named
 
 
+def both_at(place: Path, driver: Program) -> list[int]:
+    """Wait until the tasks of both buckets, each on a worker of its own, have come to a place."""
+
+    def here() -> list[int]:
+        return [int(path.name) for path in place.iterdir()]
+
+    wait_for(lambda: len(here()) == 2 or driver.process.poll() is not None, f"tasks at {place}")
+    assert driver.process.poll() is None, driver.said()
+    return here()
+
+
 @pytest.mark.slow
 def test_a_worker_dies_between_chained_stages(
     spark: SparkSession, tmp_path: Path, cluster: Cluster
 ) -> None:
     """The first batch runs here, so that the one disturbed has state to build on."""
     input, paused = tmp_path / "input", tmp_path / "paused"
-    paused.mkdir()
     first, *others = chain_batches()
     record(input, [first])
     begun = start_chain(Session(spark), input, tmp_path)
     assert begun.query is not None
     begun.query.awaitTermination()
     record(input, others, first=1)
+    for stage in ("stage-1", "stage-2"):
+        (paused / stage).mkdir(parents=True)
     driver = Program.start(
         "tests.faults.chain_driver",
         *map(str, (input, tmp_path, cluster.url, paused)),
         log=tmp_path / "log",
     )
-    wait_for(
-        lambda: len(list(paused.iterdir())) == 2 or driver.process.poll() is not None,
-        "both tasks of the second stage",
-    )
-    assert driver.process.poll() is None, driver.said()
-    dead = cluster.kill_one_with(int(next(paused.iterdir()).name))
+    both_at(paused / "stage-1", driver)
+    (paused / "stage-1" / "go").touch()
+    tasks = both_at(paused / "stage-2", driver)
+    dead = cluster.kill_one_with(tasks[0])
     wait_for(lambda: cluster.workers[dead] not in running(), "the worker's end")
-    (paused / "go").touch()
+    (paused / "stage-2" / "go").touch()
     assert driver.wait() == 0, driver.said()
 
     run = chain_query(Session(spark), input).open(tmp_path / "checkpoint")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.errors import MayflyError, NotClosed, VersionExpired
+from mayfly.errors import CommitConflict, MayflyError, NotClosed, VersionExpired
 from mayfly.lifetime import MIN_TIME, format_micros, instant
 from mayfly.pipeline.clocks import Clocks
 from mayfly.spark.log import LogRange, log_batches, log_frame, log_segments
@@ -169,7 +169,14 @@ class Run:
         return bool(self.query.awaitTermination(timeout))  # type: ignore[arg-type]
 
     def _cause(self, error: Exception) -> Exception:
-        return self.runner.error if isinstance(self.runner.error, MayflyError) else error
+        if isinstance(self.runner.error, MayflyError):
+            return self.runner.error
+        if "CONCURRENT_STREAM_LOG_UPDATE" in str(error):
+            return CommitConflict(
+                f"another driver is at work on the checkpoint {self.checkpoint}",
+                "nothing was lost: let that one go on, or stop it before you start this query",
+            )
+        return error
 
     def _range(self, since: int | str | None, until: int | str | None) -> LogRange:
         whole = LogRange()
