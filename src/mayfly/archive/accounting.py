@@ -9,8 +9,9 @@ from mayfly.archive.admission import AdmissionSummary
 from mayfly.archive.layouts.operations import WaveState
 from mayfly.archive.layouts.run_plan import IndexRuns
 from mayfly.archive.planning import PlannedCommit
-from mayfly.archive.state import ArchiveVersion
-from mayfly.archive.writing import PartResult
+from mayfly.archive.state import ArchiveVersion, run_group
+from mayfly.archive.writing import DAYS, PartResult
+from mayfly.storage.segment import Segment
 
 MOVED = ("files_read", "bytes_read", "files_written", "bytes_written")
 
@@ -42,12 +43,10 @@ def account(
     planned: PlannedCommit,
     summary: AdmissionSummary,
     results: Sequence[PartResult],
-    day_rows: Mapping[int, int],
 ) -> UpdateReport:
-    """The report of an update on ``version``; ``day_rows`` are the rows of each day after it."""
+    """The report of an update on ``version``."""
     window, state = version.settings.window, version.state
     horizon = planned.update - window
-    dead = (day for day in _days_in(planned.runs) if day <= horizon)
     counts = moved(results)
     return UpdateReport(
         update=planned.update,
@@ -58,12 +57,29 @@ def account(
         removed=sum(
             rows for day, rows in state.day_rows.items() if state.update - window < day <= horizon
         ),
-        dead_but_stored=sum(day_rows.get(day, 0) for day in dead),
+        dead_but_stored=_rows_until(horizon, version, planned.runs, results),
         indexes_touched=len({plan.target for plan in planned.plans}),
         files_read=counts["files_read"],
         bytes_read=counts["bytes_read"],
         files_written=counts["files_written"],
         bytes_written=counts["bytes_written"],
+    )
+
+
+def _rows_until(
+    horizon: int, version: ArchiveVersion, runs: IndexRuns, results: Sequence[PartResult]
+) -> int:
+    """Rows of days up to ``horizon`` in these runs, of which some have just been written."""
+    new: dict[str, list[Segment]] = {}
+    for segment in (segment for result in results for segment in result.segments):
+        new.setdefault(segment.group, []).append(segment)
+    old_runs = {r.id for held in runs.values() for r in held if min(r.days) <= horizon}
+    return sum(
+        rows
+        for run in old_runs
+        for segment in new.get(run_group(run)) or version.segments_of(run)
+        for day, rows in segment.tags[DAYS]
+        if day <= horizon
     )
 
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 from mayfly.archive.accounting import UpdateReport as UpdateReport
 from mayfly.archive.accounting import account, moved, rows_by_day
 from mayfly.archive.admission import AdmissionSummary, LateRows, total
-from mayfly.archive.declaring import counted_from
 from mayfly.archive.insight import Insight
+from mayfly.archive.origin import ORIGIN_IS_OPEN, CountedFrom
 from mayfly.archive.planning import PlannedCommit, plan_next, plan_rest, write_job
 from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
 from mayfly.archive.reports import REPORTS, reports_after
@@ -54,10 +54,9 @@ from mayfly.storage import (
 )
 
 ARCHIVE = "archive"
-ORIGIN_IS_OPEN = "origin_is_open"
 Moment = int | str | datetime
-ATTEMPTS = 3
-"""How often a read that lost its files to a vacuum starts anew."""
+ATTEMPTS = 100
+"""How often a version may be vacuumed between the look for it and its pin."""
 
 
 class Executor(Protocol):
@@ -74,7 +73,7 @@ class Executor(Protocol):
 
 
 @dataclass
-class Archive(Insight):
+class Archive(Insight, CountedFrom):
     """An open archive. Make one with ``create`` or ``open``."""
 
     repository: Repository
@@ -142,7 +141,7 @@ class Archive(Insight):
         of the same commit.
         """
         self.prepare()
-        version = self._with_origin(batch, at)
+        version = self.with_origin(batch, None if at is None else instant(at))
         settings, state = version.settings, version.state
         number = self._number(version, update, at)
         turn = take_turn(number, batch_id or f"update {number}", state.update, state.batches)
@@ -159,7 +158,7 @@ class Archive(Insight):
         self._require_admissible(summary, number, results)
         reach("archive.written")
         rows = rows_by_day(state.day_rows, results, planned.after, planned.runs)
-        report = account(version, planned, summary, results, rows)
+        report = account(version, planned, summary, results)
         seconds = round(time.perf_counter() - began, 6)
         report = replace(report, transition_seconds=seconds)
         following = ArchiveState(
@@ -204,20 +203,6 @@ class Archive(Insight):
         )
         self._commit(version, following, results)
         return done
-
-    def _with_origin(self, batch: Any | None, at: Moment | None) -> ArchiveVersion:
-        """The current version; an open origin is decided by the first update's earliest row."""
-        version = self.version()
-        if version.state.update or not version.manifest.properties.get(ORIGIN_IS_OPEN):
-            return version
-        first = None if at is None else instant(at)
-        if first is None and batch is not None:
-            first = self.executor.earliest(batch, version.settings)
-        settings = counted_from(version.settings, first)
-        if settings != version.settings:
-            edits = [SetProperties({"archive": settings.to_json()})]
-            self.repository.commit(version.manifest, edits)
-        return self.version()
 
     def _number(self, version: ArchiveVersion, update: int | None, at: Moment | None) -> int:
         if update is not None and at is not None:
@@ -404,20 +389,21 @@ class Archive(Insight):
         as_of: Moment | None,
         report: ReadReport | None,
     ) -> pa.Table:
-        """A short read without a pin: if a vacuum takes its files away, it starts anew."""
-        for attempt in range(1, ATTEMPTS + 1):
-            wanted, moment = self.shown_at(as_of)
-            found = ReadReport()
-            try:
-                rows = read(Reader(self.repository.directory, wanted, report=found), moment)
-            except CorruptFile:
-                if attempt == ATTEMPTS or self.repository.newest() == wanted.manifest.version:
-                    raise
-                continue
-            if report is not None:
-                report.take(found)
-            return rows
-        raise AssertionError("unreachable")
+        """A short read without a pin; one that loses its files to a vacuum starts anew, pinned."""
+        wanted, moment = self.shown_at(as_of)
+        found = ReadReport()
+        try:
+            rows = read(Reader(self.repository.directory, wanted, report=found), moment)
+        except CorruptFile:
+            if self.repository.newest() == wanted.manifest.version:
+                raise
+            pin, moment = self.pin_at(as_of)
+            with pin as manifest:
+                version, found = ArchiveVersion.of(manifest), ReadReport()
+                rows = read(Reader(self.repository.directory, version, report=found), moment)
+        if report is not None:
+            report.take(found)
+        return rows
 
     # -- care --------------------------------------------------------------------------------
 
