@@ -3,13 +3,17 @@
 from mayfly.errors import MayflyError
 
 __version__ = "0.1.0"
-__all__ = ["MayflyError", "Session", "__version__"]
+__all__ = ["MayflyError", "Session", "__version__", "register"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the session, and with it PySpark, only when it is asked for."""
+    """Import what needs PySpark only when it is asked for."""
     if name == "Session":
         from mayfly.session import Session
 
         return Session
+    if name == "register":
+        from mayfly.spark.data_source import register
+
+        return register
     raise AttributeError(f"module 'mayfly' has no attribute {name!r}")

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
+from mayfly.archive.advising import Workload, with_advised_layout
+from mayfly.archive.declaring import Origin, declare
+from mayfly.archive.layouts import UpdateTechnique
 from mayfly.cql import bind_condition, bind_query
 from mayfly.errors import InvalidSetting, StorageError
 from mayfly.lifetime import NEVER, format_micros, micros
@@ -20,6 +25,10 @@ from mayfly.plan.explain import Explanation
 from mayfly.plan.expressions import Expression
 from mayfly.plan.physical import Strategy
 from mayfly.plan.types import arrow_type, parse_type
+from mayfly.spark.archive_jobs import OnSpark
+from mayfly.spark.archive_progress import Told
+from mayfly.spark.archive_sink import ArchivedResults
+from mayfly.spark.archives import SparkArchive
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.local import local_spark
 from mayfly.spark.run import Run
@@ -29,6 +38,7 @@ from mayfly.storage import Repository
 from mayfly.storage.files import local_root
 
 DEFAULT_HISTORY = "1 hour"
+AUTO = "auto"
 SPARK_PART = "spark"
 """The folder of a checkpoint in which Spark keeps its own."""
 Select = Sequence[str] | Mapping[str, str] | None
@@ -120,6 +130,68 @@ class Session:
             compare=compare,
         )
 
+    def create_archive(
+        self,
+        path: str | os.PathLike[str],
+        columns: str | Mapping[str, str] | StructType | DataFrame,
+        *,
+        key: str | Sequence[str],
+        window: int | str | timedelta,
+        time: str = "ts",
+        refresh: str | int | timedelta = "1 day",
+        origin: Origin | None = None,
+        zone: str | None = None,
+        scheme: str = "WATA",
+        constituents: int | None = None,
+        technique: str | None = None,
+        spread: bool = False,
+        late: str = "refuse",
+        parts: int | None = None,
+        keep_versions: int = 2,
+        expect: Workload | None = None,
+        hard: bool = True,
+        progress: Told | None = None,
+    ) -> SparkArchive:
+        """Make an archive of the last ``window``, by ``key``, refreshed every ``refresh``.
+
+        ``columns`` is DDL text, a schema, or a DataFrame that has them; ``time`` is its TIMESTAMP
+        (or BIGINT of µs) column. ``window`` is a duration or a number of updates. Updates are
+        counted from ``origin``, by default from the interval of the first row; with ``zone``
+        they are that zone's calendar days. ``scheme="auto"`` takes the layout that would do the
+        least work under the ``expect``-ed load, with a ``hard`` window or not.
+        """
+        declared = declare(
+            _columns_of(columns),
+            key=key,
+            window=window,
+            time=time,
+            refresh=refresh,
+            origin=origin,
+            zone=zone,
+            scheme="WATA" if scheme == AUTO else scheme,
+            constituents=None if scheme == AUTO else constituents,
+            technique=technique or UpdateTechnique.PACKED_SHADOW,
+            spread=spread,
+            late=late,
+            parts=self.spark.sparkContext.defaultParallelism if parts is None else parts,
+            keep_versions=keep_versions,
+        )
+        if scheme == AUTO:
+            allowed = (UpdateTechnique(technique),) if technique else tuple(UpdateTechnique)
+            declared, _ = with_advised_layout(
+                declared, local_root(path), expect, hard=hard, techniques=allowed
+            )
+        executor = OnSpark(self.spark, progress)
+        open_origin = declared.origin_is_open
+        return SparkArchive.create(path, declared.settings, executor, origin_is_open=open_origin)
+
+    def open_archive(
+        self, path: str | os.PathLike[str], *, progress: Told | None = None
+    ) -> SparkArchive:
+        """Open an archive. ``progress`` is called with the parts done and all parts; without it
+        a bar is drawn while an update runs, if there is a terminal."""
+        return SparkArchive.open(path, OnSpark(self.spark, progress))
+
     def frame_of(self, stream: str) -> DataFrame:
         return self._frames[stream]
 
@@ -182,6 +254,7 @@ class SparkQuery:
         *,
         on_changes: Callable[[DataFrame, int], object] | None = None,
         parquet: str | os.PathLike[str] | None = None,
+        archive: SparkArchive | None = None,
         sinks: Sequence[Sink] = (),
         buckets: int | None = None,
         history: str | int = DEFAULT_HISTORY,
@@ -195,7 +268,8 @@ class SparkQuery:
         """Start the query, or continue it from its checkpoint.
 
         Changes go to ``on_changes(DataFrame, batch_id)`` (at least once per batch) and to Parquet
-        files under ``parquet`` (exactly once). ``history`` is how long dead results stay in the
+        files under ``parquet`` (exactly once), and become updates of ``archive`` as its intervals
+        end (exactly once). ``history`` is how long dead results stay in the
         change log. ``available_now`` processes what is there, closes the last instant and ends;
         otherwise a batch starts every ``interval`` (Spark's text, such as "1 second"), or as soon
         as there is data. With ``sync=False`` a power cut may lose the last batches; a killed
@@ -208,6 +282,9 @@ class SparkQuery:
         named = [*sinks]
         named += [Callback(on_changes)] if on_changes else []
         named += [ParquetFiles(os.fspath(local_root(parquet)))] if parquet else []
+        if archive is not None:
+            root = os.fspath(runner.repository.directory.root)
+            named.append(ArchivedResults.of(archive, runner.result_ddl(), root))
         runner.sinks = tuple(named)
         frames = {s.name: self.session.frame_of(s.name) for s in self.query.streams()}
         beats = any(stream.idle is not None for stream in self.query.streams())
@@ -302,6 +379,16 @@ def _arrow_schema(name: str, frame: DataFrame) -> pa.Schema:
             )
         fields.append(pa.field(column, arrow_type(parse_type(kind))))
     return pa.schema(fields)
+
+
+def _columns_of(
+    columns: str | Mapping[str, str] | StructType | DataFrame,
+) -> str | dict[str, str]:
+    if isinstance(columns, DataFrame):
+        return dict(columns.dtypes)
+    if isinstance(columns, StructType):
+        return {one.name: one.dataType.simpleString() for one in columns}
+    return columns if isinstance(columns, str) else dict(columns)
 
 
 def _check_name(name: str, taken: Mapping[str, Any]) -> None:

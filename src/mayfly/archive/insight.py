@@ -11,6 +11,7 @@ from mayfly.archive.advisor import Need
 from mayfly.archive.layouts import plan_lines
 from mayfly.archive.measuring import Prediction, predictions
 from mayfly.archive.reports import reports_of
+from mayfly.archive.staging import staged_figures
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.status import ArchiveStatus, status_of
 from mayfly.errors import InvalidSetting
@@ -29,7 +30,7 @@ class Insight:
     def status(self) -> ArchiveStatus:
         """The current version in figures, without opening a data file."""
         root = os.fspath(self.repository.directory.root)
-        return status_of(root, self.version(), self.repository.versions())
+        return status_of(root, self.version(), self.repository.versions(), staged_figures(root))
 
     def reports(self) -> list[Mapping[str, Any]]:
         """The reports of the last updates, oldest first; they outlive their versions."""

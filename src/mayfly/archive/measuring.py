@@ -78,37 +78,46 @@ def measured_updates(
 ) -> MeasuredUpdates | None:
     """Fit the model to these reports; None if none of them is about an ordinary update."""
     usable = _ordinary(reports)
-    if not usable:
-        return None
-    layout, technique = settings.layout, settings.technique
-    counts = np.array(
-        [
-            [
-                fsum(day_price(layout, technique, _priced({name: 1.0}), one["update"]))
-                for name in _OPERATIONS
-            ]
-            for one in usable
-        ]
-    )
-    took = np.array([_seconds(one) for one in usable])
-    equal = float(took.sum() / max(counts.sum(), 1.0))
-    fitted = _nearest_to(
-        np.column_stack([np.ones(len(usable)), counts]),
-        took,
-        np.array([0.0, *[equal] * len(_OPERATIONS)]),
-    )
-    seconds = dict(zip(_OPERATIONS, fitted[1:].tolist(), strict=True))
-    return MeasuredUpdates(float(fitted[0]), seconds, len(usable))
+    return _fitted([_worked(settings, one) for one in usable], [_seconds(one) for one in usable])
 
 
 def predictions(settings: ArchiveSettings, reports: Sequence[Report]) -> list[Prediction]:
     """For every kept report, what the ones before it would have led to expect."""
+    usable = {one["update"] for one in _ordinary(reports)}
+    worked: list[list[float]] = []
+    took: list[float] = []
     found = []
-    for at, report in enumerate(reports):
-        earlier = measured_updates(settings, reports[:at])
+    for report in reports:
+        earlier = _fitted(worked, took)
         expected = fsum(earlier.predict(settings, report["update"])) if earlier else None
         found.append(Prediction(report["update"], expected, _seconds(report)))
+        if report["update"] in usable:
+            worked.append(_worked(settings, report))
+            took.append(_seconds(report))
     return found
+
+
+def _worked(settings: ArchiveSettings, report: Report) -> list[float]:
+    """How often each operation ran on a day, by the model."""
+    layout, technique = settings.layout, settings.technique
+    return [
+        fsum(day_price(layout, technique, _priced({name: 1.0}), report["update"]))
+        for name in _OPERATIONS
+    ]
+
+
+def _fitted(worked: Sequence[Sequence[float]], seconds: Sequence[float]) -> MeasuredUpdates | None:
+    if not worked:
+        return None
+    counts, took = np.array(worked), np.array(seconds)
+    equal = float(took.sum() / max(counts.sum(), 1.0))
+    fitted = _nearest_to(
+        np.column_stack([np.ones(len(took)), counts]),
+        took,
+        np.array([0.0, *[equal] * len(_OPERATIONS)]),
+    )
+    constants = dict(zip(_OPERATIONS, fitted[1:].tolist(), strict=True))
+    return MeasuredUpdates(float(fitted[0]), constants, len(took))
 
 
 def measured_parameters(

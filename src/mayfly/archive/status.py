@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mayfly.archive.layouts.run_plan import Run, is_packed
+from mayfly.archive.origin import ORIGIN_IS_OPEN
 from mayfly.archive.reports import reports_of
 from mayfly.archive.state import ArchiveVersion
 
@@ -68,15 +69,20 @@ class ArchiveStatus:
     last: Mapping[str, Any]
     """The report of the last update."""
     sinks: Mapping[str, Any]
-    """What streams have brought, by the name of their sink."""
+    """What streams have brought and what of it waits, by the name of their sink."""
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values."""
         return asdict(self)
 
 
-def status_of(path: str, version: ArchiveVersion, versions: Sequence[int]) -> ArchiveStatus:
-    """The figures of a version, from its manifest alone."""
+def status_of(
+    path: str,
+    version: ArchiveVersion,
+    versions: Sequence[int] = (),
+    sinks: Mapping[str, Any] | None = None,
+) -> ArchiveStatus:
+    """The figures of a version, from manifests alone."""
     settings, state, manifest = version.settings, version.state, version.manifest
     horizon = state.update - settings.window
     constituents = tuple(
@@ -97,7 +103,7 @@ def status_of(path: str, version: ArchiveVersion, versions: Sequence[int]) -> Ar
         time=version.time,
         next_time=settings.calendar.time_of(state.update + 1),
         counted=str(settings.calendar),
-        origin_is_open=not state.update and bool(manifest.properties.get("origin_is_open")),
+        origin_is_open=not state.update and bool(manifest.properties.get(ORIGIN_IS_OPEN)),
         columns=settings.all_columns,
         key=settings.key,
         time_column=settings.time,
@@ -116,7 +122,7 @@ def status_of(path: str, version: ArchiveVersion, versions: Sequence[int]) -> Ar
         prepared=state.prepared,
         versions=tuple(versions),
         last=reports[-1] if reports else {},
-        sinks=manifest.properties.get("sinks", {}),
+        sinks=sinks or {},
     )
 
 

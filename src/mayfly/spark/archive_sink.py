@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from mayfly.archive.admission import AdmissionSummary, LateRows, Verdict, total
 from mayfly.archive.archive import UpdateReport
+from mayfly.archive.declaring import columns_of
 from mayfly.archive.staging import (
     SINKS,
     Brought,
@@ -39,12 +40,15 @@ from mayfly.spark.archive_jobs import (
     encode_result,
     in_columns,
 )
+from mayfly.spark.sinks import Delivery
 from mayfly.storage import Manifest, Segment
 
 if TYPE_CHECKING:
     from mayfly.spark.archives import SparkArchive
 
 _QUERY_ID = "sql.streaming.queryId"
+RESULTS = "results"
+"""The name of the sink through which a continuous query is archived."""
 ATTEMPTS = 3
 """How often an update that lost a race to another writer is tried."""
 
@@ -273,6 +277,36 @@ class ArchiveSink:
             "and what was archived would come again or be taken for done",
             "start the query with its old checkpoint, or give the sink another name",
         )
+
+
+@dataclass(frozen=True)
+class ArchivedResults:
+    """A sink of a continuous query: its results are archived by the instant they were generated.
+
+    The archive decides how long they stay: the last W intervals, whatever their expiration.
+    """
+
+    sink: ArchiveSink
+    checkpoint: str
+    wants_every_batch = True
+
+    @staticmethod
+    def of(archive: SparkArchive, results: str, checkpoint: str) -> ArchivedResults:
+        """``results`` are the query's columns as DDL; the archive must have a choice of them."""
+        found, wanted = columns_of(results), archive.settings.all_columns
+        missing = [f"{name} {kind}" for name, kind in wanted.items() if found.get(name) != kind]
+        if missing:
+            raise InvalidSetting(
+                f"the query's results lack columns of the archive: {', '.join(missing)}",
+                f"the results have {', '.join(f'{n} {k}' for n, k in found.items())}",
+            )
+        return ArchivedResults(archive.sink(RESULTS), checkpoint)
+
+    def deliver(self, delivery: Delivery) -> None:
+        rows = None
+        if delivery.rows:
+            rows = delivery.frame().select(*self.sink.archive.settings.all_columns)
+        self.sink.accept(rows, delivery.batch_id, source=self.checkpoint, clock=delivery.clock)
 
 
 @dataclass(frozen=True)

@@ -273,8 +273,8 @@ class Runner:
         self._deliver_dead_letters(committed)
         reach("dead-letters.delivered")
         delivery = self.delivery(committed)
-        if delivery.rows:
-            for sink in self.sinks:
+        for sink in self.sinks:
+            if delivery.rows or getattr(sink, "wants_every_batch", False):
                 sink.deliver(delivery)
         reach("batch.delivered")
 
@@ -291,6 +291,7 @@ class Runner:
             frame=lambda: log_frame(
                 self.spark, directory, segments, wanted, self.schema, self.result_ddl()
             ),
+            clock=clock,
         )
 
     def result_ddl(self) -> str:

@@ -29,6 +29,8 @@ class Delivery:
     schema: pa.Schema
     batches: Callable[[], Iterator[pa.RecordBatch]]
     frame: Callable[[], DataFrame]
+    clock: int
+    """All results generated before it are delivered with this batch."""
 
     def table(self) -> pa.Table:
         """All changes at once; use ``batches`` if they may not fit memory."""
@@ -36,6 +38,8 @@ class Delivery:
 
 
 class Sink(Protocol):
+    """A sink with a true ``wants_every_batch`` is told about batches without changes too."""
+
     def deliver(self, delivery: Delivery) -> None:
         """Take over one batch; called again with the same batch id after a crash."""
 
