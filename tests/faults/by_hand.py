@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -37,13 +38,18 @@ class DriverByHand:
     spark: SparkSession
     undisturbed: Undisturbed
     world: Path
+    wall_clock: Callable[[], int] | None = None
+    """Makes the streams declare heartbeats."""
     sink: Remembered = field(default_factory=Remembered)
     query: SparkQuery = field(init=False)
     runner: Runner = field(init=False)
 
     def __post_init__(self) -> None:
-        self.query = links_query(Session(self.spark), self.undisturbed.input, self.world)
-        self.runner = self.query._runner(self.world / "checkpoint", "forever", sync=False)
+        session, idle = Session(self.spark), None if self.wall_clock is None else 0
+        self.query = links_query(session, self.undisturbed.input, self.world, idle)
+        self.runner = self.query._runner(
+            self.world / "checkpoint", "forever", sync=False, wall_clock=self.wall_clock
+        )
         self.runner.sinks = (self.sink, ParquetFiles(str(self.world / "out")))
 
     @property
@@ -63,7 +69,7 @@ class DriverByHand:
         self.runner.process(self.rows(batch), batch)
 
     def restarted(self) -> DriverByHand:
-        return DriverByHand(self.spark, self.undisturbed, self.world)
+        return DriverByHand(self.spark, self.undisturbed, self.world, self.wall_clock)
 
     def finish(self, first: int) -> Run:
         """Process what is left and close the input."""

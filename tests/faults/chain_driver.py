@@ -71,6 +71,8 @@ def main(input: Path, world: Path, master: str, paused: str) -> None:
         master=master,
         settings={
             "spark.executor.memory": "600m",
+            # As on machines of their own: a dead executor's shuffle files are gone.
+            "spark.shuffle.readHostLocalDisk": "false",
             f"spark.executorEnv.{PAUSE_AT}": pauses,
         },
     )

@@ -97,7 +97,7 @@ def _with_timeless(rows: pa.Table) -> pa.Table:
     return pa.concat_tables([rows, lost.set_column(at, "ts", pa.nulls(lost.num_rows, pa.int64()))])
 
 
-def links_query(session: Session, input: Path, world: Path) -> SparkQuery:
+def links_query(session: Session, input: Path, world: Path, idle: int | None = None) -> SparkQuery:
     """The query over the recorded input, with dead letters in the world."""
     schema = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64(), "seq": pa.int64()})
     links = declare(
@@ -105,6 +105,7 @@ def links_query(session: Session, input: Path, world: Path) -> SparkQuery:
         input,
         dict.fromkeys(WINDOWS, schema),
         slack=SLACK,
+        idle=idle,
         null_time="dead_letter",
         dead_letter=world / "dead",
     )

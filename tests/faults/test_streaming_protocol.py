@@ -16,9 +16,10 @@ from mayfly.faults import on_reach
 from mayfly.session import Session
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.receipts import Receipt, accept
+from mayfly.spark.run import Run
 from mayfly.spark.tasks import RECEIPT, StageTask
 from mayfly.storage.segment import DATA
-from mayfly.testing import assert_same_rows
+from mayfly.testing import ManualClock, assert_same_rows
 from tests.faults.by_hand import DriverByHand, PowerCut
 from tests.faults.recorded_links import Undisturbed, assert_ended_right, start_links
 
@@ -63,6 +64,22 @@ def test_a_batch_cut_short_at_any_point_is_completed_by_the_next_driver(
     for point in ("batch.receipts", "batch.committed", "sink.delivered"):
         driver = cut(point, driver.runner.close_input)
     driver.finish_right(driver.undisturbed.batches)
+
+
+def test_a_batch_keeps_the_clock_it_was_given(
+    spark: SparkSession, short: Undisturbed, tmp_path: Path
+) -> None:
+    """Written ahead: what falls into a batch must not depend on when it is run again."""
+    wall = ManualClock(1_000_000)
+    driver = DriverByHand(spark, short, tmp_path, wall)
+    with on_reach("batch.receipts", cut_power), pytest.raises(PowerCut):
+        driver.process(0)
+    wall.advance("1 min")
+    driver = driver.restarted()
+    driver.process(0)
+    assert Run(driver.runner, None).status().clock == 1_000_000
+    driver.process(1)
+    assert Run(driver.runner, None).status().clock == 61_000_000
 
 
 def test_the_end_of_input_is_told_before_anything_that_comes_later(driver: DriverByHand) -> None:
