@@ -272,8 +272,11 @@ def in_child(name: str, load: Load, folder: Path, work: Path, sync: bool) -> dic
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(load: Load, runners: list[str], sync: bool) -> dict[str, Any]:
-    """Run every runner over the same files; wrong answers end the benchmark."""
+def compare(load: Load, runners: list[str], sync: bool, name_of_record: str | None) -> None:
+    """Run every runner over the same files; wrong answers end the benchmark.
+
+    Results are recorded after each runner, so that those before a failure are kept.
+    """
     results: dict[str, Any] = {}
     root = Path(tempfile.mkdtemp(prefix="mayfly-bench-"))
     try:
@@ -297,9 +300,11 @@ def compare(load: Load, runners: list[str], sync: bool) -> dict[str, Any]:
                 flush=True,
             )
             shutil.rmtree(work)
+            if name_of_record:
+                settings = {**asdict(load), "sync": sync}
+                record(name_of_record, settings, {"expected": wanted, "runners": results})
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    return {"expected": wanted, "runners": results}
 
 
 def main() -> None:
@@ -320,9 +325,7 @@ def main() -> None:
         print(json.dumps(result))
         return
     load = Load(**{name: getattr(options, name) for name in asdict(Load())})
-    results = compare(load, options.runner or list(RUNNERS), options.sync)
-    if options.record:
-        print(record(options.record, {**asdict(load), "sync": options.sync}, results))
+    compare(load, options.runner or list(RUNNERS), options.sync, options.record)
 
 
 if __name__ == "__main__":
