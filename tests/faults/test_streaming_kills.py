@@ -90,8 +90,10 @@ def test_every_point_is_in_a_campaign() -> None:
     """The storage core's own points have their own campaign; some are in these as well."""
     named = {
         found
-        for path in (ROOT / "src/mayfly/spark").glob("*.py")
-        for found in re.findall(r'reach\("([^"]+)"\)', path.read_text())
+        for name in ("runner.py", "sinks.py", "tasks.py")
+        for found in re.findall(
+            r'reach\("([^"]+)"\)', (ROOT / "src/mayfly/spark" / name).read_text()
+        )
     }
     assert named <= {point.partition(":")[0] for point in (*DRIVER_POINTS, *WORKER_POINTS)}
 
