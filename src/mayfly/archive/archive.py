@@ -101,8 +101,9 @@ class Archive(Insight, CountedFrom):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], executor: Executor, *, sync: bool = True) -> Self:
+        """Open an archive, also one whose newest manifest is damaged: it can be rolled back."""
         repository = Repository.open(path, sync=sync)
-        kind = repository.current().properties.get("kind")
+        kind = _readable(repository).properties.get("kind")
         if kind != ARCHIVE:
             raise StorageError(
                 f"{repository.directory.root} holds a {kind}, not an archive", "check the path"
@@ -265,16 +266,19 @@ class Archive(Insight, CountedFrom):
         )
 
     def _tidy(self, settings: ArchiveSettings) -> None:
-        kept = self._versions_of(settings.keep_versions)
-        if kept < len(self.repository.versions()):
-            vacuum(self.repository, keep_versions=kept)
+        # With a damaged manifest among the kept ones nobody knows what may go; verify names it.
+        with contextlib.suppress(CorruptFile):
+            kept = self._versions_of(settings.keep_versions)
+            if kept < len(self.repository.versions()):
+                vacuum(self.repository, keep_versions=kept)
 
     def _versions_of(self, updates: int) -> int:
         """How many of the newest versions show the last ``updates`` updates: some have two."""
         shown: set[int] = set()
-        versions = self.history()
-        for count, version in enumerate(reversed(versions)):
-            shown.add(version.state.update)
+        versions = self.repository.versions()
+        for count, number in enumerate(reversed(versions)):
+            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
+                shown.add(ArchiveVersion.of(self.repository.load(number)).state.update)
             if len(shown) > updates:
                 return count
         return len(versions)
@@ -434,6 +438,17 @@ class Archive(Insight, CountedFrom):
         kept = self.settings.keep_versions if keep_versions is None else keep_versions
         options = {} if grace is None else {"grace": grace}
         return vacuum(self.repository, keep_versions=self._versions_of(kept), **options)
+
+
+def _readable(repository: Repository) -> Manifest:
+    """The newest manifest that can be read."""
+    try:
+        return repository.current()
+    except CorruptFile as damage:
+        for number in reversed(repository.versions()):
+            with contextlib.suppress(CorruptFile, VersionExpired):
+                return repository.load(number)
+        raise damage
 
 
 def turn_id(batch_id: str | None, number: int) -> str:

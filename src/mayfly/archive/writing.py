@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from mayfly.archive.sorting import merge_sorted, sorted_by_key
 from mayfly.archive.state import run_group
 from mayfly.errors import ProtocolError, StorageError
 from mayfly.faults import reach
-from mayfly.storage.files import Directory
+from mayfly.storage.files import Directory, explained
 from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches
 from mayfly.storage.verify import SORTED_BY
 
@@ -172,8 +173,10 @@ class _Arrived:
     def _spill(self) -> None:
         path = os.path.join(self._folder, f"{len(self._spilled)}.arrow")
         table = self._sorted()
-        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        with explained("write", Path(path)), pa.OSFile(path, "wb") as file:
+            writer = pa.ipc.new_file(file, table.schema)
             writer.write_table(table, max_chunksize=ROWS_AT_ONCE)
+            writer.close()
         self._spilled.append(path)
         self._held, self._size = [], 0
 
