@@ -142,6 +142,26 @@ def test_a_row_is_found_once_under_several_values_of_its_array(tmp_path: Path, p
     assert values(archive.scan(columns=["v"])) == ["ab", "bab", "bde", "c"]
 
 
+def test_deleted_days_stay_hidden_although_their_rows_are_there(tmp_path: Path) -> None:
+    """In place: a run with late rows of several days outlives the first of them."""
+    archive = small_archive(
+        tmp_path / "archive", days=3, technique="in-place", constituents=1, late="own day"
+    )
+    late = [day_rows(2, [100]), day_rows(3, [101])]
+    archive.update(pa.concat_tables([day_rows(4), *late]))
+    for day in (5, 6):
+        archive.update(day_rows(day))
+    (mixed,) = (run for run in archive.version().state.runs["I1"] if len(run.days) == 3)
+    assert mixed.deleted_days == {2}
+    shown = sorted([*said(range(3, 7)), "3/101"])
+    for soft in (False, True):
+        assert values(archive.scan(soft=soft)) == shown
+        assert values(archive.probe(100, soft=soft)) == []
+        assert values(archive.probe(101, soft=soft)) == ["3/101"]
+        assert values(archive.probe_range(100, 101, soft=soft)) == ["3/101"]
+    assert archive.version().state.report["dead_but_stored"] == 1
+
+
 def test_floats_are_skipped_by_key_unless_there_is_nan(tmp_path: Path) -> None:
     """NaN has no place in a file's statistics: a file with one is read whole."""
     settings = small_settings(
