@@ -19,9 +19,9 @@ from mayfly.testing import JoinCase, Windowed, WindowJoinOracle, assert_same_row
 Keys = Sequence[str | tuple[str, str]]
 
 
-def examples(times: int) -> settings:
+def examples(times: float) -> settings:
     """So many times the examples that the profile asks for."""
-    return settings(max_examples=times * settings().max_examples)
+    return settings(max_examples=round(times * settings().max_examples))
 
 
 @dataclass(frozen=True)

@@ -132,13 +132,12 @@ def _connected(terms: st.SearchStrategy[Written]) -> st.SearchStrategy[Written]:
     )
 
 
-def predicates(schemas: dict[str, pa.Schema]) -> st.SearchStrategy[Written]:
-    """A condition over the columns of all streams."""
+def predicates(terms: st.SearchStrategy[Written]) -> st.SearchStrategy[Written]:
+    """A condition over the given terms."""
     constants = st.sampled_from(
         [
             Written(ex.Literal(value, BOOLEAN), f"CAST({text} AS BOOLEAN)")
             for value, text in ((True, "true"), (False, "false"), (None, "NULL"))
         ]
     )
-    leaves = _tests(whole_numbers(schemas)) | _tests(fractions(schemas)) | constants
-    return st.recursive(leaves, _connected, max_leaves=4)
+    return st.recursive(_tests(terms) | constants, _connected, max_leaves=4)

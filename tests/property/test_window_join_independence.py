@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 from mayfly.kernels import join, upkeep
 from mayfly.pipeline import InProcessRun
 from mayfly.testing import Batch, JoinCase, assert_same_rows, cut_at, together
-from mayfly.testing.strategies import join_cases
-from tests.property.join_runs import Chain, run
+from tests.property.busy_streams import busy_cases
+from tests.property.join_runs import Chain, examples, run
 
 NAMES = ("a", "b", "c")
 CHAIN = Chain((["key"], [("b.value", "c.value")]))
-CASES = join_cases(NAMES, types=("int64", "string"), heartbeats=False, max_rows=10).map(
-    lambda case: replace(case, buckets=1)
-)
+CASES = busy_cases(NAMES)
 """Without late rows: for those the cut decides, by definition."""
 
 
@@ -30,40 +28,34 @@ def arrived(case: JoinCase) -> dict[str, pa.Table]:
     return {name: pa.concat_tables(batch[name] for batch in case.batches) for name in NAMES}
 
 
-def cut_into(case: JoinCase, cuts: dict[str, Sequence[int]]) -> JoinCase:
-    rows = arrived(case)
-    return replace(case, batches=together({name: cut_at(rows[name], cuts[name]) for name in NAMES}))
+def at_once(case: JoinCase) -> JoinCase:
+    """The case in a single batch, in which nothing is kept from one batch to the next."""
+    return replace(case, batches=[arrived(case)])
 
 
 @given(CASES, st.data())
 def test_batch_cuts(case: JoinCase, data: st.DataObject) -> None:
-    expected = run(case, CHAIN).changes()
-    rows = arrived(case)
-    at_once = cut_into(case, dict.fromkeys(NAMES, ()))
-    one_by_one = cut_into(case, {name: range(rows[name].num_rows) for name in NAMES})
-    anywhere = cut_into(
-        case,
-        {
-            name: data.draw(st.lists(st.integers(0, rows[name].num_rows), max_size=9))
-            for name in NAMES
-        },
-    )
-    for other in (at_once, one_by_one, anywhere):
-        assert_same_rows(run(other, CHAIN).changes(), expected, f"{len(other.batches)} batches")
+    expected = run(at_once(case), CHAIN).changes()
+    assert_same_rows(run(case, CHAIN).changes(), expected, "as drawn")
+    cuts = {
+        name: cut_at(rows, data.draw(st.lists(st.integers(0, rows.num_rows), max_size=9)))
+        for name, rows in arrived(case).items()
+    }
+    anywhere = replace(case, batches=together(cuts))
+    assert_same_rows(run(anywhere, CHAIN).changes(), expected, "cut anywhere")
 
 
-@given(CASES, st.integers(0, 2**32))
-def test_one_stream_entirely_before_the_others(case: JoinCase, seed: int) -> None:
+@given(CASES, st.sampled_from(NAMES))
+def test_one_stream_entirely_before_the_others(case: JoinCase, ahead: str) -> None:
     """Its rows all wait, and are woken a few at a time."""
-    expected = run(case, CHAIN).changes()
-    ahead = NAMES[seed % 3]
     nothing = {name: rows.slice(0, 0) for name, rows in arrived(case).items()}
     first: Batch = {**nothing, ahead: arrived(case)[ahead]}
     rest: list[Batch] = [{**batch, ahead: nothing[ahead]} for batch in case.batches]
     found = run(replace(case, batches=[first, *rest]), CHAIN).changes()
-    assert_same_rows(found, expected)
+    assert_same_rows(found, run(at_once(case), CHAIN).changes())
 
 
+@examples(0.5)
 @given(CASES, st.integers(0, 2**32))
 def test_order_within_a_batch(case: JoinCase, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -72,12 +64,13 @@ def test_order_within_a_batch(case: JoinCase, seed: int) -> None:
         for batch in case.batches
     ]
     found = run(replace(case, batches=shuffled), CHAIN).changes()
-    assert_same_rows(found, run(case, CHAIN).changes())
+    assert_same_rows(found, run(at_once(case), CHAIN).changes())
 
 
+@examples(0.5)
 @given(CASES)
 def test_bucket_counts(case: JoinCase) -> None:
-    expected = run(case, CHAIN, buckets=1).changes()
+    expected = run(at_once(case), CHAIN).changes()
     for buckets in (2, 5):
         assert_same_rows(run(case, CHAIN, buckets=buckets).changes(), expected, f"{buckets}")
 
@@ -99,11 +92,9 @@ def merging(fan_in: int, limit: int, alive_per_dead: int) -> Iterator[None]:
 @given(CASES, st.sampled_from([2, 3]), st.sampled_from([2, 4, 12]), st.sampled_from([1, 4, 10**9]))
 def test_merging(case: JoinCase, fan_in: int, limit: int, alive_per_dead: int) -> None:
     """Merges all the time, down to a single run, with eager and with hardly any compaction."""
-    expected = run(case, CHAIN).changes()
-    rows = arrived(case)
-    many = cut_into(case, {name: range(rows[name].num_rows) for name in NAMES})
+    expected = run(at_once(case), CHAIN).changes()
     with merging(fan_in, limit, alive_per_dead):
-        assert_same_rows(run(many, CHAIN).changes(), expected)
+        assert_same_rows(run(case, CHAIN).changes(), expected)
 
 
 class Partitioned(InProcessRun):
@@ -126,19 +117,22 @@ class Partitioned(InProcessRun):
         return self
 
 
-@given(CASES, st.sampled_from([1, 2, 7, 40]))
-def test_calendar_ranges(case: JoinCase, partitions: int) -> None:
-    rows = arrived(case)
-    many = cut_into(case, {name: range(0, rows[name].num_rows, 2) for name in NAMES})
-    running = Partitioned(CHAIN.query(many), 1).with_partitions(partitions)
-    for batch in many.batches:
+@examples(1.5)
+@given(CASES, st.sampled_from([13, 25, 40]), st.sampled_from([1, 3, 7, 40]))
+def test_calendar_ranges(case: JoinCase, window: int, partitions: int) -> None:
+    """Results of the first join live long enough to be filed, and expire in any order."""
+    case = replace(case, windows={"a": window, "b": window + 5, "c": 8})
+    chain = Chain((["key"], ["key"]), select={"x": "a.ts", "y": "b.ts", "z": "c.ts"})
+    running = Partitioned(chain.query(case), 1).with_partitions(partitions)
+    for batch in case.batches:
         running.feed(batch)
     running.finish()
-    assert_same_rows(running.changes(), run(case, CHAIN).changes())
+    assert_same_rows(running.changes(), run(at_once(case), chain).changes())
 
 
+@examples(0.5)
 @given(CASES, st.integers(1, 3))
 def test_room_for_pairs(case: JoinCase, room: int) -> None:
-    expected = run(case, CHAIN).changes()
+    expected = run(at_once(case), CHAIN).changes()
     with patch.object(join, "PAIRS_AT_ONCE", room):
         assert_same_rows(run(case, CHAIN).changes(), expected)

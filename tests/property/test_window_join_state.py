@@ -18,7 +18,8 @@ from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP, TS
 from mayfly.testing import JoinCase, micros_of
 from mayfly.testing.strategies import join_cases
-from tests.property.join_runs import Chain, examples, run
+from tests.property.busy_streams import busy_cases
+from tests.property.join_runs import Chain, run
 
 
 def check_side(side: SideState, clock: int) -> None:
@@ -53,13 +54,17 @@ def check(running: InProcessRun) -> None:
                 check_side(side, running.clocks.query)
 
 
-@examples(2)
-@given(join_cases(("a", "b", "c"), types=("int32", "string"), late=True))
+@given(busy_cases())
 def test_stored_rows_and_runs_are_bounded(case: JoinCase) -> None:
+    run(case, Chain((["key"], [("b.value", "c.value")])), after_each=check)
+
+
+@given(join_cases(("a", "b", "c"), types=("int32", "string"), late=True))
+def test_also_with_late_rows_heartbeats_and_buckets(case: JoinCase) -> None:
     run(case, Chain((case.keys, [("b.value", "c.value")])), buckets=2, after_each=check)
 
 
-@given(join_cases(types=("int64",), late=True))
+@given(busy_cases(("l", "r")) | join_cases(types=("int64",), late=True))
 def test_the_state_holds_the_rows_that_can_still_matter(case: JoinCase) -> None:
     """Counted over the input: rows that outlive the clock, each on its side, once."""
     fed = [0]

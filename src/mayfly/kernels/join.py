@@ -196,12 +196,20 @@ def _nulls(rows: pa.Table, column: str) -> Bools:
 
 def _stored(source: JoinInput, rows: pa.Table, mask: Bools) -> pa.Table:
     """The rows where the mask holds, as they are stored: with code, lifetime and payload."""
+    schema = source.stored
     rows = chosen(rows, mask)
     if source.window is not None:
         ts = numbers(rows, TS)
         exp = np.where(ts > NEVER - source.window, NEVER, ts + np.int64(source.window))
         rows = rows.append_column(EXP, pa.array(exp))
-    return rows.select(source.stored.names).cast(source.stored)
+    columns = [rows[field.name] for field in schema]
+    return pa.table(
+        [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(columns, schema, strict=True)
+        ],
+        schema=schema,
+    )
 
 
 def _advance(source: JoinInput, side: SideState, admitted: _Admitted, clock: int) -> SideState:

@@ -14,7 +14,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.storage.segment import EXP, TS, Bounds, Segment
@@ -48,13 +47,13 @@ class Run:
 
     @staticmethod
     def of(table: pa.Table, *, level: int = 0, cell: int | None = None) -> Run:
-        ts, exp = (pc.min_max(table[name]) for name in (TS, EXP))
+        ts, exp = numbers(table, TS), numbers(table, EXP)
         return Run(
             load=lambda: table,
             rows=table.num_rows,
             bytes=table.nbytes,
-            ts=Bounds(ts["min"].as_py(), ts["max"].as_py()),
-            exp=Bounds(exp["min"].as_py(), exp["max"].as_py()),
+            ts=Bounds(int(ts.min()), int(ts.max())),
+            exp=Bounds(int(exp.min()), int(exp.max())),
             level=level,
             cell=cell,
         )
@@ -80,9 +79,8 @@ def gathered(tables: Iterable[pa.Table], column: str) -> pa.Table:
 
 
 def _taken(table: pa.Table, order: Int64s) -> pa.Table:
-    if len(order) == 0:
-        return table
-    return table.combine_chunks().take(pa.array(order)).combine_chunks()
+    table = table.combine_chunks()
+    return table.take(pa.array(order)).combine_chunks() if len(order) else table
 
 
 def chosen(rows: pa.Table, mask: Bools) -> pa.Table:

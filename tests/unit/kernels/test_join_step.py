@@ -114,19 +114,20 @@ def test_rows_without_a_key_meet_nothing_and_are_counted_unless_late() -> None:
 
 
 def test_waiting_rows_are_consumed_from_the_front_exactly_once() -> None:
-    ahead: Rows = [(1, ts, ts) for ts in (40, 10, 30, 20, 10)]
-    done, results = stepped(JoinState(), ahead, [], MIN_TIME, 5)
-    state, told = done.state, list(results)
-    for began in range(5, 45, 5):
-        done, results = stepped(state, [], [(1, began, -began)], began, began + 5)
-        state, told = done.state, told + results
+    """Two instants a step, so that a step often begins right behind a row already consumed."""
+    ahead: Rows = [(1, ts, ts) for ts in (40, 10, 30, 20, 10, *range(50, 90))]
+    partners = range(5, 95, 2)
+    done, told = stepped(JoinState(), ahead, [], MIN_TIME, 5)
+    for began in partners:
+        done, results = stepped(done.state, [], [(1, began, -began)], began, began + 2)
+        told += results
     assert sorted(told) == sorted(
         (ts, -began, max(ts, began), min(ts, began) + 10)
         for _, ts, _ in ahead
-        for began in range(5, 45, 5)
+        for began in partners
         if abs(ts - began) < 10
     )
-    assert state.sides[0].waiting == ()
+    assert done.state.sides[0].waiting == ()
 
 
 def test_waiting_rows_are_not_rewritten_at_every_step() -> None:
