@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mayfly.archive.admission import AdmissionSummary
@@ -106,3 +107,16 @@ def rows_by_day(
 
 def _days_in(runs: IndexRuns) -> frozenset[int]:
     return frozenset(day for held in runs.values() for run in held for day in run.days)
+
+
+def miscounted(version: ArchiveVersion) -> Iterator[str]:
+    """Days of which the files of the constituents show more or fewer rows than were stored."""
+    state = version.state
+    shown: Counter[int] = Counter()
+    for run in (run for runs in state.constituent_runs().values() for run in runs):
+        for segment in version.segments_of(run.id):
+            shown.update({d: n for d, n in segment.tags[DAYS] if d not in run.deleted_days})
+    for day in sorted(state.wave.stored_days | shown.keys()):
+        stored = state.day_rows.get(day, 0) if day in state.wave.stored_days else 0
+        if shown[day] != stored:
+            yield f"its files show {shown[day]} rows of day {day}, {stored} were stored"

@@ -21,6 +21,7 @@ import pyarrow as pa
 from mayfly.archive.accounting import UpdateReport as UpdateReport
 from mayfly.archive.accounting import account, moved, rows_by_day
 from mayfly.archive.admission import AdmissionSummary, LateRows, total
+from mayfly.archive.care import Care
 from mayfly.archive.insight import Insight
 from mayfly.archive.origin import ORIGIN_IS_OPEN, CountedFrom
 from mayfly.archive.planning import PlannedCommit, plan_next, plan_rest, write_job
@@ -47,10 +48,6 @@ from mayfly.storage import (
     Pin,
     Repository,
     SetProperties,
-    VacuumReport,
-    VerifyReport,
-    vacuum,
-    verify,
 )
 
 ARCHIVE = "archive"
@@ -73,7 +70,7 @@ class Executor(Protocol):
 
 
 @dataclass
-class Archive(Insight, CountedFrom):
+class Archive(Insight, CountedFrom, Care):
     """An open archive. Make one with ``create`` or ``open``."""
 
     repository: Repository
@@ -173,7 +170,7 @@ class Archive(Insight, CountedFrom):
         self._commit(version, following, results, properties)
         reach("archive.committed")
         prepared = self.prepare()
-        self._tidy(settings)
+        self.tidy()
         return replace(report, **prepared) if prepared else report
 
     def prepare(self) -> dict[str, Any]:
@@ -264,24 +261,6 @@ class Archive(Insight, CountedFrom):
                 ),
             ],
         )
-
-    def _tidy(self, settings: ArchiveSettings) -> None:
-        # With a damaged manifest among the kept ones nobody knows what may go; verify names it.
-        with contextlib.suppress(CorruptFile):
-            kept = self._versions_of(settings.keep_versions)
-            if kept < len(self.repository.versions()):
-                vacuum(self.repository, keep_versions=kept)
-
-    def _versions_of(self, updates: int) -> int:
-        """How many of the newest versions show the last ``updates`` updates: some have two."""
-        shown: set[int] = set()
-        versions = self.repository.versions()
-        for count, number in enumerate(reversed(versions)):
-            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
-                shown.add(ArchiveVersion.of(self.repository.load(number)).state.update)
-            if len(shown) > updates:
-                return count
-        return len(versions)
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -408,36 +387,6 @@ class Archive(Insight, CountedFrom):
         if report is not None:
             report.take(found)
         return rows
-
-    # -- care --------------------------------------------------------------------------------
-
-    def add_column(self, name: str, kind: str) -> None:
-        """Add a column; rows stored before have NULL in it."""
-        version = self.version()
-        settings = version.settings.with_column(name, kind)
-        self.repository.commit(version.manifest, [SetProperties({"archive": settings.to_json()})])
-
-    def rollback(self, version: int) -> None:
-        """Make a retained version the current one again, as a new version."""
-        self.repository.rollback(version)
-
-    def history(self) -> list[ArchiveVersion]:
-        """The retained versions, oldest first."""
-        found = []
-        for number in self.repository.versions():
-            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
-                found.append(ArchiveVersion.of(self.repository.load(number)))
-        return found
-
-    def verify(self) -> VerifyReport:
-        """Look into every file of the current version."""
-        return verify(self.repository)
-
-    def vacuum(self, *, keep_versions: int | None = None, grace: int | None = None) -> VacuumReport:
-        """Remove what the versions of the last ``keep_versions`` updates do not need."""
-        kept = self.settings.keep_versions if keep_versions is None else keep_versions
-        options = {} if grace is None else {"grace": grace}
-        return vacuum(self.repository, keep_versions=self._versions_of(kept), **options)
 
 
 def _readable(repository: Repository) -> Manifest:

@@ -26,7 +26,8 @@ from mayfly.errors import (
     VersionExpired,
 )
 from mayfly.faults import on_reach
-from mayfly.storage import Repository
+from mayfly.storage import DropSegments, Repository, SetProperties
+from mayfly.storage.commit import manifest_name
 from tests.unit.archive.small_archive import day_rows, said, small_archive, small_settings, values
 
 LADDERS = [
@@ -271,6 +272,24 @@ def test_columns_can_be_added(tmp_path: Path) -> None:
     for wrong, kind in (("price", "int"), ("_p", "int"), ("p", "quark")):
         with pytest.raises(InvalidSetting):
             again.add_column(wrong, kind)
+
+
+def test_verify_compares_what_was_stored_with_what_the_files_show(tmp_path: Path) -> None:
+    archive = small_archive(tmp_path / "archive", days=5)
+    assert archive.verify().ok
+    manifest = archive.version().manifest
+    wrong = archive.version().state.to_json()
+    wrong["day_rows"]["4"] += 1
+    archive.repository.commit(manifest, [SetProperties({"state": wrong})])
+    (problem,) = archive.verify().problems
+    assert problem.path == manifest_name(manifest.version + 1)
+    assert problem.what == "its files show 10 rows of day 4, 11 were stored"
+    lost = next(iter(manifest.segments))
+    archive.repository.rollback(manifest.version)
+    archive.repository.commit(archive.version().manifest, [DropSegments((lost,))])
+    assert [problem.what for problem in archive.verify().problems] == [
+        f"its files show 0 rows of day {day}, 10 were stored" for day in (3, 4)
+    ]
 
 
 def test_what_is_not_an_archive(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""What keeps an archive in order over time: columns, versions, checks, vacuum."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+from mayfly.archive.accounting import miscounted
+from mayfly.archive.state import ArchiveVersion
+from mayfly.errors import CorruptFile, VersionExpired
+from mayfly.storage import (
+    Problem,
+    Repository,
+    SetProperties,
+    VacuumReport,
+    VerifyReport,
+    vacuum,
+    verify,
+)
+from mayfly.storage.commit import manifest_name
+
+
+class Care:
+    """The part of an archive that neither takes in rows nor gives them out."""
+
+    repository: Repository
+
+    def version(self) -> ArchiveVersion:
+        """The current version."""
+        raise AssertionError("every archive has one")
+
+    def add_column(self, name: str, kind: str) -> None:
+        """Add a column; rows stored before have NULL in it."""
+        version = self.version()
+        settings = version.settings.with_column(name, kind)
+        self.repository.commit(version.manifest, [SetProperties({"archive": settings.to_json()})])
+
+    def rollback(self, version: int) -> None:
+        """Make a retained version the current one again, as a new version."""
+        self.repository.rollback(version)
+
+    def history(self) -> list[ArchiveVersion]:
+        """The retained versions, oldest first."""
+        found = []
+        for number in self.repository.versions():
+            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
+                found.append(ArchiveVersion.of(self.repository.load(number)))
+        return found
+
+    def verify(self) -> VerifyReport:
+        """Look into every file of the current version, and compare its counts."""
+        found = verify(self.repository)
+        try:
+            version = ArchiveVersion.of(self.repository.load(found.version))
+        except (CorruptFile, VersionExpired):  # named already; or vacuumed since, when it was whole
+            return found
+        name = manifest_name(found.version)
+        counts = (Problem(name, what) for what in miscounted(version))
+        return replace(found, problems=(*found.problems, *counts))
+
+    def vacuum(self, *, keep_versions: int | None = None, grace: int | None = None) -> VacuumReport:
+        """Remove what the versions of the last ``keep_versions`` updates do not need."""
+        kept = self.version().settings.keep_versions if keep_versions is None else keep_versions
+        options = {} if grace is None else {"grace": grace}
+        return vacuum(self.repository, keep_versions=self._versions_of(kept), **options)
+
+    def tidy(self) -> None:
+        """Let go of the versions that need not be kept."""
+        # With a damaged manifest among the kept ones nobody knows what may go; verify names it.
+        with contextlib.suppress(CorruptFile):
+            kept = self._versions_of(self.version().settings.keep_versions)
+            if kept < len(self.repository.versions()):
+                vacuum(self.repository, keep_versions=kept)
+
+    def _versions_of(self, updates: int) -> int:
+        """How many of the newest versions show the last ``updates`` updates: some have two."""
+        shown: set[int] = set()
+        versions = self.repository.versions()
+        for count, number in enumerate(reversed(versions)):
+            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
+                shown.add(ArchiveVersion.of(self.repository.load(number)).state.update)
+            if len(shown) > updates:
+                return count
+        return len(versions)
