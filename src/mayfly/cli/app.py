@@ -16,8 +16,9 @@ COMMANDS = {
     "demo": "mayfly.demo.command:demo",
     "explain": "mayfly.cli.explain:explain_command",
     "check": "mayfly.cli.explain:check_command",
+    "archive": "mayfly.cli.archive:app",
 }
-"""Name → module and function; the functions declare their arguments with typer."""
+"""Name → module and what it declares with typer: a function, or a group of commands."""
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
@@ -31,8 +32,12 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_options)
     wanted = next((word for word in arguments if not word.startswith("-")), None)
     for name in [wanted] if wanted in COMMANDS else COMMANDS:
-        module, _, function = COMMANDS[name].partition(":")
-        app.command(name)(getattr(importlib.import_module(module), function))
+        module, _, declared = COMMANDS[name].partition(":")
+        found = getattr(importlib.import_module(module), declared)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
     return app
 
 

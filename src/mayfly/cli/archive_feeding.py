@@ -1,0 +1,247 @@
+"""``mayfly archive create`` and ``update``: the commands that start Spark, and only for files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+import mayfly.archive
+from mayfly.archive import Archive, UpdateReport, Workload
+from mayfly.archive.advising import with_advised_layout
+from mayfly.archive.declaring import Declaration, declare
+from mayfly.archive.key_text import instant_from_text
+from mayfly.archive.layouts import UpdateTechnique
+from mayfly.archive.local import InProcess
+from mayfly.cli.archive_files import columns_in, format_of, rows_of
+from mayfly.cli.archive_views import show_update
+from mayfly.cli.printing import print_json, refusals
+from mayfly.errors import InvalidSetting
+from mayfly.storage.files import local_root
+
+if TYPE_CHECKING:
+    from mayfly.spark.archives import SparkArchive
+
+ArchivePath = Annotated[Path, typer.Argument(help="The archive's directory.", metavar="ARCHIVE")]
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Parquet, CSV or JSON files, or directories of them.", metavar="FILE"),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="parquet, csv or json, if names do not tell.")
+]
+Header = Annotated[
+    bool, typer.Option("--header/--no-header", help="Whether CSV files begin with their columns.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def create(
+    path: ArchivePath,
+    files: Files = None,
+    key: Annotated[
+        str, typer.Option("--key", help="The search key; several columns apart by commas.")
+    ] = "",
+    window: Annotated[
+        str, typer.Option("--window", help='What to keep: "90 days", or a number of updates.')
+    ] = "",
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="As DDL; Parquet files know theirs.")
+    ] = None,
+    time: Annotated[str, typer.Option("--time", help="The column of generation times.")] = "ts",
+    refresh: Annotated[str, typer.Option("--refresh", help="Time between updates.")] = "1 day",
+    origin: Annotated[
+        str | None, typer.Option("--origin", help="From when to count; else the first row.")
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option("--zone", help="Calendar days of a time zone.")
+    ] = None,
+    scheme: Annotated[
+        str,
+        typer.Option("--scheme", help="DEL, REINDEX, REINDEX+, REINDEX++, WATA, RATA or auto."),
+    ] = "WATA",
+    constituents: Annotated[
+        int | None, typer.Option("--constituents", help="How many; by default about √W.")
+    ] = None,
+    technique: Annotated[
+        str | None,
+        typer.Option("--technique", help="in-place, simple shadow or packed shadow (default)."),
+    ] = None,
+    late: Annotated[str, typer.Option("--late", help="Late rows: refuse, or own day.")] = "refuse",
+    parts: Annotated[
+        int | None, typer.Option("--parts", help="Files per run; by default the cores.")
+    ] = None,
+    keep_versions: Annotated[
+        int, typer.Option("--keep-versions", help="For reads as of earlier updates.")
+    ] = 2,
+    megabytes: Annotated[
+        float | None, typer.Option("--megabytes", help="auto: stored megabytes per update.")
+    ] = None,
+    probes: Annotated[float, typer.Option("--probes", help="auto: probes per update.")] = 0,
+    scans: Annotated[float, typer.Option("--scans", help="auto: scans per update.")] = 0,
+    soft: Annotated[
+        bool, typer.Option("--soft", help="auto: expired rows may linger on disk.")
+    ] = False,
+    format: Format = None,
+    header: Header = True,
+    json: Json = False,
+) -> None:
+    """Create an archive, and load files into it if some are given."""
+    with refusals():
+        if not key or not window:
+            raise InvalidSetting(
+                "a key and a window are needed", 'give --key and --window "90 days"'
+            )
+        given = files or []
+        kind = format_of(given, format) if given else None
+        declared = declare(
+            columns or _columns_of(given, kind),
+            key=[name.strip() for name in key.split(",")],
+            window=window,
+            time=time,
+            refresh=refresh,
+            origin=origin,
+            zone=zone,
+            scheme="WATA" if scheme.lower() == "auto" else scheme,
+            constituents=None if scheme.lower() == "auto" else constituents,
+            technique=technique or UpdateTechnique.PACKED_SHADOW,
+            late=late,
+            parts=os.cpu_count() or 1 if parts is None else parts,
+            keep_versions=keep_versions,
+        )
+        if scheme.lower() == "auto":
+            load = Workload(megabytes, probes, scans)
+            declared = _advised(declared, path, load, technique, not soft, quiet=json)
+        archive = Archive.create(
+            path, declared.settings, InProcess(), origin_is_open=declared.origin_is_open
+        )
+        reports = _loaded(path, given, kind, header, quiet=json) if kind else []
+        _tell_created(archive, reports, json)
+
+
+def update(
+    path: ArchivePath,
+    files: Files = None,
+    number: Annotated[
+        int | None, typer.Option("--update", help="All rows belong to this update.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", help="All rows belong to the update of this instant.")
+    ] = None,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="An update without rows; expired ones go.")
+    ] = False,
+    format: Format = None,
+    header: Header = True,
+    json: Json = False,
+) -> None:
+    """Bring rows in: one update for each interval they belong to, in order.
+
+    With --update or --at all rows belong to one update, and rows of earlier ones are late.
+    """
+    with refusals():
+        if bool(files) == empty:
+            raise InvalidSetting("files are needed", "give FILE …, or --empty for none")
+        given = files or []
+        kind = format_of(given, format) if given else None
+        if number is not None or at is not None or kind is None:
+            moment = None if at is None else instant_from_text(at)
+            reports = [_updated(path, given, kind, header, number, moment)]
+            _tell_updates(path, reports, json)
+        else:
+            reports = _loaded(path, given, kind, header, quiet=json)
+            if json:
+                _tell_updates(path, reports, json)
+
+
+def _columns_of(files: Sequence[Path], kind: str | None) -> dict[str, str]:
+    if kind is None:
+        raise InvalidSetting("columns are needed", 'give --columns "k STRING, ts TIMESTAMP, …"')
+    return columns_in(files, kind)
+
+
+def _advised(
+    declared: Declaration,
+    path: Path,
+    load: Workload,
+    technique: str | None,
+    hard: bool,
+    quiet: bool,
+) -> Declaration:
+    allowed = (UpdateTechnique(technique),) if technique else tuple(UpdateTechnique)
+    chosen, advice = with_advised_layout(
+        declared, local_root(path), load, hard=hard, techniques=allowed
+    )
+    if not quiet:
+        typer.echo(advice.explain())
+    return chosen
+
+
+def _opened_on_spark(path: Path) -> SparkArchive:
+    console = Console(stderr=True)
+    waiting = console.status("starting Spark …") if console.is_terminal else nullcontext()
+    mayfly.archive.open(path)  # a wrong path is told before Spark starts
+    with waiting:
+        from mayfly.session import Session
+
+        return Session().open_archive(path)
+
+
+def _loaded(
+    path: Path, files: Sequence[Path], kind: str, header: bool, quiet: bool
+) -> list[UpdateReport]:
+    archive = _opened_on_spark(path)
+    rows = rows_of(archive.spark, files, kind, archive.settings, header)
+
+    def tell(report: UpdateReport) -> None:
+        if not quiet:
+            show_update(report, archive.predictions()[-1].expected)
+
+    return archive.load(rows, done=tell)
+
+
+def _updated(
+    path: Path,
+    files: Sequence[Path],
+    kind: str | None,
+    header: bool,
+    number: int | None,
+    at: int | None,
+) -> UpdateReport:
+    if kind is None:
+        return mayfly.archive.open(path).update(None, update=number, at=at)
+    archive = _opened_on_spark(path)
+    rows = rows_of(archive.spark, files, kind, archive.settings, header)
+    return archive.update(rows, update=number, at=at)
+
+
+def _tell_updates(path: Path, reports: Sequence[UpdateReport], json: bool) -> None:
+    if json:
+        print_json([_values(one) for one in reports])
+        return
+    told = {one.update: one for one in mayfly.archive.open(path).predictions()}
+    for report in reports:
+        expected = told.get(report.update)
+        show_update(report, expected.expected if expected else None)
+
+
+def _tell_created(archive: Archive, reports: Sequence[UpdateReport], json: bool) -> None:
+    status = archive.status()
+    if json:
+        print_json({"archive": status.to_json(), "updates": [_values(one) for one in reports]})
+        return
+    typer.echo(
+        f"created {status.path}: {status.scheme} over {status.window} updates in "
+        f"{archive.settings.layout.constituents} constituents, {status.technique}"
+    )
+    if not reports:
+        typer.echo(f"next: mayfly archive update {status.path} FILE …")
+
+
+def _values(report: UpdateReport) -> dict[str, Any]:
+    return dict(vars(report))

@@ -1,0 +1,85 @@
+"""Rows of an archive on the terminal, as JSON lines or as CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import typer
+
+from mayfly.archive import ReadReport
+from mayfly.cli.printing import cell, count, plain, print_table, size
+
+SHOWN = 20
+"""Rows of a table that are printed unless a limit is given."""
+_MANY = 10_000
+
+
+@dataclass(frozen=True)
+class Form:
+    """How rows are printed."""
+
+    json: bool = False
+    csv: bool = False
+    limit: int | None = None
+    report: bool = False
+
+    @property
+    def most(self) -> int | None:
+        """So many rows at most; None for all."""
+        if self.limit is None:
+            return None if self.json or self.csv else SHOWN
+        return self.limit or None
+
+
+def print_rows(
+    tables: Iterable[pa.Table], names: list[str], form: Form, report: ReadReport
+) -> None:
+    """Print the rows as they come, up to the limit, and what the read touched if asked."""
+    rows = _up_to(tables, form.most)
+    if form.json:
+        for table in rows:
+            for row in table.to_pylist():
+                typer.echo(json.dumps(plain(row), ensure_ascii=False))
+    elif form.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        for table in rows:
+            for values in zip(*(table[name].to_pylist() for name in names), strict=True):
+                writer.writerow(["" if value is None else cell(value) for value in values])
+    else:
+        _print_page(rows, names, form)
+    if form.report:
+        typer.echo(
+            f"read {count(report.row_groups)} row groups of {count(report.files)} files in "
+            f"{count(report.constituents)} constituents, {size(report.bytes)}",
+            err=True,
+        )
+
+
+def _print_page(rows: Iterator[pa.Table], names: list[str], form: Form) -> None:
+    shown = [
+        [cell(value) for value in values]
+        for table in rows
+        for values in zip(*(table[name].to_pylist() for name in names), strict=True)
+    ]
+    print_table(names, shown)
+    full = form.most is not None and len(shown) == form.most
+    more = " shown; --limit 0 for all" if full else ""
+    typer.echo(f"{count(len(shown))} rows{more}", err=True)
+
+
+def _up_to(tables: Iterable[pa.Table], most: int | None) -> Iterator[pa.Table]:
+    left = most
+    for table in tables:
+        for start in range(0, table.num_rows, _MANY):
+            piece = table.slice(start, _MANY if left is None else min(_MANY, left))
+            if left is not None:
+                left -= piece.num_rows
+            yield piece
+            if left == 0:
+                return

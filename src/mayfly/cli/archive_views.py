@@ -1,0 +1,219 @@
+"""An archive on the terminal: its constituents drawn, its past updates, its candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from mayfly.archive import Archive, ArchiveAdvice, ArchiveStatus, UpdateReport
+from mayfly.archive.advisor import Advice, figure
+from mayfly.archive.layouts import WaveScheme, format_days
+from mayfly.archive.measuring import Prediction
+from mayfly.archive.status import IndexStatus
+from mayfly.archive.wave_cost import WaveCost
+from mayfly.cli.printing import count, moment, on_terminal, print_table, seconds, size
+from mayfly.storage import VerifyReport
+
+BAR = 24
+
+
+def show_status(status: ArchiveStatus, last: Prediction | None) -> None:
+    """What the archive is, its constituents as bars, and its last update."""
+    console = Console(highlight=False)
+    for line in _facts(status):
+        console.print(line, soft_wrap=True)
+    console.print()
+    indexes = [*status.constituents, *status.temporaries]
+    fullest = max((one.rows for one in indexes), default=0)
+    temporary = {one.name for one in status.temporaries}
+    header = ["", "days", *(["rows alive ░ dead"] if on_terminal() else []), "rows", "dead", "size"]
+    rows = [_index(one, fullest, one.name in temporary) for one in indexes]
+    print_table([*header, "runs"], rows, right=("rows", "dead", "size", "runs"))
+    if not indexes:
+        console.print("nothing stored yet")
+    for line in _afterwards(status, last):
+        console.print(line, soft_wrap=True)
+
+
+def _facts(status: ArchiveStatus) -> Iterable[Text]:
+    hard = "soft" if status.scheme == "WATA" else "hard"
+    yield Text(status.path, style="bold")
+    yield Text(
+        f"{status.scheme} over {status.window} updates ({hard} window), {status.technique}, "
+        f"{status.counted}"
+    )
+    yield Text(
+        f"key {', '.join(status.key)} · time {status.time_column} · late rows: {status.late} · "
+        f"{status.parts} parts"
+    )
+    when = (
+        "its first row decides" if status.origin_is_open else f"next at {moment(status.next_time)}"
+    )
+    at = f" at {moment(status.time)}" if status.update else ""
+    yield Text(f"version {status.version} · update {status.update}{at} · {when}")
+
+
+def _index(one: IndexStatus, fullest: int, temporary: bool) -> list[str | Text]:
+    style = "dim" if temporary else ""
+    drawn = [_bar(one, fullest)] if on_terminal() else []
+    return [
+        Text(one.name, style=style or "bold"),
+        Text(_days(one), style=style),
+        *drawn,
+        count(one.rows),
+        Text(count(one.dead_rows), style="yellow" if one.dead_rows else "dim"),
+        size(one.bytes),
+        "packed" if one.packed and one.runs else count(one.runs),
+    ]
+
+
+def _days(one: IndexStatus) -> str:
+    alive = frozenset(one.days) - frozenset(one.expired)
+    gone = f" {format_days(frozenset(one.expired))}†" if one.expired else ""
+    return f"{format_days(alive)}{gone}"
+
+
+def _bar(one: IndexStatus, fullest: int) -> Text:
+    """Rows to scale: alive in full, dead in outline."""
+    if not fullest:
+        return Text("")
+    width = max(1, round(BAR * one.rows / fullest)) if one.rows else 0
+    dead = round(width * one.dead_rows / one.rows) if one.rows else 0
+    return Text("█" * (width - dead), style="green") + Text("░" * dead, style="yellow")
+
+
+def _afterwards(status: ArchiveStatus, last: Prediction | None) -> Iterable[Text]:
+    expired = any(one.expired for one in status.constituents)
+    if expired:
+        yield Text("† expired: stored, but left out of every answer", style="dim")
+    yield Text(
+        f"{count(status.rows)} rows alive, {count(status.dead_rows)} dead but stored; "
+        f"{count(status.files)} files, {size(status.bytes)}"
+    )
+    if not status.prepared:
+        yield Text("the pre-transition work of the last update is still to be done")
+    if status.last and last is not None:
+        took = f"took {seconds(last.took)}"
+        expected = f", the model expected {seconds(last.expected)}" if last.expected else ""
+        yield Text(
+            f"last update: {count(status.last['rows_in'])} rows in, "
+            f"{count(status.last['removed'])} out, {took}{expected}"
+        )
+    for name, sink in status.sinks.items():
+        clock = "–" if sink["clock"] is None else moment(sink["clock"])
+        yield Text(
+            f"stream {name}: {count(sink['rows'])} rows in {count(sink['batch'] + 1)} batches, "
+            f"{count(sink['staged_rows'])} staged, {count(sink['late'])} late, "
+            f"{count(sink['dead'])} dead on arrival; clock {clock}"
+        )
+
+
+def show_update(report: UpdateReport, expected: float | None) -> None:
+    """One line per update."""
+    if report.repeated:
+        typer.echo(f"update {report.update}: this batch was committed before, nothing to do")
+        return
+    took = report.transition_seconds + report.pre_transition_seconds
+    parts = [
+        f"{count(report.stored)} rows in",
+        f"{count(report.removed)} out",
+        *([f"{count(report.late)} late"] if report.late else []),
+        *([f"{count(report.dead_on_arrival)} dead on arrival"] if report.dead_on_arrival else []),
+        f"{size(report.bytes_written)} written",
+        seconds(took) + (f" (expected {seconds(expected)})" if expected else ""),
+    ]
+    typer.echo(f"update {report.update}: " + ", ".join(parts))
+
+
+def show_history(reports: Sequence[Mapping[str, Any]], predictions: Sequence[Prediction]) -> None:
+    header = ["update", "in", "out", "dead", "read", "written", "took", "expected", "off"]
+    rows = [
+        [
+            str(one["update"]),
+            count(one["rows_in"]),
+            count(one["removed"]),
+            count(one["dead_but_stored"]),
+            size(one["bytes_read"]),
+            size(one["bytes_written"]),
+            seconds(told.took),
+            seconds(told.expected),
+            "–" if told.error is None else f"{told.error:+.0%}",
+        ]
+        for one, told in zip(reports, predictions, strict=True)
+    ]
+    print_table(header, rows, right=header)
+
+
+def history_values(archive: Archive) -> list[dict[str, Any]]:
+    """Reports and predictions as plain values."""
+    return [
+        {**one, "expected_seconds": told.expected, "took_seconds": told.took}
+        for one, told in zip(archive.reports(), archive.predictions(), strict=True)
+    ]
+
+
+def show_verdict(report: VerifyReport) -> None:
+    for problem in report.problems:
+        typer.echo(f"{problem.path}: {problem.what}")
+    typer.echo(
+        f"version {report.version}: {count(report.segments)} files, "
+        f"{count(report.readable_rows)} rows readable, "
+        f"{count(len(report.problems))} problems"
+    )
+
+
+def show_advice(advice: ArchiveAdvice | Advice, most: int = 6) -> None:
+    told = advice.advice if isinstance(advice, ArchiveAdvice) else advice
+    Console(highlight=False).print(advice.explain(), soft_wrap=not on_terminal())
+    typer.echo()
+    shown = list(told.candidates[:most])
+    current = advice.current if isinstance(advice, ArchiveAdvice) else None
+    rows = [_candidate(one) for one in shown]
+    if current is not None:
+        rows.append(_candidate(current, "now: "))
+    header = ["layout", "n", "work s", "trans. s", "prep. s", "MB", "probe ms", "scan s"]
+    print_table(header, rows, right=header[1:])
+
+
+def _candidate(cost: WaveCost, mark: str = "") -> list[str]:
+    figures = (cost.total_work, cost.transition, cost.pre_transition, cost.space)
+    # BuildIndex is the same under every technique.
+    technique = "" if cost.layout.scheme is WaveScheme.REINDEX else cost.technique.split()[0]
+    return [
+        f"{mark}{cost.layout.scheme} {technique}".strip(),
+        str(cost.layout.constituents),
+        *map(figure, figures),
+        figure(cost.probe * 1000),
+        figure(cost.scan),
+    ]
+
+
+def advice_values(advice: ArchiveAdvice | Advice) -> dict[str, Any]:
+    """The advice as plain values."""
+    told = advice.advice if isinstance(advice, ArchiveAdvice) else advice
+    found: dict[str, Any] = {
+        "explanation": advice.explain(),
+        "candidates": [_cost_values(one) for one in told.candidates],
+    }
+    if isinstance(advice, ArchiveAdvice):
+        found["now"] = _cost_values(advice.current)
+        found["overhead_seconds"] = advice.overhead
+    return found
+
+
+def _cost_values(cost: WaveCost) -> dict[str, Any]:
+    return {
+        "scheme": cost.layout.scheme.value,
+        "technique": cost.technique.value,
+        "constituents": cost.layout.constituents,
+        "work_seconds": cost.total_work,
+        "transition_seconds": cost.transition,
+        "pre_transition_seconds": cost.pre_transition,
+        "megabytes": cost.space,
+        "probe_seconds": cost.probe,
+        "scan_seconds": cost.scan,
+    }
