@@ -57,8 +57,14 @@ def declare(
     chosen = WaveScheme(scheme)
     if constituents is None:
         constituents = default_constituents(chosen, updates)
+    named = columns_of(columns) if isinstance(columns, str) else dict(columns)
+    if untyped := [name for name, kind in named.items() if parse_type(kind).name == "void"]:
+        raise InvalidSetting(
+            f"the type of {', '.join(untyped)} is not known: only NULLs were seen",
+            "declare the columns, or cast them",
+        )
     settings = ArchiveSettings(
-        columns=columns_of(columns) if isinstance(columns, str) else dict(columns),
+        columns=named,
         key=key_names(key),
         time=time,
         calendar=calendar,

@@ -93,6 +93,11 @@ def test_columns_that_cannot_be_read_are_quoted(ddl: str) -> None:
         columns_of(ddl)
 
 
+def test_a_column_without_a_type_is_named() -> None:
+    with pytest.raises(InvalidSetting, match="the type of v is not known"):
+        declare({"k": "string", "ts": "timestamp", "v": "void"}, key="k", window=3)
+
+
 def test_a_column_declared_twice_is_named() -> None:
     with pytest.raises(InvalidSetting, match="the column k is declared twice"):
         columns_of("k INT, ts TIMESTAMP, k INT")
@@ -119,7 +124,7 @@ def test_an_open_origin_stays_aligned_to_the_clock() -> None:
 def _rows(*times: datetime) -> pa.Table:
     return pa.table(
         {
-            "k": ["a"] * len(times),
+            "k": pa.array(["a"] * len(times), pa.string()),
             "ts": pa.array(times, pa.timestamp("us", "UTC")),
             "v": pa.array(range(len(times)), pa.int32()),
         }
