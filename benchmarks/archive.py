@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,16 @@ def quantile(values: list[float], q: float) -> float:
 def run_child(name: str, rows: Rows, days: Path, work: Path) -> dict[str, Any]:
     kind, _, variant = name.partition(":")
     archive = RUNNERS[kind](rows, days, work, variant)
-    fill = sum(seconds(lambda d=day: archive.update(d)) for day in range(1, rows.window + 1))
+    fill = sum(seconds(partial(archive.update, day)) for day in range(1, rows.window + 1))
     updates = [
-        seconds(lambda d=day: archive.update(d)) for day in range(rows.window + 1, rows.days + 1)
+        seconds(partial(archive.update, day)) for day in range(rows.window + 1, rows.days + 1)
     ]
     chosen = random.Random(5).sample(range(rows.keys), PROBES)
     right = truth(rows, days, chosen[:20])
     problems = [k for k, v in right.probes.items() if not _same(archive.probe(k), v)]
     if problems or archive.scan() != (right.count, right.key_sum, right.payload_bytes):
         sys.exit(f"{name} gives wrong answers: probes {problems}, scan {archive.scan()}, {right}")
-    probes = [seconds(lambda k=key: archive.probe(k)) for key in chosen]
+    probes = [seconds(partial(archive.probe, key)) for key in chosen]
     scans = [seconds(archive.scan) for _ in range(SCANS)]
     result: dict[str, Any] = {
         "fill_seconds": fill,
@@ -79,9 +80,7 @@ def run_child(name: str, rows: Rows, days: Path, work: Path) -> dict[str, Any]:
         "disk_bytes": sum(f.stat().st_size for f in work.rglob("*") if f.is_file()),
     }
     if isinstance(archive, Mayfly):
-        same = [
-            seconds(lambda k=key: archive.probes_same_files_by_duckdb(k)) for key in chosen[:60]
-        ]
+        same = [seconds(partial(archive.probes_same_files_by_duckdb, key)) for key in chosen[:60]]
         result["duckdb_same_files_probe_p50_ms"] = 1000 * quantile(same, 0.5)
         again = [seconds(archive.scan_same_files_by_duckdb) for _ in range(SCANS)]
         result["duckdb_same_files_scan_median"] = median(again)
@@ -104,7 +103,8 @@ def in_child(name: str, rows: Rows, days: Path, work: Path) -> dict[str, Any]:
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         return {"failed": (done.stderr or done.stdout)[-2000:]}
-    return json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def show(name: str, result: dict[str, Any]) -> None:

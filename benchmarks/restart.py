@@ -42,7 +42,8 @@ def run_child(load: Load, data: Path, work: Path) -> dict[str, Any]:
     )
     if done.returncode:
         sys.exit(f"failed:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def measure(load: Load, restarts: int) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def expected(load: Load, folder: Path) -> dict[str, int]:
         JOIN read_parquet('{folder}/right/*.parquet') r ON l.k = r.k
         WHERE l.ts < r.ts + {window} AND r.ts < l.ts + {window}
     """
-    row = duckdb.sql(sql).fetchall()[0]
+    row = duckdb.execute(sql).fetchall()[0]
     return dict(zip(("rows", "k", "v", "ts", "exp"), map(int, row), strict=True))
 
 
@@ -269,7 +269,8 @@ def in_child(name: str, load: Load, folder: Path, work: Path, sync: bool) -> dic
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{name} failed:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def compare(load: Load, runners: list[str], sync: bool, name_of_record: str | None) -> None:

@@ -89,7 +89,7 @@ class Mayfly:
                  for held in self.archive.version().state.constituent_runs().values()
                  for run in held for s in self.archive.version().segments_of(run.id)]  # fmt: skip
         as_of = self.archive.version().time
-        rows = duckdb.sql(
+        rows = duckdb.execute(
             f"SELECT k, ts, amount, payload FROM read_parquet({files}) "
             f"WHERE k = {key} AND _exp > {as_of}"
         ).to_arrow_table()
@@ -103,7 +103,7 @@ class Mayfly:
         files = [str(self.archive.repository.directory.path(s.path))
                  for held in version.state.constituent_runs().values()
                  for run in held for s in version.segments_of(run.id)]  # fmt: skip
-        rows = duckdb.sql(
+        rows = duckdb.execute(
             f"SELECT k, ts, amount, payload FROM read_parquet({files}) WHERE _exp > {version.time}"
         ).to_arrow_table()
         return _scan_of(rows)

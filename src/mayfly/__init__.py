@@ -1,6 +1,12 @@
 """Mayfly: continuous queries and archives over data that expires."""
 
+from typing import TYPE_CHECKING
+
 from mayfly.errors import MayflyError
+
+if TYPE_CHECKING:
+    from mayfly.session import Session
+    from mayfly.spark.data_source import register
 
 __version__ = "0.1.0"
 __all__ = ["MayflyError", "Session", "__version__", "register"]
