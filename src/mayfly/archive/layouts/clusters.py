@@ -15,20 +15,21 @@ from mayfly.archive.layouts.operations import Days
 
 def even_clusters(window: int, constituents: int) -> tuple[Days, ...]:
     """DEL and REINDEX: n runs of ⌈W/n⌉ days, the later ones one day shorter where needed."""
-    return _consecutive(_even_lengths(window, constituents))
+    return _consecutive(even_lengths(window, constituents))
 
 
 def throw_away_clusters(window: int, constituents: int) -> tuple[Days, ...]:
     """WATA and RATA: W − 1 days over n − 1 clusters, and one cluster that has just begun."""
-    return _consecutive([*_even_lengths(window - 1, constituents - 1), 1])
+    return _consecutive([*even_lengths(window - 1, constituents - 1), 1])
 
 
 def most_stored_days(window: int, constituents: int) -> int:
     """The most days WATA ever stores: W + ⌈(W−1)/(n−1)⌉ − 1."""
-    return window + _even_lengths(window - 1, constituents - 1)[0] - 1
+    return window + even_lengths(window - 1, constituents - 1)[0] - 1
 
 
-def _even_lengths(days: int, parts: int) -> list[int]:
+def even_lengths(days: int, parts: int) -> list[int]:
+    """Lengths of ``parts`` runs of days that differ by at most one, the longer ones first."""
     length, longer = divmod(days, parts)
     return [length + 1] * longer + [length] * (parts - longer)
 
