@@ -6,9 +6,12 @@ Time is an int64 count of microseconds. A tuple lives in the half-open interval
 
 from __future__ import annotations
 
+import operator
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import SupportsIndex
 
 from mayfly.errors import InvalidSetting
 
@@ -40,14 +43,16 @@ def micros(value: str | int | timedelta) -> int:
     >>> micros("2 seconds"), micros("1 h 30 min"), micros(5)
     (2000000, 5400000000, 5)
     """
-    if isinstance(value, bool):
-        raise InvalidSetting(f"{value!r} is not a duration", 'write it like "10 min"')
-    if isinstance(value, int):
-        total = value
-    elif isinstance(value, timedelta):
+    if isinstance(value, timedelta):
         total = value // timedelta(microseconds=1)
-    else:
+    elif isinstance(value, str):
         total = _parse(value)
+    elif _is_whole(value):
+        total = operator.index(value)
+    else:
+        raise InvalidSetting(
+            f"{value!r} is not a duration", 'write it like "10 min", or as whole µs'
+        )
     if total < 0:
         raise InvalidSetting(f"the duration {value!r} is negative", "use a duration of 0 or more")
     if total >= NEVER:
@@ -56,23 +61,28 @@ def micros(value: str | int | timedelta) -> int:
 
 
 def _parse(text: str) -> int:
-    total, at = 0.0, 0
-    exact = 0
+    total, at = Fraction(0), 0
     for term in _TERM.finditer(text):
         unit = unit_micros(term[2])
         if term.start() != at or unit is None:
             break
         at = term.end()
-        if "." in term[1]:
-            total += float(term[1]) * unit
-        else:
-            exact += int(term[1]) * unit
+        total += Fraction(term[1]) * unit
     if at != len(text) or not text.strip():
         raise InvalidSetting(
             f"cannot read the duration {text!r}",
             'write a number and a unit from microsecond to day, like "10 min" or "1 h 30 s"',
         )
-    return exact + round(total)
+    if total.denominator != 1:
+        raise InvalidSetting(
+            f"the duration {text!r} is finer than a microsecond", "use whole microseconds"
+        )
+    return int(total)
+
+
+def _is_whole(value: object) -> bool:
+    """Whether it is an integer of Python or NumPy; True and False are not."""
+    return isinstance(value, SupportsIndex) and not isinstance(value, bool)
 
 
 def format_micros(duration: int) -> str:
@@ -89,10 +99,14 @@ def format_micros(duration: int) -> str:
 
 def instant(value: int | datetime | str) -> int:
     """An instant in microseconds since the epoch; naive datetimes and texts are UTC."""
-    if isinstance(value, bool):
-        raise InvalidSetting(f"{value!r} is not an instant", "give µs, a datetime or ISO text")
-    if isinstance(value, int):
-        return value
+    if _is_whole(value):
+        moment = operator.index(value)  # type: ignore[arg-type]
+        if not MIN_TIME <= moment <= NEVER:
+            raise InvalidSetting(
+                f"the instant {moment} does not fit 64 bits",
+                "give microseconds since 1970, not nanoseconds",
+            )
+        return moment
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -100,6 +114,8 @@ def instant(value: int | datetime | str) -> int:
             raise InvalidSetting(
                 f"cannot read the instant {value!r}", "write it like 2026-01-31T12:00:00"
             ) from None
+    if not isinstance(value, datetime):
+        raise InvalidSetting(f"{value!r} is not an instant", "give µs, a datetime or ISO text")
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,11 +75,22 @@ def test_unreadable_durations_name_the_text_and_the_form(text: str) -> None:
         (True, "not a duration"),
         (NEVER, "64 bits"),
         ("200000000 days", "64 bits"),
+        ("0.5 us", "finer than a microsecond"),
+        ("1.0000001 s", "finer than a microsecond"),
+        (1.5, "not a duration"),
+        (None, "not a duration"),
     ],
 )
-def test_impossible_durations_are_refused(value: int | str | timedelta, message: str) -> None:
+def test_impossible_durations_are_refused(value: Any, message: str) -> None:
     with pytest.raises(InvalidSetting, match=message):
         micros(value)
+
+
+def test_parts_of_a_unit_are_exact() -> None:
+    assert micros("0.1 s") == 100_000
+    assert micros("70000000.000001 s") == 70_000_000_000_001
+    assert micros("0.0005 ms 0.5 us") == 1
+    assert micros("1.1 days") == 95_040 * SECOND
 
 
 def test_units_have_plural_and_short_forms() -> None:
@@ -114,10 +127,19 @@ def test_instants_keep_every_microsecond(moment: datetime) -> None:
     assert epoch + timedelta(microseconds=instant(moment)) == moment
 
 
-@pytest.mark.parametrize("value", ["noon", "", True])
-def test_unreadable_instants_are_refused(value: str | bool) -> None:
+@pytest.mark.parametrize("value", ["noon", "", True, 1.5, None, date(2026, 1, 31)])
+def test_unreadable_instants_are_refused(value: Any) -> None:
     with pytest.raises(InvalidSetting, match="instant"):
         instant(value)
+
+
+def test_whole_numbers_are_microseconds_within_64_bits() -> None:
+    assert [instant(at) for at in (MIN_TIME, NEVER)] == [MIN_TIME, NEVER]
+    moment = instant(np.int64(17))  # type: ignore[arg-type]
+    assert (moment, type(moment)) == (17, int)
+    for at in (MIN_TIME - 1, NEVER + 1):
+        with pytest.raises(InvalidSetting, match=f"the instant {at} does not fit 64 bits"):
+            instant(at)
 
 
 def test_a_tuple_lives_from_ts_until_just_before_exp() -> None:

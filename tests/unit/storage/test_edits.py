@@ -49,7 +49,9 @@ def test_what_a_commit_returns_is_what_a_reader_finds(repository: Repository) ->
     assert manifest.properties["d"] == {"1": "x"}
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), {1, 2}, object()], ids=["nan", "inf", "set", "object"]
+)
 def test_what_a_file_cannot_hold_is_refused(repository: Repository, value: Any) -> None:
     base = repository.current()
     with pytest.raises(InvalidEdit, match="a property cannot be stored"):
