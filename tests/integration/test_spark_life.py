@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -194,18 +195,24 @@ def link(ts: list[int], k: list[int]) -> pa.Table:
     return pa.table({"ts": pa.array(ts, pa.int64()), "k": pa.array(k, pa.int64())})
 
 
-def test_silence_moves_the_clock_where_heartbeats_are_declared(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows wait for a silent stream; heartbeats let them meet, expire and be forgotten."""
-    steps: list[object] = []
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """One entry for every step that a query makes."""
+    made: list[object] = []
     receipts = Wiring.receipts
 
     def counted(*given: Any) -> DataFrame:
-        steps.append(given)
+        made.append(given)
         return receipts(*given)
 
     monkeypatch.setattr(Wiring, "receipts", counted)
+    return made
+
+
+def test_silence_moves_the_clock_where_heartbeats_are_declared(
+    spark: SparkSession, tmp_path: Path, steps: list[object]
+) -> None:
+    """Rows wait for a silent stream; heartbeats let them meet, expire and be forgotten."""
     rows: Batch = {"a": link([1_000, 5_000], [1, 2]), "b": link([2_000], [2])}
     wall = ManualClock(1_500)
     record(tmp_path, [rows])
@@ -238,3 +245,30 @@ def test_silence_moves_the_clock_where_heartbeats_are_declared(
 
     assert len(steps) == 2, "only rows that came or fell due were worth a step"
     run.stop()
+
+
+def has_clock(run: Run, clock: int) -> bool:
+    return run.status().clock == clock
+
+
+def test_a_heartbeat_makes_no_step_while_nothing_that_waits_is_due(
+    spark: SparkSession, tmp_path: Path, steps: list[object]
+) -> None:
+    """The first waiting row has gone, but its run is kept as it is: the others are more."""
+    rows: Batch = {"a": link([1_000, *[50_000] * 8], [1] * 9), "b": link([900], [1])}
+    record(tmp_path, [rows])
+    schemas = {name: table.schema for name, table in rows.items()}
+    streams = declare(Session(spark), tmp_path, schemas, idle=0)
+    a, b = streams["a"].window(10_000), streams["b"].window(100_000)
+    wall = ManualClock(1_000)
+    run = a.join(b, "k").start(tmp_path / "ck", wall_clock=wall, buckets=1, history="forever")
+    wait_for(run, lambda: run.status().rows == {"a": 9, "b": 1}, "the rows")
+    made = []
+    for now in (2_000, 3_000, 40_000, 51_000):
+        wall.set(now)
+        wait_for(run, partial(has_clock, run, now), f"the heartbeat {now}")
+        made.append(len(steps))
+    run.stop()
+    assert made == [2, 2, 2, 3]
+    windows = {"a": Windowed(rows["a"], 10_000), "b": Windowed(rows["b"], 100_000)}
+    assert_same_rows(run.changes(), WindowJoinOracle(windows, ["k"]).lifetimes())

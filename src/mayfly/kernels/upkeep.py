@@ -91,6 +91,18 @@ def falling_due(runs: Runs, began: int, clock: int) -> Iterator[pa.Table]:
             yield table.slice(low, high - low)
 
 
+def next_due(runs: Runs, clock: int) -> int | None:
+    """The earliest instant from ``clock`` on for which a row waits; the runs reach that far."""
+    return min((_first_from(run, clock) for run in runs), default=None)
+
+
+def _first_from(run: Run, clock: int) -> int:
+    if run.ts.low >= clock:
+        return int(run.ts.low)
+    ts = numbers(run.load(), TS)
+    return int(ts[np.searchsorted(ts, clock)])
+
+
 def _run(rows: pa.Table) -> Runs:
     return (Run.of(rows),) if rows.num_rows else ()
 

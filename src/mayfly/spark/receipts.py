@@ -31,7 +31,8 @@ class Receipt:
     changes: int = 0
     state_rows: int = 0
     state_bytes: int = 0
-    waiting_rows: int = 0
+    next_due: int | None = None
+    """The next instant for which a row waits."""
     seconds: float = 0.0
     io: Mapping[str, int] = field(default_factory=dict)
     error: tuple[str, str, str] | None = None

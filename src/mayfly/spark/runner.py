@@ -206,14 +206,10 @@ class Runner:
         everyone = list(range(self.settings.buckets))
         if any(facts.rows.values()):
             return everyone
-        waking = [
-            segment.group
-            for segment in base.in_group("state")
-            if "/waiting/" in segment.group and segment.ts.low < interval.clock
-        ]
+        waking = [place for place, at in base.properties["due"].items() if at < interval.clock]
         if len(self.wiring.stages) > 1:
             return everyone if waking else []
-        return sorted({int(group.rsplit("/", 1)[1]) for group in waking})
+        return sorted(int(place.partition("/")[2]) for place in waking)
 
     def _task(self, base: Manifest, index: int, interval: Interval) -> StageTask:
         last = index == len(self.wiring.stages) - 1
@@ -258,8 +254,9 @@ class Runner:
             "clocks": facts.clocks.to_json(),
             "interval": [interval.began, interval.clock],
             "history_from": max(horizon, base.properties["history_from"]),
+            "due": _due(base.properties["due"], receipts),
             "totals": _totals(base.properties["totals"], facts, receipts),
-            "last": _last(receipts, interval),
+            "last": _last(receipts),
         }
         return [
             AddSegments(tuple(added)),
@@ -366,7 +363,13 @@ def _totals(
     return {**totals, "changes": before["changes"] + changes}
 
 
-def _last(receipts: Sequence[Receipt], interval: Interval) -> dict[str, Any]:
+def _due(before: Mapping[str, int], receipts: Sequence[Receipt]) -> dict[str, int]:
+    """Where rows wait, stage/bucket → the next instant for which one does."""
+    told = {f"{receipt.stage}/{receipt.bucket}": receipt.next_due for receipt in receipts}
+    return {place: at for place, at in {**before, **told}.items() if at is not None}
+
+
+def _last(receipts: Sequence[Receipt]) -> dict[str, Any]:
     """The last batch in figures, for status and progress."""
     stage = max((receipt.stage for receipt in receipts), default=0)
     final = [receipt for receipt in receipts if receipt.stage == stage]
@@ -397,6 +400,7 @@ def empty_properties(
         "clocks": Clocks.unset(names).to_json(),
         "interval": [MIN_TIME, MIN_TIME],
         "history_from": MIN_TIME,
+        "due": {},
         "totals": {"rows": {}, "timeless": {}, "late": {}, "null_keys": {}, "changes": 0},
         "last": {"changes": 0, "bucket_rows": [], "slowest_task_seconds": 0.0, "io": {}},
     }

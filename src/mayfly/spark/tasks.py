@@ -19,6 +19,7 @@ from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
 from mayfly.kernels.join import Interval, JoinState, SideReport, SideState, Step, step
 from mayfly.kernels.rows import CODE, Run
+from mayfly.kernels.upkeep import next_due
 from mayfly.lifetime import NEVER
 from mayfly.pipeline.query import Stage
 from mayfly.spark.receipts import Receipt
@@ -124,7 +125,10 @@ class StageTask:
             changes=changes,
             state_rows=done.state.rows,
             state_bytes=done.state.bytes,
-            waiting_rows=sum(run.rows for side in done.state.sides for run in side.waiting),
+            next_due=next_due(
+                tuple(run for side in done.state.sides for run in side.waiting),
+                self.interval.clock,
+            ),
             seconds=time.perf_counter() - began,
             io=directory.io.to_json(),
         )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from mayfly.kernels.rows import CODE, Run, clustered, numbers
-from mayfly.kernels.upkeep import Runs, calendar, fifo, waiting
+from mayfly.kernels.upkeep import Runs, calendar, fifo, next_due, waiting
 from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP, TS
@@ -140,3 +140,11 @@ def test_waiting_rows_are_sorted_by_ts_and_none_before_the_clock_is_merged_again
     later = waiting(runs, NOTHING, 150)
     left = sum(int((numbers(run.load(), TS) >= 150).sum()) for run in runs)
     assert left <= sum(run.rows for run in later) <= 1.25 * left < total
+
+
+def test_the_next_row_due_is_known_although_consumed_rows_are_still_stored() -> None:
+    consumed = run_of((1, 50), (40, 50), (41, 50), (42, 50), (43, 50))
+    assert waiting((consumed,), NOTHING, 2) == (consumed,)
+    assert [next_due((consumed,), clock) for clock in (0, 1, 2, 40, 41)] == [1, 1, 40, 40, 41]
+    assert next_due((consumed, run_of((7, 50)), run_of((60, 99))), 2) == 7
+    assert next_due((), 2) is None
