@@ -1,0 +1,292 @@
+"""Streams into archives: staged, taken in when an interval is over, exactly once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import mayfly
+import mayfly.archive
+from mayfly.archive.staging import MERGED_AT, days_of
+from mayfly.errors import BadInput, InvalidSetting, LimitExceeded, MayflyError
+from mayfly.faults import on_reach
+from mayfly.session import Session
+from mayfly.spark.archives import SparkArchive
+from mayfly.testing import JoinCase, assert_same_rows
+from tests.integration.recorded import drained, pair_case, pair_query, record
+
+HOUR = 3_600_000_000
+DDL = "k STRING, ts TIMESTAMP, v BIGINT"
+
+
+def rows(*hours: float, first: int = 0) -> pa.Table:
+    """One row at each of these hours after the origin, numbered on."""
+    times = [round(hour * HOUR) for hour in hours]
+    return pa.table(
+        {
+            "k": [f"c{at % 3}" for at in range(len(hours))],
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "v": range(first, first + len(hours)),
+        }
+    )
+
+
+def new_archive(spark: SparkSession, path: Path, **settings: Any) -> SparkArchive:
+    chosen = {"key": "k", "window": 3, "refresh": "1 h", "origin": 0, "parts": 2, **settings}
+    return mayfly.Session(spark).create_archive(path, DDL, **chosen)
+
+
+@dataclass
+class Feeder:
+    """Sends batches as Spark would, numbered; the last one again after a crash."""
+
+    archive: SparkArchive
+    options: dict[str, Any]
+    number: int = -1
+
+    def send(self, batch: pa.Table | None, *, again: bool = False) -> list[int]:
+        self.number += not again
+        sink = self.archive.sink(**self.options)
+        frame = None if batch is None else self.archive.spark.createDataFrame(batch)
+        return [one.update for one in sink.accept(frame, self.number, source="query")]
+
+
+def found(archive: SparkArchive) -> list[int]:
+    values: list[int] = sorted(archive.scan()["v"].to_pylist())
+    return values
+
+
+def test_an_interval_becomes_an_update_when_the_clock_has_passed_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    archive = new_archive(spark, tmp_path / "a")
+    feeder = Feeder(archive, {"slack": "15 min"})
+    assert feeder.send(rows(0.5, 0.9, 1.1)) == []
+    assert found(archive) == []
+    status = archive.status().sinks["stream"]
+    assert (status["staged_rows"], status["staged_updates"]) == (3, [1, 2])
+    assert feeder.send(rows(1.25, first=10)) == []  # the clock is at 1.0: 1.0 may still come
+    assert feeder.send(rows(1.0, 1.3, first=20)) == [1]
+    assert found(archive) == [0, 1, 20]
+    assert feeder.send(rows(4.6, first=30)) == [2, 4]  # interval 3 was empty, and 4 is empty too
+    assert found(archive) == [2, 10, 21]
+    assert archive.version().state.update == 4
+    late = feeder.send(rows(3.5, 4.7, first=40))
+    assert late == []
+    sink = archive.sink("stream", slack="15 min")
+    assert (sink.status().rows, sink.status().late) == (9, 1)
+    assert [one.update for one in sink.flush()] == [5]
+    assert found(archive) == [30, 41]
+    assert archive.status().sinks["stream"]["staged_rows"] == 0
+    assert archive.verify().ok
+
+
+def test_late_rows_find_their_day_where_the_archive_takes_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    archive = new_archive(spark, tmp_path / "a", late="own day")
+    feeder = Feeder(archive, {})
+    assert feeder.send(rows(0.5, 2.5)) == [1, 2]
+    assert feeder.send(rows(0.7, 1.7, 2.8, first=10)) == []  # late: they wait for an update
+    assert feeder.send(rows(3.5, first=20)) == [3]
+    assert found(archive) == [0, 1, 10, 11, 12]
+    assert archive.sink().status().late == 0
+
+
+def test_late_rows_may_stop_the_stream(spark: SparkSession, tmp_path: Path) -> None:
+    archive = new_archive(spark, tmp_path / "a")
+    feeder = Feeder(archive, {"late": "error"})
+    feeder.send(rows(0.5, 1.5))
+    with pytest.raises(BadInput, match="belongs to an earlier update"):
+        feeder.send(rows(0.6, 1.6))
+    assert archive.sink(late="error").status().batch == 0
+    with pytest.raises(InvalidSetting, match="cannot be treated as 'drop'"):
+        archive.sink(late="drop")
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [
+        (pa.table({"k": [None], "ts": rows(0.1)["ts"], "v": [1]}), "the search key is NULL"),
+        (pa.table({"k": ["a"], "ts": pa.nulls(1, rows(0.1)["ts"].type), "v": [1]}),
+         "the generation time is NULL"),
+    ],
+)  # fmt: skip
+def test_rows_that_cannot_be_archived_stop_the_stream_before_anything_is_staged(
+    spark: SparkSession, tmp_path: Path, batch: pa.Table, said: str
+) -> None:
+    archive = new_archive(spark, tmp_path / "a")
+    given = batch.cast(rows(0.5).schema)
+    with pytest.raises(BadInput, match=said):
+        Feeder(archive, {}).send(pa.concat_tables([given, rows(0.5)]))
+    assert archive.sink().status().batch == -1
+    assert list((tmp_path / "a" / "staged" / "stream").glob("data/*")) == []
+
+
+def test_a_clock_that_jumps_too_far_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    archive = new_archive(spark, tmp_path / "a")
+    feeder = Feeder(archive, {"max_gap": "1 day"})
+    feeder.send(rows(0.5))
+    with pytest.raises(LimitExceeded, match="more than max_gap = 1 d"):
+        feeder.send(rows(0.7, 500_000))
+    assert days_of(archive.sink().staging.current()).keys() == {1}
+
+
+def test_staged_rows_of_an_update_that_somebody_else_ran_are_late(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    archive = new_archive(spark, tmp_path / "a")
+    feeder = Feeder(archive, {})
+    feeder.send(rows(0.5, 0.6))
+    mayfly.archive.open(tmp_path / "a").update(rows(0.2, first=9), update=1)
+    assert feeder.send(rows(2.5)) == [2]
+    assert found(archive) == [9]
+    assert archive.sink().status().late == 2
+
+
+def test_an_open_origin_leaves_room_for_the_slack(spark: SparkSession, tmp_path: Path) -> None:
+    archive = new_archive(spark, tmp_path / "a", origin=None)
+    feeder = Feeder(archive, {"slack": "30 min"})
+    assert feeder.send(None) == []
+    assert feeder.send(rows(100.2)) == []
+    assert feeder.send(rows(99.9, first=5)) == []
+    assert feeder.send(rows(101.8, first=8)) == [1, 2]
+    assert archive.version().time == 101 * HOUR
+    assert found(archive) == [0, 5]
+
+
+def test_small_files_are_merged_on_the_way(spark: SparkSession, tmp_path: Path) -> None:
+    archive = new_archive(spark, tmp_path / "a")
+    sink = archive.sink()
+    for at in range(MERGED_AT // 2 + 1):  # two tasks write two files per batch
+        batch = archive.spark.createDataFrame(rows(0.1, 0.2, 0.3, 0.4, first=4 * at))
+        sink.accept(batch.repartition(2), at)
+    files = days_of(sink.staging.current())[1]
+    assert max(one.level for one in files) == 1
+    assert len(files) < MERGED_AT
+    sink.flush()
+    assert found(archive) == list(range(4 * (MERGED_AT // 2 + 1)))
+
+
+class Crash(BaseException):
+    """Ends a run where it stands; what is on disk is what a killed process would leave."""
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "staging.written",
+        "staging.committed",
+        "staging.before-update",
+        "archive.written",
+        "archive.committed",
+        "staging.taken",
+        "staging.dropped",
+    ],
+)
+def test_a_crash_anywhere_is_made_up_for(spark: SparkSession, tmp_path: Path, point: str) -> None:
+    def crash() -> None:
+        raise Crash(point)
+
+    given = [rows(0.5, 1.5), rows(0.9, 1.9, 3.2, first=10)]
+    before = Feeder(new_archive(spark, tmp_path / "a", scheme="RATA"), {"slack": "1 h"})
+    before.send(given[0])
+    with pytest.raises(Crash), on_reach(point, crash):
+        before.send(given[1])
+    after = Feeder(mayfly.Session(spark).open_archive(tmp_path / "a"), {"slack": "1 h"}, 1)
+    after.send(given[1], again=True)
+    after.send(given[1], again=True)
+    assert found(after.archive) == [0, 1, 10, 11]
+    assert after.archive.version().state.update == 2
+    assert after.archive.sink().status().rows == 5
+    assert after.send(rows(4.5, first=20)) == [3]
+    assert found(after.archive) == [0, 1, 10, 11]
+    assert after.archive.verify().ok
+
+
+def test_spark_streams_into_an_archive_and_goes_on_after_a_stop(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    record(tmp_path, [{"in": rows(0.5, 1.5)}, {"in": rows(1.7, 2.2, first=10)}])
+    archive = new_archive(spark, tmp_path / "a")
+    stream = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(f"{tmp_path}/in")
+
+    def run(checkpoint: str) -> None:
+        writer = stream.writeStream.foreachBatch(archive.sink("files"))
+        writer = writer.option("checkpointLocation", f"{tmp_path}/{checkpoint}")
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run("ck")
+    assert found(archive) == [0, 1, 10]
+    record(tmp_path, [{"in": rows(2.5, 3.5, first=20)}], first=2)
+    run("ck")
+    assert found(archive) == [0, 1, 10, 11, 20]
+    with pytest.raises(Exception, match="is fed by another streaming query"):
+        run("other")
+
+
+def results_archive(session: Session, path: Path, **settings: Any) -> SparkArchive:
+    """An archive of some columns of a join's results, 20 ms by 20 ms."""
+    columns = {"a_k": "STRING", "a_v": "BIGINT", "b_v": "BIGINT", "ts": "TIMESTAMP"}
+    chosen = {"key": "a_k", "window": 3, "refresh": "20 ms", "origin": 0, "parts": 2, **settings}
+    return session.create_archive(path, columns, **chosen)
+
+
+def assert_holds_results(archive: SparkArchive, case: JoinCase, clock: int) -> None:
+    """The archive has every interval before the clock, and of the join's results the last ones."""
+    settings, last = archive.settings, archive.version().state.update
+    assert last == settings.calendar.update_of(clock) - 1
+    results = case.oracle().lifetimes()
+    days = settings.calendar.updates_of(results["ts"].cast(pa.int64()).to_numpy())
+    kept = results.filter(pa.array((last - settings.window < days) & (days <= last)))
+    assert 0 < kept.num_rows < results.num_rows
+    assert_same_rows(archive.scan(), kept.select(archive.settings.all_columns), "archived results")
+    some = kept["a_k"][0].as_py()
+    assert archive.probe(some).num_rows == kept["a_k"].to_pylist().count(some)
+    assert archive.verify().ok
+
+
+def test_a_query_s_results_are_archived_by_their_time(spark: SparkSession, tmp_path: Path) -> None:
+    case = pair_case(160, 40)
+    record(tmp_path, case.batches)
+    session = Session(spark)
+    query = pair_query(session, tmp_path, case)
+    other = session.create_archive(tmp_path / "other", DDL, key="k", window=3)
+    with pytest.raises(InvalidSetting, match="lack columns of the archive: k string, v bigint"):
+        query.start(tmp_path / "no", archive=other)
+    archive = results_archive(session, tmp_path / "a")
+    run = drained(query, tmp_path / "ck", archive=archive)
+    clock = run.status().clock
+    assert clock is not None
+    assert_holds_results(archive, case, clock)
+    with pytest.raises(InvalidSetting, match="is fed by another streaming query"):
+        drained(query, tmp_path / "ck 2", archive=archive)
+
+
+@pytest.mark.parametrize("point", ["staging.written", "staging.before-update", "staging.taken"])
+def test_results_delivered_again_after_a_crash_are_archived_once(
+    spark: SparkSession, tmp_path: Path, point: str
+) -> None:
+    case = pair_case(160, 40, seed=3)
+    record(tmp_path, case.batches)
+    query = pair_query(Session(spark), tmp_path, case)
+    archive = results_archive(Session(spark), tmp_path / "a", scheme="RATA")
+    seen = 0
+
+    def crash() -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 2:
+            raise MayflyError(f"stopped at {point}", "start again")
+
+    with on_reach(point, crash), pytest.raises(MayflyError, match="stopped at"):
+        drained(query, tmp_path / "ck", archive=archive)
+    run = drained(query, tmp_path / "ck", archive=archive)
+    clock = run.status().clock
+    assert clock is not None
+    assert_holds_results(archive, case, clock)
