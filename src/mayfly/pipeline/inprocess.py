@@ -18,7 +18,7 @@ from mayfly.kernels.join import Interval, JoinState, Step, step
 from mayfly.kernels.rows import CODE
 from mayfly.lifetime import instant
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.codes import buckets, key_codes
+from mayfly.kernels.codes import buckets, key_codes
 from mayfly.pipeline.query import JoinQuery, Stage, Stream
 from mayfly.plan.types import arrow_type, from_arrow
 from mayfly.storage.segment import EXP, TS

@@ -15,8 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pandas.util import hash_array
 
+from mayfly.errors import LimitExceeded
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.types import DataType, arrow_type
+
+NULL_CODE = np.int64(-6_148_914_691_236_517_205)
 
 
 def key_codes(columns: Sequence[pa.ChunkedArray], types: Sequence[DataType]) -> pa.Array:
@@ -32,6 +35,54 @@ def key_codes(columns: Sequence[pa.ChunkedArray], types: Sequence[DataType]) -> 
         codes = codes * np.uint64(0x9E3779B97F4A7C15) + _hashes(key)
     null = np.logical_or.reduce([pc.is_null(key).to_numpy(zero_copy_only=False) for key in keys])
     return pa.array(codes.view(np.int64), pa.int64(), mask=null)
+
+
+def group_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
+    """The code of each row where NULLs are equal: for groups, DISTINCT and EXCEPT ALL.
+
+    A single whole number, date, time or boolean is its own code; rows without columns are all
+    equal. Hashes of different values may meet, in theory: see ``check_codes``.
+    """
+    if not columns:
+        return np.zeros(rows, np.int64)
+    null = [pc.is_null(column).to_numpy(zero_copy_only=False) for column in columns]
+    if len(columns) == 1 and (exact := _exact(columns[0])) is not None:
+        codes: Int64s = pc.fill_null(exact, int(NULL_CODE)).to_numpy(zero_copy_only=False)
+        return np.ascontiguousarray(codes)
+    mixed = np.zeros(rows, dtype=np.uint64)
+    for column, missing in zip(columns, null, strict=True):
+        hashed = np.where(missing, NULL_CODE.view(np.uint64), _hashes(column))
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + hashed
+    return mixed.view(np.int64)
+
+
+def check_codes(codes: Int64s, columns: Sequence[pa.Array]) -> None:
+    """Refuse rows (sorted by code) whose codes are equal though their values are not."""
+    same = codes[1:] == codes[:-1]
+    for column in columns:
+        if not same.any() or len(columns) == 1 and _exact(column.slice(0, 0)) is not None:
+            return
+        if not (same <= adjacent_equal(column)).all():
+            raise LimitExceeded(
+                "two different values share a 64-bit hash",
+                "add a column that tells them apart, or change one of the values",
+            )
+
+
+def adjacent_equal(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Whether each value equals the one before it; NULL equals NULL, NaN equals NaN."""
+    before, after = column.slice(0, max(0, len(column) - 1)), column.slice(1)
+    if pa.types.is_nested(column.type):
+        pairs = zip(before.to_pylist(), after.to_pylist(), strict=True)
+        return np.array([one == other for one, other in pairs], dtype=bool)
+    same = pc.equal(before, after)
+    if pa.types.is_floating(column.type):
+        same = pc.or_kleene(same, pc.and_(pc.is_nan(before), pc.is_nan(after)))
+    nulls = pc.and_(pc.is_null(before), pc.is_null(after))
+    equal: npt.NDArray[np.bool_] = pc.or_(nulls, pc.fill_null(same, False)).to_numpy(
+        zero_copy_only=False
+    )
+    return equal
 
 
 def _exact(key: pa.Array) -> pa.Array | None:

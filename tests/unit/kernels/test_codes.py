@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mayfly.pipeline.codes import buckets, key_codes
+from mayfly.kernels.codes import buckets, key_codes
 from mayfly.plan.types import (
     BIGINT,
     BOOLEAN,
