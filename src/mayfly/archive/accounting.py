@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mayfly.archive.admission import AdmissionSummary
-from mayfly.archive.layouts.operations import WaveState
 from mayfly.archive.layouts.run_plan import IndexRuns
 from mayfly.archive.planning import PlannedCommit
 from mayfly.archive.state import ArchiveVersion, run_group
@@ -46,8 +45,8 @@ def account(
     results: Sequence[PartResult],
 ) -> UpdateReport:
     """The report of an update on ``version``."""
-    window, state = version.settings.window, version.state
-    horizon = planned.update - window
+    state, settings = version.state, version.settings
+    horizon = settings.horizon(planned.update)
     counts = moved(results)
     return UpdateReport(
         update=planned.update,
@@ -56,7 +55,9 @@ def account(
         late=summary.late,
         dead_on_arrival=summary.dead_on_arrival,
         removed=sum(
-            rows for day, rows in state.day_rows.items() if state.update - window < day <= horizon
+            rows
+            for day, rows in state.day_rows.items()
+            if settings.horizon(state.update) < day <= horizon
         ),
         dead_but_stored=_rows_until(horizon, version, planned.runs, results),
         indexes_touched=len({plan.target for plan in planned.plans}),
@@ -70,18 +71,22 @@ def account(
 def _rows_until(
     horizon: int, version: ArchiveVersion, runs: IndexRuns, results: Sequence[PartResult]
 ) -> int:
-    """Rows of days up to ``horizon`` in these runs, of which some have just been written."""
+    """Rows of labels up to ``horizon`` in these runs, of which some have just been written."""
+    return sum(_dead_rows(horizon, version, runs, results).values())
+
+
+def _dead_rows(
+    horizon: int, version: ArchiveVersion, runs: IndexRuns, results: Sequence[PartResult]
+) -> Counter[int]:
     new: dict[str, list[Segment]] = {}
     for segment in (segment for result in results for segment in result.segments):
         new.setdefault(segment.group, []).append(segment)
     old_runs = {r.id for held in runs.values() for r in held if min(r.days) <= horizon}
-    return sum(
-        rows
-        for run in old_runs
-        for segment in new.get(run_group(run)) or version.segments_of(run)
-        for day, rows in segment.tags[DAYS]
-        if day <= horizon
-    )
+    found: Counter[int] = Counter()
+    for run in old_runs:
+        for segment in new.get(run_group(run)) or version.segments_of(run):
+            found.update({day: rows for day, rows in segment.tags[DAYS] if day <= horizon})
+    return found
 
 
 def moved(results: Iterable[PartResult]) -> dict[str, int]:
@@ -94,15 +99,22 @@ def moved(results: Iterable[PartResult]) -> dict[str, int]:
 
 
 def rows_by_day(
-    before: Mapping[int, int], results: Sequence[PartResult], after: WaveState, runs: IndexRuns
+    version: ArchiveVersion, planned: PlannedCommit, results: Sequence[PartResult]
 ) -> dict[int, int]:
-    """The rows of every day that is in the wave or still lies in some run."""
-    rows = dict(before)
+    """The rows of every label that is alive or still lies in some run.
+
+    Of rows with their own lifetimes, the dead of one label may be gone from one sub-index and
+    linger in another: those are counted in the files.
+    """
+    rows = Counter(version.state.day_rows)
     for result in results:
-        for day, count in result.day_rows.items():
-            rows[day] = rows.get(day, 0) + count
-    kept = after.stored_days | _days_in(runs)
-    return {day: count for day, count in sorted(rows.items()) if day in kept}
+        rows.update(result.day_rows)
+    kept = planned.after.stored_days | _days_in(planned.runs)
+    if version.settings.lifetimes is not None:
+        horizon = version.settings.horizon(planned.update)
+        lingering = _dead_rows(horizon, version, planned.runs, results)
+        rows = Counter({label: n for label, n in rows.items() if label > horizon}) + lingering
+    return {label: count for label, count in sorted(rows.items()) if label in kept}
 
 
 def _days_in(runs: IndexRuns) -> frozenset[int]:

@@ -98,8 +98,8 @@ def advise_archive(
     parameters = workload.asked_of(measured)
     if workload.megabytes is not None:
         parameters = workload.asked_of(measured.scaled(workload.megabytes / measured.packed_day))
-    wanted = need or Need(settings.window, hard=settings.layout.scheme.hard)
-    current = wave_cost(settings.layout, settings.technique, parameters)
+    wanted = need or Need(settings.window, hard=settings.wave.scheme.hard)
+    current = wave_cost(settings.wave, settings.technique, parameters)
     return ArchiveAdvice(advise(parameters, wanted), current, overhead)
 
 

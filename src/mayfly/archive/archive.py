@@ -23,8 +23,9 @@ from mayfly.archive.accounting import account, moved, rows_by_day
 from mayfly.archive.admission import AdmissionSummary, LateRows, total
 from mayfly.archive.care import Care
 from mayfly.archive.insight import Insight
+from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.origin import ORIGIN_IS_OPEN, CountedFrom
-from mayfly.archive.planning import PlannedCommit, plan_next, plan_rest, write_job
+from mayfly.archive.planning import PlannedCommit, plan_cells, plan_next, plan_rest, write_job
 from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
 from mayfly.archive.reports import REPORTS, reports_after
 from mayfly.archive.sequence import take_turn
@@ -140,22 +141,19 @@ class Archive(Insight, CountedFrom, Care):
         """
         self.prepare()
         version = self.with_origin(batch, None if at is None else instant(at))
-        settings, state = version.settings, version.state
+        state = version.state
         number = self._number(version, update, at)
         turn = take_turn(number, batch_id or f"update {number}", state.update, state.batches)
         if turn.repeated:
             return UpdateReport(turn.update, repeated=True)
         began = time.perf_counter()
-        late: frozenset[int] = frozenset()
-        if batch is not None and settings.late is LateRows.OWN_DAY:
-            late = self.executor.late_days(batch, settings, number) - {number}
-        arrived = late | {number} if batch is not None else frozenset[int]()
-        planned = plan_next(settings, state, turn.empty_updates, number, arrived, late)
+        planned = self._planned(batch, version, turn.empty_updates, number)
         results = self._execute(batch, version, planned)
         summary = total(result.summary for result in results)
         self._require_admissible(summary, number, results)
+        planned = planned.settled(results)
         reach("archive.written")
-        rows = rows_by_day(state.day_rows, results, planned.after, planned.runs)
+        rows = rows_by_day(version, planned, results)
         report = account(version, planned, summary, results)
         seconds = round(time.perf_counter() - began, 6)
         report = replace(report, transition_seconds=seconds)
@@ -172,6 +170,17 @@ class Archive(Insight, CountedFrom, Care):
         prepared = self.prepare()
         self.tidy()
         return replace(report, **prepared) if prepared else report
+
+    def _planned(
+        self, batch: Any | None, version: ArchiveVersion, missed: range, number: int
+    ) -> PlannedCommit:
+        settings, late = version.settings, frozenset[int]()
+        if isinstance(settings.layout, PartitionedLayout):
+            return plan_cells(version, settings.layout, number, has_batch=batch is not None)
+        if batch is not None and settings.late is LateRows.OWN_DAY:
+            late = self.executor.late_days(batch, settings, number) - {number}
+        arrived = late | {number} if batch is not None else frozenset[int]()
+        return plan_next(settings, version.state, missed, number, arrived, late)
 
     def prepare(self) -> dict[str, Any]:
         """Do the pre-transition work of the last update if it is still to be done."""

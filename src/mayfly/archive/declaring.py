@@ -18,7 +18,7 @@ from mayfly.plan.types import parse_type
 
 Origin = int | str | date | datetime
 """The time from which updates are counted: µs, ISO text, a date or a datetime."""
-_DAY_ONE = date(1970, 1, 1)
+DAY_ONE = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -52,29 +52,34 @@ def declare(
     >>> declared.window, declared.layout.constituents, str(declared.calendar)
     (90, 9, 'every 1 d')
     """
-    calendar = update_calendar(refresh, _DAY_ONE if origin is None else origin, zone)
+    calendar = update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
     updates = window_updates(window, calendar)
     chosen = WaveScheme(scheme)
     if constituents is None:
         constituents = default_constituents(chosen, updates)
+    settings = ArchiveSettings(
+        columns=named_columns(columns),
+        key=key_names(key),
+        time=time,
+        calendar=calendar,
+        layout=WaveLayout(chosen, updates, whole("constituents", constituents), spread),
+        technique=UpdateTechnique(technique),
+        late=late_rows(late),
+        parts=whole("parts", parts),
+        keep_versions=whole("keep_versions", keep_versions),
+    )
+    return Declaration(settings, origin is None)
+
+
+def named_columns(columns: str | Mapping[str, str]) -> dict[str, str]:
+    """Columns as DDL or by name, each of a type that is known."""
     named = columns_of(columns) if isinstance(columns, str) else dict(columns)
     if untyped := [name for name, kind in named.items() if parse_type(kind).name == "void"]:
         raise InvalidSetting(
             f"the type of {', '.join(untyped)} is not known: only NULLs were seen",
             "declare the columns, or cast them",
         )
-    settings = ArchiveSettings(
-        columns=named,
-        key=key_names(key),
-        time=time,
-        calendar=calendar,
-        layout=WaveLayout(chosen, updates, _whole("constituents", constituents), spread),
-        technique=UpdateTechnique(technique),
-        late=late_rows(late),
-        parts=_whole("parts", parts),
-        keep_versions=_whole("keep_versions", keep_versions),
-    )
-    return Declaration(settings, origin is None)
+    return named
 
 
 def columns_of(ddl: str) -> dict[str, str]:
@@ -153,7 +158,8 @@ def counted_from(settings: ArchiveSettings, first: int | None) -> ArchiveSetting
     return replace(settings, calendar=moved)
 
 
-def _whole(name: str, value: object) -> int:
+def whole(name: str, value: object) -> int:
+    """A setting that must be a whole number."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidSetting(f"{name} is {value!r}", "give a whole number")
     return value

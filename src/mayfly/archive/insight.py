@@ -9,6 +9,8 @@ from typing import Any
 from mayfly.archive.advising import ArchiveAdvice, Workload, advise_archive
 from mayfly.archive.advisor import Need
 from mayfly.archive.layouts import plan_lines
+from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
+from mayfly.archive.layouts.printed_plan import cell_lines
 from mayfly.archive.measuring import Prediction, predictions
 from mayfly.archive.reports import reports_of
 from mayfly.archive.staging import staged_figures
@@ -46,9 +48,10 @@ class Insight:
             raise InvalidSetting(f"a plan of {updates} updates", "ask for 1 or more")
         version = self.version()
         first = version.state.update + 1
-        return plan_lines(
-            version.settings.layout, version.state.wave, range(first, first + updates)
-        )
+        coming, layout = range(first, first + updates), version.settings.layout
+        if isinstance(layout, PartitionedLayout):
+            return cell_lines(layout, coming)
+        return plan_lines(layout, version.state.wave, coming)
 
     def advise(
         self,

@@ -54,7 +54,7 @@ class MeasuredUpdates:
     def predict(self, settings: ArchiveSettings, update: int) -> tuple[float, float]:
         """Seconds of transition and pre-transition work that the model expects of an update."""
         constants = _priced(self.seconds)
-        now, later = day_price(settings.layout, settings.technique, constants, update)
+        now, later = day_price(settings.wave, settings.technique, constants, update)
         return self.overhead + now, later
 
 
@@ -99,7 +99,7 @@ def predictions(settings: ArchiveSettings, reports: Sequence[Report]) -> list[Pr
 
 def _worked(settings: ArchiveSettings, report: Report) -> list[float]:
     """How often each operation ran on a day, by the model."""
-    layout, technique = settings.layout, settings.technique
+    layout, technique = settings.wave, settings.technique
     return [
         fsum(day_price(layout, technique, _priced({name: 1.0}), report["update"]))
         for name in _OPERATIONS

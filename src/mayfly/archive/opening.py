@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from mayfly.archive.archive import Archive
 from mayfly.archive.declaring import declare
+from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.local import InProcess
 from mayfly.archive.settings import arrow_columns
 
@@ -26,13 +27,16 @@ def create(path: str | os.PathLike[str], columns: Any, **settings: Any) -> Archi
     """Create an archive; ``columns`` is DDL text, a mapping or an Arrow schema or table.
 
     The settings are those of ``mayfly.archive.declaring.declare``: key, window, time, refresh,
-    origin, zone, scheme, constituents, technique, late, parts, keep_versions.
+    origin, zone, scheme, constituents, technique, late, parts, keep_versions. With
+    ``max_lifetime`` in place of a window every row has its own lifetime, and the settings are
+    those of ``mayfly.archive.declaring_lifetimes.declare_lifetimes``.
     """
     if isinstance(columns, pa.Table):
         columns = columns.schema
     if isinstance(columns, pa.Schema):
         columns = arrow_columns(columns)
-    declared = declare(columns, **settings)
+    declaring = declare_lifetimes if "max_lifetime" in settings else declare
+    declared = declaring(columns, **settings)
     return Archive.create(
         path, declared.settings, InProcess(), origin_is_open=declared.origin_is_open
     )

@@ -10,8 +10,11 @@ them that are new. Cost: the steps of a gap, of which whole rounds are skipped.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from mayfly.archive.layouts.cell_plan import CellPlanner, runs_after
+from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import Days, WaveState
 from mayfly.archive.layouts.run_plan import (
     IndexRuns,
@@ -24,7 +27,7 @@ from mayfly.archive.layouts.run_plan import (
 from mayfly.archive.layouts.wave import Transition
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveState, ArchiveVersion
-from mayfly.archive.writing import WriteJob
+from mayfly.archive.writing import DAYS, PartResult, WriteJob
 from mayfly.storage.files import Directory
 
 
@@ -38,6 +41,39 @@ class PlannedCommit:
     runs: IndexRuns
     complete: bool
     """Whether nothing is left to be done for later days."""
+
+    def settled(self, results: Sequence[PartResult]) -> PlannedCommit:
+        """The commit with the labels that the new runs turned out to have.
+
+        A wave knows them beforehand; which updates will remove arriving rows, only the rows say.
+        """
+        if not self.open_labels:
+            return self
+        found: dict[str, Days] = {}
+        for segment in (one for result in results for one in result.segments):
+            run = segment.group.partition("/")[2]
+            found[run] = found.get(run, frozenset()) | {label for label, _ in segment.tags[DAYS]}
+        runs = runs_after(self.runs, self.plans, found)
+        held = {
+            name: frozenset(label for run in runs.get(name, ()) for label in run.days)
+            for name in self.after.constituents
+        }
+        return replace(self, runs=runs, after=WaveState(self.update, held), open_labels=False)
+
+    open_labels: bool = False
+    """Whether ``runs`` are still those before the commit."""
+
+
+def plan_cells(
+    version: ArchiveVersion, layout: PartitionedLayout, number: int, *, has_batch: bool
+) -> PlannedCommit:
+    """The commit of update ``number`` of rows with their own lifetimes."""
+    state = version.state
+    stored = {run.id for held in state.runs.values() for run in held}
+    levels = {run: max(s.level for s in version.segments_of(run)) for run in stored}
+    planner = CellPlanner(layout, state.runs, state.update, number, levels, has_batch=has_batch)
+    nothing = WaveState(number, dict.fromkeys(layout.names, frozenset[int]()))
+    return PlannedCommit(number, planner.plans(), nothing, state.runs, True, open_labels=True)
 
 
 def plan_next(
@@ -65,7 +101,7 @@ def plan_next(
 
 def plan_rest(settings: ArchiveSettings, state: ArchiveState) -> PlannedCommit:
     """The pre-transition work of the last update."""
-    operations = settings.layout.preparation(state.wave)
+    operations = settings.wave.preparation(state.wave)
     plans, runs, after = plan_preparation(operations, state.wave, settings.technique, state.runs)
     return PlannedCommit(state.update, plans, after, runs, True)
 
@@ -74,7 +110,7 @@ def write_job(directory: Directory, version: ArchiveVersion, planned: PlannedCom
     """The runs to be written; those that a later step of the same commit replaces are left out."""
     writes = independent([write for plan in planned.plans for write in plan.write])
     kept = {run.id for held in planned.runs.values() for run in held}
-    needed = tuple(write for write in writes if write.id in kept)
+    needed = tuple(write for write in writes if planned.open_labels or write.id in kept)
     read = {source.run for write in needed for source in write.sources}
     return WriteJob(
         root=os.fspath(directory.root),
@@ -90,7 +126,7 @@ def _steps(
     settings: ArchiveSettings, state: ArchiveState, missed: range, number: int, late: Days
 ) -> tuple[list[Transition], IndexRuns]:
     """The steps up to this update, and the runs they start from."""
-    layout, wave, runs = settings.layout, state.wave, state.runs
+    layout, wave, runs = settings.wave, state.wave, state.runs
     steps: list[Transition] = []
     if missed:
         settled = wave

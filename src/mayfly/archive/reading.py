@@ -381,7 +381,7 @@ class Reader:
         if mask is not None:
             rows = rows.filter(mask)
         if run.deleted_days and selection.soft:  # a hard read shows nothing dead anyway
-            rows = rows.filter(pc.invert(self.settings.belongs(rows[TS], run.deleted_days)))
+            rows = rows.filter(pc.invert(self.settings.belongs(rows, run.deleted_days)))
         return rows
 
     def _collected(self, pieces: list[pa.Table], columns: Sequence[str] | None) -> pa.Table:

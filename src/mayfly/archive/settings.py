@@ -22,25 +22,33 @@ from mayfly.archive.calendar import (
     calendar_from_settings,
 )
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
+from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
+from mayfly.archive.lifetimes import Lifetimes
 from mayfly.errors import InvalidSetting
 from mayfly.plan.types import DataType, arrow_type, from_arrow, parse_type
 from mayfly.storage.segment import EXP, TS
 
 KEY, NTH = "_key", "_nth"
 """Columns of archives with an array key: the value this copy is found under, and its number."""
+INSERTED = "_update"
+"""Column of archives of rows with their own lifetimes: the update that brought the row."""
 ROW_GROUP_BYTES = 600_000
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
 @dataclass(frozen=True)
 class ArchiveSettings:
-    """Columns (name → Spark type), search key, time column, calendar and wave layout."""
+    """Columns (name → Spark type), search key, time column, calendar and layout.
+
+    With ``lifetimes`` every row has its own, and the layout is a doubly partitioned one; without,
+    all rows of an update live equally long, under a wave layout.
+    """
 
     columns: Mapping[str, str]
     key: tuple[str, ...]
     time: str
     calendar: UpdateCalendar
-    layout: WaveLayout
+    layout: WaveLayout | PartitionedLayout
     technique: UpdateTechnique = UpdateTechnique.PACKED_SHADOW
     late: LateRows = LateRows.REFUSE
     parts: int = 1
@@ -50,6 +58,7 @@ class ArchiveSettings:
     """Of how many updates the versions are kept; an update with work for later days has two."""
     added: Mapping[str, str] = field(default_factory=dict)
     """Columns that came later; files without them read as NULL."""
+    lifetimes: Lifetimes | None = None
 
     def __post_init__(self) -> None:
         for which in ("columns", "added"):
@@ -66,12 +75,7 @@ class ArchiveSettings:
                 f"the time column {self.time} is {self.type_of(self.time)}",
                 "use a TIMESTAMP, or a BIGINT of microseconds",
             )
-        if self.late is LateRows.THIS_UPDATE:
-            raise InvalidSetting(
-                "a wave archive cannot keep late rows with the update they come with: they would "
-                "outlive their day",
-                'use late="own day", or refuse them',
-            )
+        self._check_lifetimes()
         if self.compression not in COMPRESSIONS:
             raise InvalidSetting(
                 f"there is no compression {self.compression!r}",
@@ -80,6 +84,27 @@ class ArchiveSettings:
         if self.parts < 1 or self.row_group_bytes < 1 or self.keep_versions < 1:
             raise InvalidSetting(
                 "parts, row_group_bytes and keep_versions must be 1 or more", "raise them"
+            )
+
+    def _check_lifetimes(self) -> None:
+        if (self.lifetimes is None) != isinstance(self.layout, WaveLayout):
+            raise InvalidSetting(
+                f"the layout {self.layout} does not go with these lifetimes",
+                "wave layouts are for rows that live equally long, doubly partitioned ones for "
+                "rows with their own lifetimes",
+            )
+        if self.lifetimes is not None:
+            self.lifetimes.check({name: self.type_of(name) for name in self.all_columns})
+        if self.lifetimes is None and self.late is LateRows.THIS_UPDATE:
+            raise InvalidSetting(
+                "a wave archive cannot keep late rows with the update they come with: they would "
+                "outlive their day",
+                'use late="own day", or refuse them',
+            )
+        if self.lifetimes is not None and self.late is LateRows.OWN_DAY:
+            raise InvalidSetting(
+                "rows with their own lifetimes belong to no day",
+                'use late="this update", or refuse late rows',
             )
 
     def _check_key(self) -> None:
@@ -109,6 +134,17 @@ class ArchiveSettings:
     def window(self) -> int:
         return self.layout.window
 
+    @property
+    def wave(self) -> WaveLayout:
+        """The layout of an archive whose rows live equally long."""
+        if isinstance(self.layout, WaveLayout):
+            return self.layout
+        raise InvalidSetting(
+            "rows of this archive have their own lifetimes, so the model of wave layouts does not "
+            "apply to it",
+            "ask an archive with a window",
+        )
+
     @cached_property
     def array_key(self) -> DataType | None:
         """The element type if the key is one array column."""
@@ -133,7 +169,8 @@ class ArchiveSettings:
         own = [(name, arrow_type(parse_type(kind))) for name, kind in self.all_columns.items()]
         element = self.array_key
         copies = [(KEY, arrow_type(element)), (NTH, pa.int32())] if element else []
-        return pa.schema([*own, *copies, (TS, pa.int64()), (EXP, pa.int64())])
+        inserted = [] if self.lifetimes is None else [(INSERTED, pa.int64())]
+        return pa.schema([*own, *copies, *inserted, (TS, pa.int64()), (EXP, pa.int64())])
 
     @cached_property
     def rule(self) -> AdmissionRule:
@@ -142,6 +179,8 @@ class ArchiveSettings:
     @cached_property
     def longest(self) -> int:
         """A bound on exp − ts: a row waits up to one update to be stored, then stays for W."""
+        if self.lifetimes is not None:
+            return self.lifetimes.longest
         calendar = self.calendar
         return (self.window + 1) * (
             calendar.interval if isinstance(calendar, FixedIntervals) else DAY
@@ -151,22 +190,35 @@ class ArchiveSettings:
         return parse_type(self.all_columns[column])
 
     def expirations(self, days: Int64Array) -> Int64Array:
-        """exp of rows inserted by these updates: update day + W removes them."""
+        """exp of rows of these updates of a wave."""
         distinct, inverse = np.unique(days, return_inverse=True)
         times = [self.expiration(int(day)) for day in distinct]
         found: Int64Array = np.array(times, dtype=np.int64)[inverse]
         return found
 
     def expiration(self, day: int) -> int:
+        """exp of all rows of an update of a wave: update day + W removes them."""
         return self.calendar.time_of(day + self.window)
 
-    def belongs(self, ts: pa.ChunkedArray, days: Iterable[int]) -> pa.ChunkedArray:
-        """Which rows generated at ``ts`` belong to one of these updates.
+    def horizon(self, update: int) -> int:
+        """The last label whose rows are dead after an update."""
+        return update if self.lifetimes is not None else update - self.window
 
-        Not by their expiration: where a time zone skipped a date, two updates share it.
+    def labels_of(self, rows: pa.Table) -> Int64Array:
+        """By what runs tell stored rows apart: the update that inserts them, under waves; the
+        update that removes them, where rows have their own lifetimes."""
+        column = TS if self.lifetimes is None else EXP
+        return self.calendar.updates_of(rows[column].to_numpy())
+
+    def belongs(self, rows: pa.Table, labels: Iterable[int]) -> pa.ChunkedArray | pa.Array:
+        """Which of the stored rows have one of these labels.
+
+        Under waves not by their expiration: where a time zone skipped a date, two updates share it.
         """
-        found = None
-        for first, last in _stretches(days):
+        if self.lifetimes is not None:
+            return pa.array(np.isin(self.labels_of(rows), np.fromiter(labels, np.int64)))
+        ts, found = rows[TS], None
+        for first, last in _stretches(labels):
             after, until = self.calendar.time_of(first - 1), self.calendar.time_of(last)
             within = pc.and_(pc.greater(ts, after), pc.less_equal(ts, until))
             found = within if found is None else pc.or_(found, within)
@@ -184,11 +236,7 @@ class ArchiveSettings:
             "key": list(self.key),
             "time": self.time,
             "calendar": self.calendar.settings(),
-            "scheme": self.layout.scheme.value,
-            "window": self.layout.window,
-            "constituents": self.layout.constituents,
-            "spread": self.layout.spread,
-            "technique": self.technique.value,
+            **self._layout_json(),
             "late": self.late.value,
             "parts": self.parts,
             "row_group_bytes": self.row_group_bytes,
@@ -196,28 +244,45 @@ class ArchiveSettings:
             "keep_versions": self.keep_versions,
         }
 
+    def _layout_json(self) -> dict[str, Any]:
+        if isinstance(self.layout, PartitionedLayout):
+            assert self.lifetimes is not None
+            return {"layout": self.layout.to_json(), "lifetimes": self.lifetimes.to_json()}
+        return {
+            "scheme": self.layout.scheme.value,
+            "window": self.layout.window,
+            "constituents": self.layout.constituents,
+            "spread": self.layout.spread,
+            "technique": self.technique.value,
+        }
+
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> ArchiveSettings:
-        layout = WaveLayout(
-            WaveScheme(stored["scheme"]),
-            stored["window"],
-            stored["constituents"],
-            stored["spread"],
-        )
         return ArchiveSettings(
             columns=dict(stored["columns"]),
             added=dict(stored["added"]),
             key=tuple(stored["key"]),
             time=stored["time"],
             calendar=calendar_from_settings(stored["calendar"]),
-            layout=layout,
-            technique=UpdateTechnique(stored["technique"]),
+            **_stored_layout(stored),
             late=LateRows(stored["late"]),
             parts=stored["parts"],
             row_group_bytes=stored["row_group_bytes"],
             compression=stored["compression"],
             keep_versions=stored["keep_versions"],
         )
+
+
+def _stored_layout(stored: Mapping[str, Any]) -> dict[str, Any]:
+    if "lifetimes" in stored:
+        return {
+            "layout": PartitionedLayout(**stored["layout"]),
+            "lifetimes": Lifetimes.from_json(stored["lifetimes"]),
+        }
+    wave = WaveLayout(
+        WaveScheme(stored["scheme"]), stored["window"], stored["constituents"], stored["spread"]
+    )
+    return {"layout": wave, "technique": UpdateTechnique(stored["technique"])}
 
 
 def _member(kind: type[StrEnum], value: str) -> StrEnum:

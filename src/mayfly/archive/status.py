@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mayfly.archive.layouts import WaveLayout
 from mayfly.archive.layouts.run_plan import Run, is_packed
 from mayfly.archive.origin import ORIGIN_IS_OPEN
 from mayfly.archive.reports import reports_of
+from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 
 
@@ -84,7 +86,7 @@ def status_of(
 ) -> ArchiveStatus:
     """The figures of a version, from manifests alone."""
     settings, state, manifest = version.settings, version.state, version.manifest
-    horizon = state.update - settings.window
+    horizon = settings.horizon(state.update)
     constituents = tuple(
         _index(version, name, held, state.runs.get(name, ()))
         for name, held in state.wave.constituents.items()
@@ -107,8 +109,7 @@ def status_of(
         columns=settings.all_columns,
         key=settings.key,
         time_column=settings.time,
-        scheme=settings.layout.scheme.value,
-        technique=settings.technique.value,
+        **_kind(settings),
         window=settings.window,
         late=settings.late.value,
         parts=settings.parts,
@@ -126,10 +127,17 @@ def status_of(
     )
 
 
+def _kind(settings: ArchiveSettings) -> dict[str, str]:
+    layout = settings.layout
+    if isinstance(layout, WaveLayout):
+        return {"scheme": layout.scheme.value, "technique": settings.technique.value}
+    return {"scheme": str(layout), "technique": "rebuild" if layout.rebuild else "no rebuild"}
+
+
 def _index(
     version: ArchiveVersion, name: str, held: frozenset[int], runs: Sequence[Run]
 ) -> IndexStatus:
-    horizon = version.state.update - version.settings.window
+    horizon = version.settings.horizon(version.state.update)
     rows = version.state.day_rows
     segments = [segment for run in runs for segment in version.segments_of(run.id)]
     dead = sum(

@@ -23,10 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.admission import AdmissionSummary, summarize
-from mayfly.archive.calendar import Int64Array
 from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
 from mayfly.archive.layouts.run_plan import RunWrite
-from mayfly.archive.settings import NTH, ArchiveSettings
+from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings
 from mayfly.archive.sorting import merge_sorted, sorted_by_key
 from mayfly.archive.state import run_group
 from mayfly.errors import ProtocolError, StorageError
@@ -132,7 +131,7 @@ class _Arrived:
         self._size = 0
         self._spilled: list[str] = []
         self.summary = AdmissionSummary()
-        self.day_rows: dict[int, int] = {}
+        self.day_rows: Counter[int] = Counter()
 
     def add(self, rows: pa.Table) -> None:
         admitted = self._admitted(rows)
@@ -152,7 +151,7 @@ class _Arrived:
     def _admitted(self, rows: pa.Table) -> pa.Table:
         """The rows to be stored, as they will be stored."""
         settings = self._job.settings
-        with_exp, days = _with_lifetimes(rows, settings, self._job.update)
+        with_exp = with_lifetimes(rows, settings, self._job.update)
         admission = settings.rule.admit(
             self._job.update, with_exp, ts=settings.time, exp=EXP, key=settings.key
         )
@@ -161,10 +160,8 @@ class _Arrived:
         self.summary = self.summary + summarize(
             _only(admission, once), with_exp.filter(pa.array(once)), shown
         )
-        for day in np.unique(days[admission.stored & once]).tolist():
-            count = int(np.count_nonzero(days[admission.stored & once] == day))
-            self.day_rows[day] = self.day_rows.get(day, 0) + count
         stored = with_exp.filter(pa.array(admission.stored))
+        self.day_rows += _rows_by_label(stored, settings)
         return stored.select(settings.stored.names).cast(settings.stored)
 
     def _sorted(self) -> pa.Table:
@@ -181,20 +178,23 @@ class _Arrived:
         self._held, self._size = [], 0
 
 
-def _with_lifetimes(
-    rows: pa.Table, settings: ArchiveSettings, update: int
-) -> tuple[pa.Table, Int64Array]:
-    """The rows with _ts and _exp, and the update each belongs to; NULL times count as 0 here."""
+def with_lifetimes(rows: pa.Table, settings: ArchiveSettings, update: int) -> pa.Table:
+    """The rows with _ts and _exp, and with their update; NULL times count as 0 here."""
     times = rows[settings.time]
     if pa.types.is_timestamp(times.type):
         times = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
     ts = pc.fill_null(times, 0).to_numpy()
-    days = settings.calendar.updates_of(ts)
-    # Rows from the future are refused; their own update may lie beyond the last date.
-    future = ts > settings.calendar.time_of(update)
-    exp = np.where(future, ts + 1, settings.expirations(np.where(future, update, days)))
+    if settings.lifetimes is not None:
+        exp = settings.lifetimes.expirations(rows, ts)
+        rows = rows.append_column(INSERTED, pa.array(np.full(len(ts), update), pa.int64()))
+    else:
+        days = settings.calendar.updates_of(ts)
+        # Rows from the future are refused; their own update may lie beyond the last date.
+        future = ts > settings.calendar.time_of(update)
+        lasting = settings.expirations(np.where(future, update, days))
+        exp = pa.array(np.where(future, ts + 1, lasting), pa.int64())
     rows = rows.append_column(TS, pa.array(ts, pa.int64()))
-    return rows.append_column(EXP, pa.array(exp, pa.int64())), days
+    return rows.append_column(EXP, exp)
 
 
 def _first_copies(rows: pa.Table) -> np.ndarray:
@@ -226,7 +226,7 @@ def _of_days(
     tables: Iterator[pa.Table], settings: ArchiveSettings, days: Days
 ) -> Iterator[pa.Table]:
     for table in tables:
-        yield table.filter(settings.belongs(table[TS], days))
+        yield table.filter(settings.belongs(table, days))
 
 
 def stored_tables(
@@ -268,6 +268,7 @@ def _write_run(
         format="parquet",
         # Manifests have no form for intervals; the file's own statistics remain.
         key=None if pa.types.is_duration(first.schema.field(first_key).type) else first_key,
+        level=write.level,
         tags={PART: part, SORTED_BY: list(settings.sort_columns)},
         compression=settings.compression,
         row_group_rows=group_rows,
@@ -275,15 +276,15 @@ def _write_run(
         days: Counter[int] = Counter()
         for table in _in_whole_groups(chain([first], merged), group_rows):
             writer.write(table)
-            days += _rows_of_days(table, settings)
+            days += _rows_by_label(table, settings)
         written = writer.close()
     return [replace(written, tags={**written.tags, DAYS: sorted(days.items())})] if written else []
 
 
-def _rows_of_days(table: pa.Table, settings: ArchiveSettings) -> Counter[int]:
-    ts = table[TS].to_numpy()[_first_copies(table)]
-    days, counts = np.unique(settings.calendar.updates_of(ts), return_counts=True)
-    return Counter(dict(zip(days.tolist(), counts.tolist(), strict=True)))
+def _rows_by_label(table: pa.Table, settings: ArchiveSettings) -> Counter[int]:
+    labels = settings.labels_of(table)[_first_copies(table)]
+    found, counts = np.unique(labels, return_counts=True)
+    return Counter(dict(zip(found.tolist(), counts.tolist(), strict=True)))
 
 
 def _row_group_rows(sample: pa.Table, wanted_bytes: int) -> int:

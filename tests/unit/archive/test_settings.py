@@ -18,6 +18,7 @@ from mayfly.archive.calendar import CalendarDays, FixedIntervals, UpdateCalendar
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.settings import ArchiveSettings, arrow_columns, key_names
 from mayfly.errors import InvalidSetting
+from mayfly.storage.segment import TS
 
 LAYOUT = WaveLayout(WaveScheme.WATA, 5, 3)
 CALENDARS: list[UpdateCalendar] = [
@@ -146,8 +147,8 @@ def test_rows_belong_to_the_days_of_their_interval(
     edges = st.integers(-4, 13).map(calendar.time_of)
     moments = st.builds(lambda edge, step: edge + step, edges, st.sampled_from([-1, 0, 1, 5]))
     ts = data.draw(st.lists(moments, max_size=20))
-    column = pa.chunked_array([pa.array(ts, pa.int64())])
-    belongs = settings(calendar=calendar).belongs(column, days).to_pylist()
+    rows = pa.table({TS: pa.array(ts, pa.int64())})
+    belongs = settings(calendar=calendar).belongs(rows, days).to_pylist()
     assert belongs == [calendar.update_of(at) in days for at in ts]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mayfly.archive.layouts.doubly_partitioned import Names, PartitionedLayout
 from mayfly.archive.layouts.operations import Days, WaveState, format_days
 from mayfly.archive.layouts.wave import Transition, WaveLayout, WaveScheme
 from mayfly.errors import InvalidSetting
@@ -45,6 +46,27 @@ def plan_lines(layout: WaveLayout, state: WaveState, days: range) -> list[str]:
     rows = [header, *(row for step in steps for row in _rows(step, names))]
     title = f"{layout.scheme}, window of {layout.window} days, {layout.constituents} constituents"
     return [title, *_aligned(rows)]
+
+
+def cell_lines(layout: PartitionedLayout, updates: range) -> list[str]:
+    """What each of these updates does to the sub-indices of a doubly partitioned layout.
+
+    >>> from mayfly.archive.layouts.doubly_partitioned import PartitionRule
+    >>> print("\\n".join(cell_lines(PartitionedLayout(PartitionRule.LAZY, 8, 2, 2), range(14, 16))))
+    lazy Rebuild 2x2, longest lifetime of 8 updates
+    Update  Inserts into  Removes from  Throws away
+        14  I3 I4         I4
+        15  I1 I2         I3            I1 I2
+    """
+    rows = [["Update", "Inserts into", "Removes from", "Throws away"]]
+    for update in updates:
+        found = (layout.inserts(update), layout.removes(update), layout.throws_away(update))
+        rows.append([str(update), *(_listed(names) for names in found)])
+    return [f"{layout}, longest lifetime of {layout.rollover} updates", *_aligned(rows)]
+
+
+def _listed(names: Names) -> str:
+    return " ".join(sorted(names, key=lambda name: (len(name), name)))
 
 
 def _rows(step: Transition, names: Sequence[str]) -> Iterator[list[str]]:

@@ -86,6 +86,8 @@ class RunWrite:
     id: str
     sources: tuple[Source, ...]
     batch_days: Days = NO_DAYS
+    level: int = 0
+    """How often its rows have been merged."""
 
     @property
     def days(self) -> Days:
@@ -216,7 +218,7 @@ def _expanded(write: RunWrite, planned: Mapping[str, RunWrite]) -> RunWrite:
         for inner in deeper.sources:
             taken[inner.run] = taken.get(inner.run, NO_DAYS) | (inner.days & source.days)
     sources = tuple(Source(run, days) for run, days in taken.items() if days)
-    return RunWrite(write.id, sources, batch_days)
+    return RunWrite(write.id, sources, batch_days, write.level)
 
 
 def _net_plan(name: str, before: IndexRuns, after: IndexRuns, todo: dict[str, RunWrite]) -> RunPlan:

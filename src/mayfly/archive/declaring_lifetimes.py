@@ -1,0 +1,126 @@
+"""Archives of rows with their own lifetimes, in the words of their users, made into settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from mayfly.archive.admission import LateRows
+from mayfly.archive.calendar import UpdateCalendar, update_calendar
+from mayfly.archive.declaring import DAY_ONE, Declaration, Origin, named_columns, whole
+from mayfly.archive.layouts.doubly_partitioned import (
+    BASELINES,
+    PartitionedLayout,
+    PartitionRule,
+    baseline,
+    square,
+)
+from mayfly.archive.lifetimes import Duration, declared_lifetimes
+from mayfly.archive.settings import ArchiveSettings, key_names
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import micros
+
+SUB_INDICES = 16
+_PAPERS = re.compile(r"(lazy|count)?-?(no)?-?rebuild\s*(?:(\d+)\s*x\s*(\d+))?", re.IGNORECASE)
+_SIZED = re.compile(r"([a-z][a-z-]*?)\s*(?:(\d+)(?:\s*x\s*(\d+))?)?", re.IGNORECASE)
+
+
+def declare_lifetimes(
+    columns: str | Mapping[str, str],
+    *,
+    key: str | Sequence[str],
+    max_lifetime: Duration,
+    exp: str | None = None,
+    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
+    time: str = "ts",
+    refresh: Duration = "1 day",
+    origin: Origin | None = None,
+    zone: str | None = None,
+    layout: str = "NoRebuild",
+    groups: int | None = None,
+    lanes: int | None = None,
+    rebuild: bool | None = None,
+    span: int = 1,
+    fan_in: int = 4,
+    clustered: bool = True,
+    late: str = "this update",
+    parts: int = 1,
+    keep_versions: int = 2,
+) -> Declaration:
+    """Settings of an archive whose rows live up to ``max_lifetime`` (S), each as long as its
+    ``exp`` column or its ``lifetime`` says, refreshed every ``refresh`` (Δ).
+
+    >>> declared = declare_lifetimes(
+    ...     "k STRING, ts TIMESTAMP, exp TIMESTAMP", key="k", max_lifetime="90 days",
+    ...     layout="Rebuild 3x3",
+    ... ).settings
+    >>> str(declared.layout), declared.window
+    ('round-robin Rebuild 3x3', 90)
+    """
+    named = named_columns(columns)
+    calendar = update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
+    lifetimes = declared_lifetimes(max_lifetime, exp, lifetime, named)
+    chosen = layout_named(layout, rollover(max_lifetime, calendar), groups, lanes, rebuild)
+    settings = ArchiveSettings(
+        columns=named,
+        key=key_names(key),
+        time=time,
+        calendar=calendar,
+        layout=replace(chosen, span=span, fan_in=fan_in, clustered=clustered),
+        late=_late(late),
+        parts=whole("parts", parts),
+        keep_versions=whole("keep_versions", keep_versions),
+        lifetimes=lifetimes,
+    )
+    return Declaration(settings, origin is None)
+
+
+def rollover(max_lifetime: Duration, calendar: UpdateCalendar) -> int:
+    """p = ⌈S/Δ⌉."""
+    return calendar.roll_over(micros(max_lifetime))
+
+
+def layout_named(
+    name: str,
+    updates: int,
+    groups: int | None = None,
+    lanes: int | None = None,
+    rebuild: bool | None = None,
+) -> PartitionedLayout:
+    """A layout by its rule or by the papers' name: round-robin, lazy 4x4, NoRebuild3x3, R-ins16."""
+    text, rule = name.strip(), PartitionRule.ROUND_ROBIN
+    sizes: tuple[str | None, str | None]
+    if papers := _PAPERS.fullmatch(text):
+        rule = PartitionRule(papers[1] or PartitionRule.ROUND_ROBIN)
+        wanted, sizes = not papers[2], (papers[3], papers[4])
+    elif (sized := _SIZED.fullmatch(text)) is None:
+        raise InvalidSetting(f"cannot read the layout {name!r}", "write it like round-robin 4x4")
+    else:
+        wanted, sizes = False, (sized[2], sized[3])
+        if sized[1].lower() in (one.lower() for one in BASELINES):
+            return baseline(sized[1], updates, _number(sized[2], groups or lanes or SUB_INDICES))
+        rule = PartitionRule(sized[1])
+    if rebuild is not None:
+        wanted = rebuild
+    default = square(SUB_INDICES)
+    if rule.throws_away:
+        default = (max(2, min(default[0], updates)), default[1])
+    counted = _number(sizes[0], groups or default[0]), _number(sizes[1], lanes or default[1])
+    return PartitionedLayout(rule, updates, *counted, rebuild=wanted)
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    return otherwise if text is None else int(text)
+
+
+def _late(late: str) -> LateRows:
+    wanted = late.strip().lower().replace("_", " ").replace("-", " ")
+    allowed = [rule.value for rule in (LateRows.THIS_UPDATE, LateRows.REFUSE)]
+    if wanted not in allowed:
+        raise InvalidSetting(
+            f"there is no rule {late!r} for late rows with their own lifetimes",
+            f"use one of {', '.join(allowed)}",
+        )
+    return LateRows(wanted)

@@ -1,0 +1,124 @@
+"""What an update of a doubly partitioned layout does to stored runs.
+
+Idea: the labels of a run are the updates that remove its rows. *Rebuild* merges what is alive in a
+touched sub-index with the arriving rows into one packed run. *NoRebuild* adds one run per range of
+labels, drops runs whose labels are all past without reading them, and merges ``fan_in`` runs of one
+level and range into one of the next.
+Invariant: afterwards every live row is in exactly one run of its cell's sub-index; a range of
+labels has fewer than ``fan_in`` runs of each level in a sub-index.
+Cost: Rebuild reads and writes the G + E − 1 touched sub-indices; NoRebuild writes each row about
+log(p) times at most, and an update without rows reads nothing.
+variable-lifetimes-2006, 3.1; results-index-2005, 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
+from mayfly.archive.layouts.operations import NO_DAYS, Days
+from mayfly.archive.layouts.run_plan import IndexRuns, Run, RunPlan, RunWrite, Source
+
+
+@dataclass(frozen=True)
+class CellPlanner:
+    """Plans one commit: update ``update`` after update ``last``, with empty ones in between.
+
+    ``levels`` says how often the rows of a stored run have been merged, ``stale`` which runs hold
+    rows that were invalidated.
+    """
+
+    layout: PartitionedLayout
+    runs: IndexRuns
+    last: int
+    update: int
+    levels: Mapping[str, int]
+    stale: frozenset[str] = frozenset()
+    has_batch: bool = True
+
+    def plans(self) -> tuple[RunPlan, ...]:
+        """The plan of every sub-index that changes."""
+        due = self._due()
+        found = []
+        for name in self.layout.names:
+            held = self.runs.get(name, ())
+            if name in due:
+                change = self._rebuilt if self.layout.rebuild else self._extended
+                plan = change(name, held)
+                if plan.write or plan.release:
+                    found.append(plan)
+        return tuple(found)
+
+    def _due(self) -> frozenset[str]:
+        """Sub-indices that these updates may change; nothing outlives two roll-overs."""
+        layout = self.layout
+        updates = range(max(self.last + 1, self.update - 2 * layout.rollover), self.update + 1)
+        due = frozenset().union(*(layout.removes(u) | layout.throws_away(u) for u in updates))
+        return due | layout.inserts(self.update) if self.has_batch else due
+
+    def _arriving(self, name: str) -> Days:
+        return self.layout.removals_in(name, self.update) if self.has_batch else NO_DAYS
+
+    def _rebuilt(self, name: str, held: tuple[Run, ...]) -> RunPlan:
+        batch = self._arriving(name)
+        spoiled = any(min(run.days) <= self.update or run.id in self.stale for run in held)
+        if not batch and not spoiled:
+            return RunPlan(name, held)
+        sources = self._alive(held)
+        write = (RunWrite(self._id(name, 1), sources, batch),) if sources or batch else ()
+        return RunPlan(name, write=write, release=tuple(run.id for run in held))
+
+    def _extended(self, name: str, held: tuple[Run, ...]) -> RunPlan:
+        kept = tuple(run for run in held if max(run.days) > self.update)
+        written, merged = [], set[str]()
+        for number, labels in enumerate(self._ranges(self._arriving(name)), start=1):
+            same = [run for run in kept if self._slot(run) == self.layout.slot_of(min(labels))]
+            level, taken = self._merged_with(same)
+            merged |= {run.id for run in taken}
+            written.append(RunWrite(self._id(name, number), self._alive(taken), labels, level))
+        for run in (r for r in kept if r.id in self.stale and r.id not in merged):
+            merged.add(run.id)
+            sources, number = self._alive([run]), len(written) + 1
+            written.append(RunWrite(self._id(name, number), sources, level=self.levels[run.id]))
+        return RunPlan(
+            name,
+            keep=tuple(run for run in kept if run.id not in merged),
+            write=tuple(written),
+            release=tuple(run.id for run in held if run not in kept or run.id in merged),
+        )
+
+    def _merged_with(self, same: list[Run]) -> tuple[int, list[Run]]:
+        """The runs that a new one is merged with, and the level of the result."""
+        level, taken = 0, list[Run]()
+        while (
+            len(like := [r for r in same if self.levels[r.id] == level]) >= self.layout.fan_in - 1
+        ):
+            taken += like
+            level += 1
+        return level, taken
+
+    def _ranges(self, labels: Days) -> Iterable[Days]:
+        slots: dict[int, set[int]] = {}
+        for label in sorted(labels):
+            slots.setdefault(self.layout.slot_of(label), set()).add(label)
+        return [frozenset(found) for found in slots.values()]
+
+    def _slot(self, run: Run) -> int:
+        return self.layout.slot_of(max(run.days))
+
+    def _alive(self, runs: Iterable[Run]) -> tuple[Source, ...]:
+        live = (Source(run.id, frozenset(d for d in run.days if d > self.update)) for run in runs)
+        return tuple(source for source in live if source.days)
+
+    def _id(self, name: str, number: int) -> str:
+        return f"{self.update}.{name}.{number}"
+
+
+def runs_after(runs: IndexRuns, plans: Iterable[RunPlan], found: Mapping[str, Days]) -> IndexRuns:
+    """The runs of every sub-index, given the labels that rows were ``found`` of in each new one."""
+    following = dict(runs)
+    for plan in plans:
+        new = tuple(Run(w.id, found[w.id]) for w in plan.write if found.get(w.id))
+        following[plan.target] = plan.keep + new
+    return {name: held for name, held in following.items() if held}

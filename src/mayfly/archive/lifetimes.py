@@ -1,0 +1,142 @@
+"""How long each row lives: by its own expiration, or by its generation time and a lifetime.
+
+A lifetime comes from a column (an interval, or a BIGINT of µs), is the same for all rows, or
+follows from the value of a column such as a retention class. It is computed where rows are
+admitted, so that in one process and on Spark the same rows live equally long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.archive.calendar import DAY, Int64Array
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import micros
+from mayfly.plan.types import DataType
+
+Duration = str | int | timedelta
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """S, the longest lifetime in µs, and where the lifetime of a row comes from."""
+
+    longest: int
+    exp: str | None = None
+    """The column that holds the expiration time."""
+    column: str | None = None
+    """The column that holds the lifetime, or the class it follows from."""
+    classes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """The lifetime in µs of each value of ``column``; without any it holds lifetimes itself."""
+    constant: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.longest < 1:
+            raise InvalidSetting(
+                f"the longest lifetime is {self.longest} µs", "use a duration longer than 0"
+            )
+        given = [one for one in (self.exp, self.column, self.constant) if one is not None]
+        if len(given) != 1:
+            raise InvalidSetting(
+                "it is not clear how long a row lives",
+                'give either exp="column" or lifetime=…, and only one of them',
+            )
+        fixed = [*self.classes.values(), *([] if self.constant is None else [self.constant])]
+        if wrong := [one for one in fixed if not 0 < one <= self.longest]:
+            raise InvalidSetting(
+                f"a lifetime of {wrong[0]} µs with max_lifetime = {self.longest} µs",
+                "use lifetimes longer than 0 and up to max_lifetime",
+            )
+
+    def check(self, types: Mapping[str, DataType]) -> None:
+        """Refuse columns that are missing or of a type that says nothing about time."""
+        name = self.exp or self.column
+        if name is None:
+            return
+        if name not in types:
+            raise InvalidSetting(
+                f"the archive has no column {name!r}", f"its columns are {', '.join(types)}"
+            )
+        fit: tuple[str, ...] = ("timestamp", "bigint")
+        wanted = "a TIMESTAMP, or a BIGINT of microseconds"
+        if self.column and not self.classes:
+            fit = ("interval day to second", "bigint")
+            wanted = "an INTERVAL DAY TO SECOND, or a BIGINT of microseconds"
+        elif self.classes:
+            fit, wanted = ("string",), "a STRING"
+        if types[name].name not in fit:
+            raise InvalidSetting(f"the column {name} is {types[name]}", f"use {wanted}")
+
+    def expirations(self, rows: pa.Table, ts: Int64Array) -> pa.Array:
+        """exp of every row in µs, NULL where nothing says how long it lives."""
+        if self.exp is not None:
+            return _micros(rows[self.exp])
+        if self.constant is not None:
+            lifetimes = pa.array(np.full(len(ts), self.constant))
+        elif self.classes:
+            names = pa.array(list(self.classes), pa.string())
+            places = pc.index_in(rows[self.column].combine_chunks(), value_set=names)
+            lifetimes = pa.array(list(self.classes.values()), pa.int64()).take(places)
+        else:
+            lifetimes = _micros(rows[self.column])
+        # Whatever is far too long is refused; cut here, the sum cannot wrap around.
+        far = 2 * self.longest + 2 * DAY
+        positive = pc.max_element_wise(lifetimes, -1, skip_nulls=False)
+        cut = pc.min_element_wise(positive, far, skip_nulls=False)
+        return pc.add(cut, pa.array(ts, pa.int64()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "longest": self.longest,
+            "exp": self.exp,
+            "column": self.column,
+            "classes": dict(self.classes),
+            "constant": self.constant,
+        }
+
+    @staticmethod
+    def from_json(stored: Mapping[str, Any]) -> Lifetimes:
+        return Lifetimes(**stored)
+
+
+def declared_lifetimes(
+    max_lifetime: Duration,
+    exp: str | None,
+    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None,
+    columns: Mapping[str, str],
+) -> Lifetimes:
+    """Lifetimes in the words of a user: ``lifetime`` names a column, is a duration for all rows,
+    or says ``{column: {value: duration, …}}``."""
+    longest = micros(max_lifetime)
+    if exp is None and lifetime is None:
+        exp = "exp"
+    if lifetime is None:
+        return Lifetimes(longest, exp=exp)
+    if isinstance(lifetime, Mapping):
+        if len(lifetime) != 1:
+            raise InvalidSetting(
+                "lifetimes follow from the values of one column",
+                'write lifetime={"class": {"free": "1 day", "paid": "90 days"}}',
+            )
+        ((column, classes),) = lifetime.items()
+        of_class = {value: micros(duration) for value, duration in classes.items()}
+        return Lifetimes(longest, exp, column, of_class)
+    if isinstance(lifetime, str) and lifetime in columns:
+        return Lifetimes(longest, exp, lifetime)
+    return Lifetimes(longest, exp, constant=micros(lifetime))
+
+
+def _micros(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_timestamp(found.type):
+        found = found.cast(pa.timestamp("us", found.type.tz))
+    elif pa.types.is_duration(found.type):
+        found = found.cast(pa.duration("us"))
+    return found.cast(pa.int64())
