@@ -23,11 +23,12 @@ import pyarrow.compute as pc
 
 from mayfly.errors import LimitExceeded
 from mayfly.kernels.expression import holds
+from mayfly.kernels.interval import Interval
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.upkeep import calendar, falling_due, fifo, waiting
-from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.lifetime import NEVER
 from mayfly.plan.expressions import Column, Expression, conjuncts
 from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.segment import EXP, TS
@@ -115,14 +116,6 @@ class JoinState:
     @property
     def bytes(self) -> int:
         return sum(run.bytes for side in self.sides for run in side)
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """The instants a step closes: ``began <= instant < clock``."""
-
-    began: int = MIN_TIME
-    clock: int = MIN_TIME
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,16 @@ def calendar(runs: Runs, fresh: pa.Table, clock: int, queue: CalendarQueue) -> R
     )
 
 
+def scanned(runs: Runs, fresh: pa.Table, clock: int) -> Runs:
+    """The runs of an insertion-order buffer: every row is looked at, and the dead are removed."""
+    living = []
+    for run in runs:
+        alive = numbers(run.load(), EXP) > clock
+        if alive.any():
+            living.append(run if alive.all() else _filtered(run, alive))
+    return _merged((*living, *_run(fresh)), cap=NEVER, limit=LIMIT - WAITING)
+
+
 def waiting(runs: Runs, early: pa.Table, clock: int) -> Runs:
     """The runs of rows whose instants come later; ``early`` are those to add.
 

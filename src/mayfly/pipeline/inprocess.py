@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting, NotClosed
-from mayfly.kernels.join import Interval, JoinState, Step, step
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.join import JoinState, Step, step
 from mayfly.kernels.rows import CODE
 from mayfly.lifetime import instant
 from mayfly.pipeline.clocks import Clocks

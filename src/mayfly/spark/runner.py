@@ -22,7 +22,7 @@ from pyspark.sql import functions as sql
 
 from mayfly.errors import BadInput, InvalidSetting, ProtocolError
 from mayfly.faults import reach
-from mayfly.kernels.join import Interval
+from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import JoinQuery, Stream

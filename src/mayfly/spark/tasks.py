@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.kernels.join import Interval, JoinState, SideReport, SideState, Step, step
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.join import JoinState, SideReport, SideState, Step, step
 from mayfly.kernels.rows import CODE, Run
 from mayfly.kernels.upkeep import next_due
 from mayfly.lifetime import NEVER

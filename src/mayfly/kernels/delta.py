@@ -1,0 +1,123 @@
+"""What travels between operators in one step: rows that are born, and lives that are cut short.
+
+Idea: a step closes the instants from ``began`` to ``clock``, so every operator knows all that
+happens in them. A row is *born* once, with a lifetime ``[_ts, _exp)`` that is exact if it ends
+before the clock and a forecast otherwise. The forecast of an earlier row may only shrink: its
+*cut* names the row again (same values, ``_ts``, ``_exp`` and ``_id``) and the instant ``_end``
+inside the step at which it really ends. A cut is the negative tuple of the thesis (2.3.3); edges
+with the patterns MON, WKS and WK never carry one.
+Invariants: ``began <= _ts < clock`` and ``_ts < _exp`` for what is born; ``began <= _end < clock``
+and ``_end < _exp`` for what is cut; a row is never born and cut in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.rows import chosen, numbers
+from mayfly.kernels.sorting import Int64s
+from mayfly.plan.expressions import Column
+from mayfly.plan.logical import Schema
+from mayfly.plan.types import arrow_type
+from mayfly.storage.segment import EXP, TS
+
+ID = "_id"
+END = "_end"
+SEEN = "_seen"
+SEEN_END = "_seen_end"
+OWNER = "_owner"
+LIFE = (TS, EXP, ID)
+_INTERNAL = {"_ts", "_exp", "_id", "_end", "_code", "_seen", "_seen_end", "_owner"}
+
+
+def column_name(column: Column) -> str:
+    """The name under which a plan's column travels."""
+    return f"{column.relation}.{column.name}"
+
+
+def payload(schema: Schema) -> pa.Schema:
+    """The columns of a plan node as Arrow fields."""
+    return pa.schema([(column_name(column), arrow_type(column.type)) for column in schema])
+
+
+def payload_names(table: pa.Table) -> list[str]:
+    return [name for name in table.schema.names if name not in _INTERNAL]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The rows of one edge in one step."""
+
+    born: pa.Table
+    cut: pa.Table
+
+    @staticmethod
+    def empty(columns: pa.Schema, *, dual: bool = False) -> Delta:
+        """No rows; ``dual`` edges also say how long a row is seen (INTERNAL windows)."""
+        fields = [pa.field(name, pa.int64()) for name in (*LIFE, *((SEEN,) if dual else ()))]
+        ends = [pa.field(name, pa.int64()) for name in (END, *((SEEN_END,) if dual else ()))]
+        born = pa.schema([*columns, *fields])
+        return Delta(born.empty_table(), pa.schema([*born, *ends]).empty_table())
+
+    @property
+    def rows(self) -> int:
+        return int(self.born.num_rows + self.cut.num_rows)
+
+    def map(self, change: Callable[[pa.Table], pa.Table]) -> Delta:
+        return Delta(change(self.born), change(self.cut))
+
+    def where(self, keep: Callable[[pa.Table], np.ndarray]) -> Delta:
+        return self.map(lambda rows: chosen(rows, keep(rows)) if rows.num_rows else rows)
+
+
+def concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    """All rows in one chunk per column; the tables have the same columns in the same order."""
+    filled = [table for table in tables if table.num_rows]
+    if not filled:
+        return tables[0]
+    return filled[0] if len(filled) == 1 else pa.concat_tables(filled).combine_chunks()
+
+
+def united(parts: Iterable[Delta], nothing: Delta) -> Delta:
+    """Several deltas of one edge as one."""
+    listed = list(parts)
+    return Delta(
+        concatenated([nothing.born, *(part.born for part in listed)]),
+        concatenated([nothing.cut, *(part.cut for part in listed)]),
+    )
+
+
+def mixed_ids(left: Int64s, right: Int64s) -> Int64s:
+    """One identity from two, well spread: identities of results are those of all their members."""
+    with np.errstate(over="ignore"):
+        one = left.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        two = right.view(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
+        mixed = one ^ ((two << np.uint64(31)) | (two >> np.uint64(33)))
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(32)
+    result: Int64s = mixed.view(np.int64)
+    return result
+
+
+def with_numbers(table: pa.Table, **columns: Int64s) -> pa.Table:
+    """The table with int64 columns added or replaced."""
+    for name, values in columns.items():
+        array = pa.array(values, pa.int64())
+        at = table.schema.get_field_index(name)
+        if at < 0:
+            table = table.append_column(name, array)
+        else:
+            table = table.set_column(at, name, array)
+    return table
+
+
+def taken(table: pa.Table, positions: Int64s) -> pa.Table:
+    """The rows at the positions, in one chunk."""
+    if table.num_rows == 0:
+        return table
+    return table.combine_chunks().take(pa.array(positions)).combine_chunks()

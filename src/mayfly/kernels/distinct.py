@@ -1,0 +1,159 @@
+"""δ*: weak duplicate elimination, for inputs whose expirations are known (thesis 3.5.2).
+
+Idea: per value, the output row and the largest expiration among its later duplicates. A newcomer
+that dies sooner than both is dropped; when the output row dies, the value is issued again with
+what is left of the kept one. Invariant: at every instant one output row per alive value, and its
+expiration is known when it is issued (WK). State: one row per output row, with one number for the
+duplicate, so at most twice the output. (Strict δ is a grouping without aggregates.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.codes import check_codes, group_codes
+from mayfly.kernels.delta import ID, LIFE, Delta, concatenated, mixed_ids, taken, with_numbers
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.kept import Kept, Shape, rows_with
+from mayfly.kernels.rows import CODE, clustered, numbers
+from mayfly.kernels.sorting import Int64s
+from mayfly.lifetime import MIN_TIME
+from mayfly.storage.segment import EXP, TS
+
+NEXT = "_next"
+_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_WRITE = numba.types.Array(numba.int64, 1, "C")
+
+
+@dataclass(frozen=True, slots=True)
+class WeakDistinct:
+    """One alive row per value."""
+
+    name: str
+    columns: pa.Schema
+    shape: Shape
+
+    def state(self) -> Kept:
+        return Kept(self.shape)
+
+    def partition(self, rows: pa.Table, side: int) -> Int64s | None:
+        return self._codes(rows)
+
+    def step(
+        self, state: Kept, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[Kept, Delta]:
+        nothing = Delta.empty(self.columns)
+        rows = inputs[0].born.select([*self.columns.names, *LIFE])
+        rows = with_numbers(rows, **{CODE: self._codes(rows)})
+        rows = clustered(rows) if rows.num_rows else rows
+        blank = with_numbers(rows.slice(0, 0), **{NEXT: np.empty(0, np.int64)})
+        due = rows_with(state.due(interval.began, interval.clock), blank)
+        codes = np.unique(np.concatenate([numbers(rows, CODE), numbers(due, CODE)]))
+        if not len(codes):
+            return state.after(blank, interval.clock - 1), nothing
+        known = rows_with(state.of_codes(codes), blank)
+        known = clustered(known) if known.num_rows else known
+        self._check(known, rows)
+        issued, kept = self._issued(codes, known, rows, interval.clock)
+        state = state.without(codes).after(kept, interval.clock - 1)
+        return state, Delta(issued, nothing.cut)
+
+    def _issued(
+        self, codes: Int64s, known: pa.Table, rows: pa.Table, clock: int
+    ) -> tuple[pa.Table, pa.Table]:
+        """The rows to issue, and the state of the touched values."""
+        size = len(codes)
+        current, later, since = (np.full(size, MIN_TIME) for _ in range(3))
+        place = np.searchsorted(codes, numbers(known, CODE))
+        current[place], later[place] = numbers(known, EXP), numbers(known, NEXT)
+        since[place] = numbers(known, TS)
+        at = np.searchsorted(codes, numbers(rows, CODE))
+        pieces = _issue(at, numbers(rows, TS), numbers(rows, EXP), current, later, since, clock)
+        values = concatenated([known.select(self.columns.names), rows.select(self.columns.names)])
+        sample = np.empty(size, np.int64)
+        sample[at[::-1]] = np.arange(known.num_rows, known.num_rows + rows.num_rows)[::-1]
+        sample[place] = np.arange(known.num_rows)
+        which, ts, exp = pieces
+        issued = with_numbers(
+            taken(values, sample[which]),
+            **{TS: ts, EXP: exp, ID: mixed_ids(codes[which], ts)},
+        )
+        alive = np.flatnonzero(current >= clock)
+        kept = with_numbers(
+            taken(values, sample[alive]),
+            **{
+                TS: since[alive],
+                EXP: current[alive],
+                ID: mixed_ids(codes[alive], since[alive]),
+                CODE: codes[alive],
+                NEXT: later[alive],
+            },
+        )
+        return issued, kept
+
+    def _codes(self, rows: pa.Table) -> Int64s:
+        columns = [rows.column(name).combine_chunks() for name in self.columns.names]
+        return group_codes(columns, rows.num_rows)
+
+    def _check(self, known: pa.Table, rows: pa.Table) -> None:
+        names = [*self.columns.names, CODE]
+        both = concatenated([known.select(names), rows.select(names)])
+        both = taken(both, np.argsort(numbers(both, CODE), kind="stable"))
+        columns = [both.column(name).combine_chunks() for name in self.columns.names]
+        check_codes(numbers(both, CODE), columns)
+
+
+@numba.njit(
+    numba.types.UniTuple(_WRITE, 3)(_READ, _READ, _READ, _WRITE, _WRITE, _WRITE, numba.int64),
+    cache=True,
+    nogil=True,
+)
+def _issue(
+    at: Int64s,
+    ts: Int64s,
+    exp: Int64s,
+    current: Int64s,
+    later: Int64s,
+    since: Int64s,
+    clock: int,
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Walk the rows (sorted by value, then ts); ``current``, ``later``, ``since`` are updated.
+
+    ``current`` is the expiration of a value's output row, MIN_TIME if there is none; ``later``
+    that of the kept duplicate, if larger.
+    """
+    room = len(at) + 2 * len(current)
+    which, start, stop = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    found = row = 0
+    rows = len(at)
+    for value in range(len(current)):
+        while True:
+            fresh = row < rows and at[row] == value
+            until = ts[row] if fresh else clock - 1
+            # Expirations come before arrivals of the same instant.
+            while current[value] != MIN_TIME and current[value] <= until:
+                gone = current[value]
+                if later[value] > gone:
+                    which[found], start[found], stop[found] = value, gone, later[value]
+                    found += 1
+                    current[value], since[value] = later[value], gone
+                else:
+                    current[value] = MIN_TIME
+                later[value] = MIN_TIME
+            if not fresh:
+                break
+            if current[value] == MIN_TIME:
+                which[found], start[found], stop[found] = value, ts[row], exp[row]
+                found += 1
+                current[value], since[value] = exp[row], ts[row]
+            elif exp[row] > current[value] and exp[row] > later[value]:
+                later[value] = exp[row]
+            row += 1
+    return which[:found], start[:found], stop[:found]
+
+

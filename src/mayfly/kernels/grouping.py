@@ -1,0 +1,447 @@
+"""GROUP BY and aggregation over rows with lifetimes; without aggregates it is strict δ.
+
+Idea: a group changes when a row arrives, expires or is cut. The events of a step, sorted by group
+and instant, give versions: one per group and instant at which something happened. COUNT, and SUM
+and AVG of whole numbers, are running totals over the events; other aggregates meet each version
+with the rows alive at its instant. Equal versions in a row are one result; a result is born for
+ever and cut when the next one replaces it (an array by group, thesis 3.5.2).
+Invariants: one row per group and instant; the value of a version depends only on the rows alive.
+Cost: O(events · log) for totals; other aggregates also pay for the rows their versions meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.aggregates import Aggregator, Totals, Versions, aggregator
+from mayfly.kernels.codes import adjacent_equal, check_codes, group_codes
+from mayfly.kernels.delta import (
+    END,
+    ID,
+    SEEN,
+    SEEN_END,
+    Delta,
+    concatenated,
+    mixed_ids,
+    taken,
+    with_numbers,
+)
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.kept import Kept, Shape, rows_with
+from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
+from mayfly.kernels.sorting import Int64s, stable_order
+from mayfly.kernels.stateless import satisfying, values_of
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.plan.expressions import Expression
+from mayfly.plan.logical import AggregateCall
+from mayfly.plan.types import arrow_type
+from mayfly.plan.windows import Slide
+from mayfly.storage.segment import EXP, TS
+
+COUNT = "_count"
+SHOWN = "_shown"
+PAIRS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """The rows a group is made of, and one row per group: its totals and its last result."""
+
+    members: Kept
+    groups: Kept
+    begun: bool = False
+
+    @property
+    def rows(self) -> int:
+        return self.members.rows + self.groups.rows
+
+    @property
+    def bytes(self) -> int:
+        return self.members.bytes + self.groups.bytes
+
+
+@dataclass(frozen=True)
+class GroupRows:
+    """One result per group: its keys, then its aggregates, filtered by ``having``.
+
+    ``append_only`` is for INTERNAL windows: every version is a result that stays, with ``slide``
+    one per refresh.
+    """
+
+    name: str
+    keys: tuple[Expression, ...]
+    calls: tuple[AggregateCall, ...]
+    columns: pa.Schema
+    having: Expression | None
+    shape: Shape
+    append_only: bool = False
+    slide: Slide | None = None
+    dual: bool = False
+    _aggregators: tuple[Aggregator, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_aggregators", tuple(map(aggregator, self.calls)))
+
+    @cached_property
+    def key_names(self) -> list[str]:
+        return self.columns.names[: len(self.keys)]
+
+    @property
+    def is_global(self) -> bool:
+        return not self.keys and bool(self.calls)
+
+    def state(self) -> GroupState:
+        return GroupState(Kept(self.shape), Kept(Shape()))
+
+    def partition(self, rows: pa.Table, side: int) -> Int64s | None:
+        if not self.keys:
+            return None
+        return group_codes(self._key_arrays(rows), rows.num_rows)
+
+    def step(
+        self, state: GroupState, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[GroupState, Delta]:
+        delta = inputs[0]
+        fresh, cuts = self._members(delta.born), self._members(delta.cut)
+        members = state.members.cut(cuts)
+        due = rows_with(members.due(interval.began, interval.clock), fresh.slice(0, 0))
+        events = self._events(state, fresh, due, interval)
+        lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
+        kept = members.after(lasting, interval.clock - 1)
+        if not len(events.code):
+            return GroupState(kept, state.groups, state.begun), self._nothing()
+        runs = [*members.runs, *([Run.of(fresh)] if fresh.num_rows else [])]
+        groups, delta = self._replaced(state, events, runs, interval)
+        return GroupState(kept, groups, True), delta
+
+    # ── rows and events ───────────────────────────────────────────────────────────────────
+
+    def _members(self, rows: pa.Table) -> pa.Table:
+        """The columns a group needs of its rows: code, keys, arguments and lifetime."""
+        keys = self._key_arrays(rows)
+        arrays = dict(zip(self.key_names, keys, strict=True))
+        for number, call in enumerate(self.calls):
+            if call.argument is not None:
+                arrays[f"_argument{number}"] = values_of(
+                    call.argument, rows, arrow_type(call.argument.type)
+                )
+        for name in (TS, EXP, ID, END, SEEN, SEEN_END):
+            if name in rows.schema.names:
+                arrays[name] = rows.column(name)
+        table = with_numbers(pa.table(arrays), **{CODE: group_codes(keys, rows.num_rows)})
+        return clustered(table) if table.num_rows else table
+
+    def _key_arrays(self, rows: pa.Table) -> list[pa.Array]:
+        kinds = [one.type for one in list(self.columns)[: len(self.keys)]]
+        return [values_of(key, rows, kind) for key, kind in zip(self.keys, kinds, strict=True)]
+
+    def _events(
+        self, state: GroupState, fresh: pa.Table, due: pa.Table, interval: Interval
+    ) -> Events:
+        """Arrivals, and the ends of lives inside the step; sorted by group and instant."""
+        short = chosen(fresh, numbers(fresh, EXP) < interval.clock)
+        rows = concatenated([fresh, short, due])
+        times = [numbers(fresh, TS), numbers(short, EXP), numbers(due, EXP)]
+        sizes = [len(one) for one in times]
+        signs = np.repeat(np.array([1, -1, -1]), sizes)
+        code, time = numbers(rows, CODE), np.concatenate(times)
+        if self.is_global and not state.begun and not interval.is_empty:
+            # Before the first row there is a result too: COUNT 0, the others NULL.
+            rows = pa.concat_tables([rows, _null_row(rows)])
+            code, time, signs = (
+                np.append(values, np.int64(added))
+                for values, added in ((code, 0), (time, MIN_TIME), (signs, 0))
+            )
+        order = stable_order(code, time)
+        return Events(code[order], time[order], signs[order], taken(rows, order), self.key_names)
+
+    # ── results ───────────────────────────────────────────────────────────────────────────
+
+    def _replaced(
+        self, state: GroupState, events: Events, runs: list[Run], interval: Interval
+    ) -> tuple[Kept, Delta]:
+        """Versions against the last results: what is born, what is cut, what is kept."""
+        codes = events.codes
+        blank = self._group_rows(events, np.empty(0, np.int64), self._blank_totals(0))
+        known = rows_with(state.groups.of_codes(codes), blank)
+        known = taken(known, np.argsort(numbers(known, CODE))) if known.num_rows else known
+        events.check(known)
+        versions, totals = self._versions(events, known, runs)
+        table = self._version_rows(events, versions, totals)
+        if self.append_only:
+            return self._appended(state, table, versions, codes, interval)
+        previous = np.searchsorted(codes, numbers(known, CODE))
+        sequence = concatenated([known.select(table.schema.names), table])
+        order = stable_order(
+            np.concatenate([previous, versions.group]),
+            np.concatenate([np.full(len(previous), MIN_TIME), versions.time]),
+        )
+        sequence = taken(sequence, order)
+        group = np.concatenate([previous, versions.group])[order]
+        old = order < len(previous)
+        starts = self._changes(sequence, group) & ~old
+        return self._pieces(state, sequence, group, old, starts, codes)
+
+    def _changes(self, sequence: pa.Table, group: Int64s) -> Bools:
+        """Where a version differs from the one before it."""
+        changed = np.ones(len(group), dtype=bool)
+        if len(group) > 1:
+            same = group[1:] == group[:-1]
+            shown = numbers(sequence, SHOWN)
+            equal = np.ones(len(same), dtype=bool)
+            for name in self.columns.names[len(self.keys) :]:
+                equal &= adjacent_equal(sequence.column(name).combine_chunks())
+            hidden = (shown[1:] == 0) & (shown[:-1] == 0)
+            changed[1:] = ~(same & (hidden | ((shown[1:] == shown[:-1]) & equal)))
+        return changed
+
+    def _pieces(
+        self,
+        state: GroupState,
+        sequence: pa.Table,
+        group: Int64s,
+        old: Bools,
+        starts: Bools,
+        codes: Int64s,
+    ) -> tuple[Kept, Delta]:
+        ts, shown = numbers(sequence, TS).copy(), numbers(sequence, SHOWN) == 1
+        heads = np.flatnonzero(starts | old)
+        following = np.full(len(heads), NEVER, dtype=np.int64)
+        if len(heads) > 1:
+            joined = group[heads[1:]] == group[heads[:-1]]
+            following[:-1][joined] = ts[heads[1:]][joined]
+        born_at = starts[heads] & shown[heads]
+        born = taken(sequence, heads[born_at])
+        begun = ts[heads[born_at]]
+        identity = mixed_ids(numbers(born, CODE), begun)
+        born = with_numbers(born, **{EXP: following[born_at], ID: identity})
+        cut_at = old[heads] & shown[heads] & (following != NEVER)
+        cut = with_numbers(taken(sequence, heads[cut_at]), **{END: following[cut_at]})
+        kept = self._latest(sequence, group, heads)
+        groups = state.groups.without(codes).after(kept, MIN_TIME)
+        return groups, self._delta(born, cut)
+
+    def _latest(self, sequence: pa.Table, group: Int64s, heads: Int64s) -> pa.Table:
+        """The row to keep per group: totals of its last version, since when its result holds."""
+        last = np.flatnonzero(np.append(group[1:] != group[:-1], True)) if len(group) else group
+        at = np.searchsorted(heads, last, side="right") - 1
+        since = numbers(sequence, TS)[heads[at]]
+        rows = taken(sequence, last)
+        rows = with_numbers(
+            rows,
+            **{
+                TS: since,
+                EXP: np.full(len(since), NEVER),
+                ID: mixed_ids(numbers(rows, CODE), since),
+            },
+        )
+        if self.is_global:
+            return rows
+        return chosen(rows, numbers(rows, COUNT) > 0)
+
+    def _appended(
+        self,
+        state: GroupState,
+        table: pa.Table,
+        versions: Versions,
+        codes: Int64s,
+        interval: Interval,
+    ) -> tuple[Kept, Delta]:
+        """INTERNAL: every version is a result that stays."""
+        shown = numbers(table, SHOWN) == 1
+        ts = numbers(table, TS)
+        visible = chosen(table, shown & (ts > MIN_TIME))
+        times = numbers(visible, TS)
+        never = np.full(len(times), NEVER)
+        born = with_numbers(
+            visible, **{EXP: never, ID: mixed_ids(numbers(visible, CODE), times)}
+        )
+        last = np.flatnonzero(np.append(versions.group[1:] != versions.group[:-1], True))
+        kept = taken(table, last)
+        if not self.is_global:
+            kept = chosen(kept, numbers(kept, COUNT) > 0)
+        return state.groups.without(codes).after(kept, MIN_TIME), self._delta(
+            born, with_numbers(born.slice(0, 0), **{END: np.empty(0, np.int64)})
+        )
+
+    def _delta(self, born: pa.Table, cut: pa.Table) -> Delta:
+        nothing = self._nothing()
+        if self.dual:
+            born = with_numbers(born, **{SEEN: numbers(born, EXP)})
+            cut = with_numbers(cut, **{SEEN: numbers(cut, EXP), SEEN_END: numbers(cut, END)})
+        return Delta(
+            born.select(nothing.born.schema.names), cut.select(nothing.cut.schema.names)
+        )
+
+    def _nothing(self) -> Delta:
+        return Delta.empty(self.columns, dual=self.dual)
+
+    # ── values of versions ────────────────────────────────────────────────────────────────
+
+    def _versions(
+        self, events: Events, known: pa.Table, runs: list[Run]
+    ) -> tuple[Versions, list[Totals]]:
+        last = events.last_of_instant
+        group = events.group[last]
+        time = events.time[last]
+        place = np.searchsorted(events.codes, numbers(known, CODE))
+        counts = events.running(events.sign, place, numbers(known, COUNT))[last]
+        versions = Versions(group, time, counts, events.codes[group])
+        if any(one.needs_rows for one in self._aggregators):
+            versions = versions.meeting(*_alive_rows(versions, runs))
+        totals = [
+            one.totals(events, place, known, f"_argument{number}", f"_total{number}", versions)
+            for number, one in enumerate(self._aggregators)
+        ]
+        return versions, totals
+
+    def _version_rows(
+        self, events: Events, versions: Versions, totals: list[Totals]
+    ) -> pa.Table:
+        first = events.first_of_group[versions.group]
+        table = self._group_rows(events, first, totals, versions)
+        shown = (versions.count > 0) | self.is_global
+        if self.having is not None and table.num_rows:
+            shown &= satisfying(self.having, table)
+        return with_numbers(table, **{SHOWN: shown.astype(np.int64)})
+
+    def _group_rows(
+        self,
+        events: Events,
+        first: Int64s,
+        totals: list[Totals],
+        versions: Versions | None = None,
+    ) -> pa.Table:
+        keys = taken(events.rows.select(self.key_names), first) if self.keys else None
+        arrays = {} if keys is None else dict(zip(self.key_names, keys.columns, strict=True))
+        for name, kind, total in zip(
+            self.columns.names[len(self.keys) :],
+            self.columns.types[len(self.keys) :],
+            totals,
+            strict=True,
+        ):
+            arrays[name] = total.value if total.value.type == kind else total.value.cast(kind)
+        size = len(first)
+        time = np.empty(0, np.int64) if versions is None else versions.time
+        counts = np.empty(0, np.int64) if versions is None else versions.count
+        codes = np.empty(0, np.int64) if versions is None else versions.code
+        numbers_of = {
+            TS: time,
+            EXP: np.full(size, NEVER),
+            ID: codes,
+            CODE: codes,
+            COUNT: counts,
+            SHOWN: np.zeros(size, np.int64),
+        }
+        for number, total in enumerate(totals):
+            for extra, values in total.kept.items():
+                numbers_of[f"_total{number}{extra}"] = values
+        table = pa.table(arrays) if arrays else None
+        if table is None:
+            table = pa.table({TS: pa.array(numbers_of[TS])})
+        return with_numbers(table, **numbers_of)
+
+    def _blank_totals(self, size: int) -> list[Totals]:
+        kinds = self.columns.types[len(self.keys) :]
+        return [
+            Totals(pa.nulls(size, kind), {name: np.empty(0, np.int64) for name in one.kept})
+            for one, kind in zip(self._aggregators, kinds, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Events:
+    """What happens to groups in a step, sorted by group code and instant."""
+
+    code: Int64s
+    time: Int64s
+    sign: Int64s
+    rows: pa.Table
+    key_names: list[str]
+
+    @cached_property
+    def codes(self) -> Int64s:
+        """The touched groups."""
+        return self.code[self.first_of_group]
+
+    @cached_property
+    def first_of_group(self) -> Int64s:
+        heads: Int64s = np.flatnonzero(
+            np.append(True, self.code[1:] != self.code[:-1]) if len(self.code) else self.code
+        )
+        return heads
+
+    @cached_property
+    def group(self) -> Int64s:
+        """The number of each event's group."""
+        marks = np.zeros(len(self.code), np.int64)
+        marks[self.first_of_group] = 1
+        numbered: Int64s = np.cumsum(marks) - 1
+        return numbered
+
+    @cached_property
+    def last_of_instant(self) -> Int64s:
+        """The last event of each group and instant: only what it leaves behind is a version."""
+        ends = (self.code[1:] != self.code[:-1]) | (self.time[1:] != self.time[:-1])
+        last: Int64s = np.flatnonzero(np.append(ends, True))
+        return last
+
+    def running(self, amounts: Int64s, place: Int64s, known: Int64s) -> Int64s:
+        """Totals after each event; groups at ``place`` begin with what is ``known`` of them."""
+        sums = np.cumsum(amounts)
+        heads = self.first_of_group
+        base = np.zeros(len(heads), np.int64)
+        base[place] = known
+        base -= sums[heads] - amounts[heads]
+        total: Int64s = sums + base[self.group]
+        return total
+
+    def running_rough(self, amounts: Int64s, place: Int64s, known: Int64s) -> np.ndarray:
+        """The same in floating point, to notice totals that do not fit 64 bits."""
+        signed = amounts.astype(np.float64) * self.sign
+        sums, heads = np.cumsum(signed), self.first_of_group
+        base = np.zeros(len(heads))
+        base[place] = known
+        rough: np.ndarray = sums + (base - (sums[heads] - signed[heads]))[self.group]
+        return rough
+
+    def check(self, known: pa.Table) -> None:
+        """Refuse groups that differ but share a code."""
+        if not self.key_names:
+            return
+        names = [*self.key_names, CODE]
+        both = concatenated([known.select(names), self.rows.select(names)])
+        both = taken(both, np.argsort(numbers(both, CODE), kind="stable"))
+        columns = [both.column(name).combine_chunks() for name in self.key_names]
+        check_codes(numbers(both, CODE), columns)
+
+
+def _alive_rows(versions: Versions, runs: list[Run]) -> tuple[Int64s, pa.Table]:
+    """Every version beside the rows of its group alive at its instant."""
+    points = versions.code, versions.time, versions.time + 1
+    which, tables = [], []
+    for run in runs:
+        rows = run.load()
+        keys = tuple(numbers(rows, name) for name in (CODE, TS, EXP))
+        names = [name for name in rows.schema.names if name.startswith("_argument")]
+        for at, positions in matching_pairs(points, (keys[0], keys[1], keys[2]), PAIRS_AT_ONCE):
+            which.append(at.copy())
+            tables.append(rows.select([*names, ID]).take(pa.array(positions)))
+    if not tables:
+        return np.empty(0, np.int64), pa.table({})
+    return np.concatenate(which), pa.concat_tables(tables).combine_chunks()
+
+
+def _null_row(rows: pa.Table) -> pa.Table:
+    arrays = [
+        pa.array([0], pa.int64()) if name.startswith("_") and not name.startswith("_argument")
+        else pa.nulls(1, rows.schema.field(name).type)
+        for name in rows.schema.names
+    ]  # fmt: skip
+    return pa.table(arrays, schema=rows.schema)

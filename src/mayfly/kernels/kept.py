@@ -1,0 +1,189 @@
+"""Rows an operator remembers, in the structure their update pattern calls for.
+
+Idea: rows lie in immutable runs clustered by code; what differs is how they leave. FIFO and
+calendar queues (thesis 3.5.2) drop whole dead runs and look for what falls due in runs whose
+range of expirations says so; the insertion-order buffer of DIRECT looks at every row every time;
+the hash of NT is told of each death by a cut. Invariant: whatever the structure, reading gives
+the same rows. At most LIMIT runs, and few stored rows are dead (see ``upkeep``).
+Cost: a cut is found by its code; the lifetimes of the run it hits are copied, its rows are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numba
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, concatenated, with_numbers
+from mayfly.kernels.matching import first_at_least
+from mayfly.kernels.rows import CODE, Bools, Run, chosen, numbers
+from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.upkeep import calendar, fifo, scanned
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.plan.physical import Structure
+from mayfly.state.calendar import CalendarQueue
+from mayfly.storage.segment import EXP, TS
+
+_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_MARKS = numba.types.Array(numba.int64, 1, "C")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A structure and the longest lifetime of its rows (None: no bound is known)."""
+
+    structure: Structure = Structure.APPEND
+    longest: int | None = None
+    partitions: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The rows one operator keeps of one kind."""
+
+    shape: Shape
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(run.rows for run in self.runs)
+
+    @property
+    def bytes(self) -> int:
+        return sum(run.bytes for run in self.runs)
+
+    def after(self, fresh: pa.Table, clock: int) -> Kept:
+        """With clustered rows added, and without those whose ``_exp`` is not beyond the clock."""
+        if not self.runs and not fresh.num_rows:
+            return self
+        return replace(self, runs=_kept(self.shape, self.runs, fresh, clock))
+
+    def cut(self, rows: pa.Table) -> Kept:
+        """With the lifetimes of these rows (with code, clustered) shortened to their ``_end``."""
+        if not rows.num_rows:
+            return self
+        codes, ids, ends, ts = (numbers(rows, name) for name in (CODE, ID, END, TS))
+
+        def shortened(run: Run) -> Run:
+            if ts.max() < run.ts.low or ts.min() > run.ts.high:
+                return run
+            table = run.load()
+            places = _located(numbers(table, CODE), numbers(table, ID), codes, ids)
+            hit = places >= 0
+            if not hit.any():
+                return run
+            changed = {EXP: ends[hit]}
+            if SEEN_END in rows.schema.names:
+                changed[SEEN] = numbers(rows, SEEN_END)[hit]
+            return _changed(run, places[hit], changed)
+
+        return replace(self, runs=tuple(map(shortened, self.runs)))
+
+    def without(self, codes: Int64s) -> Kept:
+        """Without the rows of these codes (sorted, each once)."""
+
+        def rid(run: Run) -> Run:
+            places = np.flatnonzero(_of_codes(numbers(run.load(), CODE), codes))
+            gone = np.full(len(places), MIN_TIME, np.int64)
+            return _changed(run, places, {EXP: gone}) if len(places) else run
+
+        return replace(self, runs=tuple(map(rid, self.runs))) if len(codes) else self
+
+    def due(self, began: int, clock: int) -> list[pa.Table]:
+        """The rows that expire in the instants from ``began`` to ``clock``."""
+
+        def falling(run: Run) -> Bools:
+            exp = numbers(run.load(), EXP)
+            marks: Bools = (exp >= began) & (exp < clock)
+            return marks
+
+        return list(self._chosen(self._expiring(began, clock), falling))
+
+    def of_codes(self, codes: Int64s) -> list[pa.Table]:
+        """The stored rows of these codes (sorted, each once) that were not removed."""
+
+        def asked(run: Run) -> Bools:
+            table = run.load()
+            marks = _of_codes(numbers(table, CODE), codes)
+            if run.exp.low == MIN_TIME:
+                marks &= numbers(table, EXP) != MIN_TIME
+            return marks
+
+        return list(self._chosen(self.runs, asked)) if len(codes) else []
+
+    def _expiring(self, began: int, clock: int) -> tuple[Run, ...]:
+        if self.shape.structure is Structure.BUFFER:
+            return self.runs
+        return tuple(run for run in self.runs if run.exp.low < clock and run.exp.high >= began)
+
+    def _chosen(
+        self, runs: tuple[Run, ...], choice: Callable[[Run], Bools]
+    ) -> Iterator[pa.Table]:
+        for run in runs:
+            marks = choice(run)
+            if marks.any():
+                yield chosen(run.load(), marks)
+
+
+def _kept(shape: Shape, runs: tuple[Run, ...], fresh: pa.Table, clock: int) -> tuple[Run, ...]:
+    match shape.structure:
+        case Structure.BUFFER:
+            return scanned(runs, fresh, clock)
+        case Structure.FIFO if shape.longest is not None:
+            return fifo(runs, fresh, clock, shape.longest)
+        case Structure.CALENDAR | Structure.CALENDAR_NEGATIVE if shape.longest is not None:
+            return calendar(runs, fresh, clock, CalendarQueue(shape.longest, shape.partitions))
+    return fifo(runs, fresh, clock, NEVER)
+
+
+def _changed(run: Run, places: Int64s, changes: dict[str, Int64s]) -> Run:
+    """The run with other numbers at some places; its other columns are shared."""
+    table = run.load()
+    for name, values in changes.items():
+        copied = numbers(table, name).copy()
+        copied[places] = values
+        table = with_numbers(table, **{name: copied})
+    return Run.of(table, level=run.level, cell=run.cell)
+
+
+def _of_codes(stored: Int64s, codes: Int64s) -> Bools:
+    """Which stored codes (sorted) are among the asked ones (sorted, each once)."""
+    marks = np.zeros(len(stored) + 1, dtype=np.int64)
+    _mark(stored, codes, marks)
+    found: Bools = marks[:-1].astype(bool)
+    return found
+
+
+@numba.njit(numba.void(_READ, _READ, _MARKS), cache=True, nogil=True)
+def _mark(stored: Int64s, codes: Int64s, marks: Int64s) -> None:
+    at = 0
+    for i in range(len(codes)):
+        at = first_at_least(stored, at, codes[i])
+        while at < len(stored) and stored[at] == codes[i]:
+            marks[at] = 1
+            at += 1
+
+
+@numba.njit(_MARKS(_READ, _READ, _READ, _READ), cache=True, nogil=True)
+def _located(stored: Int64s, ids: Int64s, codes: Int64s, wanted: Int64s) -> Int64s:
+    """Where each wanted row (sorted by code) is stored; -1 where it is not."""
+    places = np.full(len(codes), -1, np.int64)
+    at = 0
+    for i in range(len(codes)):
+        at = first_at_least(stored, at, codes[i])
+        place = at
+        while place < len(stored) and stored[place] == codes[i]:
+            if ids[place] == wanted[i]:
+                places[i] = place
+                break
+            place += 1
+    return places
+
+
+def rows_with(tables: list[pa.Table], nothing: pa.Table) -> pa.Table:
+    """Several pieces as one table with the columns of ``nothing``."""
+    names = nothing.schema.names
+    return concatenated([nothing, *(table.select(names) for table in tables)])

@@ -1,0 +1,395 @@
+"""Joins of rows with lifetimes: windows with windows, with relations, and with NRRs.
+
+Idea: a result lives in ``[max(_ts), min(_exp))`` over its members, if that is not empty (thesis
+5.2; the only test). A step meets new rows with kept ones and with each other, using the lifetimes
+after this step's cuts; then it looks up what a cut row had met before, and cuts those results.
+A retroactive relation is a side whose rows live from their insertion to their deletion. With an
+NRR a result reflects the relation at its own ``_ts``: a change at τ concerns rows with _ts > τ.
+Invariant: each pair is found once, whatever the cut of the input into steps.
+Cost: O(groups · log + candidates) per pair of runs; state by update pattern, see ``kept``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.kernels.codes import key_codes
+from mayfly.kernels.delta import (
+    END,
+    ID,
+    LIFE,
+    OWNER,
+    SEEN,
+    SEEN_END,
+    Delta,
+    concatenated,
+    mixed_ids,
+    payload_names,
+    with_numbers,
+)
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.join import same_key
+from mayfly.kernels.kept import Kept, Shape
+from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers
+from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.stateless import satisfying, values_of
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.plan.expressions import Expression, conjuncts
+from mayfly.plan.types import DataType, arrow_type
+from mayfly.storage.segment import EXP, TS
+
+PAIRS_AT_ONCE = 1 << 20
+Pairs = tuple[Int64s, Int64s]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """When two rows match: equal keys (one expression per side and type) and the residual."""
+
+    keys: tuple[tuple[Expression, ...], tuple[Expression, ...]]
+    types: tuple[DataType, ...]
+    exact: bool
+    residual: Expression | None = None
+
+    def coded(self, rows: pa.Table, side: int) -> pa.Table:
+        """The rows that have a key, with its code, clustered."""
+        if not self.types:
+            codes = np.zeros(rows.num_rows, np.int64)
+        else:
+            kinds = [arrow_type(kind) for kind in self.types]
+            keys = [
+                values_of(key, rows, kind)
+                for key, kind in zip(self.keys[side], kinds, strict=True)
+            ]
+            coded = key_codes([pa.chunked_array([key]) for key in keys], self.types)
+            if coded.null_count:
+                known = pc.is_valid(coded).to_numpy(zero_copy_only=False)
+                rows, coded = chosen(rows, known), coded.drop_null()
+            codes = coded.to_numpy(zero_copy_only=False)
+        rows = with_numbers(rows.combine_chunks(), **{CODE: np.ascontiguousarray(codes)})
+        return clustered(rows) if rows.num_rows else rows
+
+    def kept(self, left: pa.Table, right: pa.Table, pairs: Pairs) -> Pairs:
+        """The pairs of positions for which everything beyond the codes holds."""
+        if not self.exact:
+            pairs = self._really_equal(left, right, pairs)
+        for term in conjuncts(self.residual):
+            if len(pairs[0]):
+                marks = satisfying(term, _side_by_side(left, right, pairs))
+                pairs = pairs[0][marks], pairs[1][marks]
+        return pairs
+
+    def _really_equal(self, left: pa.Table, right: pa.Table, pairs: Pairs) -> Pairs:
+        """Different keys may share a hash."""
+        keep = np.ones(len(pairs[0]), dtype=bool)
+        sides = [left.take(pa.array(pairs[0])), right.take(pa.array(pairs[1]))]
+        for *both, kind in zip(*self.keys, self.types, strict=True):
+            one, other = (
+                values_of(key, rows, arrow_type(kind))
+                for key, rows in zip(both, sides, strict=True)
+            )
+            keep &= same_key(one, other).to_numpy(zero_copy_only=False)
+        return pairs[0][keep], pairs[1][keep]
+
+
+def _side_by_side(left: pa.Table, right: pa.Table, pairs: Pairs) -> pa.Table:
+    """The payload of both members of every pair."""
+    columns = {}
+    for table, positions in zip((left, right), pairs, strict=True):
+        taken = table.select(payload_names(table)).take(pa.array(positions))
+        columns.update(dict(zip(taken.schema.names, taken.columns, strict=True)))
+    if not columns:
+        return pa.table({"_": pa.nulls(len(pairs[0]))})
+    return pa.table(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class BothKept:
+    """What the two sides of a join remember."""
+
+    left: Kept
+    right: Kept
+
+    @property
+    def rows(self) -> int:
+        return self.left.rows + self.right.rows
+
+    @property
+    def bytes(self) -> int:
+        return self.left.bytes + self.right.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRows:
+    """The join of two inputs: a result is a pair that is alive together."""
+
+    name: str
+    condition: Condition
+    columns: tuple[pa.Schema, pa.Schema]
+    shapes: tuple[Shape, Shape]
+    dual: bool = False
+    owned: bool = False
+    """Whether results say which left row they belong to."""
+
+    def state(self) -> BothKept:
+        return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
+
+    def partition(self, rows: pa.Table, side: int) -> Int64s | None:
+        """The code by which rows may be spread over buckets, None if they may not."""
+        return partition_codes(self.condition, rows, side)
+
+    def step(
+        self, state: BothKept, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[BothKept, Delta]:
+        nothing = self.nothing()
+        if not any(one.rows for one in inputs):
+            return self._advanced(state, (None, None), interval.clock), nothing
+        new = [self.condition.coded(one.born, side) for side, one in enumerate(inputs)]
+        cuts = [self.condition.coded(one.cut, side) for side, one in enumerate(inputs)]
+        after = BothKept(state.left.cut(cuts[0]), state.right.cut(cuts[1]))
+        born = list(self._born(new[0], new[1], after))
+        cut = list(self._cut(state, after, cuts[0], cuts[1]))
+        fresh = tuple(chosen(rows, numbers(rows, EXP) > interval.clock) for rows in new)
+        return self._advanced(after, (fresh[0], fresh[1]), interval.clock), Delta(
+            concatenated([nothing.born, *born]), concatenated([nothing.cut, *cut])
+        )
+
+    def nothing(self) -> Delta:
+        owner = [(OWNER, pa.int64())] if self.owned else []
+        columns = pa.schema([*self.columns[0], *self.columns[1], *owner])
+        return Delta.empty(columns, dual=self.dual)
+
+    def _advanced(
+        self, state: BothKept, fresh: tuple[pa.Table | None, pa.Table | None], clock: int
+    ) -> BothKept:
+        left, right = (
+            kept.after(_no_rows() if rows is None else rows, clock)
+            for kept, rows in zip((state.left, state.right), fresh, strict=True)
+        )
+        return BothKept(left, right)
+
+    def _born(self, left: pa.Table, right: pa.Table, kept: BothKept) -> Iterator[pa.Table]:
+        """New × kept, kept × new, new × new."""
+        meetings = [
+            *((left, run.load()) for run in kept.right.runs if _may_meet(left, run)),
+            *((run.load(), right) for run in kept.left.runs if _may_meet(right, run)),
+            (left, right),
+        ]
+        for one, other in meetings:
+            for pairs in self._pairs(one, other):
+                yield self._results(one, other, pairs)
+
+    def _pairs(self, left: pa.Table, right: pa.Table) -> Iterator[Pairs]:
+        if not left.num_rows or not right.num_rows:
+            return
+        for pairs in matching_pairs(_keys(left), _keys(right), PAIRS_AT_ONCE):
+            pairs = self.condition.kept(left, right, pairs)
+            if len(pairs[0]):
+                yield pairs
+
+    def _results(self, left: pa.Table, right: pa.Table, pairs: Pairs) -> pa.Table:
+        ends = [numbers(rows, EXP)[at] for rows, at in zip((left, right), pairs, strict=True)]
+        table = self._members(left, right, pairs, np.minimum(*ends))
+        if self.dual:
+            seen = [numbers(rows, SEEN)[at] for rows, at in zip((left, right), pairs, strict=True)]
+            table = with_numbers(table, **{SEEN: np.minimum(*seen)})
+        return table
+
+    def _members(self, left: pa.Table, right: pa.Table, pairs: Pairs, exp: Int64s) -> pa.Table:
+        arrays: list[pa.ChunkedArray] = []
+        for rows, at, columns in zip((left, right), pairs, self.columns, strict=True):
+            if columns.names:
+                arrays += rows.select(columns.names).take(pa.array(at)).columns
+        ts, ids = (
+            [numbers(rows, name)[at] for rows, at in zip((left, right), pairs, strict=True)]
+            for name in (TS, ID)
+        )
+        life = [pa.array(one) for one in (np.maximum(*ts), exp, mixed_ids(*ids))]
+        names = [*((OWNER,) if self.owned else ()), *LIFE]
+        fields = [*self.columns[0], *self.columns[1], *((name, pa.int64()) for name in names)]
+        owner = [pa.array(ids[0])] if self.owned else []
+        return pa.table([*arrays, *owner, *life], schema=pa.schema(fields))
+
+    def _cut(
+        self, before: BothKept, after: BothKept, left: pa.Table, right: pa.Table
+    ) -> Iterator[pa.Table]:
+        """What the cut rows had met before: cut × kept, then (kept and not cut) × cut."""
+        if left.num_rows:
+            for old, new in zip(before.right.runs, after.right.runs, strict=True):
+                yield from self._shortened(left, _with_new_ends(old, new))
+        if right.num_rows:
+            for old, new in zip(before.left.runs, after.left.runs, strict=True):
+                rows = _with_new_ends(old, new)
+                uncut = numbers(rows, END) == numbers(rows, EXP)
+                yield from self._shortened(chosen(rows, uncut), right)
+
+    def _shortened(self, left: pa.Table, right: pa.Table) -> Iterator[pa.Table]:
+        for pairs in self._pairs(left, right):
+            both = tuple(zip((left, right), pairs, strict=True))
+            exp = np.minimum(*(numbers(rows, EXP)[at] for rows, at in both))
+            end = np.minimum(*(numbers(rows, END)[at] for rows, at in both))
+            table = self._members(left, right, pairs, exp)
+            if self.dual:
+                seen = np.minimum(*(numbers(rows, SEEN)[at] for rows, at in both))
+                table = with_numbers(table, **{SEEN: seen})
+            table = with_numbers(table, **{END: end})
+            if self.dual:
+                seen_end = np.minimum(*(numbers(rows, SEEN_END)[at] for rows, at in both))
+                table = with_numbers(table, **{SEEN_END: seen_end})
+            yield chosen(table, end < exp)
+
+
+def partition_codes(condition: Condition, rows: pa.Table, side: int) -> Int64s | None:
+    if not condition.types:
+        return None
+    kinds = [arrow_type(kind) for kind in condition.types]
+    keys = [
+        values_of(key, rows, kind) for key, kind in zip(condition.keys[side], kinds, strict=True)
+    ]
+    codes = key_codes([pa.chunked_array([key]) for key in keys], condition.types)
+    result: Int64s = np.ascontiguousarray(pc.fill_null(codes, 0).to_numpy(zero_copy_only=False))
+    return result
+
+
+def _no_rows() -> pa.Table:
+    return pa.table({name: pa.array([], pa.int64()) for name in (CODE, TS, EXP, ID)})
+
+
+def _may_meet(rows: pa.Table, run: Run) -> bool:
+    if not rows.num_rows:
+        return False
+    ts, exp = numbers(rows, TS), numbers(rows, EXP)
+    return bool(ts.min() < run.exp.high and run.ts.low < exp.max())
+
+
+def _keys(rows: pa.Table) -> tuple[Int64s, Int64s, Int64s]:
+    return numbers(rows, CODE), numbers(rows, TS), numbers(rows, EXP)
+
+
+def _with_new_ends(old: Run, new: Run) -> pa.Table:
+    """The rows with their lifetimes before this step, and how they end after it."""
+    changed = new.load()
+    table = with_numbers(old.load(), **{END: numbers(changed, EXP)})
+    if SEEN in table.schema.names:
+        table = with_numbers(table, **{SEEN_END: numbers(changed, SEEN)})
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class NrrState:
+    """The NRR's versions that later rows may meet, and results that await their cut (NT)."""
+
+    relation: Kept
+    results: Kept
+
+    @property
+    def rows(self) -> int:
+        return self.relation.rows + self.results.rows
+
+    @property
+    def bytes(self) -> int:
+        return self.relation.bytes + self.results.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NrrJoinRows:
+    """Rows joined with the NRR as it was just before each of them (thesis 3.3.1).
+
+    ``cuts`` says that the input may be cut (NT): then results are remembered by their row.
+    """
+
+    name: str
+    condition: Condition
+    columns: tuple[pa.Schema, pa.Schema]
+    cuts: bool = False
+    dual: bool = False
+
+    def state(self) -> NrrState:
+        return NrrState(Kept(Shape()), Kept(Shape()))
+
+    def step(
+        self, state: NrrState, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[NrrState, Delta]:
+        child, changes = inputs
+        rows = self.condition.coded(child.born, 0)
+        inserted = self.condition.coded(_effective(changes.born), 1)
+        relation = state.relation.cut(self.condition.coded(_effective(changes.cut), 1))
+        born = [self._nothing().born]
+        for table in (*(run.load() for run in relation.runs), inserted):
+            born += self._met(rows, table)
+        delta = Delta(concatenated(born), self._nothing().cut)
+        if self.cuts:
+            state, delta = self._remembered(state, delta, child.cut, interval)
+        fresh = chosen(inserted, numbers(inserted, EXP) > interval.clock)
+        return NrrState(relation.after(fresh, interval.clock), state.results), delta
+
+    def _met(self, rows: pa.Table, versions: pa.Table) -> Iterator[pa.Table]:
+        if not rows.num_rows or not versions.num_rows:
+            return
+        codes, ts = numbers(rows, CODE), numbers(rows, TS)
+        for pairs in matching_pairs((codes, ts, ts + 1), _keys(versions), PAIRS_AT_ONCE):
+            pairs = self.condition.kept(rows, versions, pairs)
+            mine, other = (pa.array(at) for at in pairs)
+            payload = rows.select(self.columns[0].names).take(mine).columns
+            payload = [*payload, *versions.select(self.columns[1].names).take(other).columns]
+            carried = [*LIFE, *((SEEN,) if self.dual else ())]
+            life = {name: numbers(rows, name)[pairs[0]] for name in carried}
+            life[ID] = mixed_ids(life[ID], numbers(versions, ID)[pairs[1]])
+            fields = [*self.columns[0], *self.columns[1]]
+            fields += [pa.field(name, pa.int64()) for name in carried]
+            arrays = [*payload, *(pa.array(life[name]) for name in carried)]
+            table = pa.table(arrays, schema=pa.schema(fields))
+            yield with_numbers(table, **{CODE: numbers(rows, ID)[pairs[0]]}) if self.cuts else table
+
+    def _remembered(
+        self, state: NrrState, delta: Delta, cut: pa.Table, interval: Interval
+    ) -> tuple[NrrState, Delta]:
+        nothing = self._nothing()
+        ids = np.unique(numbers(cut, ID))
+        found = concatenated(
+            [with_numbers(nothing.born, **{CODE: ids[:0]}), *state.results.of_codes(ids)]
+        )
+        ends = np.empty(0, np.int64)
+        if found.num_rows:
+            order = np.argsort(numbers(cut, ID))
+            at = np.searchsorted(numbers(cut, ID)[order], numbers(found, CODE))
+            ends = numbers(cut, END)[order][at]
+        dying = with_numbers(found, **{END: ends})
+        if self.dual:
+            dying = with_numbers(dying, **{SEEN_END: np.minimum(numbers(dying, SEEN), ends)})
+        born = delta.born
+        lasting = chosen(born, numbers(born, EXP) > interval.clock) if born.num_rows else None
+        kept = state.results.without(ids)
+        if lasting is not None and lasting.num_rows:
+            kept = kept.after(clustered(lasting), interval.clock)
+        else:
+            kept = kept.after(_no_rows(), interval.clock)
+        return NrrState(state.relation, kept), Delta(
+            born.select(nothing.born.schema.names), dying.select(nothing.cut.schema.names)
+        )
+
+    def _nothing(self) -> Delta:
+        return Delta.empty(pa.schema([*self.columns[0], *self.columns[1]]), dual=self.dual)
+
+
+def _effective(changes: pa.Table) -> pa.Table:
+    """A change at τ concerns the rows after τ: both ends of a version move by one instant."""
+
+    def after(name: str) -> Int64s:
+        times = numbers(changes, name)
+        fixed = (times == NEVER) | (times == MIN_TIME)
+        moved: Int64s = np.where(fixed, times, times + 1)
+        return moved
+
+    names = [name for name in (TS, EXP, END) if name in changes.schema.names]
+    return with_numbers(changes, **{name: after(name) for name in names})
+
+
+

@@ -1,0 +1,294 @@
+"""How results leave a query: as changes of its answer, or as the whole answer at each refresh.
+
+Idea: Istream and Dstream compare values, not lifetimes: per instant and value, arrivals minus
+departures; what is positive entered, what is negative left (spec; an equal row leaving and entering
+at one instant gives nothing). Rstream sends the whole answer at every refresh, or without SLIDE at
+every instant at which the multiset of values changed. The restore forms also report, once per
+occurrence, rows that rose and fell between two refreshes.
+Invariant: what is sent depends only on the answers at the instants, never on how steps were cut.
+Cost: O(changes · log) for Istream and Dstream; Rstream pays for what it sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.kernels.codes import check_codes, group_codes
+from mayfly.kernels.delta import (
+    END,
+    SEEN,
+    SEEN_END,
+    Delta,
+    concatenated,
+    taken,
+    with_numbers,
+)
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.kept import Kept, Shape, rows_with
+from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.rows import CODE, chosen, clustered, numbers
+from mayfly.kernels.sorting import Int64s, stable_order
+from mayfly.kernels.stateless import values_of
+from mayfly.lifetime import MIN_TIME
+from mayfly.plan.logical import OutputKind, SortKey
+from mayfly.plan.types import arrow_type
+from mayfly.plan.windows import Slide
+from mayfly.storage.segment import EXP, TS
+
+PAIRS_AT_ONCE = 1 << 20
+
+
+def seen(delta: Delta) -> Delta:
+    """The delta as it is seen outside: rows of INTERNAL windows stay."""
+    if SEEN not in delta.born.schema.names:
+        return delta
+    born = with_numbers(delta.born, **{EXP: numbers(delta.born, SEEN)}).drop_columns([SEEN])
+    ends = {EXP: numbers(delta.cut, SEEN), END: numbers(delta.cut, SEEN_END)}
+    cut = with_numbers(delta.cut, **ends)
+    cut = chosen(cut, ends[END] < ends[EXP]).drop_columns([SEEN, SEEN_END])
+    return Delta(born, cut)
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """The rows of the answer that may still change it, and where refreshes begin.
+
+    ``path`` holds, for the restore forms, the events since the last refresh.
+    """
+
+    answer: Kept
+    first: int | None = None
+    path: pa.Table | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.answer.rows + (self.path.num_rows if self.path is not None else 0)
+
+    @property
+    def bytes(self) -> int:
+        return self.answer.bytes + (self.path.nbytes if self.path is not None else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A stream of rows: what entered, what left, or everything; ``ts`` says when."""
+
+    name: str
+    kind: OutputKind
+    columns: pa.Schema
+    shape: Shape
+    slide: Slide | None = None
+    restore: bool = False
+    keys: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+    def state(self) -> Sending:
+        return Sending(Kept(self.shape))
+
+    def step(
+        self, state: Sending, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[Sending, pa.Table]:
+        """The rows to send; the delta is that of the answer, as it is seen outside."""
+        born, cut = (self._coded(rows) for rows in (inputs[0].born, inputs[0].cut))
+        answer = state.answer.cut(cut)
+        due = rows_with(answer.due(interval.began, interval.clock), born.slice(0, 0))
+        events = self._events(born, due, interval)
+        first = state.first
+        if first is None and events.time.size:
+            first = int(events.time.min())
+        lasting = chosen(born, numbers(born, EXP) >= interval.clock)
+        after = replace(state, answer=answer.after(lasting, interval.clock - 1), first=first)
+        tables = [*(run.load() for run in answer.runs), born]
+        if self.restore:
+            return self._restored(after, events, tables, interval)
+        if self.kind is OutputKind.RSTREAM:
+            instants = self._instants(events, first, interval)
+            return after, self._whole(tables, instants)
+        return after, self._ordered(self._differences(events))
+
+    def _coded(self, rows: pa.Table) -> pa.Table:
+        columns = [rows.column(name).combine_chunks() for name in self.columns.names]
+        rows = with_numbers(rows, **{CODE: group_codes(columns, rows.num_rows)})
+        return clustered(rows) if rows.num_rows else rows
+
+    def _events(self, born: pa.Table, due: pa.Table, interval: Interval) -> Changes:
+        """Arrivals and departures of values, net of each other at every instant."""
+        short = chosen(born, numbers(born, EXP) < interval.clock)
+        names = [*self.columns.names, CODE]
+        rows = concatenated([table.select(names) for table in (born, short, due)])
+        time = np.concatenate([numbers(born, TS), numbers(short, EXP), numbers(due, EXP)])
+        sign = np.repeat([1, -1, -1], [born.num_rows, short.num_rows, due.num_rows])
+        changes = Changes.of(rows, time, sign.astype(np.int64))
+        # The answer over nothing (COUNT 0) has always been there.
+        return changes.where(changes.time > MIN_TIME)
+
+    def _differences(self, events: Changes) -> pa.Table:
+        sign = 1 if self.kind is OutputKind.ISTREAM else -1
+        sent = events.where(events.net * sign > 0)
+        return self._stamped(sent.rows, sent.time, np.abs(sent.net))
+
+    def _stamped(self, rows: pa.Table, time: Int64s, times: Int64s) -> pa.Table:
+        at = np.repeat(np.arange(rows.num_rows), times)
+        table = taken(rows.select(self.columns.names), at)
+        return with_numbers(table, **{TS: time[at]})
+
+    # ── Rstream ───────────────────────────────────────────────────────────────────────────
+
+    def _instants(self, events: Changes, first: int | None, interval: Interval) -> Int64s:
+        if self.slide is None or not self.slide.period:
+            return np.unique(events.time[events.net != 0])
+        return refreshes(self.slide, first, interval)
+
+    def _whole(self, tables: list[pa.Table], instants: Int64s) -> pa.Table:
+        """The answer at each instant."""
+        zeros = np.zeros(len(instants), np.int64)
+        points = zeros, instants, instants + 1
+        parts = [with_numbers(tables[-1].slice(0, 0).select(self.columns.names), **{TS: zeros[:0]})]
+        for rows in tables:
+            if not rows.num_rows or not len(instants):
+                continue
+            order = np.argsort(numbers(rows, TS), kind="stable")
+            ts, exp = numbers(rows, TS)[order], numbers(rows, EXP)[order]
+            other = np.zeros(len(ts), np.int64), ts, exp
+            for at, places in matching_pairs(points, other, PAIRS_AT_ONCE):
+                part = taken(rows.select(self.columns.names), order[places])
+                parts.append(with_numbers(part, **{TS: instants[at]}))
+        return self._ordered(concatenated(parts))
+
+    def _ordered(self, rows: pa.Table) -> pa.Table:
+        """By instant, then by ORDER BY, then by value; cut by LIMIT at each instant."""
+        if not rows.num_rows:
+            return rows
+        ranks = [numbers(rows, TS)]
+        for key in self.keys:
+            values = values_of(key.expression, rows, arrow_type(key.expression.type))
+            ranks += _ranks(values, key.descending, key.nulls_first)
+        for name in self.columns.names:
+            column = rows.column(name).combine_chunks()
+            ranks += [] if pa.types.is_nested(column.type) else _ranks(column)
+        rows = taken(rows, np.lexsort(ranks[::-1]))
+        if self.limit is None and not self.offset:
+            return rows
+        ts = numbers(rows, TS)
+        place = np.arange(len(ts)) - np.searchsorted(ts, ts)
+        last = np.inf if self.limit is None else self.offset + self.limit
+        return chosen(rows, (place >= self.offset) & (place < last))
+
+    # ── restore ───────────────────────────────────────────────────────────────────────────
+
+    def _restored(
+        self, state: Sending, events: Changes, tables: list[pa.Table], interval: Interval
+    ) -> tuple[Sending, pa.Table]:
+        """At each refresh: the plain output, and what rose and fell since the last one."""
+        assert self.slide is not None
+        instants = refreshes(self.slide, state.first, interval)
+        rows = with_numbers(events.rows, **{TS: events.time, EXP: events.net})
+        if state.path is not None:
+            rows = concatenated([rows.slice(0, 0), state.path.select(rows.schema.names), rows])
+        closing = np.searchsorted(instants, numbers(rows, TS))
+        later = closing == len(instants)
+        waiting = chosen(rows, later).combine_chunks()
+        path = chosen(rows, ~later)
+        moved = _moved(
+            numbers(path, CODE), closing[~later], numbers(path, TS), numbers(path, EXP)
+        )
+        where, slot, enter, bump = moved
+        # numbers of occurrences per (value, refresh): entered in all, and rose and fell
+        sample = path.select(self.columns.names)
+        extra = self._stamped(taken(sample, where), instants[slot], bump)
+        if self.kind is OutputKind.RSTREAM:
+            plain = self._whole(tables, instants)
+        else:
+            plain = self._stamped(taken(sample, where), instants[slot], np.maximum(enter, 0))
+        both = concatenated([plain, extra.select(plain.schema.names)])
+        return replace(state, path=waiting), self._ordered(both)
+
+
+def refreshes(slide: Slide, first: int | None, interval: Interval) -> Int64s:
+    """The multiples of the slide in the step, from the first event on."""
+    period = slide.period or 1
+    if first is None:
+        return np.empty(0, np.int64)
+    low = max(first, interval.began)
+    start = -((slide.origin - low) // period) * period + slide.origin
+    return np.arange(start, interval.clock, period, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Net changes of multiplicity per value and instant, sorted by value and instant."""
+
+    rows: pa.Table
+    time: Int64s
+    net: Int64s
+
+    @staticmethod
+    def of(rows: pa.Table, time: Int64s, sign: Int64s) -> Changes:
+        code = numbers(rows, CODE)
+        order = stable_order(code, time)
+        code, time, sign = code[order], time[order], sign[order]
+        rows = taken(rows, order)
+        columns = [rows.column(n).combine_chunks() for n in rows.schema.names if n != CODE]
+        check_codes(code, columns)
+        if not len(code):
+            return Changes(rows, time, sign)
+        heads = np.append(True, (code[1:] != code[:-1]) | (time[1:] != time[:-1]))
+        first = np.flatnonzero(heads)
+        net = np.add.reduceat(sign, first)
+        return Changes(taken(rows, first), time[first], net)
+
+    def where(self, keep: np.ndarray) -> Changes:
+        return Changes(chosen(self.rows, keep), self.time[keep], self.net[keep])
+
+
+def _moved(
+    code: Int64s, slot: Int64s, time: Int64s, net: Int64s
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Per value and refresh: a sample row, the refresh, the net change, what rose and fell."""
+    order = stable_order(code, slot, time)
+    where, slots, enter, bump = [], [], [], []
+    at = 0
+    while at < len(order):
+        head = at
+        level = low = rises = 0
+        while at < len(order) and (
+            code[order[at]] == code[order[head]] and slot[order[at]] == slot[order[head]]
+        ):
+            change = int(net[order[at]])
+            level += change
+            rises += max(change, 0)
+            low = min(low, level)
+            at += 1
+        where.append(order[head])
+        slots.append(slot[order[head]])
+        enter.append(level)
+        bump.append(rises - (level - low))
+    return (
+        np.array(where, np.int64),
+        np.array(slots, np.int64),
+        np.array(enter, np.int64),
+        np.array(bump, np.int64),
+    )
+
+
+def _ranks(values: pa.Array, descending: bool = False, nulls_first: bool = True) -> list[Int64s]:
+    """Integers that sort like the values; NaN is larger than any number."""
+    ranks = []
+    null = pc.is_null(values).to_numpy(zero_copy_only=False)
+    ranks.append(np.where(null, -1 if nulls_first else 1, 0))
+    sign = -1 if descending else 1
+    if pa.types.is_floating(values.type):
+        nan = pc.fill_null(pc.is_nan(values), False)
+        ranks.append(sign * nan.to_numpy(zero_copy_only=False).astype(np.int64))
+        values = pc.if_else(nan, pa.scalar(0.0, values.type), values)
+    dense = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
+    ranks.append(np.where(null, 0, sign * dense.to_numpy().astype(np.int64)))
+    return ranks
+
+

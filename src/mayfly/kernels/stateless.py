@@ -1,0 +1,141 @@
+"""Operators without state: selection, projection, merge union. They keep every lifetime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.delta import (
+    ID,
+    OWNER,
+    Delta,
+    column_name,
+    mixed_ids,
+    payload_names,
+    united,
+    with_numbers,
+)
+from mayfly.kernels.expression import evaluate, holds
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.rows import Bools, numbers
+from mayfly.plan.expressions import Column, Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The state of an operator that needs none."""
+
+    rows: int = 0
+    bytes: int = 0
+
+
+def column_of(table: pa.Table, column: Column) -> pa.Array:
+    """A plan's column in a table."""
+    return table.column(column_name(column)).combine_chunks()
+
+
+def values_of(expression: Expression, table: pa.Table, kind: pa.DataType) -> pa.Array:
+    """An expression's value for every row, in the given type."""
+    value = evaluate(expression, partial(column_of, table))
+    if isinstance(value, pa.Scalar):
+        value = pa.repeat(value.cast(kind), table.num_rows)
+    if isinstance(value, pa.ChunkedArray):
+        value = value.combine_chunks()
+    return value if value.type == kind else value.cast(kind)
+
+
+def satisfying(condition: Expression, table: pa.Table) -> Bools:
+    """Where a condition is TRUE."""
+    marks = holds(condition, partial(column_of, table), table.num_rows)
+    found: Bools = np.asarray(marks.to_numpy(zero_copy_only=False), dtype=bool)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SelectRows:
+    """The rows for which the predicate is TRUE."""
+
+    name: str
+    predicate: Expression
+
+    def state(self) -> Nothing:
+        return Nothing()
+
+    def step(
+        self, state: Nothing, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[Nothing, Delta]:
+        return state, inputs[0].where(partial(satisfying, self.predicate))
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRows:
+    """Computed columns in place of the others."""
+
+    name: str
+    outputs: tuple[Expression, ...]
+    columns: pa.Schema
+
+    def state(self) -> Nothing:
+        return Nothing()
+
+    def step(
+        self, state: Nothing, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[Nothing, Delta]:
+        return state, inputs[0].map(self._projected)
+
+    def _projected(self, rows: pa.Table) -> pa.Table:
+        carried = [name for name in rows.schema.names if name not in set(payload_names(rows))]
+        arrays = [
+            values_of(output, rows, field.type)
+            for output, field in zip(self.outputs, self.columns, strict=True)
+        ]
+        fields = [*self.columns, *(rows.schema.field(name) for name in carried)]
+        return pa.table(
+            [*arrays, *(rows.column(name) for name in carried)], schema=pa.schema(fields)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MergeUnion:
+    """The rows of all inputs, columns matched by position."""
+
+    name: str
+    columns: pa.Schema
+    dual: bool = False
+    owned: bool = False
+
+    def state(self) -> Nothing:
+        return Nothing()
+
+    def step(
+        self, state: Nothing, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[Nothing, Delta]:
+        owner = [(OWNER, pa.int64())] if self.owned else []
+        nothing = Delta.empty(pa.schema([*self.columns, *owner]), dual=self.dual)
+        parts = [
+            part.map(partial(self._renamed, salt=np.int64(salt)))
+            for salt, part in enumerate(inputs)
+        ]
+        return state, united(parts, nothing)
+
+    def _renamed(self, rows: pa.Table, salt: np.int64) -> pa.Table:
+        """Under the union's names, and with identities that differ between its inputs."""
+        own = set(payload_names(rows))
+        carried = [name for name in rows.schema.names if name not in own]
+        arrays = [rows.column(name) for name in rows.schema.names if name in own]
+        fields = [*self.columns, *(rows.schema.field(name) for name in carried)]
+        arrays = [a.cast(f.type) for a, f in zip(arrays, self.columns, strict=True)]
+        table = pa.table(
+            [*arrays, *(rows.column(name) for name in carried)], schema=pa.schema(fields)
+        )
+        return salted(table, salt)
+
+
+def salted(rows: pa.Table, salt: np.int64) -> pa.Table:
+    """With identities that are the input's, told apart by ``salt``."""
+    ids = numbers(rows, ID)
+    return with_numbers(rows, **{ID: mixed_ids(ids, np.full(len(ids), salt, np.int64))})

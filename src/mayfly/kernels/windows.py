@@ -1,0 +1,307 @@
+"""Windows: from rows of a stream to rows with lifetimes.
+
+Idea: rows are admitted in the order of the stream (ts, SEQUENCE, values) once their instant is
+closed. A time window knows every expiration at once. A count window knows it when the displacing
+row comes: until then the forecast is "never" (or the time bound), afterwards the row is cut.
+SLIDE s rounds both ends of a lifetime up to multiples of s; SLIDE m ROWS shows rows in groups of
+m, when the last of the group comes (spec, thesis 2.1.1). Empty lifetimes never appear.
+Cost: O(rows) per step for time windows; count windows also touch the rows they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.kernels.codes import check_codes, group_codes
+from mayfly.kernels.delta import (
+    END,
+    ID,
+    LIFE,
+    SEEN,
+    SEEN_END,
+    Delta,
+    concatenated,
+    taken,
+    with_numbers,
+)
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.kept import Kept, Shape
+from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers
+from mayfly.kernels.sorting import Int64s, stable_order
+from mayfly.kernels.upkeep import falling_due, waiting
+from mayfly.lifetime import NEVER
+from mayfly.plan.physical import Structure
+from mayfly.plan.windows import Landmark, PartitionRows, Rows, Slide, Window
+from mayfly.storage.segment import EXP, TS
+
+RANK = ("_rank",)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowState:
+    """Rows that wait for their instant, the rows a count window holds, and how many came so far.
+
+    ``pending`` are rows of a group of SLIDE m ROWS that is not complete; ``leaving`` are the rows
+    whose expiration is still to be announced by a negative tuple (NT).
+    """
+
+    waiting: tuple[Run, ...] = ()
+    held: pa.Table | None = None
+    pending: pa.Table | None = None
+    leaving: Kept = field(default_factory=lambda: Kept(Shape(Structure.FIFO)))
+    number: int = 0
+    late: int = 0
+
+    @property
+    def rows(self) -> int:
+        tables = [table.num_rows for table in (self.held, self.pending) if table is not None]
+        return sum(run.rows for run in self.waiting) + sum(tables) + self.leaving.rows
+
+    @property
+    def bytes(self) -> int:
+        tables = [table.nbytes for table in (self.held, self.pending) if table is not None]
+        return sum(run.bytes for run in self.waiting) + sum(tables) + self.leaving.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRows:
+    """One window over a stream, or over the results of a monotonic sub-query.
+
+    ``order`` are the columns that break ties of ``_ts``, or RANK: the order in which the input
+    was admitted; None if order does not matter. ``announce`` is NT's way: rows are born for ever,
+    and every expiration is a cut. ``dual`` adds how long rows are seen.
+    """
+
+    name: str
+    window: Window
+    columns: pa.Schema
+    order: tuple[str, ...] | None = None
+    partition: tuple[str, ...] = ()
+    announce: bool = False
+    dual: bool = False
+
+    def state(self) -> WindowState:
+        return WindowState()
+
+    def step(
+        self, state: WindowState, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[WindowState, Delta]:
+        """Admit what is due of a stream's rows; their ``_ts`` is all that is known of them."""
+        state, rows = self._admitted(state, inputs[0].born, interval)
+        if self.window.counts_rows:
+            state, delta = self._counted(state, rows, interval)
+        else:
+            delta = self._timed(rows)
+        if self.dual:
+            delta = self._with_sight(delta)
+        if self.announce:
+            return self._announced(state, delta, interval)
+        return state, delta
+
+    # ── admission ─────────────────────────────────────────────────────────────────────────
+
+    def _admitted(
+        self, state: WindowState, rows: pa.Table, interval: Interval
+    ) -> tuple[WindowState, pa.Table]:
+        """The rows of instants that are closed now (with SLIDE: whose refresh is closed)."""
+        began, clock = (self._refreshed(at) for at in (interval.began, interval.clock))
+        if self.order == RANK:
+            rows = with_numbers(rows, **{RANK[0]: numbers(rows, ID)})
+        names = dict.fromkeys([*self.columns.names, *(self.order or ()), *self.partition, TS])
+        rows = rows.select(list(names))
+        ts = numbers(rows, TS)
+        late = ts < interval.began
+        woken = list(falling_due(state.waiting, began, clock))
+        due = chosen(rows, (ts < clock) & ~late)
+        early = with_numbers(chosen(rows, (ts >= clock) & ~late), **{EXP: ts[(ts >= clock) & ~late]})
+        admitted = concatenated([due, *(table.select(list(names)) for table in woken)])
+        if admitted.num_rows and self.order is not None:
+            admitted = taken(admitted, _stream_order(admitted, self.order))
+        ids = np.arange(state.number, state.number + admitted.num_rows)
+        admitted = with_numbers(admitted.combine_chunks(), **{EXP: ids, ID: ids})
+        kept = waiting(state.waiting, early, clock) if state.waiting or early.num_rows else ()
+        return replace(
+            state,
+            waiting=kept,
+            number=state.number + admitted.num_rows,
+            late=state.late + int(late.sum()),
+        ), admitted
+
+    def _refreshed(self, at: int) -> int:
+        """The instants before this one belong to refreshes that are closed before ``at``."""
+        slide = self.window.slide
+        if slide is None or not slide.period or at <= -NEVER or at == NEVER:
+            return at
+        return (at - 1 - slide.origin) // slide.period * slide.period + slide.origin + 1
+
+    # ── lifetimes ─────────────────────────────────────────────────────────────────────────
+
+    def _timed(self, rows: pa.Table) -> Delta:
+        ts = numbers(rows, TS)
+        rows, ts = self._in_landmark(rows, ts)
+        born = self._alive(rows, ts, _later(ts, self.window.lifetime))
+        return Delta(born, self._nothing().cut)
+
+    def _in_landmark(self, rows: pa.Table, ts: Int64s) -> tuple[pa.Table, Int64s]:
+        match self.window:
+            case Landmark(start=start, until=until):
+                inside = (ts >= start) & (ts < (NEVER if until is None else until))
+                return chosen(rows, inside), ts[inside]
+        return rows, ts
+
+    def _alive(self, rows: pa.Table, ts: Int64s, exp: Int64s) -> pa.Table:
+        """The rows whose lifetime, rounded to refreshes, is not empty."""
+        slide = self.window.slide
+        ts, exp = rounded(ts, slide), rounded(exp, slide)
+        keep = ts < exp
+        rows = with_numbers(rows, **{TS: ts, EXP: exp})
+        return chosen(rows, keep).select([*self.columns.names, *LIFE])
+
+    def _counted(
+        self, state: WindowState, rows: pa.Table, interval: Interval
+    ) -> tuple[WindowState, Delta]:
+        """Rows that later ones displace."""
+        state, fresh = self._shown(state, rows)
+        window = self.window
+        count = window.count if isinstance(window, Rows | PartitionRows) else None
+        fresh, _ = self._in_landmark(fresh, numbers(fresh, TS))
+        bound = _later(numbers(fresh, TS), _time_bound(window))
+        shown = numbers(fresh, CODE)
+        # Held rows carry: _ts as seen outside, _code the partition, _exp the announced expiration,
+        # _end the instant at which they came to be seen.
+        codes = self._partitions(fresh)
+        fresh = with_numbers(fresh, **{CODE: codes, EXP: bound, END: shown})
+        if count is None:
+            born = self._alive(with_numbers(fresh, **{TS: shown}), shown, bound)
+            return state, Delta(born, self._nothing().cut)
+        held = fresh.slice(0, 0) if state.held is None else state.held
+        both = concatenated([held.select(fresh.schema.names), fresh])
+        order = stable_order(numbers(both, CODE))
+        both = taken(both, order)
+        code, exp, seen = (numbers(both, name) for name in (CODE, EXP, END))
+        if self.partition:
+            check_codes(code, [both.column(n).combine_chunks() for n in self.partition])
+        ends = exp.copy()
+        displaced = np.zeros(len(code), dtype=bool)
+        if len(code) > count:
+            displaced[:-count] = code[count:] == code[:-count]
+            at = np.flatnonzero(displaced)
+            ends[at] = np.minimum(exp[at], seen[at + count])
+        new = order >= held.num_rows
+        born = with_numbers(chosen(both, new), **{TS: seen[new]})
+        born = self._alive(born, seen[new], ends[new])
+        old = ~new & (ends < exp)
+        cut = self._cut(chosen(both, old), seen[old], exp[old], ends[old])
+        keep = ~displaced & (exp >= interval.clock)
+        return replace(state, held=chosen(both, keep).combine_chunks()), Delta(born, cut)
+
+    def _cut(self, rows: pa.Table, ts: Int64s, exp: Int64s, end: Int64s) -> pa.Table:
+        slide = self.window.slide
+        ts, exp, end = (rounded(times, slide) for times in (ts, exp, end))
+        # With a slide, a row displaced before its first refresh was never seen.
+        keep = (ts < exp) & (end < exp)
+        rows = chosen(with_numbers(rows, **{TS: ts, EXP: exp, END: end}), keep)
+        return rows.select([*self.columns.names, *LIFE, END])
+
+    def _partitions(self, rows: pa.Table) -> Int64s:
+        columns = [rows.column(name).combine_chunks() for name in self.partition]
+        return group_codes(columns, rows.num_rows)
+
+    def _shown(self, state: WindowState, rows: pa.Table) -> tuple[WindowState, pa.Table]:
+        """The rows that are seen now; ``_code`` is the instant from which each is seen."""
+        slide = self.window.slide
+        if slide is None or not slide.rows:
+            return state, with_numbers(rows, **{CODE: numbers(rows, TS)})
+        if state.pending is not None:
+            rows = concatenated([rows.slice(0, 0), state.pending, rows])
+        complete = rows.num_rows // slide.rows * slide.rows
+        shown, pending = rows.slice(0, complete), rows.slice(complete)
+        last = numbers(shown, TS)[slide.rows - 1 :: slide.rows]
+        shown = with_numbers(shown, **{CODE: np.repeat(last, slide.rows)})
+        return replace(state, pending=pending.combine_chunks()), shown
+
+    # ── variants ──────────────────────────────────────────────────────────────────────────
+
+    def _announced(
+        self, state: WindowState, delta: Delta, interval: Interval
+    ) -> tuple[WindowState, Delta]:
+        """NT: what outlives the step is born for ever, and later deaths are announced one by one."""
+        born, cut = delta.born, delta.cut
+        exp = numbers(born, EXP)
+        lasting = (exp >= interval.clock) & (exp != NEVER)
+        nothing = with_numbers(born.slice(0, 0), **{CODE: np.empty(0, np.int64)})
+        fresh = chosen(born, lasting)
+        fresh = clustered(with_numbers(fresh, **{CODE: numbers(fresh, ID)})) if lasting.any() else nothing
+        premature = with_numbers(cut, **{CODE: numbers(cut, ID)})
+        kept = state.leaving.cut(clustered(premature)) if cut.num_rows else state.leaving
+        due = concatenated([nothing, *kept.due(interval.began, interval.clock)])
+        ends = numbers(due, EXP)
+        dying = with_numbers(due, **{EXP: np.full(len(ends), NEVER), END: ends})
+        if self.dual:
+            seen = numbers(dying, SEEN)
+            ends = np.where(seen == NEVER, NEVER, ends)
+            dying = with_numbers(dying, **{SEEN: np.full(len(seen), NEVER), SEEN_END: ends})
+        announced = with_numbers(born, **{EXP: np.where(lasting, NEVER, exp)})
+        if self.dual:
+            announced = with_numbers(
+                announced, **{SEEN: np.where(lasting, NEVER, numbers(born, SEEN))}
+            )
+        unbounded = chosen(cut, numbers(cut, EXP) == NEVER)
+        cuts = concatenated([unbounded, dying.select(cut.schema.names)])
+        state = replace(state, leaving=kept.after(fresh, interval.clock - 1))
+        return state, Delta(announced, cuts)
+
+    def _with_sight(self, delta: Delta) -> Delta:
+        """INTERNAL windows expire inside only: their rows are seen for ever."""
+
+        def sight(times: Int64s) -> Int64s:
+            return np.full(len(times), NEVER) if self.window.internal else times
+
+        born = with_numbers(delta.born, **{SEEN: sight(numbers(delta.born, EXP))})
+        cut = with_numbers(
+            delta.cut.drop_columns([END]),
+            **{
+                SEEN: sight(numbers(delta.cut, EXP)),
+                END: numbers(delta.cut, END),
+                SEEN_END: sight(numbers(delta.cut, END)),
+            },
+        )
+        return Delta(born, cut)
+
+    def _nothing(self) -> Delta:
+        return Delta.empty(self.columns)
+
+
+def rounded(times: Int64s, slide: Slide | None) -> Int64s:
+    """Instants rounded up to the next refresh; "never" stays."""
+    if slide is None or not slide.period:
+        return times
+    period, origin = np.int64(slide.period), np.int64(slide.origin)
+    up = -((origin - times) // period) * period + origin
+    result: Int64s = np.where(times == NEVER, NEVER, up)
+    return result
+
+
+def _later(ts: Int64s, duration: int | None) -> Int64s:
+    if duration is None:
+        return np.full(len(ts), NEVER, dtype=np.int64)
+    later: Int64s = np.where(ts > NEVER - duration, NEVER, ts + np.int64(duration))
+    return later
+
+
+def _time_bound(window: Window) -> int | None:
+    return window.duration if isinstance(window, PartitionRows) else window.lifetime
+
+
+def _stream_order(rows: pa.Table, order: tuple[str, ...]) -> Int64s:
+    """Positions by (ts, SEQUENCE columns, values); NULLs come first."""
+    sortable = [name for name in order if not pa.types.is_nested(rows.schema.field(name).type)]
+    keys = [(name, "ascending") for name in (TS, *sortable)]
+    positions = pc.sort_indices(rows, sort_keys=keys, null_placement="at_start")
+    result: Int64s = positions.to_numpy().astype(np.int64)
+    return result

@@ -1,0 +1,382 @@
+"""Running a continuous query in this process, batch by batch.
+
+The same operators as on Spark, without Spark: for tests, notebooks and small data. A batch counts
+as a whole: if it fails, the run is as it was before. Buckets are simulated, so that independence
+of their number can be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.errors import BadInput, InvalidSetting, NotClosed
+from mayfly.kernels.codes import buckets
+from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, united, with_numbers
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.outputs import seen
+from mayfly.kernels.rows import chosen, numbers
+from mayfly.kernels.windows import WindowState
+from mayfly.lifetime import MIN_TIME, instant
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.compiling import Program, Relation, Stream, Task
+from mayfly.pipeline.relations import Changing
+from mayfly.plan.catalog import Catalog, StreamDefinition
+from mayfly.plan.types import arrow_type, from_arrow
+from mayfly.storage.segment import EXP, TS
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorReport:
+    """What an operator has done and holds."""
+
+    name: str
+    rows_in: int
+    rows_out: int
+    state_rows: int
+    state_bytes: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Worked:
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class ContinuousRun:
+    """A running query: feed it batches, ask it for changes, snapshots and the state it keeps."""
+
+    program: Program
+    catalog: Catalog
+    relations: Mapping[str, Changing] = field(default_factory=dict)
+    bucket_count: int = 1
+    clocks: Clocks = field(init=False)
+    _states: dict[Task, list[Any]] = field(init=False)
+    _sending: Any = field(init=False)
+    _delivered: dict[Relation, int] = field(init=False)
+    _born: list[pa.Table] = field(init=False)
+    _cut: list[pa.Table] = field(init=False)
+    _sent: list[pa.Table] = field(init=False)
+    _worked: dict[Task, _Worked] = field(init=False)
+    _tasks: list[Task] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.bucket_count < 1:
+            raise InvalidSetting(f"{self.bucket_count} buckets", "use 1 or more")
+        self._tasks = self.program.tasks()
+        self._states = {
+            task: [task.operator.state() for _ in range(self._buckets_of(task))]
+            for task in self._tasks
+        }
+        sent = self.program.sent
+        self._sending = sent.state() if sent else None
+        self._delivered = {source: 0 for source in self._sources(Relation)}
+        self._born, self._cut, self._sent = [], [], []
+        self._worked = {task: _Worked() for task in self._tasks}
+        names = tuple(dict.fromkeys(source.stream for source in self._sources(Stream)))
+        self.clocks = Clocks.unset(names)
+
+    # ── feeding ───────────────────────────────────────────────────────────────────────────
+
+    def feed(
+        self,
+        batch: Mapping[str, Any] | None = None,
+        heartbeats: Mapping[str, int] | None = None,
+    ) -> pa.Table:
+        """One micro-batch: rows by stream (Arrow, pandas or DuckDB); the changes it closes."""
+        batch, promised = batch or {}, heartbeats or {}
+        for name in (*batch, *promised):
+            if name not in self.clocks.streams:
+                known = ", ".join(self.clocks.streams)
+                raise InvalidSetting(f"the query reads no stream {name}", f"it reads {known}")
+        prepared = {name: self._prepared(name, rows) for name, rows in batch.items()}
+        largest = {name: pc.max(rows[TS]).as_py() for name, rows in prepared.items()}
+        slack = {name: self._stream(name).slack for name in self.clocks.streams}
+        return self._close(prepared, self.clocks.advanced(largest, slack, promised))
+
+    def finish(self) -> pa.Table:
+        """End of input: close the last instant."""
+        return self._close({}, self.clocks.closed())
+
+    def _close(self, batch: Mapping[str, pa.Table], after: Clocks) -> pa.Table:
+        interval = Interval(self.clocks.query, max(after.query, self.clocks.query))
+        states, results = dict(self._states), {}
+        delivered, worked = dict(self._delivered), []
+        for task in self._tasks:
+            inputs = [
+                results[source] if isinstance(source, Task)
+                else self._entering(source, task, batch, interval, delivered)
+                for source in task.inputs
+            ]  # fmt: skip
+            began = perf_counter()
+            states[task], results[task] = self._stepped(task, states[task], inputs, interval)
+            spent = perf_counter() - began
+            worked.append((task, inputs, results[task], spent))
+        answer = seen(results[self.program.answer])
+        sending, sent = self._sending, None
+        if self.program.sent is not None:
+            sending, sent = self.program.sent.step(sending, [answer], interval)
+        self._states, self._delivered, self._sending, self.clocks = states, delivered, sending, after
+        for task, inputs, result, spent in worked:
+            done = self._worked[task]
+            done.rows_in += sum(one.rows for one in inputs)
+            done.rows_out += result.rows
+            done.seconds += spent
+        return self._logged(answer, sent)
+
+    def _stepped(
+        self, task: Task, states: list[Any], inputs: list[Delta], interval: Interval
+    ) -> tuple[list[Any], Delta]:
+        if len(states) == 1:
+            state, delta = task.operator.step(states[0], inputs, interval)
+            return [state], delta
+        parts = [self._spread(task, side, one) for side, one in enumerate(inputs)]
+        done = [
+            task.operator.step(state, list(mine), interval)
+            for state, *mine in zip(states, *parts, strict=True)
+        ]
+        return [state for state, _ in done], united(
+            [delta for _, delta in done], done[0][1].map(lambda rows: rows.slice(0, 0))
+        )
+
+    def _buckets_of(self, task: Task) -> int:
+        operator: Any = task.operator
+        if self.bucket_count == 1 or not hasattr(operator, "partition"):
+            return 1
+        inputs = [one.columns for one in task.inputs if isinstance(one, Task)]
+        empty = [Delta.empty(columns).born for columns in inputs]
+        spread = [operator.partition(rows, side) for side, rows in enumerate(empty)]
+        return 1 if any(codes is None for codes in spread) else self.bucket_count
+
+    def _spread(self, task: Task, side: int, delta: Delta) -> list[Delta]:
+        operator: Any = task.operator
+
+        def parts(rows: pa.Table) -> list[pa.Table]:
+            where = buckets(operator.partition(rows, side), self.bucket_count)
+            return [chosen(rows, where == number) for number in range(self.bucket_count)]
+
+        return [
+            Delta(born, cut) for born, cut in zip(parts(delta.born), parts(delta.cut), strict=True)
+        ]
+
+    # ── sources ───────────────────────────────────────────────────────────────────────────
+
+    def _sources(self, kind: type[Any]) -> list[Any]:
+        return [one for task in self._tasks for one in task.inputs if isinstance(one, kind)]
+
+    def _stream(self, name: str) -> StreamDefinition:
+        entry = self.catalog.lookup(name)
+        assert isinstance(entry, StreamDefinition)
+        return entry
+
+    def _entering(
+        self,
+        source: Stream | Relation,
+        task: Task,
+        batch: Mapping[str, pa.Table],
+        interval: Interval,
+        delivered: dict[Relation, int],
+    ) -> Delta:
+        if isinstance(source, Relation):
+            changing = self.relations[source.relation.casefold()]
+            delta, delivered[source] = changing.between(source, interval, delivered[source])
+            dual = getattr(task.operator, "dual", False)
+            return _with_sight(delta) if dual else delta
+        rows = batch.get(source.stream)
+        if rows is None:
+            definition = self._stream(source.stream)
+            kinds = {column.name: arrow_type(column.type) for column in definition.columns}
+            fields = [(f"{source.alias}.{name}", kinds[name]) for name in source.columns]
+            rows = pa.schema([*fields, (TS, pa.int64())]).empty_table()
+        else:
+            columns = [rows.column(name) for name in (*source.columns, TS)]
+            names = [*(f"{source.alias}.{name}" for name in source.columns), TS]
+            rows = pa.table(columns, names=names)
+        return Delta(rows, rows.slice(0, 0))
+
+    def _prepared(self, name: str, rows: Any) -> pa.Table:
+        """The declared columns, and ``_ts`` in microseconds."""
+        definition, rows = self._stream(name), _as_arrow(name, rows)
+        columns = []
+        for column in definition.columns:
+            if column.name not in rows.schema.names:
+                raise BadInput(
+                    f"a batch of stream {name} has no column {column.name}",
+                    f"it was declared with {', '.join(c.name for c in definition.columns)}",
+                )
+            columns.append(_converted(name, column.name, rows.column(column.name), column.type))
+        names = [column.name for column in definition.columns]
+        times = columns[names.index(definition.time)]
+        if times.null_count:
+            raise BadInput(
+                f"{times.null_count} rows of stream {name} have no {definition.time}",
+                "every row needs a time: filter or repair them before they enter the stream",
+            )
+        return pa.table([*columns, times.cast(pa.int64())], names=[*names, TS]).combine_chunks()
+
+    # ── what came of it ───────────────────────────────────────────────────────────────────
+
+    def _logged(self, answer: Delta, sent: pa.Table | None) -> pa.Table:
+        if sent is not None:
+            table = _named(sent)
+            self._sent.append(table)
+            return table
+        self._born.append(answer.born)
+        self._cut.append(answer.cut)
+        return _change_rows(answer)
+
+    def changes(self) -> pa.Table:
+        """Everything sent so far; for a view, what was born and what was cut.
+
+        A view's rows have ``ts`` and ``exp``; a row with ``cut`` says that the one born with the
+        same values, ts and exp ends at that instant instead.
+        """
+        if self.program.sent is not None:
+            nothing = _named(
+                with_numbers(
+                    self.program.answer.columns.empty_table(), **{TS: np.empty(0, np.int64)}
+                )
+            )
+            return concatenated([nothing, *self._sent])
+        nothing = self._nothing()
+        return _change_rows(united([], nothing)) if not self._born else _change_rows(
+            Delta(concatenated(self._born), concatenated(self._cut))
+        )
+
+    def _nothing(self) -> Delta:
+        return Delta.empty(self.program.answer.columns)
+
+    def lifetimes(self) -> pa.Table:
+        """Every result of a view with its final lifetime; empty ones are left out."""
+        if self.program.sent is not None:
+            raise InvalidSetting(
+                f"the query sends {self.program.sent.name}, its rows have no lifetimes",
+                "leave the stream operator out to keep a view",
+            )
+        nothing = self._nothing()
+        born = concatenated([nothing.born, *self._born])
+        cut = concatenated([nothing.cut, *self._cut])
+        exp = numbers(born, EXP).copy()
+        order = np.argsort(numbers(cut, ID), kind="stable")
+        ids, ends = numbers(cut, ID)[order], numbers(cut, END)[order]
+        if len(ids):
+            place = np.minimum(np.searchsorted(ids, numbers(born, ID)), len(ids) - 1)
+            hit = ids[place] == numbers(born, ID)
+            exp[hit] = ends[place[hit]]
+        return _named(with_numbers(born, **{EXP: exp}))
+
+    def snapshot(self, at: int | str | None = None) -> pa.Table:
+        """The answer at a closed instant (by default the last closed one)."""
+        closed = self.clocks.query
+        moment = closed - 1 if at is None else instant(at)
+        if moment >= closed or closed == MIN_TIME:
+            raise NotClosed(
+                f"the instant {moment} is not closed yet: the query's clock is {closed}",
+                "ask for an earlier instant, or feed more input",
+            )
+        log = self.lifetimes()
+        alive = pc.and_(pc.less_equal(log["ts"], moment), pc.greater(log["exp"], moment))
+        return log.filter(alive).drop_columns(["ts", "exp"])
+
+    @property
+    def late(self) -> dict[str, int]:
+        """Rows whose instant was already closed, by stream."""
+        counts = dict.fromkeys(self.clocks.streams, 0)
+        for task in self._tasks:
+            for source, state in zip(task.inputs, self._states[task], strict=False):
+                if isinstance(source, Stream) and isinstance(state, WindowState):
+                    counts[source.stream] = max(counts[source.stream], state.late)
+        return counts
+
+    @property
+    def state_rows(self) -> int:
+        return sum(report.state_rows for report in self.reports())
+
+    def reports(self) -> list[OperatorReport]:
+        """Rows, state and time of every operator, inputs first."""
+        return [
+            OperatorReport(
+                task.operator.name,
+                self._worked[task].rows_in,
+                self._worked[task].rows_out,
+                sum(state.rows for state in self._states[task]),
+                sum(state.bytes for state in self._states[task]),
+                self._worked[task].seconds,
+            )
+            for task in self._tasks
+        ]
+
+    @property
+    def states(self) -> dict[Task, list[Any]]:
+        """The state of every task and bucket, for inspection."""
+        return self._states
+
+
+def _with_sight(delta: Delta) -> Delta:
+    born = with_numbers(delta.born, **{SEEN: numbers(delta.born, EXP)})
+    ends = {SEEN: numbers(delta.cut, EXP), SEEN_END: numbers(delta.cut, END)}
+    cut = with_numbers(delta.cut.drop_columns([END]), **{SEEN: ends[SEEN]})
+    cut = with_numbers(cut, **{END: numbers(delta.cut, END), SEEN_END: ends[SEEN_END]})
+    return Delta(born, cut)
+
+
+def _change_rows(delta: Delta) -> pa.Table:
+    born = delta.born.append_column("cut", pa.nulls(delta.born.num_rows, pa.int64()))
+    ends = pa.array(numbers(delta.cut, END))
+    cut = delta.cut.drop_columns([END]).append_column("cut", ends)
+    return _named(pa.concat_tables([born, cut]))
+
+
+def _named(rows: pa.Table) -> pa.Table:
+    """Under the names a user knows: without relation, with ``ts`` and ``exp``."""
+    rows = rows.drop_columns([name for name in (ID,) if name in rows.schema.names])
+    known = {TS: "ts", EXP: "exp", "cut": "cut"}
+    names = [known.get(name, name.partition(".")[2] or name) for name in rows.schema.names]
+    return rows.rename_columns(names)
+
+
+def _as_arrow(name: str, rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if hasattr(rows, "to_arrow_table"):
+        return rows.to_arrow_table()
+    if hasattr(rows, "iloc"):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
+        return pa.Table.from_pylist(list(rows))
+    raise BadInput(
+        f"a batch of stream {name} is a {type(rows).__name__}",
+        "give an Arrow table, a pandas DataFrame, a DuckDB relation or a list of dicts",
+    )
+
+
+def _converted(stream: str, name: str, values: pa.ChunkedArray, kind: Any) -> pa.ChunkedArray:
+    wanted = arrow_type(kind)
+    if values.type == wanted:
+        return values
+    try:
+        found = from_arrow(values.type)
+        fits = found == kind or pa.types.is_null(values.type)
+        fits |= found.is_integral and kind.is_integral
+        fits |= found.name == "timestamp_ntz" and kind.name == "timestamp"
+        if fits:
+            return values.cast(wanted)
+    except (pa.ArrowInvalid, InvalidSetting) as error:
+        raise BadInput(f"{stream}.{name} does not fit {kind}: {error}", "convert it") from error
+    raise BadInput(
+        f"{stream}.{name} was declared as {kind}, but a batch brings {found}",
+        "cast the column, or declare the stream with its type",
+    )
+
+

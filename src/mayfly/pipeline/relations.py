@@ -1,0 +1,199 @@
+"""Relations and NRRs that change while queries run: a log of versions of rows.
+
+Every row lives from the instant it was inserted to the instant it was deleted; an update ends one
+version and begins the next. A change takes effect at the instant it names, or at the clock of the
+batch that first reads it, whichever is later (an earlier instant is closed already).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.cql.statements import Delete, Insert, Update
+from mayfly.errors import BadInput
+from mayfly.kernels.delta import END, ID, Delta, concatenated, with_numbers
+from mayfly.kernels.expression import evaluate
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.rows import chosen, numbers
+from mayfly.kernels.stateless import satisfying, values_of
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.pipeline.compiling import Relation
+from mayfly.plan.catalog import RelationDefinition
+from mayfly.plan.types import arrow_type
+from mayfly.storage.segment import EXP, TS
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows inserted and identities deleted at one instant."""
+
+    at: int
+    inserted: pa.Table
+    deleted: frozenset[int]
+
+
+@dataclass(slots=True)
+class Changing:
+    """A stored table: its rows now, and every change since it was declared."""
+
+    definition: RelationDefinition
+    changes: list[Change] = field(default_factory=list)
+    _rows: pa.Table = field(init=False)
+    _next: int = 1
+    _used: set[tuple[Any, ...]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._rows = with_numbers(self._schema().empty_table(), **{ID: np.empty(0, np.int64)})
+
+    def _schema(self) -> pa.Schema:
+        return pa.schema([(c.name, arrow_type(c.type)) for c in self.definition.columns])
+
+    @property
+    def rows(self) -> pa.Table:
+        """The table as the last change left it."""
+        return self._rows.drop_columns([ID])
+
+    def load(self, rows: pa.Table, at: int = MIN_TIME) -> None:
+        """Insert the rows of a table."""
+        self._apply(at, rows.select(self._schema().names).cast(self._schema()), frozenset())
+
+    def carry_out(self, statement: Insert | Update | Delete, clock: int) -> None:
+        """An INSERT, UPDATE or DELETE; without AT it takes effect at the clock."""
+        at = clock if statement.at is None else statement.at
+        if self.changes and at < self.changes[-1].at:
+            raise BadInput(
+                f"a change of {self.definition.name} at {at} comes after one at "
+                f"{self.changes[-1].at}",
+                "give changes in the order in which they take effect",
+            )
+        if isinstance(statement, Insert):
+            self._apply(at, self._constants(statement), frozenset())
+            return
+        named = self._rows.rename_columns(
+            [n if n == ID else f"{self.definition.name}.{n}" for n in self._rows.schema.names]
+        )
+        hit = np.ones(named.num_rows, dtype=bool)
+        if statement.condition is not None and named.num_rows:
+            hit = satisfying(statement.condition, named)
+        touched = frozenset(numbers(named, ID)[hit].tolist())
+        if isinstance(statement, Delete):
+            self._apply(at, self._schema().empty_table(), touched)
+            return
+        changed = chosen(named, hit)
+        assigned = dict(statement.assignments)
+        arrays = [
+            values_of(assigned[one.name], changed, one.type) if one.name in assigned
+            else changed.column(f"{self.definition.name}.{one.name}")
+            for one in self._schema()
+        ]  # fmt: skip
+        self._apply(at, pa.table(arrays, schema=self._schema()), touched, update=True)
+
+    def _constants(self, statement: Insert) -> pa.Table:
+        columns = [
+            pa.array([_constant(row[number], one.type) for row in statement.rows], one.type)
+            for number, one in enumerate(self._schema())
+        ]
+        return pa.table(columns, schema=self._schema())
+
+    def _apply(
+        self, at: int, inserted: pa.Table, deleted: frozenset[int], update: bool = False
+    ) -> None:
+        kept = self._rows
+        if deleted:
+            kept = chosen(kept, ~np.isin(numbers(kept, ID), list(deleted)))
+        self._check_keys(kept, inserted, update)
+        ids = np.arange(self._next, self._next + inserted.num_rows)
+        inserted = with_numbers(inserted, **{ID: ids})
+        self._next += inserted.num_rows
+        self._rows = concatenated([kept, inserted])
+        self.changes.append(Change(at, inserted, deleted))
+
+    def _check_keys(self, kept: pa.Table, inserted: pa.Table, update: bool) -> None:
+        names = self.definition.key
+        if not names or not inserted.num_rows:
+            return
+        new = _tuples(inserted, names)
+        twice = set(_tuples(kept, names)) & set(new)
+        if twice or len(set(new)) < len(new):
+            example = next(iter(twice or new))
+            raise BadInput(
+                f"the key {example} occurs twice in {self.definition.name}",
+                "delete the row first, or use another key",
+            )
+        if not self.definition.retroactive and not update:
+            again = self._used & set(new)
+            if again:
+                raise BadInput(
+                    f"the key {next(iter(again))} of the NRR {self.definition.name} was deleted",
+                    "a deleted key is never used again: earlier results still mean the old row",
+                )
+            self._used |= set(new)
+
+    def between(self, source: Relation, interval: Interval, seen: int) -> tuple[Delta, int]:
+        """The changes a query has not seen that take effect before the clock; and how many it has.
+
+        A row that comes and goes among them is born with its exact lifetime.
+        """
+        effective: list[tuple[int, Change]] = []
+        while seen < len(self.changes) and self.changes[seen].at < interval.clock:
+            change = self.changes[seen]
+            effective.append((max(change.at, interval.began), change))
+            seen += 1
+        ended = {one: at for at, change in effective for one in change.deleted}
+        born, fresh = [], set()
+        for at, change in effective:
+            ids = numbers(change.inserted, ID)
+            fresh |= set(ids.tolist())
+            exp = np.array([ended.get(one, NEVER) for one in ids.tolist()], dtype=np.int64)
+            rows = with_numbers(change.inserted, **{TS: np.full(len(ids), at), EXP: exp})
+            born.append(chosen(rows, exp > at))
+        cut = self._ended({one: at for one, at in ended.items() if one not in fresh})
+        nothing = Delta.empty(self._schema())
+        delta = Delta(
+            concatenated([nothing.born, *(t.select(nothing.born.schema.names) for t in born)]),
+            cut.select(nothing.cut.schema.names),
+        )
+        return delta.map(partial(_under_alias, source)), seen
+
+    def _ended(self, ended: dict[int, int]) -> pa.Table:
+        """Rows born in earlier steps, as they were announced."""
+        rows = [with_numbers(self._rows.slice(0, 0), **{TS: _none(), EXP: _none(), END: _none()})]
+        for change in self.changes if ended else ():
+            ids = numbers(change.inserted, ID)
+            hit = np.isin(ids, list(ended))
+            if hit.any():
+                ends = np.array([ended[one] for one in ids[hit].tolist()], dtype=np.int64)
+                size = int(hit.sum())
+                rows.append(
+                    with_numbers(
+                        chosen(change.inserted, hit),
+                        **{TS: np.full(size, change.at), EXP: np.full(size, NEVER), END: ends},
+                    )
+                )
+        return concatenated([rows[0], *(t.select(rows[0].schema.names) for t in rows[1:])])
+
+
+def _none() -> Any:
+    return np.empty(0, np.int64)
+
+
+def _under_alias(source: Relation, rows: pa.Table) -> pa.Table:
+    carried = [name for name in rows.schema.names if name.startswith("_")]
+    table = rows.select([*source.columns, *carried])
+    return table.rename_columns([*(f"{source.alias}.{n}" for n in source.columns), *carried])
+
+
+def _tuples(rows: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(rows.column(name).to_pylist() for name in names), strict=True))
+
+
+def _constant(expression: Any, kind: pa.DataType) -> Any:
+    value = evaluate(expression, lambda column: pa.nulls(1, kind))
+    scalar = value if isinstance(value, pa.Scalar) else value[0]
+    return scalar.cast(kind).as_py()
