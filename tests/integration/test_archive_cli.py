@@ -50,6 +50,12 @@ def test_files_are_loaded_interval_by_interval(
     assert "(expected " in told[1]
     assert told[2] == f"created {path}: WATA over 2 updates in 2 constituents, packed shadow"
     assert_same_rows(mayfly.archive.open(path).scan(), given)
+    pq.write_table(rows(2.5), tmp_path / "more.parquet")
+    assert run("update", path, tmp_path / "more.parquet", "--json") == 0
+    (update,) = json.loads(capsys.readouterr().out)
+    expected = mayfly.archive.open(path).predictions()[-1].expected
+    assert (update["update"], update["expected_seconds"]) == (3, expected)
+    assert expected is not None
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -221,19 +221,20 @@ def _updated(
 
 
 def _tell_updates(path: Path, reports: Sequence[UpdateReport], json: bool) -> None:
+    told = _expected(mayfly.archive.open(path))
     if json:
-        print_json([_values(one) for one in reports])
+        print_json([_values(one, told) for one in reports])
         return
-    told = {one.update: one for one in mayfly.archive.open(path).predictions()}
     for report in reports:
-        expected = told.get(report.update)
-        show_update(report, expected.expected if expected else None)
+        show_update(report, told.get(report.update))
 
 
 def _tell_created(archive: Archive, reports: Sequence[UpdateReport], json: bool) -> None:
     status = archive.status()
     if json:
-        print_json({"archive": status.to_json(), "updates": [_values(one) for one in reports]})
+        told = _expected(archive)
+        updates = [_values(one, told) for one in reports]
+        print_json({"archive": status.to_json(), "updates": updates})
         return
     typer.echo(
         f"created {status.path}: {status.scheme} over {status.window} updates in "
@@ -243,5 +244,10 @@ def _tell_created(archive: Archive, reports: Sequence[UpdateReport], json: bool)
         typer.echo(f"next: mayfly archive update {status.path} FILE …")
 
 
-def _values(report: UpdateReport) -> dict[str, Any]:
-    return dict(vars(report))
+def _expected(archive: Archive) -> dict[int, float | None]:
+    """The seconds that the cost model expected of each update."""
+    return {one.update: one.expected for one in archive.predictions()}
+
+
+def _values(report: UpdateReport, expected: Mapping[int, float | None]) -> dict[str, Any]:
+    return {**vars(report), "expected_seconds": expected.get(report.update)}

@@ -40,7 +40,7 @@ def print_rows(
     tables: Iterable[pa.Table], names: list[str], form: Form, report: ReadReport
 ) -> None:
     """Print the rows as they come, up to the limit, and what the read touched if asked."""
-    rows = _up_to(tables, form.most)
+    rows = _up_to((table.select(names) for table in tables), form.most)
     if form.json:
         for table in rows:
             for row in table.to_pylist():

@@ -106,6 +106,8 @@ def test_a_probe_in_json_lines_and_in_csv(sales: Path, capsys: pytest.CaptureFix
     table = list(csv.reader(io.StringIO(capsys.readouterr().out)))
     assert table[0] == ["price", "customer"]
     assert [row[0] for row in table[1:]] == [one["price"] for one in told]
+    assert run("scan", str(sales), "--json", "--columns", "price", "--limit", "1") == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["price"]
 
 
 def test_ranges_instants_and_stretches_of_time(
