@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mayfly.archive.advising import Workload, with_advised_layout
-from mayfly.archive.declaring import Origin, declare
+from mayfly.archive.declaring import Declaration, Origin, declare
+from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.cql import bind_condition, bind_query
 from mayfly.errors import InvalidSetting, StorageError
@@ -136,7 +137,7 @@ class Session:
         columns: str | Mapping[str, str] | StructType | DataFrame,
         *,
         key: str | Sequence[str],
-        window: int | str | timedelta,
+        window: int | str | timedelta | None = None,
         time: str = "ts",
         refresh: str | int | timedelta = "1 day",
         origin: Origin | None = None,
@@ -151,6 +152,8 @@ class Session:
         expect: Workload | None = None,
         hard: bool = True,
         progress: Told | None = None,
+        max_lifetime: str | int | timedelta | None = None,
+        **lifetimes: Any,
     ) -> SparkArchive:
         """Make an archive of the last ``window``, by ``key``, refreshed every ``refresh``.
 
@@ -159,28 +162,45 @@ class Session:
         counted from ``origin``, by default from the interval of the first row; with ``zone``
         they are that zone's calendar days. ``scheme="auto"`` takes the layout that would do the
         least work under the ``expect``-ed load, with a ``hard`` window or not.
+
+        With ``max_lifetime`` in place of a window every row has its own lifetime; the settings
+        that go with it (exp, lifetime, layout, …) are those of
+        ``mayfly.archive.declaring_lifetimes.declare_lifetimes``.
         """
+        counted: dict[str, Any] = {
+            "key": key, "time": time, "refresh": refresh, "origin": origin, "zone": zone,
+            "parts": self.spark.sparkContext.defaultParallelism if parts is None else parts,
+            "keep_versions": keep_versions,
+        }  # fmt: skip
+        if max_lifetime is not None:
+            counted |= lifetimes if late == "refuse" else {**lifetimes, "late": late}
+            owned = declare_lifetimes(_columns_of(columns), max_lifetime=max_lifetime, **counted)
+            return self._created(path, owned, progress)
+        if window is None or lifetimes:
+            raise InvalidSetting(
+                f"an archive without a window, or with {', '.join(lifetimes) or 'nothing else'}",
+                "give window=…, or max_lifetime=… where every row has its own lifetime",
+            )
         declared = declare(
             _columns_of(columns),
-            key=key,
+            **counted,
             window=window,
-            time=time,
-            refresh=refresh,
-            origin=origin,
-            zone=zone,
             scheme="WATA" if scheme == AUTO else scheme,
             constituents=None if scheme == AUTO else constituents,
             technique=technique or UpdateTechnique.PACKED_SHADOW,
             spread=spread,
             late=late,
-            parts=self.spark.sparkContext.defaultParallelism if parts is None else parts,
-            keep_versions=keep_versions,
         )
         if scheme == AUTO:
             allowed = (UpdateTechnique(technique),) if technique else tuple(UpdateTechnique)
             declared, _ = with_advised_layout(
                 declared, local_root(path), expect, hard=hard, techniques=allowed
             )
+        return self._created(path, declared, progress)
+
+    def _created(
+        self, path: str | os.PathLike[str], declared: Declaration, progress: Told | None
+    ) -> SparkArchive:
         executor = OnSpark(self.spark, progress)
         open_origin = declared.origin_is_open
         return SparkArchive.create(path, declared.settings, executor, origin_is_open=open_origin)

@@ -118,7 +118,7 @@ class History:
 
     def note_commits(self, number: int, missed: int, verdicts: Verdicts) -> None:
         """An update is one commit, or two if work for later days can wait."""
-        layout = self.settings.layout
+        layout = self.settings.wave
         step = layout.transition(layout.state_after(number - 1), number)
         apart = bool(step.pre_transition) and not missed and not verdicts.late
         for _ in range(2 if apart else 1):
@@ -372,7 +372,7 @@ class History:
         assert (report.files_written, report.bytes_written) == (len(new), sum(new.values()))
         assert (report.files_read == 0) == (report.bytes_read == 0)
         if self.settings.technique is IN_PLACE:
-            scheme = self.settings.layout.scheme
+            scheme = self.settings.wave.scheme
             builds = scheme in (WaveScheme.REINDEX, WaveScheme.REINDEX_PLUS)
             if scheme in READS_NOTHING_IN_PLACE or (self.undisturbed and not builds):
                 assert report.bytes_read == 0

@@ -183,7 +183,7 @@ class ArchiveModel:
         self.update = update
 
     def wave_after(self, update: int) -> WaveState:
-        return self.settings.layout.state_after(update)
+        return self.settings.wave.state_after(update)
 
     def rows_of(self, days: Iterable[int], update: int) -> list[ModelRow]:
         wanted = set(days)

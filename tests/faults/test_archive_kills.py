@@ -64,7 +64,7 @@ def check_readable(root: Path) -> int:
         assert report.ok, report
         assert found(archive, version) == expected(version.state.update)
     state = archive.version().state
-    assert state.wave == archive.settings.layout.state_after(state.update) or not state.prepared
+    assert state.wave == archive.settings.wave.state_after(state.update) or not state.prepared
     return state.update
 
 
@@ -72,7 +72,7 @@ def check_carries_on(root: Path, layout: str) -> None:
     play(str(root), layout)
     archive = opened(root)
     assert check_readable(root) == LAST
-    assert archive.version().state.wave == settings(layout).layout.state_after(LAST)
+    assert archive.version().state.wave == settings(layout).wave.state_after(LAST)
     archive.vacuum(keep_versions=1, grace=0)
     needed = {path for version in archive.history() for path in version.manifest.segments}
     assert set(archive.repository.directory.all_names("data")) == needed

@@ -113,7 +113,7 @@ def test_writers_readers_and_a_vacuum_at_once(
     archive = opened(root)
     assert archive.version().state.update == until
     assert found(archive, archive.version()) == expected(until)
-    assert archive.version().state.wave == settings(layout).layout.state_after(until)
+    assert archive.version().state.wave == settings(layout).wave.state_after(until)
     archive.vacuum(keep_versions=1, grace=0)
     assert archive.verify().ok
     assert set(archive.repository.directory.all_names("data")) == {

@@ -269,7 +269,7 @@ def test_auto_takes_what_the_advisor_recommends(spark: SparkSession, tmp_path: P
         tmp_path / "a", DDL, key="k", window=6, scheme="auto", expect=load, technique="in-place"
     )
     assert archive.settings.technique == "in-place"
-    assert archive.settings.layout.scheme.hard
+    assert archive.settings.wave.scheme.hard
     with pytest.raises(InvalidSetting, match="needs to know what to expect"):
         session.create_archive(tmp_path / "b", DDL, key="k", window=6, scheme="auto")
     assert not os.path.exists(tmp_path / "b")

@@ -11,22 +11,20 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
 from typing import Any, Protocol, Self
-
-import pyarrow as pa
 
 from mayfly.archive.accounting import UpdateReport as UpdateReport
 from mayfly.archive.accounting import account, moved, rows_by_day
 from mayfly.archive.admission import AdmissionSummary, LateRows, total
+from mayfly.archive.asking import Asking
+from mayfly.archive.asking import Moment as Moment
 from mayfly.archive.care import Care
 from mayfly.archive.insight import Insight
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.origin import ORIGIN_IS_OPEN, CountedFrom
 from mayfly.archive.planning import PlannedCommit, plan_cells, plan_next, plan_rest, write_job
-from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
 from mayfly.archive.reports import REPORTS, reports_after
 from mayfly.archive.sequence import take_turn
 from mayfly.archive.settings import ArchiveSettings
@@ -46,15 +44,11 @@ from mayfly.storage import (
     AddSegments,
     DropSegments,
     Manifest,
-    Pin,
     Repository,
     SetProperties,
 )
 
 ARCHIVE = "archive"
-Moment = int | str | datetime
-ATTEMPTS = 100
-"""How often a version may be vacuumed between the look for it and its pin."""
 
 
 class Executor(Protocol):
@@ -71,7 +65,7 @@ class Executor(Protocol):
 
 
 @dataclass
-class Archive(Insight, CountedFrom, Care):
+class Archive(Asking, Insight, CountedFrom, Care):
     """An open archive. Make one with ``create`` or ``open``."""
 
     repository: Repository
@@ -271,132 +265,6 @@ class Archive(Insight, CountedFrom, Care):
             ],
         )
 
-    # -- reading -----------------------------------------------------------------------------
-
-    def probe(
-        self,
-        *keys: Any,
-        as_of: Moment | None = None,
-        generated_between: tuple[Moment | None, Moment | None] | None = None,
-        columns: Sequence[str] | None = None,
-        soft: bool = False,
-        report: ReadReport | None = None,
-    ) -> pa.Table:
-        """The rows under these keys that are alive at ``as_of`` (by default the last update)."""
-
-        def read(reader: Reader, moment: int) -> pa.Table:
-            return reader.probe(keys, selection(moment, generated_between, soft), columns)
-
-        return self._read(read, as_of, report)
-
-    def probe_range(
-        self,
-        low: Any = None,
-        high: Any = None,
-        *,
-        as_of: Moment | None = None,
-        generated_between: tuple[Moment | None, Moment | None] | None = None,
-        columns: Sequence[str] | None = None,
-        soft: bool = False,
-        report: ReadReport | None = None,
-    ) -> pa.Table:
-        """The rows whose first key column lies between ``low`` and ``high``, both included."""
-
-        def read(reader: Reader, moment: int) -> pa.Table:
-            wanted = selection(moment, generated_between, soft)
-            return reader.probe_range(KeyRange(low, high), wanted, columns)
-
-        return self._read(read, as_of, report)
-
-    def scan(
-        self,
-        *,
-        as_of: Moment | None = None,
-        generated_between: tuple[Moment | None, Moment | None] | None = None,
-        columns: Sequence[str] | None = None,
-        soft: bool = False,
-        report: ReadReport | None = None,
-    ) -> pa.Table:
-        """All rows alive at ``as_of``."""
-
-        def read(reader: Reader, moment: int) -> pa.Table:
-            return reader.scan(selection(moment, generated_between, soft), columns)
-
-        return self._read(read, as_of, report)
-
-    def scan_tables(self, *, as_of: Moment | None = None, soft: bool = False) -> Iterator[pa.Table]:
-        """All rows alive at ``as_of``, file by file, for archives larger than memory."""
-        pin, moment = self.pin_at(as_of)
-        with pin as manifest:
-            wanted = ArchiveVersion.of(manifest)
-            reader = Reader(self.repository.directory, wanted)
-            for table in reader.scan_tables(selection(moment, None, soft)):
-                yield table.select(list(wanted.settings.all_columns))
-
-    def pin(self, version: int | None = None) -> Pin:
-        """Keep a version readable across updates and vacuums until the pin is released."""
-        return self.repository.pin(version)
-
-    def pin_at(self, as_of: Moment | None = None) -> tuple[Pin, int]:
-        """A pin on the version that shows ``as_of`` (by default the last update), and the instant.
-
-        Where a vacuum takes the version away before the pin is written, the newest is asked again.
-        """
-        for _ in range(ATTEMPTS):
-            wanted, moment = self.shown_at(as_of)
-            try:
-                return self.pin(wanted.manifest.version), moment
-            except VersionExpired:
-                continue
-        raise StorageError(
-            f"versions of {self.repository.directory.root} vanish faster than they can be read",
-            "keep more versions (keep_versions)",
-        )
-
-    def shown_at(self, as_of: Moment | None) -> tuple[ArchiveVersion, int]:
-        """The version that shows ``as_of`` (by default the last update), and the instant."""
-        if as_of is None:
-            version = self.version()
-            return version, version.time
-        moment = instant(as_of)
-        return self.version_at(moment), moment
-
-    def version_at(self, as_of: int) -> ArchiveVersion:
-        """The newest retained version whose update is not later than ``as_of``."""
-        current = self.version()
-        if current.time <= as_of or current.state.update == 0:
-            return current
-        for number in reversed(self.repository.versions()):
-            version = ArchiveVersion.of(self.repository.load(number))
-            if version.state.update == 0 or version.time <= as_of:
-                return version
-        raise VersionExpired(
-            f"no retained version of {self.repository.directory.root} is as old as {as_of}",
-            "ask for a later instant, or keep more versions (keep_versions)",
-        )
-
-    def _read(
-        self,
-        read: Callable[[Reader, int], pa.Table],
-        as_of: Moment | None,
-        report: ReadReport | None,
-    ) -> pa.Table:
-        """A short read without a pin; one that loses its files to a vacuum starts anew, pinned."""
-        wanted, moment = self.shown_at(as_of)
-        found = ReadReport()
-        try:
-            rows = read(Reader(self.repository.directory, wanted, report=found), moment)
-        except CorruptFile:
-            if self.repository.newest() == wanted.manifest.version:
-                raise
-            pin, moment = self.pin_at(as_of)
-            with pin as manifest:
-                version, found = ArchiveVersion.of(manifest), ReadReport()
-                rows = read(Reader(self.repository.directory, version, report=found), moment)
-        if report is not None:
-            report.take(found)
-        return rows
-
 
 def _readable(repository: Repository) -> Manifest:
     """The newest manifest that can be read."""
@@ -411,15 +279,3 @@ def _readable(repository: Repository) -> Manifest:
 
 def turn_id(batch_id: str | None, number: int) -> str:
     return batch_id or f"update {number}"
-
-
-def selection(
-    as_of: int, between: tuple[Moment | None, Moment | None] | None, soft: bool
-) -> Selection:
-    low, high = between or (None, None)
-    return Selection(
-        as_of,
-        None if low is None else instant(low),
-        None if high is None else instant(high),
-        soft,
-    )

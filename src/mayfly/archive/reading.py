@@ -54,9 +54,13 @@ class Selection:
     generated_from: int | None = None
     generated_to: int | None = None
     soft: bool = False
+    shorter: int = 0
+    """By how much every row is taken to live shorter, µs (results-index-2005, 3.4)."""
+    inputs: tuple[tuple[str, int], ...] = ()
+    """Time columns, and how long ago their times may be at most."""
 
     def may_hold(self, segment: Segment) -> bool:
-        if not self.soft and segment.dead_at(self.as_of):
+        if not self.soft and segment.dead_at(self.as_of + self.shorter):
             return False
         if self.generated_from is not None and segment.ts.high < self.generated_from:
             return False
@@ -68,7 +72,11 @@ class Selection:
         """Which rows are wanted; None if all are."""
         terms = []
         if not self.soft:
-            terms += [pc.greater(rows[EXP], self.as_of), pc.less_equal(rows[TS], self.as_of)]
+            until = self.as_of + self.shorter
+            terms += [pc.greater(rows[EXP], until), pc.less_equal(rows[TS], self.as_of)]
+        for name, size in self.inputs:
+            times = rows[name].cast(pa.int64())
+            terms.append(pc.fill_null(pc.greater(times, self.as_of - size), False))
         if self.generated_from is not None:
             terms.append(pc.greater_equal(rows[TS], self.generated_from))
         if self.generated_to is not None:
@@ -183,7 +191,7 @@ class Reader:
                 continue
             directory = self._directory(segment)
             groups = sorted({at for key in own for at in directory.row_groups(key[0], key[0])})
-            rows = self._read(name, segment, groups, self._needed(columns))
+            rows = self._read(name, segment, groups, self._needed(columns, selection))
             if rows is not None:
                 rows = self._under(rows, first, several=len(normal) > 1)
                 if len(self.settings.sort_columns) > 1:
@@ -203,7 +211,7 @@ class Reader:
         pieces = []
         for name, run, segment in self._segments(selection):
             groups = self._directory(segment).row_groups(low, high)
-            rows = self._read(name, segment, groups, self._needed(columns))
+            rows = self._read(name, segment, groups, self._needed(columns, selection))
             if rows is not None:
                 rows = self._under(rows, inside, several=True)
                 pieces.append(self._chosen(rows, run, selection))
@@ -217,7 +225,7 @@ class Reader:
         self, selection: Selection, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
         """All wanted rows, file by file; a bounded number of files is decoded at a time."""
-        needed = self._needed(columns)
+        needed = self._needed(columns, selection)
 
         def one(run: Run, segment: Segment) -> pa.Table:
             rows = self._decoded(segment, None, needed)
@@ -326,7 +334,7 @@ class Reader:
         key = self.settings.sort_columns[0]
         floating = pa.types.is_floating(self.settings.stored.field(key).type)
         try:
-            ordered = not floating or segment.key is not None
+            ordered = self.settings.clustered and (not floating or segment.key is not None)
             return file_directory(str(path), segment.bytes, key, ordered)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(path, error) from error
@@ -364,7 +372,7 @@ class Reader:
         schema = pa.schema([self.settings.stored.field(name) for name in columns])
         return with_added_columns(rows, schema)
 
-    def _needed(self, columns: Sequence[str] | None) -> list[str]:
+    def _needed(self, columns: Sequence[str] | None, selection: Selection) -> list[str]:
         known = self.settings.all_columns
         for name in columns or ():
             if name not in known:
@@ -373,7 +381,9 @@ class Reader:
                 )
         wanted = list(known) if columns is None else list(columns)
         copies = [*self.settings.key, NTH] if self.settings.array_key else []
-        return list(dict.fromkeys([*wanted, *self.settings.sort_columns, *copies, TS, EXP]))
+        inputs = [name for name, _ in selection.inputs]
+        hidden = [*self.settings.sort_columns, *copies, *inputs, TS, EXP]
+        return list(dict.fromkeys([*wanted, *hidden]))
 
     def _chosen(self, rows: pa.Table, run: Run, selection: Selection) -> pa.Table:
         """The rows at the wanted time, without those of hidden days."""

@@ -163,6 +163,11 @@ class ArchiveSettings:
         """The stored columns that rows are clustered by."""
         return (KEY,) if self.array_key else self.key
 
+    @property
+    def clustered(self) -> bool:
+        """Whether rows are sorted by key."""
+        return not isinstance(self.layout, PartitionedLayout) or self.layout.clustered
+
     @cached_property
     def stored(self) -> pa.Schema:
         """The schema of data files."""

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from mayfly.archive.admission import AdmissionSummary, LateRows, Verdict, summarize
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.staging import day_group
-from mayfly.archive.writing import PartResult, removed_on_failure
+from mayfly.archive.writing import PartResult, removed_on_failure, with_lifetimes
 from mayfly.storage.files import Directory
-from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches
+from mayfly.storage.segment import EXP, Segment, SegmentWriter, segment_batches
 
 BYTES_HELD = 4 * 2**20
 """Rows of an interval are written in pieces of about this size."""
@@ -57,29 +57,29 @@ class StageRows:
     def _by_day(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table, AdmissionSummary]]:
         settings = self.settings
         times = rows[settings.time].cast(pa.int64())
-        ts = pc.fill_null(times, 0).to_numpy()
-        days = settings.calendar.updates_of(ts)
+        days = settings.calendar.updates_of(pc.fill_null(times, 0).to_numpy())
         shown = list(dict.fromkeys([*settings.key, settings.time]))
         for day in np.unique(days).tolist():
-            own = rows.filter(pa.array(days == day))
-            exp = pa.repeat(pa.scalar(settings.expiration(day), pa.int64()), own.num_rows)
-            own = own.append_column(TS, pa.array(ts[days == day], pa.int64()))
-            own = own.append_column(EXP, exp)
+            own = with_lifetimes(rows.filter(pa.array(days == day)), settings, day)
             admission = settings.rule.admit(day, own, ts=settings.time, exp=EXP, key=settings.key)
             verdicts = admission.verdicts.copy()
             fine = verdicts <= Verdict.LATE
-            verdicts[fine] = self._verdict(day)
+            verdicts[fine] = self._verdicts(day, own.filter(pa.array(fine)))
             found = type(admission)(verdicts, admission.inserted_by, admission.removed_by)
             yield day, own.filter(pa.array(found.stored)), summarize(found, own, shown)
 
-    def _verdict(self, day: int) -> Verdict:
-        """What becomes of the rows of an interval."""
+    def _verdicts(self, day: int, rows: pa.Table) -> np.ndarray:
+        """What becomes of the rows of an interval that nothing else is wrong with."""
+        settings = self.settings
         if day > self.update:
-            return Verdict.ADMITTED if day > 0 else Verdict.LATE_REFUSED
-        if day <= self.update - self.settings.window:
-            return Verdict.DEAD_ON_ARRIVAL
-        own_day = self.settings.late is LateRows.OWN_DAY and day > 0
-        return Verdict.LATE if own_day else Verdict.LATE_REFUSED
+            verdict = Verdict.ADMITTED if day > 0 else Verdict.LATE_REFUSED
+            return np.full(rows.num_rows, verdict)
+        kept = settings.late is LateRows.THIS_UPDATE or (
+            settings.late is LateRows.OWN_DAY and day > 0
+        )
+        late = Verdict.LATE if kept else Verdict.LATE_REFUSED
+        dead = settings.labels_of(rows) <= settings.horizon(self.update)
+        return np.where(dead, Verdict.DEAD_ON_ARRIVAL, late)
 
 
 @dataclass(frozen=True)

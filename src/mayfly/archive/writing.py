@@ -165,7 +165,8 @@ class _Arrived:
         return stored.select(settings.stored.names).cast(settings.stored)
 
     def _sorted(self) -> pa.Table:
-        return sorted_by_key(pa.concat_tables(self._held), self._job.settings.sort_columns)
+        rows, settings = pa.concat_tables(self._held), self._job.settings
+        return sorted_by_key(rows, settings.sort_columns) if settings.clustered else rows
 
     def _spill(self) -> None:
         path = os.path.join(self._folder, f"{len(self._spilled)}.arrow")
@@ -255,12 +256,17 @@ def _write_run(
             if segment.tags[PART] == part:
                 tables = stored_tables(directory, segment, settings)
                 inputs.append(_of_days(tables, settings, source.days))
-    merged = merge_sorted(inputs, settings.sort_columns)
+    merged = (
+        merge_sorted(inputs, settings.sort_columns)
+        if settings.clustered
+        else (table for one in inputs for table in one if table.num_rows)
+    )
     first = next(merged, None)
     if first is None:
         return []
     group_rows = _row_group_rows(first, settings.row_group_bytes)
     first_key = settings.sort_columns[0]
+    ordered = {SORTED_BY: list(settings.sort_columns)} if settings.clustered else {}
     with SegmentWriter(
         directory,
         run_group(write.id),
@@ -269,7 +275,7 @@ def _write_run(
         # Manifests have no form for intervals; the file's own statistics remain.
         key=None if pa.types.is_duration(first.schema.field(first_key).type) else first_key,
         level=write.level,
-        tags={PART: part, SORTED_BY: list(settings.sort_columns)},
+        tags={PART: part, **ordered},
         compression=settings.compression,
         row_group_rows=group_rows,
     ) as writer:

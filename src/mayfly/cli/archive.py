@@ -15,7 +15,7 @@ import typer
 import mayfly.archive
 from mayfly.archive import ReadReport
 from mayfly.archive.advisor import Need, advise
-from mayfly.archive.archive import selection
+from mayfly.archive.asking import selection
 from mayfly.archive.cost import BUILT_IN_CASES
 from mayfly.archive.key_text import instant_from_text, key_from_text
 from mayfly.archive.layouts import plan_table
@@ -132,7 +132,9 @@ def scan(
             version = ArchiveVersion.of(manifest)
             reader = Reader(archive.repository.directory, version)
             names = _names(columns) or list(version.settings.all_columns)
-            tables = reader.scan_tables(selection(at, _between(between), soft), names)
+            tables = reader.scan_tables(
+                selection(reader.settings, at, _between(between), soft), names
+            )
             print_rows(tables, names, Form(json, csv, limit, report), reader.report)
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sql
 
 from mayfly.archive.hashing import part_of
 from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
-from mayfly.archive.settings import KEY, NTH, ArchiveSettings
+from mayfly.archive.settings import INSERTED, KEY, NTH, ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.writing import PART
 from mayfly.errors import InvalidSetting
@@ -63,11 +63,19 @@ def archive_frame(
     return rows.select(*[quoted(name) for name in settings.all_columns])
 
 
+def micros_sql(settings: ArchiveSettings, column: str) -> str:
+    """A time column in µs, as an SQL expression."""
+    name = quoted(column)
+    return f"unix_micros({name})" if settings.type_of(column).name == "timestamp" else name
+
+
 def stored_ddl(settings: ArchiveSettings) -> str:
     """The columns of data files as Spark declares them."""
     columns = [f"{quoted(name)} {kind}" for name, kind in settings.all_columns.items()]
     if settings.array_key:
         columns += [f"{KEY} {settings.array_key.sql()}", f"{NTH} INT"]
+    if settings.lifetimes is not None:
+        columns.append(f"{INSERTED} BIGINT")
     return ", ".join([*columns, f"{TS} BIGINT", f"{EXP} BIGINT"])
 
 
@@ -133,7 +141,10 @@ def _piece(
 def _conditions(settings: ArchiveSettings, request: FrameRequest) -> Iterator[Column | str]:
     wanted = request.selection
     if not wanted.soft:
-        yield f"{EXP} > {wanted.as_of} AND {TS} <= {wanted.as_of}"
+        yield f"{EXP} > {wanted.as_of + wanted.shorter} AND {TS} <= {wanted.as_of}"
+    for name, size in wanted.inputs:
+        times = micros_sql(settings, name)
+        yield f"{times} > {wanted.as_of - size}"
     if wanted.generated_from is not None:
         yield f"{TS} >= {wanted.generated_from}"
     if wanted.generated_to is not None:

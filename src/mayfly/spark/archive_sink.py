@@ -243,7 +243,7 @@ class ArchiveSink:
 
     def _without_stranded(self, base: Manifest, update: int) -> Manifest:
         """Staged rows whose update somebody else has run meanwhile are late."""
-        if self.archive.settings.late is LateRows.OWN_DAY:
+        if self.archive.settings.late is not LateRows.REFUSE:
             return base
         stranded = [one for day, held in days_of(base).items() for one in held if day <= update]
         if not stranded:

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mayfly.archive.archive import Archive, Moment, UpdateReport, selection
+from mayfly.archive.archive import Archive, Moment, UpdateReport
+from mayfly.archive.asking import Window, selection
 from mayfly.archive.leasing import leased
 from mayfly.archive.reading import Reader, ReadReport
 from mayfly.archive.state import ArchiveVersion
@@ -136,6 +137,7 @@ class SparkArchive(Archive):
         key_range: tuple[Any, Any] | None = None,
         as_of: Moment | None = None,
         generated_between: tuple[Moment | None, Moment | None] | None = None,
+        window: Window | None = None,
         soft: bool = False,
         report: ReadReport | None = None,
     ) -> DataFrame:
@@ -147,7 +149,7 @@ class SparkArchive(Archive):
         """
         version, moment = self._held_at(as_of)
         reader = Reader(self.repository.directory, version)
-        wanted = selection(moment, generated_between, soft)
+        wanted = selection(version.settings, moment, generated_between, soft, window)
         request = frame_request(reader, wanted, keys, key_range)
         return archive_frame(self.spark, self.repository.directory, version, request, report)
 

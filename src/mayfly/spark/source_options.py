@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 
-from mayfly.archive.archive import Archive, selection
+from mayfly.archive.archive import Archive
+from mayfly.archive.asking import selection
 from mayfly.archive.key_text import instant_from_text, key_from_text
 from mayfly.archive.leasing import leased
 from mayfly.archive.local import InProcess
@@ -22,7 +23,7 @@ from mayfly.plan.types import DataType, parse_type
 
 OPTIONS = {
     "path", "as_of", "version", "soft", "generated_from", "generated_to",
-    "key", "keys", "key_from", "key_to", "pushdown",
+    "key", "keys", "key_from", "key_to", "pushdown", "window",
 }  # fmt: skip
 
 
@@ -61,7 +62,7 @@ class PlannedRead:
         between = (_moment(options, "generated_from"), _moment(options, "generated_to"))
         soft = truth("soft", options.get("soft", "false"))
         wanted = Wanted(
-            selection(moment, between, soft),
+            selection(version.settings, moment, between, soft, options.get("window")),
             _keys(reader, options),
             _key_range(reader, options),
         )

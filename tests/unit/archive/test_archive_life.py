@@ -109,7 +109,7 @@ def test_another_writer_may_do_the_work_for_later_days(tmp_path: Path) -> None:
     raced = iter([other.prepare])
     with on_reach("archive.prepared", lambda: next(raced, lambda: None)()):
         archive.update(day_rows(7))
-    assert archive.version().state.wave == archive.settings.layout.state_after(7)
+    assert archive.version().state.wave == archive.settings.wave.state_after(7)
     assert values(archive.scan()) == said(range(2, 8))
 
 
@@ -121,9 +121,14 @@ def test_late_rows_and_gaps_take_one_commit(tmp_path: Path) -> None:
     late = pa.concat_tables([day_rows(7), day_rows(5)])
     assert archive.update(late).late == 10
     assert archive.version().manifest.version == before + 1
+    assert_only_needed_runs_are_named(archive)
     archive.update(day_rows(10), update=10)
     assert archive.version().manifest.version == before + 2
     assert values(archive.scan()) == sorted(said([5, 6, 7, 10]) + said([5]))
+    assert_only_needed_runs_are_named(archive)
+
+
+def assert_only_needed_runs_are_named(archive: Archive) -> None:
     named = set(archive.version().manifest.groups)
     assert named <= {f"run/{run}" for run in archive.version().state.used_runs()}
 

@@ -26,7 +26,7 @@ def test_what_is_not_said_has_a_default() -> None:
     settings = declared.settings
     assert settings.columns == {"k": "string", "ts": "timestamp", "v": "int"}
     assert (settings.key, settings.time) == (("k",), "ts")
-    assert settings.layout.scheme is WaveScheme.WATA
+    assert settings.wave.scheme is WaveScheme.WATA
     assert (settings.window, settings.layout.constituents) == (90, 9)
     assert settings.technique is UpdateTechnique.PACKED_SHADOW
     assert settings.late is LateRows.REFUSE

@@ -118,6 +118,8 @@ def test_several_keys_and_ranges(archive: Archive) -> None:
     assert values(archive.probe_range(198)) == said(range(1, 5), [198, 199])
     assert values(archive.probe_range(12, 10)) == []
     assert archive.probe_range().num_rows == 800
+    for key in KEYS:  # the first and last ones of every row group among them
+        assert values(archive.probe(key)) == said(range(1, 5), [key])
     report = ReadReport()
     archive.probe_range(0, 10, report=report)
     assert report.row_groups <= 4

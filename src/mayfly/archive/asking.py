@@ -1,0 +1,220 @@
+"""Questions to an archive: probes and scans of the version that shows the instant asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
+from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.state import ArchiveVersion
+from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired
+from mayfly.lifetime import format_micros, instant, micros
+from mayfly.storage import Pin, Repository
+
+Moment = int | str | datetime
+Between = tuple[Moment | None, Moment | None]
+"""The first and the last generation time wanted; None leaves an end open."""
+Window = str | int | timedelta | Mapping[str, str | int | timedelta]
+"""A window smaller than the longest lifetime, or one for each of several time columns."""
+ATTEMPTS = 100
+"""How often a version may be vacuumed between the look for it and its pin."""
+
+
+class Asking:
+    """The part of an archive that gives out rows."""
+
+    repository: Repository
+
+    def version(self) -> ArchiveVersion:
+        """The current version."""
+        raise AssertionError("every archive has one")
+
+    def probe(
+        self,
+        *keys: Any,
+        as_of: Moment | None = None,
+        generated_between: Between | None = None,
+        window: Window | None = None,
+        columns: Sequence[str] | None = None,
+        soft: bool = False,
+        report: ReadReport | None = None,
+    ) -> pa.Table:
+        """The rows under these keys that are alive at ``as_of`` (by default the last update).
+
+        ``window`` asks as if rows lived shorter: a duration in place of the longest lifetime, or
+        ``{column: duration}`` for the results of a join that keep the times of their inputs.
+        """
+
+        def read(reader: Reader, moment: int) -> pa.Table:
+            wanted = selection(reader.settings, moment, generated_between, soft, window)
+            return reader.probe(keys, wanted, columns)
+
+        return self._read(read, as_of, report)
+
+    def probe_range(
+        self,
+        low: Any = None,
+        high: Any = None,
+        *,
+        as_of: Moment | None = None,
+        generated_between: Between | None = None,
+        window: Window | None = None,
+        columns: Sequence[str] | None = None,
+        soft: bool = False,
+        report: ReadReport | None = None,
+    ) -> pa.Table:
+        """The rows whose first key column lies between ``low`` and ``high``, both included."""
+
+        def read(reader: Reader, moment: int) -> pa.Table:
+            wanted = selection(reader.settings, moment, generated_between, soft, window)
+            return reader.probe_range(KeyRange(low, high), wanted, columns)
+
+        return self._read(read, as_of, report)
+
+    def scan(
+        self,
+        *,
+        as_of: Moment | None = None,
+        generated_between: Between | None = None,
+        window: Window | None = None,
+        columns: Sequence[str] | None = None,
+        soft: bool = False,
+        report: ReadReport | None = None,
+    ) -> pa.Table:
+        """All rows alive at ``as_of``."""
+
+        def read(reader: Reader, moment: int) -> pa.Table:
+            wanted = selection(reader.settings, moment, generated_between, soft, window)
+            return reader.scan(wanted, columns)
+
+        return self._read(read, as_of, report)
+
+    def scan_tables(self, *, as_of: Moment | None = None, soft: bool = False) -> Iterator[pa.Table]:
+        """All rows alive at ``as_of``, file by file, for archives larger than memory."""
+        pin, moment = self.pin_at(as_of)
+        with pin as manifest:
+            wanted = ArchiveVersion.of(manifest)
+            reader = Reader(self.repository.directory, wanted)
+            for table in reader.scan_tables(selection(wanted.settings, moment, None, soft)):
+                yield table.select(list(wanted.settings.all_columns))
+
+    def pin(self, version: int | None = None) -> Pin:
+        """Keep a version readable across updates and vacuums until the pin is released."""
+        return self.repository.pin(version)
+
+    def pin_at(self, as_of: Moment | None = None) -> tuple[Pin, int]:
+        """A pin on the version that shows ``as_of`` (by default the last update), and the instant.
+
+        Where a vacuum takes the version away before the pin is written, the newest is asked again.
+        """
+        for _ in range(ATTEMPTS):
+            wanted, moment = self.shown_at(as_of)
+            try:
+                return self.pin(wanted.manifest.version), moment
+            except VersionExpired:
+                continue
+        raise StorageError(
+            f"versions of {self.repository.directory.root} vanish faster than they can be read",
+            "keep more versions (keep_versions)",
+        )
+
+    def shown_at(self, as_of: Moment | None) -> tuple[ArchiveVersion, int]:
+        """The version that shows ``as_of`` (by default the last update), and the instant."""
+        if as_of is None:
+            version = self.version()
+            return version, version.time
+        moment = instant(as_of)
+        return self.version_at(moment), moment
+
+    def version_at(self, as_of: int) -> ArchiveVersion:
+        """The newest retained version whose update is not later than ``as_of``."""
+        current = self.version()
+        if current.time <= as_of or current.state.update == 0:
+            return current
+        for number in reversed(self.repository.versions()):
+            version = ArchiveVersion.of(self.repository.load(number))
+            if version.state.update == 0 or version.time <= as_of:
+                return version
+        raise VersionExpired(
+            f"no retained version of {self.repository.directory.root} is as old as {as_of}",
+            "ask for a later instant, or keep more versions (keep_versions)",
+        )
+
+    def _read(
+        self,
+        read: Callable[[Reader, int], pa.Table],
+        as_of: Moment | None,
+        report: ReadReport | None,
+    ) -> pa.Table:
+        """A short read without a pin; one that loses its files to a vacuum starts anew, pinned."""
+        wanted, moment = self.shown_at(as_of)
+        found = ReadReport()
+        try:
+            rows = read(Reader(self.repository.directory, wanted, report=found), moment)
+        except CorruptFile:
+            if self.repository.newest() == wanted.manifest.version:
+                raise
+            pin, moment = self.pin_at(as_of)
+            with pin as manifest:
+                version, found = ArchiveVersion.of(manifest), ReadReport()
+                rows = read(Reader(self.repository.directory, version, report=found), moment)
+        if report is not None:
+            report.take(found)
+        return rows
+
+
+def selection(
+    settings: ArchiveSettings,
+    as_of: int,
+    between: Between | None = None,
+    soft: bool = False,
+    window: Window | None = None,
+) -> Selection:
+    """Which rows a read of an archive with these settings wants."""
+    low, high = between or (None, None)
+    shorter, inputs = _smaller(settings, window)
+    if soft and window is not None:
+        raise InvalidSetting(
+            "a soft read shows what is stored, whatever the window", "leave soft or window out"
+        )
+    return Selection(
+        as_of,
+        None if low is None else instant(low),
+        None if high is None else instant(high),
+        soft,
+        shorter,
+        inputs,
+    )
+
+
+def _smaller(
+    settings: ArchiveSettings, window: Window | None
+) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """By how much lifetimes are cut, and for which time columns rows must be younger than what."""
+    if window is None:
+        return 0, ()
+    if settings.lifetimes is None:
+        raise InvalidSetting(
+            "a smaller window was asked of an archive whose rows live equally long",
+            "use generated_between",
+        )
+    if isinstance(window, Mapping):
+        for name in window:
+            if settings.all_columns.get(name) not in ("timestamp", "bigint"):
+                raise InvalidSetting(
+                    f"{name!r} is not a time column of the archive",
+                    "store the generation time of that input in a TIMESTAMP or BIGINT column",
+                )
+        return 0, tuple((name, micros(size)) for name, size in window.items())
+    longest, size = settings.lifetimes.longest, micros(window)
+    if not 0 < size <= longest:
+        raise InvalidSetting(
+            f"a window of {format_micros(size)} was asked of rows that live up to "
+            f"{format_micros(longest)}",
+            "ask for a smaller window, longer than 0",
+        )
+    return longest - size, ()
