@@ -43,7 +43,7 @@ def group_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
     A single whole number, date, time or boolean is its own code; rows without columns are all
     equal. Hashes of different values may meet, in theory: see ``check_codes``.
     """
-    if not columns:
+    if not columns or not rows:
         return np.zeros(rows, np.int64)
     null = [pc.is_null(column).to_numpy(zero_copy_only=False) for column in columns]
     if len(columns) == 1 and (exact := _exact(columns[0])) is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -58,10 +59,7 @@ class Delta:
     @staticmethod
     def empty(columns: pa.Schema, *, dual: bool = False) -> Delta:
         """No rows; ``dual`` edges also say how long a row is seen (INTERNAL windows)."""
-        fields = [pa.field(name, pa.int64()) for name in (*LIFE, *((SEEN,) if dual else ()))]
-        ends = [pa.field(name, pa.int64()) for name in (END, *((SEEN_END,) if dual else ()))]
-        born = pa.schema([*columns, *fields])
-        return Delta(born.empty_table(), pa.schema([*born, *ends]).empty_table())
+        return _nothing(columns, dual)
 
     @property
     def rows(self) -> int:
@@ -72,6 +70,14 @@ class Delta:
 
     def where(self, keep: Callable[[pa.Table], np.ndarray]) -> Delta:
         return self.map(lambda rows: chosen(rows, keep(rows)) if rows.num_rows else rows)
+
+
+@lru_cache(maxsize=1024)
+def _nothing(columns: pa.Schema, dual: bool) -> Delta:
+    fields = [pa.field(name, pa.int64()) for name in (*LIFE, *((SEEN,) if dual else ()))]
+    ends = [pa.field(name, pa.int64()) for name in (END, *((SEEN_END,) if dual else ()))]
+    born = pa.schema([*columns, *fields])
+    return Delta(born.empty_table(), pa.schema([*born, *ends]).empty_table())
 
 
 def concatenated(tables: Sequence[pa.Table]) -> pa.Table:

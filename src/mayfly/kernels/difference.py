@@ -52,7 +52,7 @@ class ExceptAllRows:
     def state(self) -> BothKept:
         return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
 
-    def partition(self, rows: pa.Table, side: int) -> Int64s | None:
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         arrays = [rows.column(name).combine_chunks() for name in self.columns[side].names]
         kinds = [one.type for one in self.columns[0]]
         return group_codes(

@@ -41,7 +41,7 @@ class WeakDistinct:
     def state(self) -> Kept:
         return Kept(self.shape)
 
-    def partition(self, rows: pa.Table, side: int) -> Int64s | None:
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         return self._codes(rows)
 
     def step(

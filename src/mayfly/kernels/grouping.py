@@ -36,6 +36,7 @@ from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s, stable_order
+from mayfly.kernels.refreshes import refreshes
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression
@@ -56,6 +57,8 @@ class GroupState:
     members: Kept
     groups: Kept
     begun: bool = False
+    first: int | None = None
+    """The instant of the first row, from which on INTERNAL windows answer every refresh."""
 
     @property
     def rows(self) -> int:
@@ -99,7 +102,7 @@ class GroupRows:
     def state(self) -> GroupState:
         return GroupState(Kept(self.shape), Kept(Shape()))
 
-    def partition(self, rows: pa.Table, side: int) -> Int64s | None:
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         if not self.keys:
             return None
         return group_codes(self._key_arrays(rows), rows.num_rows)
@@ -111,14 +114,19 @@ class GroupRows:
         fresh, cuts = self._members(delta.born), self._members(delta.cut)
         members = state.members.cut(cuts)
         due = rows_with(members.due(interval.began, interval.clock), fresh.slice(0, 0))
+        first = state.first
+        if first is None and fresh.num_rows:
+            first = int(numbers(fresh, TS).min())
         events = self._events(state, fresh, due, interval)
+        if self.append_only and self.slide is not None:
+            events = self._refreshed(state, events, refreshes(self.slide, first, interval))
         lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
         kept = members.after(lasting, interval.clock - 1)
         if not len(events.code):
-            return GroupState(kept, state.groups, state.begun), self._nothing()
+            return GroupState(kept, state.groups, state.begun, first), self._nothing()
         runs = [*members.runs, *([Run.of(fresh)] if fresh.num_rows else [])]
         groups, delta = self._replaced(state, events, runs, interval)
-        return GroupState(kept, groups, True), delta
+        return GroupState(kept, groups, True, first), delta
 
     # ── rows and events ───────────────────────────────────────────────────────────────────
 
@@ -160,6 +168,28 @@ class GroupRows:
             )
         order = stable_order(code, time)
         return Events(code[order], time[order], signs[order], taken(rows, order), self.key_names)
+
+    def _refreshed(self, state: GroupState, events: Events, instants: Int64s) -> Events:
+        """With an event that changes nothing per refresh and group, so that each gets a version."""
+        nothing = events.rows.slice(0, 0)
+        names = [*self.key_names, CODE]
+        known = [run.load().select(names) for run in state.groups.runs]
+        known = [chosen(t, numbers(r.load(), EXP) != MIN_TIME) for t, r in
+                 zip(known, state.groups.runs, strict=True)]  # fmt: skip
+        every = concatenated([nothing.select(names), *known, events.rows.select(names)])
+        _, sample = np.unique(numbers(every, CODE), return_index=True)
+        groups = taken(every, np.repeat(sample, len(instants)))
+        blank = {
+            name: groups.column(name) if name in names
+            else pa.nulls(groups.num_rows, nothing.schema.field(name).type)
+            for name in nothing.schema.names
+        }  # fmt: skip
+        rows = concatenated([events.rows, pa.table(blank, schema=nothing.schema)])
+        code = np.concatenate([events.code, numbers(groups, CODE)])
+        time = np.concatenate([events.time, np.tile(instants, len(sample))])
+        sign = np.concatenate([events.sign, np.zeros(groups.num_rows, np.int64)])
+        order = stable_order(code, time)
+        return Events(code[order], time[order], sign[order], taken(rows, order), self.key_names)
 
     # ── results ───────────────────────────────────────────────────────────────────────────
 

@@ -141,7 +141,7 @@ class JoinRows:
     def state(self) -> BothKept:
         return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
 
-    def partition(self, rows: pa.Table, side: int) -> Int64s | None:
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         """The code by which rows may be spread over buckets, None if they may not."""
         return partition_codes(self.condition, rows, side)
 

@@ -37,6 +37,7 @@ from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.segment import EXP, TS
 
+FEW = 32
 OPEN = "_open"
 """Since when a key is uncovered; MIN_TIME: always."""
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
@@ -79,7 +80,7 @@ class AntiJoinRows:
     def state(self) -> NegationState:
         return NegationState(Kept(self.shapes[0]), Kept(Shape()), Kept(self.shapes[1]))
 
-    def partition(self, rows: pa.Table, side: int) -> Int64s | None:
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         return None if self.by_identity else partition_codes(self.condition, rows, side)
 
     def step(
@@ -162,7 +163,7 @@ class AntiJoinRows:
         keep = (until >= interval.clock) | (opened > MIN_TIME)
         fresh = _cover_rows(codes[keep], opened[keep], until[keep])
         covers = state.covers.without(codes).after(fresh, MIN_TIME)
-        covers = self._forgotten(covers, interval.clock)
+        covers = self._forgotten(covers, state.left, interval.clock)
         if self.strict:
             lasting = chosen(arrived, numbers(arrived, EXP) >= interval.clock)
             kept_right = kept_right.after(lasting, interval.clock - 1)
@@ -182,21 +183,23 @@ class AntiJoinRows:
             alive = exp >= interval.began
             np.maximum.at(until, place[alive], exp[alive])
 
-    def _forgotten(self, covers: Kept, clock: int) -> Kept:
-        """Without keys uncovered for longer than any left row can live."""
-        longest = self.shapes[0].longest
-        if longest is None or not covers.runs:
+    def _forgotten(self, covers: Kept, left: Kept, clock: int) -> Kept:
+        """Without uncovered keys of which no left row is kept, once they are too many.
+
+        A left row that comes later finds its key open for ever, which is just as true for it.
+        """
+        if covers.rows <= 2 * max(left.rows, FEW):
             return covers
+        codes = np.unique(np.concatenate([numbers(run.load(), CODE) for run in left.runs] or [[]]))
         kept = []
         for run in covers.runs:
             table = run.load()
-            exp, opened = numbers(table, EXP), numbers(table, OPEN)
-            useful = (exp >= clock) | ((exp != MIN_TIME) & (opened > clock - longest))
-            if 2 * np.count_nonzero(useful) < len(useful):
-                table = chosen(table, useful).combine_chunks()
-                kept += [Run.of(table, level=run.level)] if table.num_rows else []
-            else:
-                kept.append(run)
+            exp = numbers(table, EXP)
+            useful = (exp >= clock) | (
+                (exp != MIN_TIME) & np.isin(numbers(table, CODE), codes.astype(np.int64))
+            )
+            rest = chosen(table, useful).combine_chunks()
+            kept += [Run.of(rest, level=run.level)] if rest.num_rows else []
         return Kept(covers.shape, tuple(kept))
 
     # ── the answer ────────────────────────────────────────────────────────────────────────

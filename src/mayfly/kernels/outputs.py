@@ -11,7 +11,6 @@ Cost: O(changes · log) for Istream and Dstream; Rstream pays for what it sends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +30,7 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.refreshes import refreshes
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.stateless import values_of
@@ -56,14 +56,15 @@ def seen(delta: Delta) -> Delta:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """The rows of the answer that may still change it, and where refreshes begin.
+    """The rows of the answer that may still change it.
 
     ``path`` holds, for the restore forms, the events since the last refresh.
     """
 
     answer: Kept
-    first: int | None = None
     path: pa.Table | None = None
+    last: pa.Table | None = None
+    """What Rstream sent last, where LIMIT may hide changes."""
 
     @property
     def rows(self) -> int:
@@ -92,24 +93,26 @@ class Sent:
         return Sending(Kept(self.shape))
 
     def step(
-        self, state: Sending, inputs: Sequence[Delta], interval: Interval
+        self, state: Sending, delta: Delta, interval: Interval, first: int | None
     ) -> tuple[Sending, pa.Table]:
-        """The rows to send; the delta is that of the answer, as it is seen outside."""
-        born, cut = (self._coded(rows) for rows in (inputs[0].born, inputs[0].cut))
+        """The rows to send. ``delta`` is the answer's, as it is seen outside; refreshes are
+        answered from ``first`` on, the generation time of the first row of any stream."""
+        born, cut = (self._coded(rows) for rows in (delta.born, delta.cut))
         answer = state.answer.cut(cut)
         due = rows_with(answer.due(interval.began, interval.clock), born.slice(0, 0))
         events = self._events(born, due, interval)
-        first = state.first
-        if first is None and events.time.size:
-            first = int(events.time.min())
         lasting = chosen(born, numbers(born, EXP) >= interval.clock)
-        after = replace(state, answer=answer.after(lasting, interval.clock - 1), first=first)
+        after = replace(state, answer=answer.after(lasting, interval.clock - 1))
         tables = [*(run.load() for run in answer.runs), born]
         if self.restore:
-            return self._restored(after, events, tables, interval)
+            return self._restored(after, events, tables, interval, first)
         if self.kind is OutputKind.RSTREAM:
             instants = self._instants(events, first, interval)
-            return after, self._whole(tables, instants)
+            whole = self._whole(tables, instants)
+            cut_off = self.limit is not None or self.offset > 0
+            if cut_off and (self.slide is None or not self.slide.period):
+                return self._unrepeated(after, whole, instants)
+            return after, whole
         return after, self._ordered(self._differences(events))
 
     def _coded(self, rows: pa.Table) -> pa.Table:
@@ -161,6 +164,20 @@ class Sent:
                 parts.append(with_numbers(part, **{TS: instants[at]}))
         return self._ordered(concatenated(parts))
 
+    def _unrepeated(
+        self, state: Sending, rows: pa.Table, instants: Int64s
+    ) -> tuple[Sending, pa.Table]:
+        """Without the instants at which only rows beyond the limit changed."""
+        last, parts, ts = state.last, [rows.slice(0, 0)], numbers(rows, TS)
+        for at in instants.tolist():
+            low, high = np.searchsorted(ts, [at, at + 1])
+            now = rows.slice(low, high - low)
+            values = now.select(self.columns.names).to_pylist()
+            if last is None or values != last.to_pylist():
+                parts.append(now)
+            last = now.select(self.columns.names)
+        return replace(state, last=last), concatenated(parts)
+
     def _ordered(self, rows: pa.Table) -> pa.Table:
         """By instant, then by ORDER BY, then by value; cut by LIMIT at each instant."""
         if not rows.num_rows:
@@ -183,11 +200,16 @@ class Sent:
     # ── restore ───────────────────────────────────────────────────────────────────────────
 
     def _restored(
-        self, state: Sending, events: Changes, tables: list[pa.Table], interval: Interval
+        self,
+        state: Sending,
+        events: Changes,
+        tables: list[pa.Table],
+        interval: Interval,
+        first: int | None,
     ) -> tuple[Sending, pa.Table]:
         """At each refresh: the plain output, and what rose and fell since the last one."""
         assert self.slide is not None
-        instants = refreshes(self.slide, state.first, interval)
+        instants = refreshes(self.slide, first, interval)
         rows = with_numbers(events.rows, **{TS: events.time, EXP: events.net})
         if state.path is not None:
             rows = concatenated([rows.slice(0, 0), state.path.select(rows.schema.names), rows])
@@ -208,16 +230,6 @@ class Sent:
             plain = self._stamped(taken(sample, where), instants[slot], np.maximum(enter, 0))
         both = concatenated([plain, extra.select(plain.schema.names)])
         return replace(state, path=waiting), self._ordered(both)
-
-
-def refreshes(slide: Slide, first: int | None, interval: Interval) -> Int64s:
-    """The multiples of the slide in the step, from the first event on."""
-    period = slide.period or 1
-    if first is None:
-        return np.empty(0, np.int64)
-    low = max(first, interval.began)
-    start = -((slide.origin - low) // period) * period + slide.origin
-    return np.arange(start, interval.clock, period, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

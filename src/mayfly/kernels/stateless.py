@@ -40,6 +40,8 @@ def column_of(table: pa.Table, column: Column) -> pa.Array:
 
 def values_of(expression: Expression, table: pa.Table, kind: pa.DataType) -> pa.Array:
     """An expression's value for every row, in the given type."""
+    if not table.num_rows:
+        return pa.array([], kind)
     value = evaluate(expression, partial(column_of, table))
     if isinstance(value, pa.Scalar):
         value = pa.repeat(value.cast(kind), table.num_rows)

@@ -31,12 +31,13 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
+from mayfly.kernels.refreshes import rounded
 from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.upkeep import falling_due, waiting
 from mayfly.lifetime import NEVER
 from mayfly.plan.physical import Structure
-from mayfly.plan.windows import Landmark, PartitionRows, Rows, Slide, Window
+from mayfly.plan.windows import Landmark, PartitionRows, Rows, Window
 from mayfly.storage.segment import EXP, TS
 
 RANK = ("_rank",)
@@ -56,6 +57,8 @@ class WindowState:
     leaving: Kept = field(default_factory=lambda: Kept(Shape(Structure.FIFO)))
     number: int = 0
     late: int = 0
+    first: int | None = None
+    """The generation time of the first row."""
 
     @property
     def rows(self) -> int:
@@ -125,11 +128,15 @@ class WindowRows:
         ids = np.arange(state.number, state.number + admitted.num_rows)
         admitted = with_numbers(admitted.combine_chunks(), **{EXP: ids, ID: ids})
         kept = waiting(state.waiting, early, clock) if state.waiting or early.num_rows else ()
+        first = state.first
+        if first is None and admitted.num_rows:
+            first = int(numbers(admitted, TS).min())
         return replace(
             state,
             waiting=kept,
             number=state.number + admitted.num_rows,
             late=state.late + int(late.sum()),
+            first=first,
         ), admitted
 
     def _refreshed(self, at: int) -> int:
@@ -277,16 +284,6 @@ class WindowRows:
         return Delta.empty(self.columns)
 
 
-def rounded(times: Int64s, slide: Slide | None) -> Int64s:
-    """Instants rounded up to the next refresh; "never" stays."""
-    if slide is None or not slide.period:
-        return times
-    period, origin = np.int64(slide.period), np.int64(slide.origin)
-    up = -((origin - times) // period) * period + origin
-    result: Int64s = np.where(times == NEVER, NEVER, up)
-    return result
-
-
 def _later(ts: Int64s, duration: int | None) -> Int64s:
     if duration is None:
         return np.full(len(ts), NEVER, dtype=np.int64)
@@ -301,7 +298,9 @@ def _time_bound(window: Window) -> int | None:
 def _stream_order(rows: pa.Table, order: tuple[str, ...]) -> Int64s:
     """Positions by (ts, SEQUENCE columns, values); NULLs come first."""
     sortable = [name for name in order if not pa.types.is_nested(rows.schema.field(name).type)]
-    keys = [(name, "ascending") for name in (TS, *sortable)]
-    positions = pc.sort_indices(rows, sort_keys=keys, null_placement="at_start")
+    # Arrow takes a name that begins with a dot for a path.
+    columns = {f"c{n}": rows.column(name) for n, name in enumerate((TS, *sortable))}
+    keys = [(name, "ascending", "at_start") for name in columns]
+    positions = pc.sort_indices(pa.table(columns), sort_keys=keys)
     result: Int64s = positions.to_numpy().astype(np.int64)
     return result

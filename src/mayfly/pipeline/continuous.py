@@ -124,7 +124,8 @@ class ContinuousRun:
         answer = seen(results[self.program.answer])
         sending, sent = self._sending, None
         if self.program.sent is not None:
-            sending, sent = self.program.sent.step(sending, [answer], interval)
+            first = self._first_row(states)
+            sending, sent = self.program.sent.step(sending, answer, interval, first)
         self._states, self._delivered, self._sending, self.clocks = states, delivered, sending, after
         for task, inputs, result, spent in worked:
             done = self._worked[task]
@@ -132,6 +133,10 @@ class ContinuousRun:
             done.rows_out += result.rows
             done.seconds += spent
         return self._logged(answer, sent)
+
+    def _first_row(self, states: dict[Task, list[Any]]) -> int | None:
+        scans = [state for (state, *_) in states.values() if isinstance(state, WindowState)]
+        return min((state.first for state in scans if state.first is not None), default=None)
 
     def _stepped(
         self, task: Task, states: list[Any], inputs: list[Delta], interval: Interval
@@ -150,18 +155,18 @@ class ContinuousRun:
 
     def _buckets_of(self, task: Task) -> int:
         operator: Any = task.operator
-        if self.bucket_count == 1 or not hasattr(operator, "partition"):
+        if self.bucket_count == 1 or not hasattr(operator, "spread_by"):
             return 1
         inputs = [one.columns for one in task.inputs if isinstance(one, Task)]
         empty = [Delta.empty(columns).born for columns in inputs]
-        spread = [operator.partition(rows, side) for side, rows in enumerate(empty)]
+        spread = [operator.spread_by(rows, side) for side, rows in enumerate(empty)]
         return 1 if any(codes is None for codes in spread) else self.bucket_count
 
     def _spread(self, task: Task, side: int, delta: Delta) -> list[Delta]:
         operator: Any = task.operator
 
         def parts(rows: pa.Table) -> list[pa.Table]:
-            where = buckets(operator.partition(rows, side), self.bucket_count)
+            where = buckets(operator.spread_by(rows, side), self.bucket_count)
             return [chosen(rows, where == number) for number in range(self.bucket_count)]
 
         return [
