@@ -160,9 +160,7 @@ def start(
     plan = candidates[candidate % len(candidates)].plan
     assert isinstance(plan, Output)
     weak = "weak-distinct" not in without
-    return ContinuousRun(
-        compile_plan(plan, known, strategy, weak), known, bucket_count=buckets
-    )
+    return ContinuousRun(compile_plan(plan, known, strategy, weak), known, bucket_count=buckets)
 
 
 def table_of(stream: str, rows: Sequence[Row]) -> pa.Table:
@@ -200,7 +198,9 @@ class Oracle:
         for table in case.query.tables:
             columns = STREAMS[table.stream]
             declared = ", ".join(f"{name} {_TYPES[kind]}" for name, kind in columns.items())
-            script.append(f"CREATE OR REPLACE TEMP TABLE alive_{table.name} (moment BIGINT, {declared})")
+            script.append(
+                f"CREATE OR REPLACE TEMP TABLE alive_{table.name} (moment BIGINT, {declared})"
+            )
             values = [
                 f"({at}, {', '.join(_literal(row[name]) for name in columns)})"
                 for at in self.instants

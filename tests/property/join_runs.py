@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import settings
 
-from mayfly.pipeline import InProcessRun, JoinQuery, Stream
 from mayfly.kernels.codes import key_codes
+from mayfly.pipeline import InProcessRun, JoinQuery, Stream
 from mayfly.plan.expressions import Expression
 from mayfly.plan.types import DataType
 from mayfly.testing import JoinCase, Windowed, WindowJoinOracle, assert_same_rows

@@ -127,5 +127,3 @@ def bounded(state: Any, clock: int, batch: int) -> bool:
         if one.rows > 1.25 * alive + batch + 1:
             return False
     return True
-
-

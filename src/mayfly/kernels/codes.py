@@ -60,7 +60,7 @@ def check_codes(codes: Int64s, columns: Sequence[pa.Array]) -> None:
     """Refuse rows (sorted by code) whose codes are equal though their values are not."""
     same = codes[1:] == codes[:-1]
     for column in columns:
-        if not same.any() or len(columns) == 1 and _exact(column.slice(0, 0)) is not None:
+        if not same.any() or (len(columns) == 1 and _exact(column.slice(0, 0)) is not None):
             return
         if not (same <= adjacent_equal(column)).all():
             raise LimitExceeded(

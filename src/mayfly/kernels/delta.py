@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.rows import chosen, numbers
+from mayfly.kernels.rows import chosen
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical import Schema
@@ -115,10 +115,7 @@ def with_numbers(table: pa.Table, **columns: Int64s) -> pa.Table:
     for name, values in columns.items():
         array = pa.array(values, pa.int64())
         at = table.schema.get_field_index(name)
-        if at < 0:
-            table = table.append_column(name, array)
-        else:
-            table = table.set_column(at, name, array)
+        table = table.append_column(name, array) if at < 0 else table.set_column(at, name, array)
     return table
 
 

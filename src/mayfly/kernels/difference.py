@@ -39,6 +39,7 @@ from mayfly.storage.segment import EXP, TS
 SINCE = "_since"
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _WRITE = numba.types.Array(numba.int64, 1, "C")
+_STRETCHES = numba.types.UniTuple(_WRITE, 3)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,7 @@ class ExceptAllRows:
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         arrays = [rows.column(name).combine_chunks() for name in self.columns[side].names]
         kinds = [one.type for one in self.columns[0]]
-        return group_codes(
-            [a.cast(k) for a, k in zip(arrays, kinds, strict=True)], rows.num_rows
-        )
+        return group_codes([a.cast(k) for a, k in zip(arrays, kinds, strict=True)], rows.num_rows)
 
     def step(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval
@@ -151,7 +150,7 @@ def _by_age(tables: list[pa.Table], blank: pa.Table) -> pa.Table:
 
 
 @numba.njit(
-    numba.types.UniTuple(_WRITE, 3)(
+    _STRETCHES(
         _READ, _READ, _READ, _WRITE, _READ, _READ, _READ, numba.int64, numba.int64, numba.int64
     ),
     cache=True,

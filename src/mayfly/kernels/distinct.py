@@ -28,6 +28,7 @@ from mayfly.storage.segment import EXP, TS
 NEXT = "_next"
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _WRITE = numba.types.Array(numba.int64, 1, "C")
+_PIECES = numba.types.UniTuple(_WRITE, 3)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,7 @@ class WeakDistinct:
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         return self._codes(rows)
 
-    def step(
-        self, state: Kept, inputs: Sequence[Delta], interval: Interval
-    ) -> tuple[Kept, Delta]:
+    def step(self, state: Kept, inputs: Sequence[Delta], interval: Interval) -> tuple[Kept, Delta]:
         nothing = Delta.empty(self.columns)
         rows = inputs[0].born.select([*self.columns.names, *LIFE])
         rows = with_numbers(rows, **{CODE: self._codes(rows)})
@@ -109,7 +108,9 @@ class WeakDistinct:
 
 
 @numba.njit(
-    numba.types.UniTuple(_WRITE, 3)(_READ, _READ, _READ, _WRITE, _WRITE, _WRITE, numba.int64),
+    numba.types.Tuple((_WRITE, _WRITE, _WRITE))(
+        _READ, _READ, _READ, _WRITE, _WRITE, _WRITE, numba.int64
+    ),
     cache=True,
     nogil=True,
 )
@@ -128,7 +129,11 @@ def _issue(
     that of the kept duplicate, if larger.
     """
     room = len(at) + 2 * len(current)
-    which, start, stop = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    which, start, stop = (
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+    )
     found = row = 0
     rows = len(at)
     for value in range(len(current)):
@@ -155,5 +160,3 @@ def _issue(
                 later[value] = exp[row]
             row += 1
     return which[:found], start[:found], stop[:found]
-
-

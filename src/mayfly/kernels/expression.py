@@ -1,25 +1,34 @@
-"""Evaluating the listed expressions over Arrow columns, with Spark's meaning (ANSI).
+"""Evaluating every scalar expression of the language over Arrow columns, with Spark's meaning.
 
-The set is what ``plan.expressions.is_kernel_expression`` admits; each member is tested against
-Spark. Differences from Arrow that matter: NaN equals itself and is larger than any number, and
-integer overflow is an error.
+That meaning is ANSI mode's, in UTC: overflow, division by zero and text that is no number are
+errors. An operand is evaluated only for the rows on which Spark would: CASE and COALESCE reach
+their arms row by row, AND and OR stop at FALSE and TRUE, and operators pass over the rows in which
+an earlier operand is NULL. Which expressions run inside Spark's tasks is another question, and
+``plan.expressions.is_kernel_expression`` answers it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting
+from mayfly.kernels.functions.casts import cast
+from mayfly.kernels.functions.comparison import compare, extreme
+from mayfly.kernels.functions.hashing import HASH_FUNCTIONS
+from mayfly.kernels.functions.nested import NESTED_FUNCTIONS, member
+from mayfly.kernels.functions.numbers import NUMBER_FUNCTIONS, arithmetic
+from mayfly.kernels.functions.text import TEXT_FUNCTIONS, like
+from mayfly.kernels.functions.time import TIME_FUNCTIONS
+from mayfly.kernels.functions.values import Mask, Operand, Undefined, broadcast
 from mayfly.plan import expressions as ex
-from mayfly.plan.types import arrow_type
+from mayfly.plan.types import BIGINT, INT, DataType, arrow_type
 
-Resolve: TypeAlias = Callable[[ex.Column], pa.Array]
-Operand: TypeAlias = pa.Array | pa.Scalar
+Resolve: TypeAlias = Callable[[ex.Column], pa.Array | pa.ChunkedArray]
 
 
 def holds(condition: ex.Expression, resolve: Resolve, rows: int) -> pa.Array:
@@ -32,88 +41,277 @@ def holds(condition: ex.Expression, resolve: Resolve, rows: int) -> pa.Array:
 
 def evaluate(expression: ex.Expression, resolve: Resolve) -> Operand:
     """The value of an expression for every row; a scalar where it reads no column."""
+    columns = _Columns(resolve)
     try:
-        return _evaluate(expression, resolve)
-    except pa.ArrowInvalid as error:
+        value = _evaluate(expression, columns)
+    except (pa.ArrowInvalid, Undefined, OverflowError, UnicodeDecodeError) as error:
         raise BadInput(
             f"cannot evaluate {expression.sql()}: {error}",
-            "guard the expression, or cast its operands to a wider type",
+            "guard the expression, use TRY_CAST, or cast its operands to a wider type",
         ) from error
+    read = expression.columns()
+    return broadcast(value, len(columns(read[0]))) if read else value
 
 
-def _evaluate(node: ex.Expression, resolve: Resolve) -> Operand:
+class _Columns:
+    """The columns of some rows, each resolved once."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._found: dict[ex.Column, pa.Array] = {}
+
+    def __call__(self, column: ex.Column) -> pa.Array:
+        if column not in self._found:
+            self._found[column] = _in_type(self._resolve(column), column.type)
+        return self._found[column]
+
+    def only(self, rows: Mask) -> _Columns:
+        kept = pa.array(rows)
+        return _Columns(lambda column: self(column).filter(kept))
+
+
+def _in_type(values: pa.Array | pa.ChunkedArray, kind: DataType) -> pa.Array:
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return (
+        whole if kind.is_nested or whole.type == arrow_type(kind) else whole.cast(arrow_type(kind))
+    )
+
+
+def _evaluate(node: ex.Expression, resolve: _Columns) -> Operand:
     match node:
         case ex.Column():
             return resolve(node)
         case ex.Literal(value=value, data_type=kind):
             return pa.scalar(value, arrow_type(kind))
+        case ex.Compare(op="<=>", left=left, right=right):
+            return compare("<=>", _evaluate(left, resolve), _evaluate(right, resolve))
         case ex.Compare(op=op, left=left, right=right):
-            return _compare(op, _evaluate(left, resolve), _evaluate(right, resolve))
-        case ex.Arithmetic(op=op, left=left, right=right):
-            return _ARITHMETIC[op](_evaluate(left, resolve), _evaluate(right, resolve))
+            return _strictly((left, right), resolve, node.type, lambda a, b: compare(op, a, b))
+        case ex.Arithmetic(op=op, left=left, right=right, data_type=kind) if op in (
+            "/",
+            "%",
+            "div",
+        ):
+            # Spark looks at the divisor first.
+            return _strictly((right, left), resolve, kind, lambda b, a: arithmetic(op, a, b, kind))
+        case ex.Arithmetic(op=op, left=left, right=right, data_type=kind):
+            return _strictly((left, right), resolve, kind, lambda a, b: arithmetic(op, a, b, kind))
         case ex.And(terms=terms):
-            return reduce(pc.and_kleene, (_evaluate(term, resolve) for term in terms))
+            return _logical(terms, resolve, False, pc.and_kleene)
         case ex.Or(terms=terms):
-            return reduce(pc.or_kleene, (_evaluate(term, resolve) for term in terms))
+            return _logical(terms, resolve, True, pc.or_kleene)
         case ex.Not(child=child):
             return pc.invert(_evaluate(child, resolve))
         case ex.IsNull(child=child):
             return pc.is_null(_evaluate(child, resolve))
         case ex.InList(child=child, choices=choices):
-            value = _evaluate(child, resolve)
-            tests = (_compare("=", value, _evaluate(one, resolve)) for one in choices)
-            return reduce(pc.or_kleene, tests)
-        case ex.Function(name=name, arguments=arguments) if name in _FUNCTIONS:
-            return _FUNCTIONS[name]([_evaluate(one, resolve) for one in arguments])
-        case ex.Cast(child=child, data_type=kind, safe=False):
-            return pc.cast(_evaluate(child, resolve), arrow_type(kind))
-    raise InvalidSetting(
-        f"{node.sql()} cannot be evaluated inside a join",
-        "compute it on one stream before the join, or filter the join's results",
+            return _in_list(child, choices, resolve)
+        case ex.Like(op=op, child=child, pattern=pattern, escape=escape):
+            sides = (child, pattern)
+            return _strictly(sides, resolve, node.type, lambda a, b: like(op, a, b, escape or "\\"))
+        case ex.Case(conditions=conditions, results=results, otherwise=otherwise):
+            return _case(conditions, results, otherwise, node.type, resolve)
+        case ex.Cast(child=child, data_type=kind, safe=safe):
+            return cast(_evaluate(child, resolve), child.type, kind, safe)
+        case ex.FieldAccess(child=child, name=name):
+            return member(_evaluate(child, resolve), name)
+        case ex.Function():
+            return _function(node, resolve)
+    raise InvalidSetting(f"{node.sql()} cannot be evaluated here", "it runs on Spark only")
+
+
+# ── which operands see which rows ─────────────────────────────────────────────────────────
+
+
+def _strictly(
+    operands: Sequence[ex.Expression],
+    resolve: _Columns,
+    kind: DataType,
+    compute: Callable[..., Operand],
+) -> Operand:
+    """A function that is NULL where an operand is: each is evaluated where those before are not."""
+    found: list[Operand] = []
+    known: Mask | None = None
+    for operand in operands:
+        if known is not None and not known.any():
+            return pa.scalar(None, arrow_type(kind))
+        value = _evaluate_on(operand, resolve, known)
+        if value.type == pa.null() or (isinstance(value, pa.Scalar) and not value.is_valid):
+            return pa.scalar(None, arrow_type(kind))
+        if isinstance(value, pa.Array) and value.null_count:
+            valid = value.is_valid().to_numpy(zero_copy_only=False)
+            known = valid if known is None else known & valid
+        found.append(value)
+    return compute(*found)
+
+
+def _evaluate_on(node: ex.Expression, resolve: _Columns, rows: Mask | None) -> Operand:
+    """The value on some rows, NULL on the others; what cannot fail is evaluated on all."""
+    if rows is None or _cannot_fail(node):
+        return _evaluate(node, resolve)
+    value = _evaluate(node, resolve.only(rows))
+    if isinstance(value, pa.Scalar):
+        return value
+    return value.take(pa.array(np.cumsum(rows) - 1, mask=~rows))
+
+
+def _cannot_fail(node: ex.Expression) -> bool:
+    safe = (ex.Column, ex.Literal, ex.Compare, ex.And, ex.Or, ex.Not, ex.IsNull, ex.InList)
+    return all(isinstance(one, safe) for one in node.walk())
+
+
+def _where(condition: Operand, value: bool) -> Mask:
+    """The rows in which a condition is exactly this."""
+    return np.asarray(
+        pc.fill_null(pc.equal(condition, value), False).to_numpy(zero_copy_only=False)
     )
 
 
-_ARITHMETIC: dict[str, Callable[[Operand, Operand], Operand]] = {
-    "+": pc.add_checked,
-    "-": pc.subtract_checked,
-    "*": pc.multiply_checked,
+def _logical(
+    terms: Sequence[ex.Expression],
+    resolve: _Columns,
+    decisive: bool,
+    combine: Callable[[Operand, Operand], Operand],
+) -> Operand:
+    """AND, OR: a term is evaluated where those before it have not decided."""
+    value = _evaluate(terms[0], resolve)
+    for term in terms[1:]:
+        if isinstance(value, pa.Scalar):
+            if value.as_py() is decisive:
+                return value
+            value = combine(value, _evaluate(term, resolve))
+        else:
+            open_rows = ~_where(value, decisive)
+            if not open_rows.any() and len(open_rows):
+                return value
+            value = combine(value, _evaluate_on(term, resolve, open_rows))
+    return value
+
+
+def _in_list(child: ex.Expression, choices: Sequence[ex.Expression], resolve: _Columns) -> Operand:
+    """IN: a choice is evaluated where the value is known and nothing before it was equal."""
+    value = _evaluate(child, resolve)
+    found: Operand = pa.scalar(False)
+    for choice in choices:
+        rows = None
+        if isinstance(value, pa.Array) and not _cannot_fail(choice):
+            rows = value.is_valid().to_numpy(zero_copy_only=False)
+            rows = rows & ~_where(found, True) if isinstance(found, pa.Array) else rows
+            if not rows.any():
+                continue
+        found = pc.or_kleene(found, compare("=", value, _evaluate_on(choice, resolve, rows)))
+    return (
+        found
+        if isinstance(found, pa.Array) or isinstance(value, pa.Scalar)
+        else broadcast(found, len(value))
+    )
+
+
+def _coalesce(arguments: Sequence[ex.Expression], resolve: _Columns) -> Operand:
+    value = _evaluate(arguments[0], resolve)
+    for argument in arguments[1:]:
+        if isinstance(value, pa.Scalar):
+            value = value if value.is_valid else _evaluate(argument, resolve)
+        elif value.null_count:
+            missing = value.is_null().to_numpy(zero_copy_only=False)
+            value = pc.coalesce(value, _evaluate_on(argument, resolve, missing))
+    return value
+
+
+def _case(
+    conditions: Sequence[ex.Expression],
+    results: Sequence[ex.Expression],
+    otherwise: ex.Expression | None,
+    kind: DataType,
+    resolve: _Columns,
+) -> Operand:
+    """Each arm on its own rows; ``taken`` says where in the arms' values a row's value lies."""
+    rest: Mask | None = None
+    taken: np.ndarray[tuple[int], np.dtype[np.int64]] | None = None
+    parts: list[pa.Array] = []
+    last = otherwise or ex.Literal(None, kind)
+    for condition, result in zip(conditions, results, strict=True):
+        inside = resolve if rest is None else resolve.only(rest)
+        test = _evaluate(condition, inside)
+        if isinstance(test, pa.Scalar):
+            if test.as_py() is not True:
+                continue
+            last = result
+            break
+        chosen = _where(test, True)
+        if rest is None:
+            rest, taken = np.ones(len(chosen), np.bool_), np.full(len(chosen), -1, np.int64)
+        assert taken is not None
+        rows = np.flatnonzero(rest)[chosen]
+        _add_part(result, resolve, rows, parts, taken)
+        rest = rest.copy()
+        rest[rows] = False
+        if not rest.any():
+            break
+    if rest is None or taken is None:
+        return _evaluate(last, resolve)
+    _add_part(last, resolve, np.flatnonzero(rest), parts, taken)
+    if not parts:
+        return pa.array([], arrow_type(kind))
+    return pa.concat_arrays(parts).take(pa.array(taken))
+
+
+def _add_part(
+    result: ex.Expression,
+    resolve: _Columns,
+    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+    parts: list[pa.Array],
+    taken: np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> None:
+    if not len(rows):
+        return
+    mask = np.zeros(len(taken), np.bool_)
+    mask[rows] = True
+    value = _evaluate(result, resolve if len(rows) == len(taken) else resolve.only(mask))
+    start = sum(map(len, parts))
+    taken[rows] = start + (0 if isinstance(value, pa.Scalar) else np.arange(len(rows)))
+    parts.append(broadcast(value, 1))
+
+
+# ── functions ─────────────────────────────────────────────────────────────────────────────
+
+_STRICT = {**NUMBER_FUNCTIONS, **TEXT_FUNCTIONS, **TIME_FUNCTIONS, **NESTED_FUNCTIONS}
+_OTHERS = {
+    "isnan": NUMBER_FUNCTIONS["isnan"],
+    "concat_ws": TEXT_FUNCTIONS["concat_ws"],
+    "least": lambda values, kind: extreme("<")(values),
+    "greatest": lambda values, kind: extreme(">")(values),
+    **HASH_FUNCTIONS,
 }
+"""Functions that see all rows of all operands."""
 
 
-def _floating(value: Operand) -> bool:
-    return bool(pa.types.is_floating(value.type))
-
-
-def _compare(op: str, left: Operand, right: Operand) -> Operand:
-    if op == "<=>":
-        both = pc.and_(pc.is_null(left), pc.is_null(right))
-        return pc.or_(both, pc.fill_null(_compare("=", left, right), False))
-    if op in ("<>", ">=", "<="):
-        return pc.invert(_compare({"<>": "=", ">=": "<", "<=": ">"}[op], left, right))
-    if op == ">":
-        return _compare("<", right, left)
-    if op == "=":
-        same = pc.equal(left, right)
-        return pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right))) if _floating(left) else same
-    less = pc.less(left, right)
-    if _floating(left):
-        return pc.or_(less, pc.and_(pc.is_nan(right), pc.invert(pc.is_nan(left))))
-    return less
-
-
-def _extreme(better: str) -> Callable[[list[Operand]], Operand]:
-    def pick(left: Operand, right: Operand) -> Operand:
-        # Of equal ones the first is taken (0.0 or -0.0), and NULLs are passed over, as in Spark.
-        replace = pc.fill_null(_compare(better, right, left), False)
-        return pc.if_else(pc.or_(replace, pc.is_null(left)), right, left)
-
-    return lambda values: reduce(pick, values)
-
-
-_FUNCTIONS: dict[str, Callable[[list[Operand]], Operand]] = {
-    "abs": lambda values: pc.abs_checked(values[0]),
-    "negative": lambda values: pc.negate_checked(values[0]),
-    "coalesce": lambda values: pc.coalesce(*values),
-    "least": _extreme("<"),
-    "greatest": _extreme(">"),
+_COUNTING = {
+    *("substring", "left", "right", "split_part", "lpad", "rpad", "regexp_extract", "sha2"),
+    *("date_add", "date_sub", "element_at"),
 }
+"""Functions whose whole numbers are INT: Spark converts a BIGINT, and refuses what is larger."""
+
+
+def _as_int(argument: ex.Expression) -> ex.Expression:
+    return ex.Cast(argument, INT) if argument.type == BIGINT else argument
+
+
+def _function(node: ex.Function, resolve: _Columns) -> Operand:
+    name, kind = node.name, node.type
+    arguments = tuple(map(_as_int, node.arguments)) if name in _COUNTING else node.arguments
+    if name == "if":
+        return _case(arguments[:1], arguments[1:2], arguments[2], kind, resolve)
+    if name == "nullif":
+        same = ex.Compare("=", *arguments)
+        return _case((same,), (ex.Literal(None, kind),), arguments[0], kind, resolve)
+    if name == "coalesce":
+        return _coalesce(arguments, resolve)
+    if name in _OTHERS:
+        return _OTHERS[name]([_evaluate(one, resolve) for one in arguments], kind)
+    if name == "pmod":
+        order = (arguments[1], arguments[0])
+        return _strictly(order, resolve, kind, lambda b, a: _STRICT["pmod"]((a, b), kind))
+    if name in _STRICT:
+        return _strictly(arguments, resolve, kind, lambda *values: _STRICT[name](values, kind))
+    raise InvalidSetting(f"the function {name} cannot be evaluated here", "it runs on Spark only")

@@ -34,9 +34,9 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.refreshes import refreshes
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s, stable_order
-from mayfly.kernels.refreshes import refreshes
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression
@@ -93,7 +93,7 @@ class GroupRows:
 
     @cached_property
     def key_names(self) -> list[str]:
-        return self.columns.names[: len(self.keys)]
+        return list(self.columns.names[: len(self.keys)])
 
     @property
     def is_global(self) -> bool:
@@ -289,9 +289,7 @@ class GroupRows:
         visible = chosen(table, shown & (ts > MIN_TIME))
         times = numbers(visible, TS)
         never = np.full(len(times), NEVER)
-        born = with_numbers(
-            visible, **{EXP: never, ID: mixed_ids(numbers(visible, CODE), times)}
-        )
+        born = with_numbers(visible, **{EXP: never, ID: mixed_ids(numbers(visible, CODE), times)})
         last = np.flatnonzero(np.append(versions.group[1:] != versions.group[:-1], True))
         kept = taken(table, last)
         if not self.is_global:
@@ -305,9 +303,7 @@ class GroupRows:
         if self.dual:
             born = with_numbers(born, **{SEEN: numbers(born, EXP)})
             cut = with_numbers(cut, **{SEEN: numbers(cut, EXP), SEEN_END: numbers(cut, END)})
-        return Delta(
-            born.select(nothing.born.schema.names), cut.select(nothing.cut.schema.names)
-        )
+        return Delta(born.select(nothing.born.schema.names), cut.select(nothing.cut.schema.names))
 
     def _nothing(self) -> Delta:
         return Delta.empty(self.columns, dual=self.dual)
@@ -331,9 +327,7 @@ class GroupRows:
         ]
         return versions, totals
 
-    def _version_rows(
-        self, events: Events, versions: Versions, totals: list[Totals]
-    ) -> pa.Table:
+    def _version_rows(self, events: Events, versions: Versions, totals: list[Totals]) -> pa.Table:
         first = events.first_of_group[versions.group]
         table = self._group_rows(events, first, totals, versions)
         shown = (versions.count > 0) | self.is_global

@@ -119,9 +119,7 @@ class Kept:
             return self.runs
         return tuple(run for run in self.runs if run.exp.low < clock and run.exp.high >= began)
 
-    def _chosen(
-        self, runs: tuple[Run, ...], choice: Callable[[Run], Bools]
-    ) -> Iterator[pa.Table]:
+    def _chosen(self, runs: tuple[Run, ...], choice: Callable[[Run], Bools]) -> Iterator[pa.Table]:
         for run in runs:
             marks = choice(run)
             if marks.any():

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,8 +64,7 @@ class Condition:
         else:
             kinds = [arrow_type(kind) for kind in self.types]
             keys = [
-                values_of(key, rows, kind)
-                for key, kind in zip(self.keys[side], kinds, strict=True)
+                values_of(key, rows, kind) for key, kind in zip(self.keys[side], kinds, strict=True)
             ]
             coded = key_codes([pa.chunked_array([key]) for key in keys], self.types)
             if coded.null_count:
@@ -390,6 +388,3 @@ def _effective(changes: pa.Table) -> pa.Table:
 
     names = [name for name in (TS, EXP, END) if name in changes.schema.names]
     return with_numbers(changes, **{name: after(name) for name in names})
-
-
-

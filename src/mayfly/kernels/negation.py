@@ -42,6 +42,7 @@ OPEN = "_open"
 """Since when a key is uncovered; MIN_TIME: always."""
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _WRITE = numba.types.Array(numba.int64, 1, "C")
+_GAPS = numba.types.UniTuple(_WRITE, 4)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,7 @@ class AntiJoinRows:
             kept_right = kept_right.cut(removed)
         due = rows_with(state.covers.due(interval.began, interval.clock), blank)
         codes = np.unique(
-            np.concatenate(
-                [numbers(table, CODE) for table in (arrived, removed, due, new, cut)]
-            )
+            np.concatenate([numbers(table, CODE) for table in (arrived, removed, due, new, cut)])
         )
         known = rows_with(state.covers.of_codes(codes), blank)
         opened = np.full(len(codes), MIN_TIME)
@@ -190,14 +189,13 @@ class AntiJoinRows:
         """
         if covers.rows <= 2 * max(left.rows, FEW):
             return covers
-        codes = np.unique(np.concatenate([numbers(run.load(), CODE) for run in left.runs] or [[]]))
+        none = np.empty(0, np.int64)
+        codes = np.concatenate([none, *(numbers(run.load(), CODE) for run in left.runs)])
         kept = []
         for run in covers.runs:
             table = run.load()
             exp = numbers(table, EXP)
-            useful = (exp >= clock) | (
-                (exp != MIN_TIME) & np.isin(numbers(table, CODE), codes.astype(np.int64))
-            )
+            useful = (exp >= clock) | ((exp != MIN_TIME) & np.isin(numbers(table, CODE), codes))
             rest = chosen(table, useful).combine_chunks()
             kept += [Run.of(rest, level=run.level)] if rest.num_rows else []
         return Kept(covers.shape, tuple(kept))
@@ -274,9 +272,7 @@ def _meetings(rows: pa.Table, gaps: Gaps) -> Iterator[Pairs]:
 
 
 @numba.njit(
-    numba.types.UniTuple(_WRITE, 4)(
-        _READ, _READ, _READ, _WRITE, _WRITE, numba.int64, numba.int64
-    ),
+    _GAPS(_READ, _READ, _READ, _WRITE, _WRITE, numba.int64, numba.int64),
     cache=True,
     nogil=True,
 )

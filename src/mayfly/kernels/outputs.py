@@ -217,9 +217,7 @@ class Sent:
         later = closing == len(instants)
         waiting = chosen(rows, later).combine_chunks()
         path = chosen(rows, ~later)
-        moved = _moved(
-            numbers(path, CODE), closing[~later], numbers(path, TS), numbers(path, EXP)
-        )
+        moved = _moved(numbers(path, CODE), closing[~later], numbers(path, TS), numbers(path, EXP))
         where, slot, enter, bump = moved
         # numbers of occurrences per (value, refresh): entered in all, and rose and fell
         sample = path.select(self.columns.names)
@@ -302,5 +300,3 @@ def _ranks(values: pa.Array, descending: bool = False, nulls_first: bool = True)
     dense = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
     ranks.append(np.where(null, 0, sign * dense.to_numpy().astype(np.int64)))
     return ranks
-
-

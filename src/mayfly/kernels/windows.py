@@ -62,13 +62,13 @@ class WindowState:
 
     @property
     def rows(self) -> int:
-        tables = [table.num_rows for table in (self.held, self.pending) if table is not None]
-        return sum(run.rows for run in self.waiting) + sum(tables) + self.leaving.rows
+        tables = sum(int(t.num_rows) for t in (self.held, self.pending) if t is not None)
+        return sum(run.rows for run in self.waiting) + tables + self.leaving.rows
 
     @property
     def bytes(self) -> int:
-        tables = [table.nbytes for table in (self.held, self.pending) if table is not None]
-        return sum(run.bytes for run in self.waiting) + sum(tables) + self.leaving.bytes
+        tables = sum(int(t.nbytes) for t in (self.held, self.pending) if t is not None)
+        return sum(run.bytes for run in self.waiting) + tables + self.leaving.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,9 @@ class WindowRows:
         late = ts < interval.began
         woken = list(falling_due(state.waiting, began, clock))
         due = chosen(rows, (ts < clock) & ~late)
-        early = with_numbers(chosen(rows, (ts >= clock) & ~late), **{EXP: ts[(ts >= clock) & ~late]})
+        early = with_numbers(
+            chosen(rows, (ts >= clock) & ~late), **{EXP: ts[(ts >= clock) & ~late]}
+        )
         admitted = concatenated([due, *(table.select(list(names)) for table in woken)])
         if admitted.num_rows and self.order is not None:
             admitted = taken(admitted, _stream_order(admitted, self.order))
@@ -237,13 +239,17 @@ class WindowRows:
     def _announced(
         self, state: WindowState, delta: Delta, interval: Interval
     ) -> tuple[WindowState, Delta]:
-        """NT: what outlives the step is born for ever, and later deaths are announced one by one."""
+        """NT: what outlives the step is born for ever; its death is announced when it comes."""
         born, cut = delta.born, delta.cut
         exp = numbers(born, EXP)
         lasting = (exp >= interval.clock) & (exp != NEVER)
         nothing = with_numbers(born.slice(0, 0), **{CODE: np.empty(0, np.int64)})
         fresh = chosen(born, lasting)
-        fresh = clustered(with_numbers(fresh, **{CODE: numbers(fresh, ID)})) if lasting.any() else nothing
+        fresh = (
+            clustered(with_numbers(fresh, **{CODE: numbers(fresh, ID)}))
+            if lasting.any()
+            else nothing
+        )
         premature = with_numbers(cut, **{CODE: numbers(cut, ID)})
         kept = state.leaving.cut(clustered(premature)) if cut.num_rows else state.leaving
         due = concatenated([nothing, *kept.due(interval.began, interval.clock)])

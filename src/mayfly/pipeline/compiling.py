@@ -133,16 +133,16 @@ def compile_plan(
     announced = strategy is Strategy.NT
     labelled = label_plan(runnable, weak_distinct and not announced)
     compiler = _Compiler(catalog, strategy, weak_distinct and not announced, _is_dual(plan))
-    source, keys, limit, offset = labelled.inputs[0], (), None, 0
+    source = labelled.inputs[0]
+    sort = Sort(source.node, ())
     if isinstance(source.node, Sort):
-        sort = source.node
-        keys, limit, offset, source = sort.keys, sort.limit, sort.offset, source.inputs[0]
+        sort, source = source.node, source.inputs[0]
     answer = compiler.task(source)
     sent = None
     if plan.kind is not OutputKind.VIEW:
         sent = Sent(
             plan.kind.value, plan.kind, answer.columns, compiler.shape(source, answer),
-            slide, plan.restore, keys, limit, offset,
+            slide, plan.restore, sort.keys, sort.limit, sort.offset,
         )  # fmt: skip
     return Program(answer, sent, plan, strategy)
 
@@ -377,12 +377,9 @@ class _Compiler:
     def _negation(self, labelled: Labelled, node: AntiJoin) -> Task:
         left, right = (self.task(one) for one in labelled.inputs)
         shapes = tuple(
-            self.shape(one, task)
-            for one, task in zip(labelled.inputs, (left, right), strict=True)
+            self.shape(one, task) for one, task in zip(labelled.inputs, (left, right), strict=True)
         )
-        oriented = [
-            _oriented(one, node.left.schema, node.right.schema) for one in node.equalities
-        ]
+        oriented = [_oriented(one, node.left.schema, node.right.schema) for one in node.equalities]
         condition = _condition([one for one in oriented if one], node.residual)
         if node.kind is Negation.NOT_IN and _may_be_null(condition):
             right = self._not_in_matches(node, left, right, condition, (shapes[0], shapes[1]))
@@ -392,7 +389,12 @@ class _Compiler:
             condition = Condition(((), ()), (), True)
         by_identity = not condition.types
         operator = AntiJoinRows(
-            describe(node), condition, left.columns, (shapes[0], shapes[1]), right.strict, by_identity
+            describe(node),
+            condition,
+            left.columns,
+            (shapes[0], shapes[1]),
+            right.strict,
+            by_identity,
         )
         return Task(operator, (left, right), left.columns, True, left.longest)
 
@@ -424,9 +426,7 @@ class _Compiler:
             _matches(f"{name} (left NULL)", only_left, right, everything, shapes),
         )
         union = MergeUnion(f"{name} (pairs)", pa.schema([]), owned=True)
-        return Task(
-            union, parts, pa.schema([]), any(one.strict for one in parts), parts[0].longest
-        )
+        return Task(union, parts, pa.schema([]), any(one.strict for one in parts), parts[0].longest)
 
     # ── the rest ──────────────────────────────────────────────────────────────────────────
 
@@ -470,8 +470,7 @@ class _Compiler:
     def _except_all(self, labelled: Labelled, node: ExceptAll) -> Task:
         left, right = (self.task(one) for one in labelled.inputs)
         shapes = tuple(
-            self.shape(one, task)
-            for one, task in zip(labelled.inputs, (left, right), strict=True)
+            self.shape(one, task) for one, task in zip(labelled.inputs, (left, right), strict=True)
         )
         operator = ExceptAllRows(
             describe(node), (left.columns, right.columns), (shapes[0], shapes[1])
@@ -522,7 +521,7 @@ def _matches(
 
 def _condition(equalities: Sequence[Equality], residual: Expression | None) -> Condition:
     types = tuple(one.type for one in equalities)
-    exact = len(types) == 1 and types[0].name in EXACT_KEYS or not types
+    exact = (len(types) == 1 and types[0].name in EXACT_KEYS) or not types
     keys = tuple(one.left for one in equalities), tuple(one.right for one in equalities)
     return Condition(keys, types, exact, residual)
 

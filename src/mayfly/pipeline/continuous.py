@@ -79,7 +79,7 @@ class ContinuousRun:
         }
         sent = self.program.sent
         self._sending = sent.state() if sent else None
-        self._delivered = {source: 0 for source in self._sources(Relation)}
+        self._delivered = dict.fromkeys(self._sources(Relation), 0)
         self._born, self._cut, self._sent = [], [], []
         self._worked = {task: _Worked() for task in self._tasks}
         names = tuple(dict.fromkeys(source.stream for source in self._sources(Stream)))
@@ -109,7 +109,7 @@ class ContinuousRun:
 
     def _close(self, batch: Mapping[str, pa.Table], after: Clocks) -> pa.Table:
         interval = Interval(self.clocks.query, max(after.query, self.clocks.query))
-        states, results = dict(self._states), {}
+        states, results = dict(self._states), dict[Task, Delta]()
         delivered, worked = dict(self._delivered), []
         for task in self._tasks:
             inputs = [
@@ -126,7 +126,12 @@ class ContinuousRun:
         if self.program.sent is not None:
             first = self._first_row(states)
             sending, sent = self.program.sent.step(sending, answer, interval, first)
-        self._states, self._delivered, self._sending, self.clocks = states, delivered, sending, after
+        self._states, self._delivered, self._sending, self.clocks = (
+            states,
+            delivered,
+            sending,
+            after,
+        )
         for task, inputs, result, spent in worked:
             done = self._worked[task]
             done.rows_in += sum(one.rows for one in inputs)
@@ -253,8 +258,10 @@ class ContinuousRun:
             )
             return concatenated([nothing, *self._sent])
         nothing = self._nothing()
-        return _change_rows(united([], nothing)) if not self._born else _change_rows(
-            Delta(concatenated(self._born), concatenated(self._cut))
+        return (
+            _change_rows(united([], nothing))
+            if not self._born
+            else _change_rows(Delta(concatenated(self._born), concatenated(self._cut)))
         )
 
     def _nothing(self) -> Delta:
@@ -383,5 +390,3 @@ def _converted(stream: str, name: str, values: pa.ChunkedArray, kind: Any) -> pa
         f"{stream}.{name} was declared as {kind}, but a batch brings {found}",
         "cast the column, or declare the stream with its type",
     )
-
-

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting, NotClosed
+from mayfly.kernels.codes import buckets, key_codes
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join import JoinState, Step, step
 from mayfly.kernels.rows import CODE
 from mayfly.lifetime import instant
 from mayfly.pipeline.clocks import Clocks
-from mayfly.kernels.codes import buckets, key_codes
 from mayfly.pipeline.query import JoinQuery, Stage, Stream
 from mayfly.plan.types import arrow_type, from_arrow
 from mayfly.storage.segment import EXP, TS

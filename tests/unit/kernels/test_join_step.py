@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from mayfly.errors import BadInput, LimitExceeded
+from mayfly.kernels.interval import Interval
 from mayfly.kernels.join import (
-    Interval,
     JoinInput,
     JoinState,
     OutputColumn,

@@ -1,0 +1,241 @@
+"""CAST and TRY_CAST between the atomic types, as Spark's ANSI mode casts.
+
+What does not fit is an error, or NULL under TRY_CAST. Whole columns go through NumPy or Arrow
+where they mean the same; text, decimals and what is written as text go value by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.errors import InvalidSetting
+from mayfly.kernels.functions import calendar
+from mayfly.kernels.functions.java_numbers import exact, read_float, shortest
+from mayfly.kernels.functions.numbers import fitted
+from mayfly.kernels.functions.values import Mask, Numbers, Operand, Undefined, columnar, each
+from mayfly.plan.types import DOUBLE, DataType, arrow_type
+
+Reading: TypeAlias = Callable[[Any], Any]
+_TRUE = ("t", "true", "y", "yes", "1")
+_FALSE = ("f", "false", "n", "no", "0")
+_INSTANTS = ("timestamp", "timestamp_ntz")
+
+
+def cast(value: Operand, source: DataType, target: DataType, safe: bool) -> Operand:
+    """The value in another type; with ``safe``, NULL where it does not fit."""
+    if source.name == "void":
+        return pc.cast(value, arrow_type(target))
+    whole_columns = _columnar_cast(value, source, target, safe)
+    if whole_columns is not None:
+        return whole_columns
+    reading = _reading(source, target)
+    if reading is None:
+        raise InvalidSetting(
+            f"{source} cannot be cast to {target}", "cast it to STRING or a number between"
+        )
+    return each(_tolerant(reading) if safe else reading, (value,), arrow_type(target))
+
+
+def _tolerant(reading: Reading) -> Reading:
+    def read(value: Any) -> Any:
+        try:
+            return reading(value)
+        except Undefined:
+            return None
+
+    return read
+
+
+# ── whole columns ─────────────────────────────────────────────────────────────────────────
+
+
+def _columnar_cast(
+    value: Operand, source: DataType, target: DataType, safe: bool
+) -> Operand | None:
+    result = arrow_type(target)
+    plain = source.name != "decimal" and (source.is_numeric or source.name == "boolean")
+    if plain and target.is_integral:
+        return _to_integer(value, target, safe)
+    if plain and target.name in ("float", "double"):
+        return pc.cast(
+            pc.cast(value, pa.int8()) if source.name == "boolean" else value, result, safe=False
+        )
+    if target.name == "boolean" and source.is_numeric:
+        return pc.not_equal(value, pa.scalar(0, value.type))
+    if target.name == "string" and (source.is_integral or source.name == "boolean"):
+        return pc.cast(value, result)
+    if {source.name, target.name} == {"string", "binary"}:
+        return value.view(result) if isinstance(value, pa.Array) else value.cast(result)
+    if source.name in _INSTANTS and target.name in (*_INSTANTS, "date"):
+        shift = (lambda t: t // calendar.DAY) if target.name == "date" else (lambda t: t)
+        return columnar(shift, (value,), result)
+    if source.name == "timestamp" and target.name == "double":
+        return columnar(lambda t: t / 1e6, (value,), result)
+    if source.name == "timestamp" and target.name == "float":
+        return columnar(lambda t: (t / 1e6).astype(np.float32), (value,), result)
+    if source.name == "timestamp" and target.is_integral:
+        seconds = columnar(lambda t: t // calendar.SECOND, (value,), pa.int64())
+        return _to_integer(seconds, target, safe)
+    return None
+
+
+def _to_integer(value: Operand, target: DataType, safe: bool) -> Operand:
+    result = arrow_type(target)
+    limit = 2 ** (result.bit_width - 1)
+
+    def outside(numbers: Numbers) -> Mask:
+        if numbers.dtype.kind == "f":
+            inside = (np.floor(numbers) < limit) & (np.ceil(numbers) >= -limit)
+            return np.asarray(~inside)
+        if numbers.dtype.itemsize * 8 <= result.bit_width:
+            return np.zeros(len(numbers), np.bool_)
+        return np.asarray((numbers < -limit) | (numbers >= limit))
+
+    unfit = columnar(outside, (value,), pa.bool_())
+    any_unfit = pc.any(unfit).as_py() if isinstance(unfit, pa.Array) else unfit.as_py()
+    if any_unfit and not safe:
+        raise Undefined(f"overflow: a value does not fit {target}")
+    if any_unfit:
+        value = pc.if_else(unfit, pa.scalar(None, value.type), value)
+    return columnar(lambda numbers: numbers.astype(result.to_pandas_dtype()), (value,), result)
+
+
+# ── value by value ────────────────────────────────────────────────────────────────────────
+
+
+def _reading(source: DataType, target: DataType) -> Reading | None:
+    """What makes one value of the target type out of one of the source type."""
+    if target.name == "string":
+        return _WRITTEN.get(source.name)
+    if source.name == "string":
+        return _from_text(target)
+    if target.name == "decimal":
+        return _to_decimal(source, target)
+    if source.name == "decimal" and target.is_integral:
+        return lambda value: _ranged(int(value), target)
+    if source.name == "decimal" and target.name in ("float", "double"):
+        return float
+    if source.name == "date" and target.name in _INSTANTS:
+        return lambda day: _ranged(day * calendar.DAY, target)
+    if target.name == "timestamp":
+        return _to_instant(source)
+    if target.name == "interval day to second" and (source.is_integral or source.name == "decimal"):
+        return lambda value: _ranged(_half_up(Decimal(value) * calendar.SECOND), target)
+    if source.name == "interval day to second" and target.is_integral:
+        return lambda micros: _ranged(_truncated(micros), target)
+    return None
+
+
+def _truncated(micros: int) -> int:
+    whole = abs(micros) // calendar.SECOND
+    return whole if micros >= 0 else -whole
+
+
+def _half_up(value: Decimal) -> int:
+    return int(value.to_integral_value("ROUND_HALF_UP"))
+
+
+_WRITTEN: dict[str, Reading] = {
+    "float": lambda value: shortest(value, single=True),
+    "double": shortest,
+    "decimal": lambda value: f"{value:f}",
+    "date": calendar.date_text,
+    "timestamp": calendar.instant_text,
+    "timestamp_ntz": calendar.instant_text,
+    "interval day to second": calendar.interval_text,
+}
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32}
+
+
+def _ranged(value: int, target: DataType) -> int:
+    limit = 2 ** (_BITS.get(target.name, 64) - 1)
+    if not -limit <= value < limit:
+        raise Undefined(f"overflow: {value} does not fit {target}")
+    return value
+
+
+def _from_text(target: DataType) -> Reading:
+    if target.is_integral:
+        return lambda text: _read_integer(text, target)
+    return {
+        "boolean": _read_boolean,
+        "float": _read_number,
+        "double": _read_number,
+        "decimal": lambda text: _read_decimal(text, target),
+        "date": calendar.read_date,
+        "timestamp": calendar.read_instant,
+        "timestamp_ntz": lambda text: calendar.read_instant(text, zoned=False),
+        "interval day to second": calendar.read_interval,
+    }[target.name]
+
+
+def _read_boolean(text: str) -> bool:
+    word = calendar.trimmed(text).lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise Undefined(f"{text!r} is neither true nor false")
+    return word in _TRUE
+
+
+def _read_integer(text: str, target: DataType) -> int:
+    digits = calendar.trimmed(text)
+    bare = digits[1:] if digits[:1] in ("+", "-") else digits
+    if not (bare.isascii() and bare.isdigit()):
+        raise Undefined(f"{text!r} is not a whole number")
+    return _ranged(int(digits), target)
+
+
+def _read_number(text: str) -> float:
+    value = read_float(text)
+    if value is None:
+        raise Undefined(f"{text!r} is not a number")
+    return value
+
+
+def _read_decimal(text: str, target: DataType) -> Decimal:
+    word = calendar.trimmed(text)
+    try:
+        value = Decimal(word)
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or not word.isascii() or "_" in word:
+        raise Undefined(f"{text!r} is not a number")
+    return fitted(value, target)
+
+
+def _to_decimal(source: DataType, target: DataType) -> Reading | None:
+    if source.name in ("float", "double"):
+        return lambda value: _finite_decimal(value, target)
+    if source.name == "timestamp":
+        return lambda micros: fitted(exact(micros / 1e6), target)
+    if source.name == "interval day to second":
+        return lambda micros: fitted(Decimal(micros) / calendar.SECOND, target)
+    if source.is_numeric or source.name == "boolean":
+        return lambda value: fitted(Decimal(value), target)
+    return None
+
+
+def _finite_decimal(value: float, target: DataType) -> Decimal | None:
+    # Spark gives NULL for NaN and the infinities, even in ANSI mode.
+    return fitted(exact(value), target) if abs(value) < float("inf") else None
+
+
+def _to_instant(source: DataType) -> Reading | None:
+    if source.is_integral:
+        return lambda seconds: min(max(seconds * calendar.SECOND, -(2**63)), 2**63 - 1)
+    if source.name in ("float", "double"):
+        return _instant_of_float
+    if source.name == "decimal":
+        return lambda seconds: _ranged(int(seconds * calendar.SECOND), DOUBLE)
+    return None
+
+
+def _instant_of_float(seconds: float) -> int:
+    if not abs(seconds) < float("inf"):
+        raise Undefined(f"{seconds} is not an instant")
+    return min(max(int(seconds * 1e6), -(2**63)), 2**63 - 1)

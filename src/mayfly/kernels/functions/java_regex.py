@@ -1,0 +1,368 @@
+"""Java's regular expressions and replacement texts, written over for Python's ``re``.
+
+Letters, digits and word boundaries are ASCII, as in Java without flags. What Java has and Python
+has not is written out: classes of properties and POSIX names, unions and intersections of
+classes, quoting by \\Q…\\E, flags in the middle, other line ends. What remains is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from mayfly.kernels.functions.values import Undefined
+
+_LINE_ENDS = "\\n\\r\\u0085\\u2028\\u2029"
+_ANY = f"[^{_LINE_ENDS}]"
+_END = f"(?=(?:\\r\\n|[{_LINE_ENDS}])?\\Z)(?!(?<=\\r)\\n\\Z)"
+_ESCAPES = {
+    "h": "[ \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000]",
+    "H": "[^ \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000]",
+    "v": "[\\n\\x0b\\f\\r\\x85\\u2028\\u2029]",
+    "V": "[^\\n\\x0b\\f\\r\\x85\\u2028\\u2029]",
+    "R": "(?:\\r\\n|[\\n\\x0b\\f\\r\\x85\\u2028\\u2029])",
+    "z": "\\Z",
+    "Z": _END,
+    "e": "\\x1b",
+}
+_POSIX = {
+    "Lower": "a-z",
+    "Upper": "A-Z",
+    "ASCII": "\\x00-\\x7f",
+    "Alpha": "a-zA-Z",
+    "Digit": "0-9",
+    "Alnum": "a-zA-Z0-9",
+    "Punct": "!-/:-@\\[-`{-~",
+    "Graph": "!-~",
+    "Print": " -~",
+    "Blank": " \\t",
+    "Cntrl": "\\x00-\\x1f\\x7f",
+    "XDigit": "0-9a-fA-F",
+    "Space": " \\t\\n\\x0b\\f\\r",
+}
+_CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": " \\t\\n\\x0b\\f\\r"}
+_ALL = frozenset(range(0x110000))
+
+
+@lru_cache(maxsize=512)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The Python pattern that matches what Java's would."""
+    try:
+        return re.compile(_Translation(pattern).text(), re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Undefined(f"{pattern!r} is not a regular expression: {error}") from None
+
+
+class _Translation:
+    """One pass over a Java pattern; ``dotall`` and ``lines`` are the flags in force."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern, self.at = pattern, 0
+        self.dotall = self.lines = self.comments = False
+
+    def text(self) -> str:
+        found = self._alternatives()
+        if self.at < len(self.pattern):
+            raise re.error("unbalanced parenthesis")
+        return found
+
+    def _next(self, count: int = 1) -> str:
+        piece = self.pattern[self.at : self.at + count]
+        if len(piece) < count:
+            raise re.error("the pattern ends too early")
+        self.at += count
+        return piece
+
+    def _looking_at(self, text: str) -> bool:
+        return self.pattern.startswith(text, self.at)
+
+    def _alternatives(self) -> str:
+        """Up to the parenthesis that closes this group; flags set inside end with it."""
+        flags = self.dotall, self.lines, self.comments
+        parts, open_groups = [], 0
+        while self.at < len(self.pattern) and not self._looking_at(")"):
+            part = self._element()
+            open_groups += part.endswith(":") and part.startswith("(?") and "\\" not in part
+            parts.append(part)
+        self.dotall, self.lines, self.comments = flags
+        return "".join(parts) + ")" * open_groups
+
+    def _element(self) -> str:
+        letter = self._next()
+        if letter == "\\":
+            return self._escape()
+        if letter == "[":
+            return _written(self._class())
+        if letter == "(":
+            return self._group()
+        if letter == ".":
+            return "(?s:.)" if self.dotall else _ANY
+        if letter == "^":
+            return f"(?:(?<![^{_LINE_ENDS}])(?!(?<=\\r)\\n)(?!\\Z)|\\A)" if self.lines else "\\A"
+        if letter == "$":
+            return f"(?:(?=[{_LINE_ENDS}])(?!(?<=\\r)\\n)|\\Z)" if self.lines else _END
+        if self.comments and letter in "# \t\n\r\f\v":
+            return self._comment(letter)
+        return letter if letter in "*+?{}|" else re.escape(letter)
+
+    def _comment(self, letter: str) -> str:
+        while letter == "#" and self.at < len(self.pattern) and self._next() != "\n":
+            pass
+        return ""
+
+    def _group(self) -> str:
+        head = "("
+        if self._looking_at("?"):
+            found = re.compile(r"\?(?:[:=!>]|<[=!]|<([a-zA-Z][a-zA-Z0-9]*)>)").match(
+                self.pattern, self.at
+            )
+            if found is None:
+                return self._flags()
+            self.at = found.end()
+            head = f"(?P<{found[1]}>" if found[1] else f"({found[0]}"
+        body = self._alternatives()
+        if self._next() != ")":
+            raise re.error("unbalanced parenthesis")
+        return f"{head}{body})"
+
+    def _flags(self) -> str:
+        found = re.compile(r"\?([idmsuxU]*)(?:-([idmsuxU]*))?([:)])").match(self.pattern, self.at)
+        if found is None:
+            raise re.error("unknown group")
+        self.at = found.end()
+        kept = self.dotall, self.lines, self.comments
+        for flags, value in ((found[1], True), (found[2] or "", False)):
+            self.dotall = value if "s" in flags else self.dotall
+            self.lines = value if "m" in flags else self.lines
+            self.comments = value if "x" in flags else self.comments
+        on = "i" if "i" in found[1] else ""
+        off = "-i" if "i" in (found[2] or "") else ""
+        head = f"(?{on}{off}:"
+        if found[3] == ")":
+            return head
+        body = self._alternatives()
+        self.dotall, self.lines, self.comments = kept
+        if self._next() != ")":
+            raise re.error("unbalanced parenthesis")
+        return f"{head}{body})"
+
+    def _escape(self) -> str:
+        letter = self._next()
+        if letter == "Q":
+            quoted, _, _ = self.pattern[self.at :].partition("\\E")
+            self.at = min(len(self.pattern), self.at + len(quoted) + 2)
+            return re.escape(quoted)
+        if letter in _ESCAPES:
+            return _ESCAPES[letter]
+        if letter in "pP":
+            return _written(self._property(letter == "P"))
+        if letter in "dDwWsSbBA":
+            return f"\\{letter}"
+        if letter in "123456789":
+            return f"(?:\\{letter})"
+        if letter == "k":
+            name = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)>").match(self.pattern, self.at)
+            if name is None:
+                raise re.error("\\k needs the name of a group")
+            self.at = name.end()
+            return f"(?P={name[1]})"
+        return re.escape(self._character(letter))
+
+    def _character(self, letter: str) -> str:
+        """The one character that an escape stands for."""
+        simple = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
+        if letter in simple:
+            return simple[letter]
+        if letter == "x" and self._looking_at("{"):
+            digits = self.pattern[self.at + 1 : self.pattern.index("}", self.at)]
+            self.at += len(digits) + 2
+            return chr(int(digits, 16))
+        if letter in "xu":
+            return chr(int(self._next(2 if letter == "x" else 4), 16))
+        if letter == "0":
+            octal = re.compile(r"[0-3]?[0-7]{1,2}").match(self.pattern, self.at)
+            if octal is None:
+                raise re.error("\\0 needs an octal number")
+            self.at = octal.end()
+            return chr(int(octal[0], 8))
+        if letter == "c":
+            return chr(ord(self._next()) ^ 64)
+        if letter.isascii() and letter.isalpha():
+            raise re.error(f"\\{letter} is unknown")
+        return letter
+
+    def _property(self, negated: bool) -> frozenset[int]:
+        name = self._next()
+        if name == "{":
+            end = self.pattern.find("}", self.at)
+            if end < 0:
+                raise re.error("\\p{ is not closed")
+            name, self.at = self.pattern[self.at : end], end + 1
+        found = _property(name)
+        return _ALL - found if negated else found
+
+    def _class(self) -> frozenset[int]:
+        """A class in brackets as the set of its characters; the bracket is behind us."""
+        negated = self._looking_at("^")
+        self.at += negated
+        members: frozenset[int] = frozenset()
+        both: frozenset[int] | None = None
+        first = True
+        while first or not self._looking_at("]"):
+            if self._looking_at("&&"):
+                self.at += 2
+                both, members = members if both is None else both & members, frozenset()
+            else:
+                members |= self._member()
+            first = False
+        self.at += 1
+        members = members if both is None else both & members
+        return _ALL - members if negated else members
+
+    def _member(self) -> frozenset[int]:
+        letter = self._next()
+        if letter == "[":
+            return self._class()
+        if letter == "\\":
+            letter = self._next()
+            if letter in "pP":
+                return self._property(letter == "P")
+            if letter.lower() in _CLASSES:
+                found = _characters(_CLASSES[letter.lower()])
+                return found if letter.islower() else _ALL - found
+            if letter in "hHvV":
+                return (
+                    _characters(_ESCAPES[letter.lower()][1:-1])
+                    if letter.islower()
+                    else (_ALL - _characters(_ESCAPES[letter.lower()][1:-1]))
+                )
+            letter = self._character(letter)
+        if self._looking_at("-") and not self._looking_at("-]") and not self._looking_at("-["):
+            self.at += 1
+            last = self._next()
+            last = self._character(self._next()) if last == "\\" else last
+            if last < letter:
+                raise re.error(f"the range {letter}-{last} is empty")
+            return frozenset(range(ord(letter), ord(last) + 1))
+        return frozenset((ord(letter),))
+
+
+@lru_cache(maxsize=64)
+def _characters(members: str) -> frozenset[int]:
+    """The characters that a Python class matches."""
+    test = re.compile(f"[{members}]")
+    return frozenset(code for code in range(0x3001) if test.match(chr(code)))
+
+
+@lru_cache(maxsize=64)
+def _property(name: str) -> frozenset[int]:
+    if name in _POSIX:
+        return _characters(_POSIX[name])
+    tests = {
+        "javaLowerCase": str.islower,
+        "javaUpperCase": str.isupper,
+        "javaWhitespace": str.isspace,
+        "IsAlphabetic": str.isalpha,
+        "IsLetter": str.isalpha,
+        "IsDigit": str.isdecimal,
+        "IsLowercase": str.islower,
+        "IsUppercase": str.isupper,
+        "IsWhite_Space": str.isspace,
+    }
+    if name in tests:
+        return frozenset(code for code in range(0x110000) if tests[name](chr(code)))
+    category = re.sub("^(Is|general_category=|gc=)", "", name)
+    found = frozenset(
+        code for code in range(0x110000) if unicodedata.category(chr(code)).startswith(category)
+    )
+    if not found or len(category) > 2:
+        raise re.error(f"the property {name} is unknown")
+    return found
+
+
+def _written(members: frozenset[int]) -> str:
+    """A Python class of exactly these characters."""
+    if not members:
+        return "(?!)"
+    return f"[{_ranges(members)}]"
+
+
+@lru_cache(maxsize=256)
+def _ranges(members: frozenset[int]) -> str:
+    ordered = sorted(members)
+    pieces, start = [], ordered[0]
+    for code, following in zip(ordered, [*ordered[1:], -1], strict=True):
+        if following != code + 1:
+            pieces.append(f"\\U{start:08x}-\\U{code:08x}" if code > start else f"\\U{start:08x}")
+            start = following
+    return "".join(pieces)
+
+
+def replaced(text: str, pattern: str, replacement: str) -> str:
+    """Every match replaced; in the replacement $1 and ${name} are groups, \\ takes a letter."""
+    expression = compiled(pattern)
+    if expression.search(text) is None:
+        return text
+    pieces = _replacement(replacement, expression.groups)
+    try:
+        return expression.sub(
+            lambda found: "".join(
+                piece if literal else found[piece] or "" for literal, piece in pieces
+            ),
+            text,
+        )
+    except IndexError:
+        raise Undefined(f"{replacement!r} names a group that {pattern!r} has not") from None
+
+
+@lru_cache(maxsize=512)
+def _replacement(text: str, groups: int) -> tuple[tuple[bool, str | int], ...]:
+    pieces: list[tuple[bool, str | int]] = []
+    at = 0
+    while at < len(text):
+        if text[at] == "\\":
+            if at + 1 == len(text):
+                raise Undefined(f"the replacement {text!r} ends in a backslash")
+            pieces.append((True, text[at + 1]))
+            at += 2
+        elif text[at] == "$":
+            named = re.compile(r"\$\{([a-zA-Z][a-zA-Z0-9]*)\}").match(text, at)
+            group: str | int
+            if named:
+                group, at = named[1], named.end()
+            else:
+                group, at = _group_number(text, at + 1, groups)
+            pieces.append((False, group))
+        else:
+            pieces.append((True, text[at]))
+            at += 1
+    return tuple(pieces)
+
+
+def _group_number(text: str, at: int, groups: int) -> tuple[int, int]:
+    """As many digits as still name a group; the first one always counts."""
+    if not text[at : at + 1].isdigit():
+        raise Undefined(f"$ names no group in the replacement {text!r}")
+    number, at = int(text[at]), at + 1
+    while text[at : at + 1].isdigit() and number * 10 + int(text[at]) <= groups:
+        number, at = number * 10 + int(text[at]), at + 1
+    return number, at
+
+
+@lru_cache(maxsize=512)
+def like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
+    """LIKE: % any text, _ any character, the escape character takes the next one literally."""
+    pieces, at = [], 0
+    while at < len(pattern):
+        letter = pattern[at]
+        if letter == escape:
+            following = pattern[at + 1 : at + 2]
+            if following not in ("_", "%", escape) or not following:
+                raise Undefined(f"{escape} must stand before _, % or itself in {pattern!r}")
+            pieces.append(re.escape(following))
+            at += 1
+        else:
+            pieces.append({"%": ".*", "_": "."}.get(letter) or re.escape(letter))
+        at += 1
+    return re.compile("".join(pieces), re.DOTALL)

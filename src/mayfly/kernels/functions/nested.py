@@ -1,0 +1,110 @@
+"""Functions of arrays, maps and structs, over the flat values that Arrow keeps under them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.kernels.functions.comparison import compare
+from mayfly.kernels.functions.values import Numbers, Operand, Undefined, broadcast
+from mayfly.plan.types import DataType
+
+
+def member(value: Operand, name: str) -> Operand:
+    """One member of a struct; NULL where the struct is."""
+    return pc.struct_field(value, name)
+
+
+def _rows(operands: Sequence[Operand]) -> list[pa.Array]:
+    lengths = [len(operand) for operand in operands if isinstance(operand, pa.Array)]
+    return [broadcast(operand, lengths[0] if lengths else 1) for operand in operands]
+
+
+def _bounds(nested: pa.Array) -> tuple[Numbers, Numbers]:
+    """Where each row's values begin and how many there are; none where the row is NULL."""
+    offsets = nested.offsets.to_numpy()
+    known = nested.is_valid().to_numpy(zero_copy_only=False)
+    return offsets[:-1].astype(np.int64), np.where(known, np.diff(offsets), 0)
+
+
+def _expanded(starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers]:
+    """For every flat value its row and its place."""
+    rows = np.repeat(np.arange(len(starts)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return rows, np.arange(len(rows)) - np.repeat(before, lengths) + np.repeat(starts, lengths)
+
+
+def _like(operands: Sequence[Operand], found: pa.Array) -> Operand:
+    return found if any(isinstance(one, pa.Array) for one in operands) else found[0]
+
+
+def _size(values: Sequence[Operand], kind: DataType) -> Operand:
+    (nested,) = _rows(values)
+    _, lengths = _bounds(nested)
+    unknown = nested.is_null().to_numpy(zero_copy_only=False)
+    return _like(values, pa.array(lengths.astype(np.int32), mask=unknown))
+
+
+def _element_at(values: Sequence[Operand], kind: DataType) -> Operand:
+    nested, wanted = _rows(values)
+    starts, lengths = _bounds(nested)
+    if pa.types.is_map(nested.type):
+        rows, places = _expanded(starts, lengths)
+        keys = nested.keys.take(pa.array(places))
+        needles = wanted.take(pa.array(rows)).cast(keys.type)
+        same = pc.fill_null(compare("=", keys, needles), False).to_numpy(zero_copy_only=False)
+        # Written last to first, so that the first of equal keys counts.
+        at = np.full(len(starts), -1, np.int64)
+        at[rows[same][::-1]] = places[same][::-1]
+        return _like(values, nested.items.take(pa.array(at, mask=at < 0)))
+    known = nested.is_valid().to_numpy(zero_copy_only=False) & wanted.is_valid().to_numpy(
+        zero_copy_only=False
+    )
+    index = pc.fill_null(wanted, 1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if (known & (index == 0)).any():
+        raise Undefined("element_at counts from 1, there is no element 0")
+    if (known & (np.abs(index) > lengths)).any():
+        raise Undefined("element_at reaches beyond the end of an array")
+    place = starts + np.where(index > 0, index - 1, lengths + index)
+    return _like(values, nested.values.take(pa.array(place, mask=~known)))
+
+
+def _array_contains(values: Sequence[Operand], kind: DataType) -> Operand:
+    nested, wanted = _rows(values)
+    starts, lengths = _bounds(nested)
+    rows, places = _expanded(starts, lengths)
+    elements = nested.values.take(pa.array(places))
+    needles = wanted.take(pa.array(rows))
+    if elements.type != needles.type:
+        common = _wider(elements.type, needles.type)
+        elements, needles = elements.cast(common, safe=False), needles.cast(common, safe=False)
+    same = compare("=", elements, needles)
+    hit = np.zeros(len(starts), np.bool_)
+    doubt = np.zeros(len(starts), np.bool_)
+    hit[rows[pc.fill_null(same, False).to_numpy(zero_copy_only=False)]] = True
+    doubt[rows[elements.is_null().to_numpy(zero_copy_only=False)]] = True
+    unknown = (
+        nested.is_null().to_numpy(zero_copy_only=False)
+        | wanted.is_null().to_numpy(zero_copy_only=False)
+        | (doubt & ~hit)
+    )
+    return _like(values, pa.array(hit, mask=unknown))
+
+
+def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    from mayfly.plan.types import arrow_type, common_type, from_arrow
+
+    common = common_type(from_arrow(left), from_arrow(right))
+    if common is None:
+        raise Undefined(f"array_contains cannot compare {left} with {right}")
+    return arrow_type(common)
+
+
+NESTED_FUNCTIONS: dict[str, Callable[[Sequence[Operand], DataType], Operand]] = {
+    "size": _size,
+    "element_at": _element_at,
+    "array_contains": _array_contains,
+}

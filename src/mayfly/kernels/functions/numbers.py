@@ -1,0 +1,278 @@
+"""Arithmetic and the functions of numbers, as Spark computes them in ANSI mode.
+
+Whole numbers that overflow and divisions by zero are errors. Decimals are computed exactly and
+then rounded half up into the type of the result. Transcendental functions may differ from Java's
+in the last binary digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.kernels.functions.java_numbers import exact
+from mayfly.kernels.functions.values import (
+    Mask,
+    Numbers,
+    Operand,
+    Undefined,
+    columnar,
+    each,
+    refuse,
+)
+from mayfly.plan.types import MAX_PRECISION, DataType, arrow_type
+
+_EXACT = Context(prec=200)
+_DIVISION_SCALE = Decimal(1).scaleb(-(MAX_PRECISION + 1))
+_MOST = 2**63 - 1
+
+
+def fitted(value: Decimal, kind: DataType, rounding: str = ROUND_HALF_UP) -> Decimal:
+    """The value rounded into decimal(p, s); an error where it has too many digits."""
+    precision, scale = kind.params
+    rounded = value.quantize(Decimal(1).scaleb(-scale), rounding, _EXACT)
+    if abs(rounded) >= Decimal(1).scaleb(precision - scale):
+        raise Undefined(f"overflow: {value} does not fit {kind}")
+    return rounded
+
+
+def arithmetic(op: str, left: Operand, right: Operand, kind: DataType) -> Operand:
+    """``left op right`` for op + - * / % div, the result being of the given type."""
+    result = arrow_type(kind)
+    if not kind.is_numeric:
+        return _temporal(op, left, right, result)
+    if pa.types.is_decimal(left.type):
+        return _decimal(op, left, right, kind)
+    if op in _CHECKED:
+        return _CHECKED[op](left, right)
+    if op == "/":
+        _refuse_zero(left, right)
+        return pc.divide(left, right)
+    if op == "div":
+        if pa.types.is_floating(left.type):
+            raise Undefined("div divides whole numbers: CAST the operands to BIGINT")
+        return columnar(_quotient, (left, right), result, fill=1)
+    return columnar(_remainder, (left, right), result, fill=1)
+
+
+_CHECKED: dict[str, Callable[[Operand, Operand], Operand]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+}
+
+
+def _refuse_zero(left: Operand, right: Operand) -> None:
+    zero = pc.and_(pc.equal(right, pa.scalar(0, right.type)), pc.is_valid(left))
+    if pc.any(zero).as_py() if isinstance(zero, pa.Array) else zero.as_py():
+        raise Undefined("division by zero")
+
+
+def _remainder(left: Numbers, right: Numbers) -> Numbers:
+    refuse(right == 0, "division by zero")
+    if left.dtype.kind == "i":
+        right = np.where(right == -1, right.dtype.type(1), right)
+    return np.fmod(left, right)
+
+
+def _quotient(left: Numbers, right: Numbers) -> Numbers:
+    left, right = left.astype(np.int64), right.astype(np.int64)
+    refuse(right == 0, "division by zero")
+    refuse((left == -_MOST - 1) & (right == -1), "overflow")
+    return (left - np.fmod(left, right)) // right
+
+
+def _pmod(left: Numbers, right: Numbers) -> Numbers:
+    rest = _remainder(left, right)
+    # The sum of a negative remainder and a negative divisor may wrap around, as it does in Java.
+    return np.where(rest < 0, _remainder(rest + right, right), rest)
+
+
+def _temporal(op: str, left: Operand, right: Operand, result: pa.DataType) -> Operand:
+    """Instants, dates and intervals: everything in µs."""
+    day = 86_400_000_000
+    sides = []
+    for side in (left, right):
+        if pa.types.is_date32(side.type):
+            days = side.cast(pa.int32()).cast(pa.int64())
+            sides.append(pc.multiply_checked(days, day))
+        else:
+            sides.append(side.cast(pa.int64()))
+    return _CHECKED[op](*sides).cast(result)
+
+
+def _decimal(op: str, left: Operand, right: Operand, kind: DataType) -> Operand:
+    result = arrow_type(kind)
+    if op in _CHECKED and _exactly(op, left.type, right.type) == result:
+        return {"+": pc.add, "-": pc.subtract, "*": pc.multiply}[op](left, right)
+    compute = _DECIMALS[op]
+    if op == "div":
+        return each(compute, (left, right), result)
+    return each(lambda a, b: fitted(compute(a, b), kind), (left, right), result)
+
+
+def _exactly(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type in which Arrow adds or multiplies without losing anything; None if too wide."""
+    scale = max(left.scale, right.scale)
+    digits = max(left.precision - left.scale, right.precision - right.scale) + scale + 1
+    if op == "*":
+        scale, digits = left.scale + right.scale, left.precision + right.precision + 1
+    return pa.decimal128(digits, scale) if digits <= MAX_PRECISION else None
+
+
+def _checked_divisor(divide: Callable[[Decimal, Decimal], Any]) -> Callable[..., Any]:
+    def compute(left: Decimal, right: Decimal) -> Any:
+        if not right:
+            raise Undefined("division by zero")
+        return divide(left, right)
+
+    return compute
+
+
+def _whole_quotient(left: Decimal, right: Decimal) -> int:
+    quotient = int(_EXACT.divide_int(left, right))
+    if not -_MOST - 1 <= quotient <= _MOST:
+        raise Undefined(f"overflow: {quotient} does not fit BIGINT")
+    return quotient
+
+
+def _decimal_pmod(left: Decimal, right: Decimal) -> Decimal:
+    rest = _EXACT.remainder(left, right)
+    return _EXACT.remainder(_EXACT.add(rest, right), right) if rest < 0 else rest
+
+
+_DECIMALS: dict[str, Callable[..., Any]] = {
+    "+": _EXACT.add,
+    "-": _EXACT.subtract,
+    "*": _EXACT.multiply,
+    # Spark divides to 39 places and then rounds once more.
+    "/": _checked_divisor(
+        lambda a, b: _EXACT.divide(a, b).quantize(_DIVISION_SCALE, ROUND_HALF_UP, _EXACT)
+    ),
+    "%": _checked_divisor(_EXACT.remainder),
+    "div": _checked_divisor(_whole_quotient),
+    "pmod": _checked_divisor(_decimal_pmod),
+}
+
+
+def as_double(value: Operand) -> Operand:
+    """Any number as DOUBLE, rounded to the nearest."""
+    if pa.types.is_decimal(value.type):
+        return each(float, (value,), pa.float64())
+    return pc.cast(value, pa.float64(), safe=False)
+
+
+def _real(
+    function: Callable[..., Numbers], undefined: Callable[[Numbers], Mask] | None = None
+) -> Callable[[Sequence[Operand], DataType], Operand]:
+    """A function of doubles; NULL where it is undefined."""
+
+    def compute(values: Sequence[Operand], kind: DataType) -> Operand:
+        doubles = [as_double(value) for value in values]
+        found = columnar(function, doubles, pa.float64(), fill=1)
+        if undefined is None:
+            return found
+        outside = columnar(undefined, doubles, pa.bool_(), fill=1)
+        return pc.if_else(outside, pa.scalar(None, pa.float64()), found)
+
+    return compute
+
+
+def _not_positive(value: Numbers) -> Mask:
+    return np.asarray(value <= 0)
+
+
+def _sign(value: Numbers) -> Numbers:
+    return np.where(value > 0, 1.0, np.where(value < 0, -1.0, value))
+
+
+def _whole(
+    numpy_rounding: Callable[[Numbers], Numbers], rounding: str
+) -> Callable[[Sequence[Operand], DataType], Operand]:
+    """ceil and floor: to BIGINT, clipped at its ends as Java clips; decimals to scale 0."""
+
+    def clipped(value: Numbers) -> Numbers:
+        value = np.nan_to_num(numpy_rounding(value), nan=0.0, posinf=2.0**63, neginf=-(2.0**63))
+        inside = np.clip(value, -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
+        return np.where(value >= 2.0**63, np.int64(_MOST), inside)
+
+    def compute(values: Sequence[Operand], kind: DataType) -> Operand:
+        value = values[0]
+        if pa.types.is_decimal(value.type):
+            return each(lambda v: fitted(v, kind, rounding), values, arrow_type(kind))
+        if pa.types.is_integer(value.type):
+            return pc.cast(value, pa.int64())
+        return columnar(clipped, (as_double(value),), pa.int64())
+
+    return compute
+
+
+def _round(values: Sequence[Operand], kind: DataType) -> Operand:
+    """Half up at so many places; places below 0 round before the point."""
+    source, result = values[0].type, arrow_type(kind)
+    operands = values if len(values) > 1 else (values[0], pa.scalar(0, pa.int32()))
+    if pa.types.is_decimal(source):
+        return each(lambda v, places: fitted(_placed(v, places), kind), operands, result)
+    if pa.types.is_integer(source):
+        limit = 2 ** (source.bit_width - 1)
+
+        def whole(value: int, places: int) -> int:
+            rounded = value if places >= 0 else int(_placed(Decimal(value), places))
+            if not -limit <= rounded < limit:
+                raise Undefined(f"overflow: {rounded} does not fit {kind}")
+            return rounded
+
+        return each(whole, operands, result)
+
+    def real(value: float, places: int) -> float:
+        if value != value or value in (float("inf"), float("-inf")):
+            return value
+        return float(_placed(exact(value), places))
+
+    return each(real, operands, result)
+
+
+def _placed(value: Decimal, places: int) -> Decimal:
+    if -value.as_tuple().exponent <= places:  # type: ignore[operator]
+        return value + 0
+    return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _EXACT) + 0
+
+
+def _pmods(values: Sequence[Operand], kind: DataType) -> Operand:
+    if kind.name == "decimal":
+        return _decimal("pmod", values[0], values[1], kind)
+    return columnar(_pmod, values, arrow_type(kind), fill=1)
+
+
+def _isnan(values: Sequence[Operand], kind: DataType) -> Operand:
+    return pc.fill_null(pc.is_nan(as_double(values[0])), False)
+
+
+NUMBER_FUNCTIONS: dict[str, Callable[[Sequence[Operand], DataType], Operand]] = {
+    "abs": lambda values, kind: pc.abs_checked(values[0]),
+    "negative": lambda values, kind: pc.negate_checked(values[0]),
+    "sign": _real(_sign),
+    "ceil": _whole(np.ceil, ROUND_CEILING),
+    "floor": _whole(np.floor, ROUND_FLOOR),
+    "round": _round,
+    "sqrt": _real(np.sqrt),
+    "exp": _real(np.exp),
+    "ln": _real(np.log, _not_positive),
+    "log2": _real(lambda value: np.log(value) / np.log(2.0), _not_positive),
+    "log10": _real(np.log10, _not_positive),
+    "power": _real(np.power),
+    "sin": _real(np.sin),
+    "cos": _real(np.cos),
+    "tan": _real(np.tan),
+    # Adding 0.0 turns -0.0 into 0.0, which decides on which side of the circle the angle lies.
+    "atan2": _real(lambda y, x: np.arctan2(y + 0.0, x + 0.0)),
+    "radians": _real(np.radians),
+    "degrees": _real(np.degrees),
+    "pmod": _pmods,
+    "isnan": _isnan,
+}

@@ -1,0 +1,152 @@
+"""Continuous queries in this process: the language and its operators without Spark.
+
+For notebooks, tests and small data. Streams and relations are declared in the language or from
+Arrow data; a query is fed batch by batch and can be asked at any closed instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from mayfly.cql import Create, Delete, Drop, Insert, Update, bind_query, parse
+from mayfly.cql.statements import apply
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import MIN_TIME, micros
+from mayfly.optimizer import explain
+from mayfly.optimizer.pipeline import optimize
+from mayfly.pipeline.compiling import compile_plan
+from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.pipeline.relations import Changing
+from mayfly.plan.catalog import (
+    Catalog,
+    ColumnDefinition,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
+from mayfly.plan.explain import Explanation
+from mayfly.plan.logical import Output
+from mayfly.plan.physical import Strategy
+from mayfly.plan.types import from_arrow, parse_type
+
+Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table"
+
+
+class LocalSession:
+    """Where streams, relations and queries are declared and run, without Spark."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        self._relations: dict[str, Changing] = {}
+        self._runs: list[ContinuousRun] = []
+
+    def execute(self, text: str) -> None:
+        """Carry out statements: CREATE and DROP, and INSERT, UPDATE, DELETE on relations.
+
+        A change without AT takes effect at the clock of the queries that run.
+        """
+        for statement in parse(text, self.catalog):
+            match statement:
+                case Create(definition=definition):
+                    self.catalog = apply(self.catalog, statement)
+                    if isinstance(definition, RelationDefinition):
+                        self._relations[definition.name.casefold()] = Changing(definition)
+                case Drop(name=name):
+                    self.catalog = apply(self.catalog, statement)
+                    self._relations.pop(name.casefold(), None)
+                case Insert() | Update() | Delete():
+                    changing = self._relations[statement.relation.casefold()]
+                    changing.carry_out(statement, self._clock())
+                case _:
+                    raise InvalidSetting(
+                        f"line {statement.position.line} is a {type(statement).__name__}",
+                        "run queries with query(), look at them with explain()",
+                    )
+
+    def stream(
+        self,
+        name: str,
+        columns: Columns,
+        *,
+        time: str = "ts",
+        sequence: Sequence[str] = (),
+        slack: str | int = 0,
+    ) -> None:
+        """Declare a stream; its columns come from types by name, a schema, or a table."""
+        definition = StreamDefinition(
+            name, _columns(columns), time, tuple(sequence), slack=micros(slack)
+        )
+        self.catalog = self.catalog.declare(definition)
+
+    def relation(
+        self, name: str, rows: pa.Table, *, key: Sequence[str] = (), retroactive: bool = True
+    ) -> None:
+        """Declare a relation (or with ``retroactive=False`` an NRR) and fill it with a table."""
+        definition = RelationDefinition(name, _columns(rows), tuple(key), retroactive)
+        self.catalog = self.catalog.declare(definition)
+        changing = Changing(definition)
+        changing.load(rows)
+        self._relations[name.casefold()] = changing
+
+    def query(
+        self,
+        cql: str,
+        *,
+        strategy: str = "UPA",
+        without: Sequence[str] = (),
+        buckets: int = 1,
+    ) -> ContinuousRun:
+        """Start a query: CQL text, or the name of one made by CREATE QUERY.
+
+        ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off. The answer
+        depends on neither.
+        """
+        way = _strategy(strategy)
+        plan = optimize(self._bound(cql), strategy=way, without=without).plan
+        assert isinstance(plan, Output)
+        program = compile_plan(plan, self.catalog, way, "weak-distinct" not in without)
+        run = ContinuousRun(program, self.catalog, self._relations, buckets)
+        self._runs.append(run)
+        return run
+
+    def explain(self, cql: str, *, compare: bool = False, strategy: str = "UPA") -> Explanation:
+        """What a query means and costs, before it runs."""
+        return explain(self._bound(cql), cql, strategy=_strategy(strategy), compare=compare)
+
+    def table(self, relation: str) -> pa.Table:
+        """A relation as its last change left it."""
+        return self._relations[relation.casefold()].rows
+
+    def _bound(self, cql: str) -> Output:
+        entry = self.catalog.lookup(cql)
+        return entry.plan if isinstance(entry, QueryDefinition) else bind_query(cql, self.catalog)
+
+    def _clock(self) -> int:
+        return max((run.clocks.query for run in self._runs), default=MIN_TIME)
+
+
+def replay(run: ContinuousRun, batches: Iterable[Mapping[str, Any]]) -> ContinuousRun:
+    """Feed all batches of a recorded or generated source and close the last instant."""
+    for batch in batches:
+        run.feed(batch)
+    run.finish()
+    return run
+
+
+def _strategy(name: str) -> Strategy:
+    try:
+        return Strategy(name.upper())
+    except ValueError:
+        known = ", ".join(one.value for one in Strategy)
+        raise InvalidSetting(f"there is no strategy {name!r}", f"use one of {known}") from None
+
+
+def _columns(columns: Columns) -> tuple[ColumnDefinition, ...]:
+    if isinstance(columns, pa.Table):
+        columns = columns.schema
+    if isinstance(columns, pa.Schema):
+        return tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in columns)
+    return tuple(ColumnDefinition(name, parse_type(text)) for name, text in columns.items())
