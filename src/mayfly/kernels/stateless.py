@@ -70,7 +70,10 @@ class SelectRows:
     def step(
         self, state: Nothing, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[Nothing, Delta]:
-        return state, inputs[0].where(partial(satisfying, self.predicate))
+        return state, inputs[0].where(self.marks)
+
+    def marks(self, rows: pa.Table) -> Bools:
+        return satisfying(self.predicate, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,9 @@ class ProjectRows:
     def step(
         self, state: Nothing, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[Nothing, Delta]:
-        return state, inputs[0].map(self._projected)
+        return state, inputs[0].map(self.projected)
 
-    def _projected(self, rows: pa.Table) -> pa.Table:
+    def projected(self, rows: pa.Table) -> pa.Table:
         carried = [name for name in rows.schema.names if name not in set(payload_names(rows))]
         arrays = [
             values_of(output, rows, field.type)
@@ -119,22 +122,20 @@ class MergeUnion:
         owner = [(OWNER, pa.int64())] if self.owned else []
         nothing = Delta.empty(pa.schema([*self.columns, *owner]), dual=self.dual)
         parts = [
-            part.map(partial(self._renamed, salt=np.int64(salt)))
+            part.map(lambda rows, salt=np.int64(salt): salted(self.under_own_names(rows), salt))
             for salt, part in enumerate(inputs)
         ]
         return state, united(parts, nothing)
 
-    def _renamed(self, rows: pa.Table, salt: np.int64) -> pa.Table:
-        """Under the union's names, and with identities that differ between its inputs."""
+    def under_own_names(self, rows: pa.Table) -> pa.Table:
         own = set(payload_names(rows))
         carried = [name for name in rows.schema.names if name not in own]
         arrays = [rows.column(name) for name in rows.schema.names if name in own]
         fields = [*self.columns, *(rows.schema.field(name) for name in carried)]
         arrays = [a.cast(f.type) for a, f in zip(arrays, self.columns, strict=True)]
-        table = pa.table(
+        return pa.table(
             [*arrays, *(rows.column(name) for name in carried)], schema=pa.schema(fields)
         )
-        return salted(table, salt)
 
 
 def salted(rows: pa.Table, salt: np.int64) -> pa.Table:

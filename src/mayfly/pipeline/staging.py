@@ -1,0 +1,379 @@
+"""Cutting a program into stages: what runs where the rows are, and what has to move first.
+
+Idea: an operator with a key needs equal keys in one bucket, so its inputs are exchanged by that
+key; a count window over a whole stream, Rstream and NOT IN over NULLs need everything in one place
+(bucket 0). Selections and projections run where their input is. A time window has no order of its
+own: it runs in the stage that first needs its rows, behind its stream's selections and projections,
+which are done before the exchange. Invariant: stages run in order, and an edge never leads back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.codes import group_codes
+from mayfly.kernels.delta import Delta
+from mayfly.kernels.meeting import JoinRows
+from mayfly.kernels.negation import AntiJoinRows
+from mayfly.kernels.outputs import Sent
+from mayfly.kernels.rows import numbers
+from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
+from mayfly.kernels.windows import WindowRows
+from mayfly.pipeline.compiling import Entering, Operator, Program, Relation, Stream, Task
+from mayfly.plan.logical import OutputKind
+from mayfly.storage.segment import TS
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """How rows find their bucket: by the key of an operator's side, anywhere, or all to one.
+
+    ``before`` is done to the rows first, only to find their key.
+    """
+
+    key: Any = None
+    side: int = 0
+    single: bool = False
+    before: tuple[Operator, ...] = ()
+
+    def codes(self, rows: pa.Table) -> Int64s:
+        """The code of each row; equal keys have equal codes."""
+        if self.single or not rows.num_rows:
+            return np.zeros(rows.num_rows, np.int64)
+        for operator in self.before:
+            rows = applied(operator, rows)
+        if self.key is None:
+            return numbers(rows, TS).copy()
+        codes: Int64s = self.key(rows, self.side)
+        return codes
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Rows of a stream on their way to the task that puts a window on them."""
+
+    source: Stream
+    path: tuple[Operator, ...]
+    task: int
+    stage: int
+    route: Route
+
+
+@dataclass(frozen=True)
+class Link:
+    """Results of a task on their way to a task of a later stage."""
+
+    task: int
+    consumer: int
+    side: int
+    stage: int
+    route: Route
+
+
+@dataclass(frozen=True)
+class StagedTask:
+    """A task by number: its operator, its stage, and per input the number of a task of the same
+    stage, or None if its rows come from elsewhere (a feed, a link or a relation)."""
+
+    number: int
+    operator: Operator
+    stage: int
+    local: tuple[int | None, ...]
+    relation: Relation | None
+    columns: pa.Schema
+    bucketed: bool
+
+
+@dataclass(frozen=True)
+class StagedProgram:
+    """Tasks in the order in which they run, and how rows reach them."""
+
+    tasks: tuple[StagedTask, ...]
+    feeds: tuple[Feed, ...]
+    links: tuple[Link, ...]
+    answer: int
+    sent: Sent | None
+    sent_stage: int
+    sent_route: Route
+
+    @property
+    def stages(self) -> int:
+        return self.sent_stage + 1
+
+    def single(self, stage: int) -> bool:
+        """Whether a stage runs in one bucket only."""
+        return not any(task.bucketed for task in self.tasks if task.stage == stage) and not (
+            self.sent is not None and self.sent_stage == stage and not self.sent_route.single
+        )
+
+
+def applied(operator: Operator, rows: pa.Table) -> pa.Table:
+    """A selection, projection or union done to rows that have no lifetime yet."""
+    if isinstance(operator, SelectRows):
+        return Delta(rows, rows.slice(0, 0)).where(operator.marks).born
+    if isinstance(operator, ProjectRows):
+        return operator.projected(rows)
+    assert isinstance(operator, MergeUnion)
+    return operator.under_own_names(rows)
+
+
+def staged(program: Program) -> StagedProgram:
+    """The program cut into stages."""
+    return _Stager(program).result()
+
+
+class _Stager:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.order = program.tasks()
+        self.number = {task: at for at, task in enumerate(self.order)}
+        self.consumers: dict[Task, list[tuple[Task, int]]] = {task: [] for task in self.order}
+        for task in self.order:
+            for side, source in enumerate(task.inputs):
+                if isinstance(source, Task):
+                    self.consumers[source].append((task, side))
+        self.stage: dict[Task, int] = {}
+        self.bucketed: dict[Task, bool] = {}
+        self.floating: set[Task] = set()
+        self.feeds: list[Feed] = []
+        self.links: list[Link] = []
+        self.local: dict[Task, list[int | None]] = {}
+        self.rewritten: dict[Task, Operator] = {}
+
+    def result(self) -> StagedProgram:
+        for task in self.order:
+            self._place(task)
+        answer = self.program.answer
+        if answer in self.floating:
+            self._settle(answer, 0, Route(), True)
+        stage, route = self._output_stage(answer)
+        kept = [task for task in self.order if task in self.stage]
+        renumbered = {task: at for at, task in enumerate(kept)}
+        tasks = tuple(self._staged(task, renumbered) for task in kept)
+        return StagedProgram(
+            tasks,
+            tuple(replace(one, task=renumbered[self.order[one.task]]) for one in self.feeds),
+            tuple(
+                replace(
+                    one,
+                    task=renumbered[self.order[one.task]],
+                    consumer=renumbered[self.order[one.consumer]],
+                )
+                for one in self.links
+            ),
+            renumbered[self._standing(answer)],
+            self.program.sent,
+            stage,
+            route,
+        )
+
+    def _staged(self, task: Task, renumbered: dict[Task, int]) -> StagedTask:
+        relation = next((one for one in task.inputs if isinstance(one, Relation)), None)
+        local = tuple(
+            None if at is None else renumbered[self.order[at]] for at in self.local[task]
+        )
+        operator = self.rewritten.get(task, task.operator)
+        columns = getattr(operator, "columns", task.columns)
+        shown = columns if isinstance(columns, pa.Schema) else task.columns
+        return StagedTask(
+            renumbered[task], operator, self.stage[task], local, relation, shown,
+            self.bucketed[task],
+        )  # fmt: skip
+
+    # ── placing ───────────────────────────────────────────────────────────────────────────
+
+    def _place(self, task: Task) -> None:
+        operator = task.operator
+        if isinstance(operator, Entering):
+            self.floating.add(task)
+            return
+        source = task.inputs[0]
+        if isinstance(operator, WindowRows) and isinstance(source, Stream):
+            shared = len(self.consumers[task]) > 1
+            if not operator.window.counts_rows and operator.order is None and not shared:
+                self.floating.add(task)
+                return
+            route = _window_route(operator)
+            self._fix(task, 0, not route.single, [None])
+            self.feeds.append(Feed(source, (), self.number[task], 0, route))
+            return
+        if isinstance(operator, SelectRows | ProjectRows):
+            assert isinstance(source, Task)
+            if source in self.floating and len(self.consumers[task]) <= 1:
+                self.floating.add(task)
+                return
+            self._near(task, source)
+            return
+        if isinstance(operator, MergeUnion):
+            self._place_union(task)
+            return
+        if isinstance(operator, WindowRows):
+            assert isinstance(source, Task)
+            self._place_output_window(task, operator, source)
+            return
+        self._place_keyed(task)
+
+    def _near(self, task: Task, source: Task) -> None:
+        """In the stage of its input."""
+        if source in self.floating:
+            self._settle(source, 0, Route(), True)
+        self._fix(task, self.stage[source], self.bucketed[source], [self.number[source]])
+
+    def _place_union(self, task: Task) -> None:
+        inputs = [one for one in task.inputs if isinstance(one, Task)]
+        if all(one in self.floating for one in inputs) and len(self.consumers[task]) <= 1:
+            self.floating.add(task)
+            return
+        stage = max((self.stage[one] for one in inputs if one in self.stage), default=0)
+        spread = any(self.bucketed[one] for one in inputs if one in self.stage)
+        self._fix(task, stage, spread or len(self.stage) == 0, [None] * len(inputs))
+        for side, one in enumerate(inputs):
+            self._connect(one, task, side, Route(single=not self.bucketed[task]))
+
+    def _place_output_window(self, task: Task, operator: WindowRows, source: Task) -> None:
+        if not operator.window.counts_rows:
+            self._near(task, source)
+            return
+        if source in self.floating:
+            self._settle(source, 0, Route(), True)
+        route = _window_route(operator)
+        self._fix(task, self.stage[source] + 1, not route.single, [None])
+        self._connect(source, task, 0, route)
+
+    def _place_keyed(self, task: Task) -> None:
+        inputs = [one for one in task.inputs if isinstance(one, Task)]
+        operator: Any = task.operator
+        fixed = [one for one in inputs if one not in self.floating]
+        if isinstance(operator, AntiJoinRows) and operator.by_identity:
+            self._place_by_identity(task, inputs)
+            return
+        keyed = _has_key(operator, inputs)
+        stage = max((self.stage[one] + 1 for one in fixed), default=0)
+        self._fix(task, stage, keyed, [None] * len(inputs))
+        for side, one in enumerate(inputs):
+            key = getattr(operator, "spread_by", None)
+            route = Route(key, side) if keyed else Route(single=True)
+            self._connect(one, task, side, route)
+
+    def _place_by_identity(self, task: Task, inputs: list[Task]) -> None:
+        """Beside the join that makes its pairs, which has spread the left rows by its key."""
+        left, pairs = inputs
+        self._fix(task, self.stage[pairs], self.bucketed[pairs], [None, self.number[pairs]])
+        operator: Any = pairs.operator
+        keyed = isinstance(operator, JoinRows) and self.bucketed[pairs]
+        route = Route(operator.spread_by, 0) if keyed else Route(single=True)
+        self._connect(left, task, 0, route)
+
+    def _connect(self, source: Task, task: Task, side: int, route: Route) -> None:
+        stage = self.stage[task]
+        if source in self.floating:
+            self._settle(source, stage, route, self.bucketed[task])
+            self.local[task][side] = self.number[self._standing(source)]
+            return
+        if self.stage[source] == stage:
+            self.local[task][side] = self.number[source]
+            return
+        self.links.append(Link(self.number[source], self.number[task], side, stage, route))
+
+    def _fix(self, task: Task, stage: int, bucketed: bool, local: list[int | None]) -> None:
+        self.stage[task], self.bucketed[task], self.local[task] = stage, bucketed, local
+        self.floating.discard(task)
+
+    # ── time windows ──────────────────────────────────────────────────────────────────────
+
+    def _standing(self, task: Task) -> Task:
+        """The task that stands for a settled chain: the window behind its selections."""
+        while task not in self.stage:
+            (source,) = [one for one in task.inputs if isinstance(one, Task)][:1]
+            task = source
+        return task
+
+    def _settle(self, task: Task, stage: int, route: Route, bucketed: bool) -> None:
+        """A floating chain gets its stage; its selections and projections move before it."""
+        operator = task.operator
+        if isinstance(operator, Entering):
+            self._fix(task, stage, bucketed, [None])
+            return
+        if isinstance(operator, MergeUnion):
+            inputs = [one for one in task.inputs if isinstance(one, Task)]
+            self._fix(task, stage, bucketed, [None] * len(inputs))
+            for side, one in enumerate(inputs):
+                self._settle(one, stage, replace(route, before=(operator, *route.before)), bucketed)
+                self.local[task][side] = self.number[self._standing(one)]
+            return
+        path: list[Operator] = []
+        scan = task
+        while not isinstance(scan.operator, WindowRows | Entering | MergeUnion):
+            path.insert(0, scan.operator)
+            (scan,) = [one for one in scan.inputs if isinstance(one, Task)]
+        if not isinstance(scan.operator, WindowRows):
+            self._settle_in_place(task, stage, route, bucketed)
+            return
+        for moved in [one for one in self._chain(task) if one is not scan]:
+            self.floating.discard(moved)
+        source = scan.inputs[0]
+        assert isinstance(source, Stream)
+        self._fix(scan, stage, bucketed, [None])
+        self.rewritten[scan] = replace(scan.operator, columns=task.columns)
+        self.feeds.append(Feed(source, tuple(path), self.number[scan], stage, route))
+
+    def _settle_in_place(self, task: Task, stage: int, route: Route, bucketed: bool) -> None:
+        """A chain over a relation or a union: its operators run in the stage."""
+        (source,) = [one for one in task.inputs if isinstance(one, Task)]
+        before = (task.operator, *route.before)
+        self._settle(source, stage, replace(route, before=before), bucketed)
+        self._fix(task, stage, bucketed, [self.number[self._standing(source)]])
+
+    def _chain(self, task: Task) -> list[Task]:
+        found = [task]
+        while not isinstance(found[-1].operator, WindowRows):
+            found += [one for one in found[-1].inputs if isinstance(one, Task)][:1]
+        return found
+
+    # ── the output ────────────────────────────────────────────────────────────────────────
+
+    def _output_stage(self, answer: Task) -> tuple[int, Route]:
+        standing = self._standing(answer)
+        stage, sent = self.stage[standing], self.program.sent
+        if sent is None:
+            return stage, Route()
+        one_place = sent.kind is OutputKind.RSTREAM or sent.restore
+        if one_place and not self.bucketed[standing]:
+            return stage, Route(single=True)
+        return stage + 1, Route(single=True) if one_place else Route(_value_key(sent.columns))
+
+
+def _value_key(columns: pa.Schema) -> Any:
+    return ValueKey(tuple(columns.names))
+
+
+@dataclass(frozen=True)
+class ValueKey:
+    """The code of all columns: equal rows meet."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, rows: pa.Table, side: int) -> Int64s:
+        columns = [rows.column(name).combine_chunks() for name in self.names]
+        return group_codes(columns, rows.num_rows)
+
+
+def _window_route(operator: WindowRows) -> Route:
+    if operator.partition and not (operator.window.slide and operator.window.slide.rows):
+        return Route(ValueKey(operator.partition))
+    return Route(single=True)
+
+
+def _has_key(operator: Any, inputs: Sequence[Task]) -> bool:
+    if not hasattr(operator, "spread_by"):
+        return False
+    empty = [Delta.empty(task.columns).born for task in inputs]
+    return all(operator.spread_by(rows, side) is not None for side, rows in enumerate(empty))
+
+
