@@ -23,6 +23,9 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import micros
 
 SUB_INDICES = 16
+ROW_GROUP_BYTES, COMPRESSION = 131_072, "lz4"
+"""A probe decodes one row group of every run it meets, and there are many runs: small groups and
+quick decoding matter more here than under waves."""
 _PAPERS = re.compile(r"(lazy|count)?-?(no)?-?rebuild\s*(?:(\d+)\s*x\s*(\d+))?", re.IGNORECASE)
 _SIZED = re.compile(r"([a-z][a-z-]*?)\s*(?:(\d+)(?:\s*x\s*(\d+))?)?", re.IGNORECASE)
 
@@ -48,6 +51,8 @@ def declare_lifetimes(
     late: str = "this update",
     parts: int = 1,
     keep_versions: int = 2,
+    row_group_bytes: int = ROW_GROUP_BYTES,
+    compression: str = COMPRESSION,
 ) -> Declaration:
     """Settings of an archive whose rows live up to ``max_lifetime`` (S), each as long as its
     ``exp`` column or its ``lifetime`` says, refreshed every ``refresh`` (Δ).
@@ -72,6 +77,8 @@ def declare_lifetimes(
         late=_late(late),
         parts=whole("parts", parts),
         keep_versions=whole("keep_versions", keep_versions),
+        row_group_bytes=whole("row_group_bytes", row_group_bytes),
+        compression=compression,
         lifetimes=lifetimes,
     )
     return Declaration(settings, origin is None)
