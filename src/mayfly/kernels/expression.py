@@ -199,12 +199,9 @@ def _in_list(child: ex.Expression, choices: Sequence[ex.Expression], resolve: _C
             rows = rows & ~_where(found, True) if isinstance(found, pa.Array) else rows
             if not rows.any():
                 continue
-        found = pc.or_kleene(found, compare("=", value, _evaluate_on(choice, resolve, rows)))
-    return (
-        found
-        if isinstance(found, pa.Array) or isinstance(value, pa.Scalar)
-        else broadcast(found, len(value))
-    )
+        test = compare("=", value, _evaluate_on(choice, resolve, rows))
+        found = pc.or_kleene(found, test)
+    return found
 
 
 def _coalesce(arguments: Sequence[ex.Expression], resolve: _Columns) -> Operand:

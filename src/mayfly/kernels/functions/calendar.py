@@ -80,8 +80,8 @@ def interval_text(micros: int) -> str:
 
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _INSTANT = re.compile(
-    r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T]"
-    r"(?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?(.*))?)?)?)?",
+    r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(.*))?)?)?)?)?",
     re.ASCII | re.DOTALL,
 )
 _INTERVAL = re.compile(r"([+-])?(\d+) (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?", re.ASCII)
@@ -97,7 +97,10 @@ def read_date(text: str) -> int:
 
 
 def read_instant(text: str, zoned: bool = True) -> int:
-    """µs since 1970; without a zone in the text it is UTC, and for TIMESTAMP_NTZ always."""
+    """µs since 1970; without a zone in the text it is UTC, and for TIMESTAMP_NTZ always.
+
+    A time without a date is refused: Spark would take the day on which it runs.
+    """
     found = _INSTANT.fullmatch(trimmed(text))
     if found is None:
         raise Undefined(f"{text!r} is not an instant")
@@ -116,6 +119,18 @@ def read_instant(text: str, zoned: bool = True) -> int:
     return micros
 
 
+_SHORT_ZONES = {
+    **{"EST": "-05:00", "MST": "-07:00", "HST": "-10:00", "ACT": "Australia/Darwin"},
+    **{"AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo"},
+    **{"AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka"},
+    **{"CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago"},
+    **{"CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris"},
+    **{"IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo"},
+    **{"MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland"},
+    **{"PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico"},
+    **{"PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh"},
+}
+"""Java's short names of zones."""
 _FIXED = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?)?")
 
 
@@ -123,8 +138,9 @@ def _offset(zone: str, local: int) -> int | None:
     """How far a zone is ahead of UTC, in µs; None for an unknown zone."""
     zone = re.sub(r"^([+-])(\d):", r"\g<1>0\2:", zone.strip(" "))
     zone = re.sub(r"([+-]\d\d):(\d)$", r"\g<1>:0\2", zone)
-    if zone in ("Z", "z"):
+    if zone == "Z":
         return 0
+    zone = _SHORT_ZONES.get(zone, zone)
     fixed = _FIXED.fullmatch(zone)
     if fixed and zone:
         hours, minutes, seconds = (int(fixed[group] or 0) for group in (2, 3, 4))

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.functions import calendar
 from mayfly.kernels.functions.java_numbers import exact, read_float, shortest
-from mayfly.kernels.functions.numbers import fitted
+from mayfly.kernels.functions.numbers import EXACT, fitted
 from mayfly.kernels.functions.values import Mask, Numbers, Operand, Undefined, columnar, each
-from mayfly.plan.types import DOUBLE, DataType, arrow_type
+from mayfly.plan.types import DataType, arrow_type
 
 Reading: TypeAlias = Callable[[Any], Any]
 _TRUE = ("t", "true", "y", "yes", "1")
@@ -198,12 +198,12 @@ def _read_number(text: str) -> float:
 
 
 def _read_decimal(text: str, target: DataType) -> Decimal:
-    word = calendar.trimmed(text)
+    word = text.strip("".join(map(chr, range(33))))
     try:
         value = Decimal(word)
     except InvalidOperation:
         value = Decimal("NaN")
-    if not value.is_finite() or not word.isascii() or "_" in word:
+    if not value.is_finite() or "_" in word or word != word.strip():
         raise Undefined(f"{text!r} is not a number")
     return fitted(value, target)
 
@@ -211,9 +211,7 @@ def _read_decimal(text: str, target: DataType) -> Decimal:
 def _to_decimal(source: DataType, target: DataType) -> Reading | None:
     if source.name in ("float", "double"):
         return lambda value: _finite_decimal(value, target)
-    if source.name == "timestamp":
-        return lambda micros: fitted(exact(micros / 1e6), target)
-    if source.name == "interval day to second":
+    if source.name in ("timestamp", "interval day to second"):
         return lambda micros: fitted(Decimal(micros) / calendar.SECOND, target)
     if source.is_numeric or source.name == "boolean":
         return lambda value: fitted(Decimal(value), target)
@@ -231,11 +229,17 @@ def _to_instant(source: DataType) -> Reading | None:
     if source.name in ("float", "double"):
         return _instant_of_float
     if source.name == "decimal":
-        return lambda seconds: _ranged(int(seconds * calendar.SECOND), DOUBLE)
+        return _instant_of_decimal
     return None
 
 
 def _instant_of_float(seconds: float) -> int:
-    if not abs(seconds) < float("inf"):
-        raise Undefined(f"{seconds} is not an instant")
-    return min(max(int(seconds * 1e6), -(2**63)), 2**63 - 1)
+    micros = seconds * 1e6
+    if not -(2.0**63) <= micros < 2.0**63:
+        raise Undefined(f"overflow: {seconds} seconds lie outside the range of instants")
+    return int(micros)
+
+
+def _instant_of_decimal(seconds: Decimal) -> int:
+    # Spark keeps the low 64 bits here.
+    return (int(EXACT.scaleb(seconds, 6)) + 2**63) % 2**64 - 2**63

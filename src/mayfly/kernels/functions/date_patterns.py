@@ -18,6 +18,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 _QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
 _ZONES = {
     "V": {2: "UTC"},
+    "v": {1: "UTC", 4: "Coordinated Universal Time"},
     "z": {**dict.fromkeys((1, 2, 3), "UTC"), 4: "Coordinated Universal Time"},
     "O": {1: "GMT", 4: "GMT"},
     "X": dict.fromkeys((1, 2, 3, 4, 5), "Z"),
@@ -95,7 +96,7 @@ _NUMBERS: dict[str, Callable[[Moment], int]] = {
     "k": lambda moment: (moment.hour + 23) % 24 + 1,
     "m": lambda moment: moment.minute,
     "s": lambda moment: moment.second,
-    "F": lambda moment: (moment.of_month - 1) // 7 + 1,
+    "F": lambda moment: (moment.of_month - 1) % 7 + 1,
     "D": Moment.of_year,
 }
 _MOST_DIGITS = {"D": 3, "F": 1}
@@ -123,7 +124,7 @@ def _year(count: int, with_era: bool) -> Part:
     def write(moment: Moment) -> str:
         year = moment.year if not with_era or moment.year > 0 else 1 - moment.year
         if count == 2:
-            return f"{year % 100:02d}"
+            return f"{abs(year) % 100:02d}"
         sign = "-" if year < 0 else "+" if count >= 4 and year >= 10**count else ""
         return f"{sign}{abs(year):0{count}d}"
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from mayfly.kernels.functions.numbers import EXACT
 from mayfly.kernels.functions.values import Numbers, Operand, broadcast, each, numbers_of
 from mayfly.plan.types import DataType, arrow_type
 
@@ -74,13 +75,13 @@ def _murmur_bytes(data: bytes, seed: int) -> int:
 
 
 def _turn(value: Numbers, bits: int) -> Numbers:
-    return value << bits | value >> (64 - bits)
+    return np.asarray(value << bits | value >> (64 - bits))
 
 
 def _avalanche(value: Numbers) -> Numbers:
     value = (value ^ (value >> np.uint64(33))) * _P2
     value = (value ^ (value >> np.uint64(29))) * _P3
-    return value ^ (value >> np.uint64(32))
+    return np.asarray(value ^ (value >> np.uint64(32)))
 
 
 def _xx_int(value: Numbers, seed: Numbers) -> Numbers:
@@ -143,7 +144,7 @@ def _data_of(kind: pa.DataType) -> Callable[[Any], bytes] | None:
 
 
 def _unscaled(value: Decimal, scale: int) -> int:
-    return int(value.scaleb(scale)) if value else 0
+    return int(EXACT.scaleb(value, scale))
 
 
 def _java_bytes(number: int) -> bytes:

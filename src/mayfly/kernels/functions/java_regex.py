@@ -308,7 +308,7 @@ def replaced(text: str, pattern: str, replacement: str) -> str:
     try:
         return expression.sub(
             lambda found: "".join(
-                piece if literal else found[piece] or "" for literal, piece in pieces
+                str(piece) if literal else found[piece] or "" for literal, piece in pieces
             ),
             text,
         )

@@ -1,15 +1,19 @@
 """get_json_object: the value at a path such as ``$.a[0].b`` or ``$.list[*].name``.
 
-One wildcard step gathers the values it meets; a single one stands alone, several become an array.
-Text that is no JSON, a path that is none and a value that is missing or null all give NULL.
+A wildcard gathers the values it meets; a single one stands alone, several become an array, and
+two wildcards in a row dissolve inner arrays. Text that is no JSON, a path that is none, and
+members that are missing or null give NULL.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
+
+from mayfly.kernels.functions.java_numbers import shortest
 
 Step: TypeAlias = str | int | None
 """A member's name, an index, or None for the wildcard of an array."""
@@ -17,17 +21,40 @@ Step: TypeAlias = str | int | None
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\['([^'?]+)'\]|(\[\*\])")
 
 
+class Style(Enum):
+    """How found values are written: bare, as JSON, or as JSON with arrays dissolved."""
+
+    RAW = "raw"
+    QUOTED = "quoted"
+    FLAT = "flat"
+
+
 class _Number(str):
-    """A number as the text writes it."""
+    """A number as it is written out."""
 
 
 class _Object(list[tuple[str, Any]]):
     """Members in their order; a name may occur more than once."""
 
 
+def _refused(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
 _DECODER = json.JSONDecoder(
-    parse_float=_Number, parse_int=_Number, object_pairs_hook=_Object, strict=False
+    parse_float=lambda text: _Number(shortest(float(text))),
+    parse_int=_Number,
+    parse_constant=_refused,
+    object_pairs_hook=_Object,
+    strict=False,
 )
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'((?:[^\'\\]|\\.)*)\'', re.DOTALL)
+
+
+def _in_double_quotes(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return found[0]
+    return '"' + found[1].replace("\\'", "'").replace('"', '\\"') + '"'
 
 
 def json_object(text: str, path: str) -> str | None:
@@ -35,11 +62,13 @@ def json_object(text: str, path: str) -> str | None:
     if steps is None:
         return None
     try:
+        # Spark takes text in single quotes, too.
+        text = _STRINGS.sub(_in_double_quotes, text) if "'" in text else text
         value, _ = _DECODER.raw_decode(text.lstrip(" \t\r\n"))
     except (ValueError, RecursionError):
         return None
-    found = _at(value, steps)
-    return None if found is None else found if isinstance(found, str) else _written(found)
+    pieces, found = _at(value, steps, Style.RAW)
+    return "".join(pieces) if found else None
 
 
 @lru_cache(maxsize=256)
@@ -53,28 +82,74 @@ def _steps(path: str) -> tuple[Step, ...] | None:
         if found is None:
             return None
         name = found[1] or found[3]
+        if name == "*":
+            return None
         steps.append(name if name else int(found[2]) if found[2] else None)
         at = found.end()
     return tuple(steps)
 
 
-def _at(value: Any, steps: tuple[Step, ...]) -> Any:
-    for number, step in enumerate(steps):
-        if isinstance(step, str):
-            if not isinstance(value, _Object):
-                return None
-            members = (_at(member, steps[number + 1 :]) for name, member in value if name == step)
-            return next((member for member in members if member is not None), None)
-        if isinstance(value, _Object) or not isinstance(value, list):
-            return None
-        if step is None:
-            rest = [_at(one, steps[number + 1 :]) for one in value]
-            found = [one for one in rest if one is not None]
-            return found if len(found) > 1 else found[0] if found else None
-        if step >= len(value):
-            return None
-        value = value[step]
-    return value
+def _at(value: Any, steps: tuple[Step, ...], style: Style) -> tuple[list[str], bool]:
+    """The pieces of JSON found below, and whether anything was; Spark's rules case by case."""
+    if not steps:
+        return _whole(value, style)
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, str):
+        return _in_object(value, step, rest, style)
+    if isinstance(value, _Object) or not isinstance(value, list):
+        return [], False
+    if step is None:
+        return _in_array(value, rest, style)
+    if step >= len(value):
+        return [], False
+    return _at(value[step], rest, Style.QUOTED if rest[:1] == (None,) else style)
+
+
+def _whole(value: Any, style: Style) -> tuple[list[str], bool]:
+    if style is Style.RAW and isinstance(value, str):
+        return [str(value)], True
+    if style is Style.FLAT and isinstance(value, list) and not isinstance(value, _Object):
+        return _gathered(value, (), style)
+    return [_written(value)], True
+
+
+def _in_object(
+    value: Any, name: str, rest: tuple[Step, ...], style: Style
+) -> tuple[list[str], bool]:
+    for label, member in value if isinstance(value, _Object) else ():
+        if label == name and member is not None:
+            pieces, found = _at(member, rest, style)
+            if found:
+                return pieces, True
+    return [], False
+
+
+def _in_array(values: list[Any], rest: tuple[Step, ...], style: Style) -> tuple[list[str], bool]:
+    if rest[:1] == (None,):
+        pieces, found = _gathered(values, rest[1:], Style.FLAT)
+        return [f"[{','.join(pieces)}]"], found
+    if style is Style.QUOTED:
+        pieces, found = _gathered(values, rest, style)
+        return [f"[{','.join(pieces)}]"], found
+    below = Style.QUOTED if style is Style.RAW else style
+    met = [_at(one, rest, below) for one in values]
+    listed = ",".join(piece for pieces, _ in met for piece in pieces)
+    count = sum(found for _, found in met)
+    return [f"[{listed}]" if count > 1 else listed], count > 0
+
+
+def _gathered(values: list[Any], rest: tuple[Step, ...], style: Style) -> tuple[list[str], bool]:
+    met = [_at(one, rest, style) for one in values]
+    return [piece for pieces, _ in met for piece in pieces], any(found for _, found in met)
+
+
+_ESCAPED = str.maketrans(
+    {
+        **{chr(code): f"\\u{code:04X}" for code in range(32)},
+        **{"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"},
+        **{'"': '\\"', "\\": "\\\\"},
+    }
+)
 
 
 def _written(value: Any) -> str:
@@ -82,7 +157,7 @@ def _written(value: Any) -> str:
     if isinstance(value, _Number):
         return str(value)
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return f'"{value.translate(_ESCAPED)}"'
     if isinstance(value, _Object):
         return "{" + ",".join(f"{_written(n)}:{_written(v)}" for n, v in value) + "}"
     if isinstance(value, list):

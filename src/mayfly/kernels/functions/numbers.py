@@ -8,7 +8,7 @@ in the last binary digit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,9 @@ from mayfly.kernels.functions.values import (
 )
 from mayfly.plan.types import MAX_PRECISION, DataType, arrow_type
 
-_EXACT = Context(prec=200)
+EXACT = Context(prec=200)
+"""Wide enough for sums, products and quotients of decimals; Python's own context is not."""
+_JAVA_NEGATION = Context(prec=34, rounding=ROUND_HALF_EVEN)
 _DIVISION_SCALE = Decimal(1).scaleb(-(MAX_PRECISION + 1))
 _MOST = 2**63 - 1
 
@@ -35,8 +37,10 @@ _MOST = 2**63 - 1
 def fitted(value: Decimal, kind: DataType, rounding: str = ROUND_HALF_UP) -> Decimal:
     """The value rounded into decimal(p, s); an error where it has too many digits."""
     precision, scale = kind.params
-    rounded = value.quantize(Decimal(1).scaleb(-scale), rounding, _EXACT)
-    if abs(rounded) >= Decimal(1).scaleb(precision - scale):
+    if value and value.adjusted() > precision - scale:
+        raise Undefined(f"overflow: {value} does not fit {kind}")
+    rounded = value.quantize(Decimal(1).scaleb(-scale), rounding, EXACT)
+    if rounded.copy_abs() >= Decimal(1).scaleb(precision - scale):
         raise Undefined(f"overflow: {value} does not fit {kind}")
     return rounded
 
@@ -88,6 +92,8 @@ def _quotient(left: Numbers, right: Numbers) -> Numbers:
 
 
 def _pmod(left: Numbers, right: Numbers) -> Numbers:
+    if left.dtype.kind == "i" and left.dtype.itemsize < 4:
+        left, right = left.astype(np.int32), right.astype(np.int32)
     rest = _remainder(left, right)
     # The sum of a negative remainder and a negative divisor may wrap around, as it does in Java.
     return np.where(rest < 0, _remainder(rest + right, right), rest)
@@ -135,26 +141,24 @@ def _checked_divisor(divide: Callable[[Decimal, Decimal], Any]) -> Callable[...,
 
 
 def _whole_quotient(left: Decimal, right: Decimal) -> int:
-    quotient = int(_EXACT.divide_int(left, right))
-    if not -_MOST - 1 <= quotient <= _MOST:
-        raise Undefined(f"overflow: {quotient} does not fit BIGINT")
-    return quotient
+    # Spark keeps the low 64 bits of a quotient that is too large.
+    return (int(EXACT.divide_int(left, right)) + _MOST + 1) % 2**64 - _MOST - 1
 
 
 def _decimal_pmod(left: Decimal, right: Decimal) -> Decimal:
-    rest = _EXACT.remainder(left, right)
-    return _EXACT.remainder(_EXACT.add(rest, right), right) if rest < 0 else rest
+    rest = EXACT.remainder(left, right)
+    return EXACT.remainder(EXACT.add(rest, right), right) if rest < 0 else rest
 
 
 _DECIMALS: dict[str, Callable[..., Any]] = {
-    "+": _EXACT.add,
-    "-": _EXACT.subtract,
-    "*": _EXACT.multiply,
+    "+": EXACT.add,
+    "-": EXACT.subtract,
+    "*": EXACT.multiply,
     # Spark divides to 39 places and then rounds once more.
     "/": _checked_divisor(
-        lambda a, b: _EXACT.divide(a, b).quantize(_DIVISION_SCALE, ROUND_HALF_UP, _EXACT)
+        lambda a, b: EXACT.divide(a, b).quantize(_DIVISION_SCALE, ROUND_HALF_UP, EXACT)
     ),
-    "%": _checked_divisor(_EXACT.remainder),
+    "%": _checked_divisor(EXACT.remainder),
     "div": _checked_divisor(_whole_quotient),
     "pmod": _checked_divisor(_decimal_pmod),
 }
@@ -187,6 +191,12 @@ def _not_positive(value: Numbers) -> Mask:
     return np.asarray(value <= 0)
 
 
+def _power(base: Numbers, exponent: Numbers) -> Numbers:
+    """Java knows no value for 1 to an infinite or undefined power."""
+    unknown = (np.abs(base) == 1) & ~np.isfinite(exponent)
+    return np.where(unknown, np.nan, np.power(base, exponent))
+
+
 def _sign(value: Numbers) -> Numbers:
     return np.where(value > 0, 1.0, np.where(value < 0, -1.0, value))
 
@@ -194,12 +204,14 @@ def _sign(value: Numbers) -> Numbers:
 def _whole(
     numpy_rounding: Callable[[Numbers], Numbers], rounding: str
 ) -> Callable[[Sequence[Operand], DataType], Operand]:
-    """ceil and floor: to BIGINT, clipped at its ends as Java clips; decimals to scale 0."""
+    """ceil and floor: to BIGINT, NaN to 0; decimals to scale 0."""
 
-    def clipped(value: Numbers) -> Numbers:
-        value = np.nan_to_num(numpy_rounding(value), nan=0.0, posinf=2.0**63, neginf=-(2.0**63))
-        inside = np.clip(value, -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
-        return np.where(value >= 2.0**63, np.int64(_MOST), inside)
+    def whole(value: Numbers) -> Numbers:
+        value = np.where(np.isnan(value), 0.0, numpy_rounding(value))
+        refuse(
+            (value >= 2.0**63) | (value < -(2.0**63)), "overflow: the number does not fit BIGINT"
+        )
+        return value.astype(np.int64)
 
     def compute(values: Sequence[Operand], kind: DataType) -> Operand:
         value = values[0]
@@ -207,7 +219,7 @@ def _whole(
             return each(lambda v: fitted(v, kind, rounding), values, arrow_type(kind))
         if pa.types.is_integer(value.type):
             return pc.cast(value, pa.int64())
-        return columnar(clipped, (as_double(value),), pa.int64())
+        return columnar(whole, (as_double(value),), pa.int64())
 
     return compute
 
@@ -239,8 +251,16 @@ def _round(values: Sequence[Operand], kind: DataType) -> Operand:
 
 def _placed(value: Decimal, places: int) -> Decimal:
     if -value.as_tuple().exponent <= places:  # type: ignore[operator]
-        return value + 0
-    return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _EXACT) + 0
+        return EXACT.add(value, Decimal(0))
+    rounded = value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, EXACT)
+    return EXACT.add(rounded, Decimal(0))
+
+
+def _negative(values: Sequence[Operand], kind: DataType) -> Operand:
+    if kind.name == "decimal" and kind.params[0] > _JAVA_NEGATION.prec:
+        # Spark rounds to 34 digits here.
+        return each(lambda v: fitted(_JAVA_NEGATION.minus(v), kind), values, arrow_type(kind))
+    return pc.negate_checked(values[0])
 
 
 def _pmods(values: Sequence[Operand], kind: DataType) -> Operand:
@@ -255,7 +275,7 @@ def _isnan(values: Sequence[Operand], kind: DataType) -> Operand:
 
 NUMBER_FUNCTIONS: dict[str, Callable[[Sequence[Operand], DataType], Operand]] = {
     "abs": lambda values, kind: pc.abs_checked(values[0]),
-    "negative": lambda values, kind: pc.negate_checked(values[0]),
+    "negative": _negative,
     "sign": _real(_sign),
     "ceil": _whole(np.ceil, ROUND_CEILING),
     "floor": _whole(np.floor, ROUND_FLOOR),
@@ -265,7 +285,7 @@ NUMBER_FUNCTIONS: dict[str, Callable[[Sequence[Operand], DataType], Operand]] = 
     "ln": _real(np.log, _not_positive),
     "log2": _real(lambda value: np.log(value) / np.log(2.0), _not_positive),
     "log10": _real(np.log10, _not_positive),
-    "power": _real(np.power),
+    "power": _real(_power),
     "sin": _real(np.sin),
     "cos": _real(np.cos),
     "tan": _real(np.tan),

@@ -107,19 +107,17 @@ def _encode(text: str, charset: str) -> bytes:
         raise Undefined(f"{text!r} has characters that {charset} has not") from None
 
 
-def _joined(null_handling: str) -> Compute:
-    def compute(values: Sequence[Operand], kind: DataType) -> Operand:
-        # concat_ws names its separator first, Arrow last.
-        parts = (*values[1:], values[0]) if null_handling == "skip" else (*values, "")
-        parts = tuple(_text(part) for part in parts)
-        return pc.binary_join_element_wise(*parts, null_handling=null_handling)
-
-    return compute
+def _concat(values: Sequence[Operand], kind: DataType) -> Operand:
+    return pc.binary_join_element_wise(*values, "")
 
 
-def _text(part: Operand | str) -> Operand | str:
-    """A bare NULL as text."""
-    return part if isinstance(part, str) or part.type == pa.string() else part.cast(pa.string())
+def _concat_ws(values: Sequence[Operand], kind: DataType) -> Operand:
+    def joined(separator: str | None, *parts: str | None) -> str | None:
+        if separator is None:
+            return None
+        return separator.join(part for part in parts if part is not None)
+
+    return each(joined, values, pa.string(), nulls=True)
 
 
 def like(op: str, text: Operand, pattern: Operand, escape: str) -> Operand:
@@ -144,8 +142,8 @@ TEXT_FUNCTIONS: dict[str, Compute] = {
     "ltrim": lambda values, kind: pc.utf8_ltrim(values[0], " "),
     "rtrim": lambda values, kind: pc.utf8_rtrim(values[0], " "),
     "length": lambda values, kind: pc.utf8_length(values[0]),
-    "concat": _joined("emit_null"),
-    "concat_ws": _joined("skip"),
+    "concat": _concat,
+    "concat_ws": _concat_ws,
     "substring": _per_value(_substring),
     "left": _per_value(lambda text, length: _substring(text, 1, length)),
     "right": _per_value(_right),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mayfly.kernels.functions.calendar import DAY, SECOND, dates, months, years
 from mayfly.kernels.functions.date_patterns import formatted
-from mayfly.kernels.functions.numbers import as_double
+from mayfly.kernels.functions.numbers import EXACT, as_double
 from mayfly.kernels.functions.values import Numbers, Operand, Undefined, columnar, each
 from mayfly.plan.types import DataType, arrow_type
 
@@ -39,11 +39,13 @@ def _of_instant(function: Callable[[Numbers], Numbers]) -> Compute:
 
 
 def _day_of_month(days: Numbers) -> Numbers:
-    return (dates(days) - dates(days).astype("datetime64[M]")).astype(np.int64) + 1
+    since = dates(days) - dates(days).astype("datetime64[M]")
+    return np.asarray(since.astype(np.int64) + 1)
 
 
 def _day_of_year(days: Numbers) -> Numbers:
-    return (dates(days) - dates(days).astype("datetime64[Y]")).astype(np.int64) + 1
+    since = dates(days) - dates(days).astype("datetime64[Y]")
+    return np.asarray(since.astype(np.int64) + 1)
 
 
 def _wrapped(days: Numbers) -> Numbers:
@@ -74,11 +76,15 @@ def _timestamp_seconds(values: Sequence[Operand], kind: DataType) -> Operand:
 def _micros_of_float(seconds: float) -> int | None:
     if not abs(seconds) < float("inf"):
         return None
-    return min(max(int(seconds * 1e6), -(2**63)), 2**63 - 1)
+    micros = seconds * 1e6
+    if abs(micros) >= 2.0**63:
+        # Clipped at the ends, as Java converts.
+        return 2**63 - 1 if micros > 0 else -(2**63)
+    return int(micros)
 
 
 def _micros_of_decimal(seconds: Decimal) -> int:
-    micros = seconds.scaleb(6)
+    micros = EXACT.scaleb(seconds, 6)
     if micros != int(micros) or not -(2**63) <= micros < 2**63:
         raise Undefined(f"{seconds} seconds are no whole number of microseconds in range")
     return int(micros)
@@ -101,15 +107,15 @@ _MICROS_OF = {
 
 def _truncated(micros: Numbers, unit: str) -> Numbers:
     if unit in _MICROS_OF:
-        return micros - micros % _MICROS_OF[unit]
+        return np.asarray(micros - micros % _MICROS_OF[unit])
     days = micros // DAY
     if unit == "week":
         # 1970-01-01 was a Thursday, weeks begin on Monday.
-        return (days - (days + 3) % 7) * DAY
+        return np.asarray((days - (days + 3) % 7) * DAY)
     size = _MONTHS_OF[unit]
     month = dates(days).astype("datetime64[M]").astype(np.int64)
     first = (month - month % size).astype("datetime64[M]").astype("datetime64[D]")
-    return first.astype(np.int64) * DAY
+    return np.asarray(first.astype(np.int64) * DAY)
 
 
 def _date_trunc(values: Sequence[Operand], kind: DataType) -> Operand:

@@ -62,7 +62,8 @@ def _combined(
     coded: list[tuple[Numbers | None, list[Any]]], rows: int
 ) -> tuple[Numbers, list[tuple[int, ...]]]:
     """One number per row for its combination of operands, and the combinations."""
-    combined, picks = np.zeros(rows, np.int64), [()] if rows else []
+    combined: Numbers = np.zeros(rows, np.int64)
+    picks: list[tuple[int, ...]] = [()] if rows else []
     for codes, choices in coded:
         if codes is None:
             picks = [(*pick, 0) for pick in picks]
