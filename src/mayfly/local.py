@@ -14,6 +14,7 @@ import pyarrow as pa
 from mayfly.cql import Create, Delete, Drop, Insert, Update, bind_query, parse
 from mayfly.cql.statements import apply
 from mayfly.errors import InvalidSetting
+from mayfly.kernels.evaluation import Evaluation
 from mayfly.lifetime import MIN_TIME, micros
 from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
@@ -98,16 +99,18 @@ class LocalSession:
         strategy: str = "UPA",
         without: Sequence[str] = (),
         buckets: int = 1,
+        joins: str | Evaluation = "binary",
     ) -> ContinuousRun:
         """Start a query: CQL text, or the name of one made by CREATE QUERY.
 
-        ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off. The answer
-        depends on neither.
+        ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off; ``joins`` says
+        how more than two inputs with one key are joined, see ``compile_plan``. The answer depends
+        on none of them.
         """
         way = _strategy(strategy)
         plan = optimize(self._bound(cql), strategy=way, without=without).plan
         assert isinstance(plan, Output)
-        program = compile_plan(plan, self.catalog, way, "weak-distinct" not in without)
+        program = compile_plan(plan, self.catalog, way, "weak-distinct" not in without, joins)
         run = ContinuousRun(program, self.catalog, self._relations, buckets)
         self._runs.append(run)
         return run

@@ -3,26 +3,30 @@
 Each plan node becomes an operator that keeps its state in the structure its input's update pattern
 calls for: FIFO for WKS, calendar queue for WK, calendar queue with negative tuples for STR (UPA);
 insertion-order buffers for DIRECT; hashes fed by negative tuples for NT, under which every window
-announces each expiration. n-way joins become chains of binary ones, in the plan's order; NOT EXISTS
-with a residual and NOT IN become negations by the left row's identity over a join.
+announces each expiration. n-way joins on one key are run whole or, like all others, as chains of
+binary ones in the plan's order; NOT EXISTS with a residual and NOT IN become negations by the left
+row's identity over a join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.delta import Delta, column_name, payload
+from mayfly.kernels.delta import Delta, payload
 from mayfly.kernels.difference import ExceptAllRows
 from mayfly.kernels.distinct import WeakDistinct
+from mayfly.kernels.evaluation import Algorithm, Evaluation
 from mayfly.kernels.grouping import GroupRows
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Shape
 from mayfly.kernels.meeting import Condition, JoinRows, NrrJoinRows
+from mayfly.kernels.multiway import MultiwayJoin, SharedKey
 from mayfly.kernels.negation import AntiJoinRows
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import MergeUnion, Nothing, ProjectRows, SelectRows
@@ -31,6 +35,7 @@ from mayfly.optimizer.labelling import Labelled, describe, label_plan
 from mayfly.optimizer.state import Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
 from mayfly.pipeline.query import EXACT_KEYS
+from mayfly.pipeline.whole_joins import CheapestOrder, common_slide, covers, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Expression, IsNull, Not, conjunction, conjuncts
 from mayfly.plan.logical import (
@@ -125,14 +130,20 @@ def compile_plan(
     catalog: Catalog,
     strategy: Strategy = Strategy.UPA,
     weak_distinct: bool = True,
+    joins: str | Evaluation = "binary",
 ) -> Program:
-    """The operators of an optimized plan."""
+    """The operators of an optimized plan.
+
+    ``joins`` says how three or more inputs with one key are joined: "binary" in a chain that keeps
+    intermediate results, "multiway" by one operator, or by it as an ``Evaluation`` says.
+    """
     slide = _slide_of(plan)
     runnable = _without_slides(plan) if plan.restore else plan
     assert isinstance(runnable, Output)
     announced = strategy is Strategy.NT
     labelled = label_plan(runnable, weak_distinct and not announced)
-    compiler = _Compiler(catalog, strategy, weak_distinct and not announced, _is_dual(plan))
+    way = _way_to_join(joins)
+    compiler = _Compiler(catalog, strategy, weak_distinct and not announced, _is_dual(plan), way)
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
     if isinstance(source.node, Sort):
@@ -145,6 +156,15 @@ def compile_plan(
             slide, plan.restore, sort.keys, sort.limit, sort.offset,
         )  # fmt: skip
     return Program(answer, sent, plan, strategy)
+
+
+def _way_to_join(joins: str | Evaluation) -> Evaluation | bool:
+    """An evaluation, or whether to run joins whole with the one that suits."""
+    if isinstance(joins, Evaluation):
+        return joins
+    if joins not in ("binary", "multiway"):
+        raise InvalidSetting(f"there is no way {joins!r} to join", "use 'binary' or 'multiway'")
+    return joins == "multiway"
 
 
 def _slide_of(plan: Node) -> Slide | None:
@@ -184,6 +204,7 @@ class _Compiler:
     strategy: Strategy
     weak_distinct: bool
     dual: bool
+    whole_joins: Evaluation | bool = False
 
     def task(self, labelled: Labelled) -> Task:
         node = labelled.node
@@ -299,6 +320,35 @@ class _Compiler:
     # ── joins ─────────────────────────────────────────────────────────────────────────────
 
     def _join(self, labelled: Labelled, node: Join) -> Task:
+        """All inputs at once if they share a key and that is wanted, otherwise one by one."""
+        shared = shared_key(node) if self.whole_joins and len(node.inputs) > 2 else None
+        return self._whole(labelled, node, *shared) if shared else self._chain(labelled, node)
+
+    def _whole(
+        self, labelled: Labelled, node: Join, key: SharedKey, conditions: tuple[Expression, ...]
+    ) -> Task:
+        tasks = tuple(self.task(child) for child in labelled.inputs)
+        strict, slide = any(task.strict for task in tasks), common_slide(node)
+        evaluation = self.whole_joins
+        if not isinstance(evaluation, Evaluation):
+            lazy = Algorithm.LAZY if slide and not strict else Algorithm.LAZY_RESTORE
+            evaluation = Evaluation(lazy)
+        operator = MultiwayJoin(
+            describe(node),
+            key,
+            conditions,
+            tuple(task.columns for task in tasks),
+            tuple(self.shape(*pair) for pair in zip(labelled.inputs, tasks, strict=True)),
+            evaluation,
+            CheapestOrder(evaluation.buckets),
+            strict,
+            slide,
+            self.dual,
+        )
+        columns = pa.schema([one for task in tasks for one in task.columns])
+        return Task(operator, tasks, columns, strict, reduce(_shorter, [t.longest for t in tasks]))
+
+    def _chain(self, labelled: Labelled, node: Join) -> Task:
         """The inputs joined one by one, each condition as soon as it can be checked."""
         pending, residual = list(node.equalities), list(conjuncts(node.residual))
         joined, schema = self.task(labelled.inputs[0]), labelled.inputs[0].node.schema
@@ -309,7 +359,7 @@ class _Compiler:
             usable = [one for one in here if one is not None]
             pending = [one for one, turned in zip(pending, here, strict=True) if turned is None]
             schema = (*schema, *child.node.schema)
-            ready = [term for term in residual if _covers(schema, term)]
+            ready = [term for term in residual if covers(schema, term)]
             residual = [term for term in residual if term not in ready]
             condition = _condition(usable, conjunction(tuple(ready)))
             operator = JoinRows(
@@ -529,14 +579,9 @@ def _condition(equalities: Sequence[Equality], residual: Expression | None) -> C
 def _oriented(equality: Equality, left: Schema, right: Schema) -> Equality | None:
     """The equality with its sides in the order of the inputs; None if it reads others too."""
     for one, other in ((equality.left, equality.right), (equality.right, equality.left)):
-        if _covers(left, one) and _covers(right, other):
+        if covers(left, one) and covers(right, other):
             return Equality(one, other)
     return None
-
-
-def _covers(schema: Schema, expression: Expression) -> bool:
-    offered = {column_name(column) for column in schema}
-    return all(column_name(column) in offered for column in expression.columns())
 
 
 def _may_be_null(condition: Condition) -> bool:

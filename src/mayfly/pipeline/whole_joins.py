@@ -1,0 +1,81 @@
+"""What an n-way join needs to be run whole: a key that all its inputs share (thesis 5.2).
+
+Equalities that the key does not imply become conditions like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mayfly.kernels.delta import column_name
+from mayfly.kernels.evaluation import Measured
+from mayfly.kernels.multiway import SharedKey
+from mayfly.optimizer.estimates import equality_classes
+from mayfly.optimizer.join_order import JoinInput, choose_order
+from mayfly.pipeline.query import EXACT_KEYS
+from mayfly.plan.expressions import Compare, Expression, conjuncts
+from mayfly.plan.logical import Join, Node, RelationScan, Schema, StreamScan, SubqueryWindow
+from mayfly.plan.windows import Slide
+
+
+def shared_key(node: Join) -> tuple[SharedKey, tuple[Expression, ...]] | None:
+    """The key and the other conditions; None if no value is common to all inputs."""
+    keys: list[tuple[Expression, ...]] = [() for _ in node.inputs]
+    for members in equality_classes(node.equalities):
+        mine = [_member(child.schema, members) for child in node.inputs]
+        found = [one for one in mine if one is not None]
+        if len(found) == len(mine):
+            keys = [(*key, one) for key, one in zip(keys, found, strict=True)]
+    if not keys[0]:
+        return None
+    types = tuple(key.type for key in keys[0])
+    exact = len(types) == 1 and types[0].name in EXACT_KEYS
+    implied = {one for key in keys for one in key}
+    others = [one for one in node.equalities if not {one.left, one.right} <= implied]
+    conditions = [Compare("=", one.left, one.right) for one in others]
+    return SharedKey(tuple(keys), types, exact), (*conditions, *conjuncts(node.residual))
+
+
+def _member(schema: Schema, members: Sequence[Expression]) -> Expression | None:
+    """The first of some equal expressions that reads this input and no other."""
+    return next((one for one in members if any(one.columns()) and covers(schema, one)), None)
+
+
+def covers(schema: Schema, expression: Expression) -> bool:
+    """Whether the columns an expression reads are all offered."""
+    offered = {column_name(column) for column in schema}
+    return all(column_name(column) in offered for column in expression.columns())
+
+
+def common_slide(node: Node) -> Slide | None:
+    """The slide of all windows below, if nothing happens between its refreshes."""
+    slides: set[Slide | None] = set()
+    for one in node.walk():
+        if isinstance(one, RelationScan):
+            return None
+        if isinstance(one, StreamScan | SubqueryWindow):
+            slides.add(one.window.slide)
+    slide = slides.pop() if len(slides) == 1 else None
+    return slide if slide is not None and slide.period else None
+
+
+@dataclass(frozen=True, slots=True)
+class CheapestOrder:
+    """The probe order that scans the fewest tuples, for what was measured (thesis 5.3)."""
+
+    buckets: int | None = None
+
+    def __call__(self, measured: tuple[Measured, ...]) -> tuple[int, ...]:
+        return _cheapest(measured, self.buckets)
+
+
+@lru_cache(maxsize=1024)
+def _cheapest(measured: tuple[Measured, ...], buckets: int | None) -> tuple[int, ...]:
+    return choose_order(
+        [
+            JoinInput(one.rate, one.size, {"key": one.values}, buckets or one.values)
+            for one in measured
+        ]
+    )

@@ -1,0 +1,118 @@
+"""Random joins of three or four windows on a common key, with their SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from mayfly.cql import bind_query
+from mayfly.kernels.evaluation import Algorithm, Evaluation
+from mayfly.kernels.multiway import MultiwayJoin
+from mayfly.optimizer.pipeline import optimize
+from mayfly.pipeline import compiling
+from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.plan.logical import Output
+from mayfly.plan.physical import Strategy
+from mayfly.plan.windows import Now, PartitionRows, Range, Rows, Slide, Unbounded, Window
+from mayfly.testing.queries import SECOND, GeneratedQuery, WindowTable
+from tests.property.continuous_cases import Case, catalog, random_case
+
+KEYS = {"number": {"s1": "v", "s2": "v", "s3": "w"}, "wide": {"s1": "k", "s2": "k", "s3": "k"}}
+KEYS["text"] = {"s1": "g", "s2": "g", "s3": "h"}
+
+
+def random_join(rng: Random) -> GeneratedQuery:
+    """Every input equated with an earlier one, in a chain or a star, and more conditions."""
+    slide = Slide(period=5 * SECOND) if rng.random() < 0.3 else None
+    streams = [rng.choice(("s1", "s2", "s3")) for _ in range(rng.choice((3, 3, 4)))]
+    tables = tuple(
+        WindowTable(f"t{number}", stream, _window(rng, KEYS["text"][stream], slide))
+        for number, stream in enumerate(streams)
+    )
+    kind = rng.choice(("number", "number", "text", "wide"))
+    keys = [f"{table.name}.{KEYS[kind][table.stream]}" for table in tables]
+    where = [f"{keys[number]} = {keys[rng.randrange(number)]}" for number in range(1, len(keys))]
+    where += [one for one in _conditions(rng, tables) if rng.random() < 0.35]
+    rng.shuffle(where)
+    outputs = [f"{t.name}.{KEYS['number'][t.stream]} AS c{n}" for n, t in enumerate(tables)]
+    listed = f"SELECT {', '.join(outputs)}, {keys[0]} AS common"
+    sources = ", ".join(f"{table.stream} {table.window.cql()} {table.name}" for table in tables)
+    names, condition = ", ".join(table.name for table in tables), " AND ".join(where)
+    return GeneratedQuery(
+        f"{listed} FROM {sources} WHERE {condition}",
+        f"{listed} FROM {names} WHERE {condition}",
+        tables,
+        "multiway",
+    )
+
+
+def _conditions(rng: Random, tables: Sequence[WindowTable]) -> list[str]:
+    """An order, a band, another equality, and one over three inputs."""
+    numbers = [f"{table.name}.{KEYS['number'][table.stream]}" for table in tables]
+    texts = [f"{table.name}.{KEYS['text'][table.stream]}" for table in tables]
+    (a, b, c), (d, e, _) = rng.sample(numbers, 3), rng.sample(texts, 3)
+    return [f"{a} < {b}", f"{a} <= {c} + 1 AND {a} >= {c} - 1", f"{d} = {e}", f"{a} + {b} <> {c}"]
+
+
+def _window(rng: Random, partition: str, slide: Slide | None) -> Window:
+    seconds = rng.choice((1, 5, 10, 60)) * SECOND
+    forms: list[Window] = [
+        *[Range(duration=seconds, slide=slide)] * 6,
+        *[Rows(count=rng.randint(1, 6), slide=slide)] * 2,
+        PartitionRows(partition_by=(partition,), count=rng.randint(1, 3), slide=slide),
+        PartitionRows(partition_by=(partition,), count=2, duration=seconds, slide=slide),
+        Unbounded(slide=slide),
+        Now(slide=slide),
+    ]
+    return rng.choice(forms)
+
+
+def random_join_case(seed: int) -> Case:
+    """Rows, batches and heartbeats as in other cases, under a join of many inputs."""
+    rng = Random(seed)
+    query = random_join(rng)
+    with patch("tests.property.continuous_cases.random_query", lambda *_: query):
+        return replace(random_case(seed), query=query)
+
+
+def random_evaluation(rng: Random, cuts: bool) -> Evaluation:
+    allowed = [one for one in Algorithm if not cuts or one is not Algorithm.LAZY_EXPIRATION]
+    every = rng.choice((None, SECOND, 7 * SECOND))
+    return Evaluation(rng.choice(allowed), rng.choice((None, 1, 2, 5)), every)
+
+
+def started(
+    case: Case,
+    joins: str | Evaluation,
+    strategy: Strategy = Strategy.UPA,
+    buckets: int = 1,
+    ordering: Any = None,
+) -> ContinuousRun:
+    known = catalog(case.slack)
+    plan = optimize(bind_query(case.query.cql, known), strategy=strategy).plan
+    assert isinstance(plan, Output)
+    with patch.object(compiling, "CheapestOrder", ordering or compiling.CheapestOrder):
+        program = compiling.compile_plan(plan, known, strategy, joins=joins)
+    return ContinuousRun(program, known, bucket_count=buckets)
+
+
+def joins_of(run: ContinuousRun) -> list[Any]:
+    """The states of the joins that are run whole."""
+    return [
+        state
+        for task, states in run.states.items()
+        if isinstance(task.operator, MultiwayJoin)
+        for state in states
+    ]
+
+
+def any_order(rng: Random) -> Any:
+    """In place of the cheapest order: another one at every step."""
+
+    def choose(measured: Sequence[Any]) -> tuple[int, ...]:
+        return tuple(rng.sample(range(len(measured)), len(measured)))
+
+    return lambda _: choose
