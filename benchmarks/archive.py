@@ -4,8 +4,11 @@ All runners take in the same recorded days. After the last update each must give
 (count, sums, sampled probes) before any of its figures are kept. Updates are timed one by one after
 the window is full; probes return whole rows, payload included; scans read every payload.
 
-    python -m benchmarks.archive --live 250000
+    python -m benchmarks.archive --live 250000 --record archive-250k
     python -m benchmarks.archive --live 2500000 --runner "mayfly:WATA/in-place/6" --runner duckdb
+
+A long benchmark can be recorded runner by runner: results of the same commit, configuration and
+record are kept, and ``--days FOLDER`` keeps the recorded days for the next call.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.archive_rows import Rows, record_days, truth
-from benchmarks.measure import median, record
+from benchmarks.measure import RESULTS, commit, median, record
 from benchmarks.peers.archives import RUNNERS, Mayfly
 
 VARIANTS = (
@@ -107,6 +110,22 @@ def in_child(name: str, rows: Rows, days: Path, work: Path) -> dict[str, Any]:
     return result
 
 
+def measured_before(name: str, rows: Rows) -> dict[str, Any]:
+    """What this record holds of this commit and configuration."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text())
+    same = found["commit"] == commit() and found["configuration"] == asdict(rows)
+    return dict(found["results"]) if same else {}
+
+
+def in_order(results: dict[str, Any]) -> dict[str, Any]:
+    """The results in the order of the runners."""
+    names = dict.fromkeys([*VARIANTS, *PEERS, *results])
+    return {name: results[name] for name in names if name in results}
+
+
 def show(name: str, result: dict[str, Any]) -> None:
     if "failed" in result:
         print(f"{name:34} FAILED: {result['failed'].strip().splitlines()[-1]}", flush=True)
@@ -136,19 +155,21 @@ def main() -> None:
         return
     rows = Rows(live=options.live, measured=options.measured)
     root = Path(tempfile.mkdtemp(prefix="mayfly-archive-bench-"))
-    results: dict[str, Any] = {}
+    days = options.days or root / "days"
+    results = measured_before(options.record, rows) if options.record else {}
     try:
-        record_days(rows, root / "days")
+        if not days.exists():
+            record_days(rows, days)
         for number, name in enumerate(options.runner or [*VARIANTS, *PEERS]):
             work = root / str(number)
             work.mkdir()
-            results[name] = in_child(name, rows, root / "days", work)
+            results[name] = in_child(name, rows, days, work)
             show(name, results[name])
             shutil.rmtree(work)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     if options.record:
-        print(record(options.record, asdict(rows), results))
+        print(record(options.record, asdict(rows), in_order(results)))
     if any("failed" in result for result in results.values()):
         sys.exit(1)
 

@@ -68,6 +68,14 @@ class Selection:
             return False
         return self.soft or bool(segment.ts.low <= self.as_of)
 
+    def wants_all_of(self, segment: Segment) -> bool:
+        """Whether no row of the file can be unwanted, by what the manifest knows of it."""
+        alive = self.soft or (
+            segment.exp.low > self.as_of + self.shorter and segment.ts.high <= self.as_of
+        )
+        anytime = self.generated_from is None and self.generated_to is None
+        return alive and anytime and not self.inputs
+
     def mask(self, rows: pa.Table) -> pa.ChunkedArray | None:
         """Which rows are wanted; None if all are."""
         terms = []
@@ -184,19 +192,19 @@ class Reader:
         for key in normal:
             part = part_of(key, self.settings.key_types, self.settings.parts)
             by_part.setdefault(part, []).append(key)
-        first = self._one_of([key[0] for key in normal])
+        first, needed = self._one_of([key[0] for key in normal]), self._needed(columns, selection)
         pieces = []
         for name, run, segment in self._segments(selection):
             if not (own := by_part.get(segment.tags[PART])):
                 continue
             directory = self._directory(segment)
             groups = sorted({at for key in own for at in directory.row_groups(key[0], key[0])})
-            rows = self._read(name, segment, groups, self._needed(columns, selection))
+            rows = self._read(name, segment, directory, groups, needed)
             if rows is not None:
                 rows = self._under(rows, first, several=len(normal) > 1)
                 if len(self.settings.sort_columns) > 1:
                     rows = rows.filter(self._has_key(rows, own))
-                pieces.append(self._chosen(rows, run, selection))
+                pieces.append(self._chosen(rows, run, segment, selection))
         return self._collected(pieces, columns)
 
     def probe_range(
@@ -207,14 +215,15 @@ class Reader:
         low, high = (
             None if end is None else self.key_value(key, end) for end in (keys.low, keys.high)
         )
-        inside = self._between(low, high)
+        inside, needed = self._between(low, high), self._needed(columns, selection)
         pieces = []
         for name, run, segment in self._segments(selection):
-            groups = self._directory(segment).row_groups(low, high)
-            rows = self._read(name, segment, groups, self._needed(columns, selection))
+            directory = self._directory(segment)
+            groups = directory.row_groups(low, high)
+            rows = self._read(name, segment, directory, groups, needed)
             if rows is not None:
                 rows = self._under(rows, inside, several=True)
-                pieces.append(self._chosen(rows, run, selection))
+                pieces.append(self._chosen(rows, run, segment, selection))
         return self._collected(pieces, columns)
 
     def scan(self, selection: Selection, columns: Sequence[str] | None = None) -> pa.Table:
@@ -228,14 +237,16 @@ class Reader:
         needed = self._needed(columns, selection)
 
         def one(run: Run, segment: Segment) -> pa.Table:
-            rows = self._decoded(segment, None, needed)
+            directory = self._directory(segment)
+            rows = self._decoded(segment, directory, directory.everything, needed)
             if self.settings.array_key:
                 rows = rows.filter(pc.equal(rows[NTH], 0))
-            return self._chosen(rows, run, selection)
+            return self._chosen(rows, run, segment, selection)
 
         wanted = list(self._segments(selection))
         for name, _, segment in wanted:
-            self._note(name, segment, self._directory(segment).everything, needed)
+            directory = self._directory(segment)
+            self._note(name, directory, directory.everything, needed)
         if len(wanted) < 2:
             yield from (one(run, segment) for _, run, segment in wanted)
             return
@@ -340,39 +351,45 @@ class Reader:
             raise _unreadable(path, error) from error
 
     def _read(
-        self, name: str, segment: Segment, groups: Sequence[int], columns: list[str]
+        self,
+        name: str,
+        segment: Segment,
+        directory: FileDirectory,
+        groups: Sequence[int],
+        schema: pa.Schema,
     ) -> pa.Table | None:
         if not len(groups):
             return None
-        self._note(name, segment, groups, columns)
-        return self._decoded(segment, groups, columns)
+        self._note(name, directory, groups, schema)
+        return self._decoded(segment, directory, groups, schema)
 
-    def _note(self, name: str, segment: Segment, groups: Sequence[int], columns: list[str]) -> None:
-        stored = self._directory(segment).columns
+    def _note(
+        self, name: str, directory: FileDirectory, groups: Sequence[int], schema: pa.Schema
+    ) -> None:
         self._touched.add(name)
         self.report.constituents = len(self._touched)
         self.report.files += 1
         self.report.row_groups += len(groups)
-        self.report.bytes += sum(
-            stored[column][at] for column in columns if column in stored for at in groups
-        )
+        stored = (directory.columns.get(column) for column in schema.names)
+        self.report.bytes += sum(sizes[at] for sizes in stored if sizes for at in groups)
 
     def _decoded(
-        self, segment: Segment, groups: Sequence[int] | None, columns: list[str]
+        self, segment: Segment, directory: FileDirectory, groups: Sequence[int], schema: pa.Schema
     ) -> pa.Table:
-        directory = self._directory(segment)
         path = self.directory.path(segment.path)
-        present = [name for name in columns if name in directory.columns]
-        chosen = list(directory.everything if groups is None else groups)
+        present = [name for name in schema.names if name in directory.columns]
         try:
-            with pq.ParquetFile(path, metadata=directory.metadata, memory_map=True) as file:
-                rows = file.read_row_groups(chosen, columns=present, use_threads=False)
+            with (
+                pa.memory_map(str(path)) as source,
+                pq.ParquetFile(source, metadata=directory.metadata) as file,
+            ):
+                rows = file.read_row_groups(list(groups), columns=present, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(path, error) from error
-        schema = pa.schema([self.settings.stored.field(name) for name in columns])
         return with_added_columns(rows, schema)
 
-    def _needed(self, columns: Sequence[str] | None, selection: Selection) -> list[str]:
+    def _needed(self, columns: Sequence[str] | None, selection: Selection) -> pa.Schema:
+        """The columns to be read: those asked for, and those that tell whether a row is wanted."""
         known = self.settings.all_columns
         for name in columns or ():
             if name not in known:
@@ -383,11 +400,12 @@ class Reader:
         copies = [*self.settings.key, NTH] if self.settings.array_key else []
         inputs = [name for name, _ in selection.inputs]
         hidden = [*self.settings.sort_columns, *copies, *inputs, TS, EXP]
-        return list(dict.fromkeys([*wanted, *hidden]))
+        stored = self.settings.stored
+        return pa.schema([stored.field(name) for name in dict.fromkeys([*wanted, *hidden])])
 
-    def _chosen(self, rows: pa.Table, run: Run, selection: Selection) -> pa.Table:
+    def _chosen(self, rows: pa.Table, run: Run, segment: Segment, selection: Selection) -> pa.Table:
         """The rows at the wanted time, without those of hidden days."""
-        mask = selection.mask(rows)
+        mask = None if selection.wants_all_of(segment) else selection.mask(rows)
         if mask is not None:
             rows = rows.filter(mask)
         if run.deleted_days and selection.soft:  # a hard read shows nothing dead anyway

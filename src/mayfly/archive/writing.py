@@ -240,6 +240,8 @@ def stored_tables(
 
 def with_added_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in the given schema; columns they lack are NULL."""
+    if rows.schema.equals(schema):
+        return rows
     for one in schema:
         if one.name not in rows.column_names:
             rows = rows.append_column(one.name, pa.nulls(rows.num_rows, one.type))

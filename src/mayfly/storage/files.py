@@ -171,7 +171,7 @@ class Directory:
         found: list[str] = []
         with explained("list", base):
             for parent, _, files in os.walk(base, onerror=_unless_missing):
-                place = Path(parent).relative_to(self.root).as_posix()
+                place = folder + parent[len(str(base)) :]
                 found += (f"{place}/{file}" for file in files)
         return sorted(found)
 
