@@ -21,11 +21,18 @@ from mayfly.errors import InvalidSetting, StorageError
 from mayfly.lifetime import NEVER, format_micros, micros
 from mayfly.optimizer import explain
 from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
-from mayfly.plan.catalog import Catalog, ColumnDefinition, StreamDefinition
+from mayfly.pipeline.relations import Changing
+from mayfly.plan.catalog import (
+    Catalog,
+    ColumnDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
 from mayfly.plan.explain import Explanation
 from mayfly.plan.expressions import Expression
 from mayfly.plan.physical import Strategy
-from mayfly.plan.types import arrow_type, parse_type
+from mayfly.plan.types import arrow_type, from_arrow, parse_type
+from mayfly.queries import CqlQuery
 from mayfly.spark.archive_jobs import OnSpark
 from mayfly.spark.archive_progress import Told
 from mayfly.spark.archive_sink import ArchivedResults
@@ -55,6 +62,8 @@ class Session:
         self.spark = spark or local_spark()
         self._frames: dict[str, DataFrame] = {}
         self._declared: dict[str, Stream] = {}
+        self._sequences: dict[str, tuple[str, ...]] = {}
+        self.relations: dict[str, Changing] = {}
 
     def stream(
         self,
@@ -62,6 +71,7 @@ class Session:
         frame: DataFrame,
         *,
         time: str = "ts",
+        sequence: Sequence[str] = (),
         slack: str | int = 0,
         idle: str | int | None = None,
         null_time: Literal["error", "dead_letter"] = "error",
@@ -69,7 +79,8 @@ class Session:
     ) -> SparkStream:
         """Declare a streaming DataFrame as a stream.
 
-        ``time`` names its TIMESTAMP (or BIGINT of µs) column; rows may be out of order by up to
+        ``time`` names its TIMESTAMP (or BIGINT of µs) column, ``sequence`` the columns that order
+        rows of one time (such as partition and offset), for count windows; rows may be out of order by up to
         ``slack``. With ``idle="5 s"`` the clock follows the wall clock minus 5 s when no rows
         come. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is given.
         """
@@ -93,8 +104,15 @@ class Session:
                 f"the time column {name}.{time} has no time zone",
                 "cast it to TIMESTAMP in the DataFrame, or give BIGINT microseconds",
             )
+        for column in sequence:
+            if column not in stream.schema.names:
+                raise InvalidSetting(
+                    f"stream {name} has no column {column!r} to order its rows by",
+                    f"name some of its columns: {', '.join(stream.schema.names)}",
+                )
         self._frames[name] = frame
         self._declared[name] = stream
+        self._sequences[name] = tuple(sequence)
         return SparkStream(self, stream)
 
     @property
@@ -106,9 +124,45 @@ class Session:
                 ColumnDefinition(name, stream.type_of(name)) for name in stream.schema.names
             )
             catalog = catalog.declare(
-                StreamDefinition(stream.name, columns, stream.time, slack=stream.slack)
+                StreamDefinition(
+                    stream.name,
+                    columns,
+                    stream.time,
+                    self._sequences[stream.name],
+                    slack=stream.slack,
+                )
             )
+        for changing in self.relations.values():
+            catalog = catalog.declare(changing.definition)
         return catalog
+
+    def query(self, cql: str, *, strategy: str = "UPA", without: Sequence[str] = ()) -> CqlQuery:
+        """A query of the language over the declared streams and relations.
+
+        ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off.
+        """
+        bound = bind_query(cql, self.catalog)
+        return CqlQuery.of(self, cql, bound, Strategy(strategy), without)
+
+    def relation(
+        self,
+        name: str,
+        rows: pa.Table | DataFrame,
+        *,
+        key: Sequence[str] = (),
+        retroactive: bool = True,
+    ) -> None:
+        """Declare a relation (or with ``retroactive=False`` an NRR) and fill it."""
+        table = rows.toArrow() if isinstance(rows, DataFrame) else rows
+        columns = tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in table.schema)
+        definition = RelationDefinition(name, columns, tuple(key), retroactive)
+        _check_name(name, {**self._frames, **self.relations})
+        changing = Changing(definition)
+        changing.load(table)
+        self.relations[name.casefold()] = changing
+
+    def declared(self, stream: str) -> Stream:
+        return self._declared[stream]
 
     def explain(
         self,

@@ -122,7 +122,7 @@ class MergeUnion:
         owner = [(OWNER, pa.int64())] if self.owned else []
         nothing = Delta.empty(pa.schema([*self.columns, *owner]), dual=self.dual)
         parts = [
-            part.map(lambda rows, salt=np.int64(salt): salted(self.under_own_names(rows), salt))
+            part.map(self.under_own_names).map(partial(salted, salt=np.int64(salt)))
             for salt, part in enumerate(inputs)
         ]
         return state, united(parts, nothing)

@@ -121,9 +121,8 @@ class WindowRows:
         late = ts < interval.began
         woken = list(falling_due(state.waiting, began, clock))
         due = chosen(rows, (ts < clock) & ~late)
-        early = with_numbers(
-            chosen(rows, (ts >= clock) & ~late), **{EXP: ts[(ts >= clock) & ~late]}
-        )
+        ahead = (ts >= clock) & ~late
+        early = with_numbers(chosen(rows, ahead), **{EXP: np.full(int(ahead.sum()), NEVER)})
         admitted = concatenated([due, *(table.select(list(names)) for table in woken)])
         if admitted.num_rows and self.order is not None:
             admitted = taken(admitted, _stream_order(admitted, self.order))

@@ -175,9 +175,7 @@ class _Stager:
 
     def _staged(self, task: Task, renumbered: dict[Task, int]) -> StagedTask:
         relation = next((one for one in task.inputs if isinstance(one, Relation)), None)
-        local = tuple(
-            None if at is None else renumbered[self.order[at]] for at in self.local[task]
-        )
+        local = tuple(None if at is None else renumbered[self.order[at]] for at in self.local[task])
         operator = self.rewritten.get(task, task.operator)
         columns = getattr(operator, "columns", task.columns)
         shown = columns if isinstance(columns, pa.Schema) else task.columns
@@ -375,5 +373,3 @@ def _has_key(operator: Any, inputs: Sequence[Task]) -> bool:
         return False
     empty = [Delta.empty(task.columns).born for task in inputs]
     return all(operator.spread_by(rows, side) is not None for side, rows in enumerate(empty))
-
-

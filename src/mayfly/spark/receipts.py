@@ -35,15 +35,17 @@ class Receipt:
     """The next instant for which a row waits."""
     seconds: float = 0.0
     io: Mapping[str, int] = field(default_factory=dict)
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    """Where the state of each operator is, for queries of the language."""
     error: tuple[str, str, str] | None = None
 
     def encode(self) -> str:
         stored: dict[str, Any] = {
             name: getattr(self, name)
             for name in self.__slots__
-            if name not in ("added", "rows_in", "late", "null_keys", "io")
+            if name not in ("added", "rows_in", "late", "null_keys", "io", "stored")
         }
-        for name in ("rows_in", "late", "null_keys", "io"):
+        for name in ("rows_in", "late", "null_keys", "io", "stored"):
             stored[name] = dict(getattr(self, name))
         stored["added"] = [segment.to_json() for segment in self.added]
         return json.dumps(stored)

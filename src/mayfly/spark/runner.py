@@ -76,18 +76,21 @@ class BatchFacts:
     clocks: Clocks
     rows: Mapping[str, int]
     timeless: Mapping[str, int]
+    first: int | None = None
+    """The generation time of the first row ever, where refreshes begin."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             "clocks": self.clocks.to_json(),
             "rows": dict(self.rows),
             "timeless": dict(self.timeless),
+            "first": self.first,
         }
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> BatchFacts:
         clocks = Clocks.from_json(stored["clocks"])
-        return BatchFacts(clocks, stored["rows"], stored["timeless"])
+        return BatchFacts(clocks, stored["rows"], stored["timeless"], stored.get("first"))
 
 
 @dataclass

@@ -1,0 +1,82 @@
+"""Parcels: rows on their way between stages, as Arrow data in one binary column.
+
+A task splits what it sends by bucket and packs each part; Spark moves a few parcels instead of
+many rows, and needs to know nothing about their columns. Receipts and markers travel the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.codes import buckets
+from mayfly.kernels.sorting import Int64s, stable_order
+
+SCHEMA = pa.schema(
+    [
+        ("_bucket", pa.int32()),
+        ("_stage", pa.int32()),
+        ("_edge", pa.string()),
+        ("_data", pa.binary()),
+    ]
+)
+DDL = "_bucket INT, _stage INT, _edge STRING, _data BINARY"
+MARKER, RECEIPT = "marker", "receipt"
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Rows for one bucket of a stage, or a receipt; ``edge`` says what they are."""
+
+    bucket: int
+    stage: int
+    edge: str
+    data: bytes
+
+    def rows(self) -> pa.Table:
+        return pa.ipc.open_stream(self.data).read_all()
+
+
+def packed(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def split(rows: pa.Table, codes: Int64s, count: int, stage: int, edge: str) -> Iterator[Parcel]:
+    """The rows as one parcel per bucket."""
+    if not rows.num_rows:
+        return
+    where = buckets(codes, count) if count > 1 else np.zeros(rows.num_rows, np.int64)
+    if count > 1:
+        order = stable_order(where)
+        rows = rows.combine_chunks().take(pa.array(order))
+        ends = np.searchsorted(where[order], np.arange(count + 1))
+    else:
+        ends = np.array([0, rows.num_rows])
+    for bucket in range(count):
+        part = rows.slice(ends[bucket], ends[bucket + 1] - ends[bucket])
+        if part.num_rows:
+            yield Parcel(bucket, stage, edge, packed(part))
+
+
+def batch_of(parcels: Iterable[Parcel]) -> pa.RecordBatch:
+    listed = list(parcels)
+    columns = [
+        pa.array([one.bucket for one in listed], pa.int32()),
+        pa.array([one.stage for one in listed], pa.int32()),
+        pa.array([one.edge for one in listed], pa.string()),
+        pa.array([one.data for one in listed], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def parcels_of(batch: pa.RecordBatch) -> Iterator[Parcel]:
+    columns = [batch.column(name) for name in SCHEMA.names]
+    for bucket, stage, edge, data in zip(*columns, strict=True):
+        yield Parcel(bucket.as_py(), stage.as_py(), edge.as_py(), data.as_buffer().to_pybytes())

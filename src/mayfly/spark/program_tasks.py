@@ -1,0 +1,364 @@
+"""What runs in executors for a query of the language: splitting input, and steps of a stage.
+
+A stage task loads the committed state of its bucket, steps every operator of the stage, writes new
+segments under fresh names, sends results to later stages as parcels and hands in a receipt. It
+changes nothing that is committed, so it may run any number of times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.errors import LimitExceeded, MayflyError
+from mayfly.faults import reach
+from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, with_numbers
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.kept import Kept, Shape
+from mayfly.kernels.outputs import seen
+from mayfly.kernels.rows import CODE, chosen, clustered, numbers
+from mayfly.kernels.windows import WindowRows, WindowState
+from mayfly.lifetime import MIN_TIME
+from mayfly.pipeline.staging import Route, StagedProgram, StagedTask, applied
+from mayfly.pipeline.storing import Stored, load_state, next_event, store_state
+from mayfly.plan.physical import Structure
+from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
+from mayfly.spark.receipts import Receipt
+from mayfly.storage.files import Directory
+from mayfly.storage.segment import EXP, TS, Segment, write_segment
+
+STREAM = "_stream"
+OUT_BORN, OUT_CUT = "out/born", "out/cut"
+LOG = "log"
+PARCEL_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """Input rows of all streams to parcels for the tasks that put windows on them."""
+
+    program: StagedProgram
+    streams: tuple[str, ...]
+    slots: tuple[Mapping[str, str], ...]
+    """Per stream: slot → column."""
+    buckets: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        waiting: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            waiting.append(batch)
+            size += batch.nbytes
+            if size >= PARCEL_BYTES:
+                yield batch_of(self._parcels(pa.Table.from_batches(waiting)))
+                waiting, size = [], 0
+        if waiting:
+            yield batch_of(self._parcels(pa.Table.from_batches(waiting)))
+
+    def _parcels(self, table: pa.Table) -> Iterator[Parcel]:
+        table = table.filter(pc.is_valid(table[TS])).combine_chunks()
+        which = table.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
+        for number, feed in enumerate(self.program.feeds):
+            at = self.streams.index(feed.source.stream)
+            columns = {column: slot for slot, column in self.slots[at].items()}
+            rows = chosen(table, which == at)
+            if not rows.num_rows:
+                continue
+            alias = feed.source.alias
+            arrays = [rows.column(columns[name]) for name in feed.source.columns]
+            names = [f"{alias}.{name}" for name in feed.source.columns]
+            rows = pa.table([*arrays, rows.column(TS)], names=[*names, TS])
+            for operator in feed.path:
+                rows = applied(operator, rows)
+            count = _count(self.program, feed.stage, self.buckets)
+            yield from split(rows, feed.route.codes(rows), count, feed.stage, f"feed/{number}")
+
+
+def _count(program: StagedProgram, stage: int, buckets: int) -> int:
+    return 1 if program.single(stage) else buckets
+
+
+@dataclass(frozen=True)
+class ProgramTask:
+    """One stage of a program in any bucket."""
+
+    root: str
+    sync: bool
+    program: StagedProgram
+    stage: int
+    buckets: int
+    interval: Interval
+    states: Mapping[str, Mapping[str, Any]]
+    """``task/bucket`` → where its state is stored."""
+    segments: Mapping[str, Segment]
+    relations: Mapping[str, tuple[bytes, bytes]]
+    """Per task over a relation: its born and cut rows in this step."""
+    history: int
+    max_state_bytes: int
+    first: int | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        began = time.perf_counter()
+        reach(f"stage-{self.stage + 1}.begun")
+        mine: dict[int, dict[str, list[bytes]]] = {}
+        size = 0
+        for batch in batches:
+            onward = []
+            for parcel in parcels_of(batch):
+                if parcel.stage != self.stage or parcel.edge == RECEIPT:
+                    onward.append(parcel)
+                    continue
+                size += len(parcel.data)
+                held = mine.setdefault(parcel.bucket, {})
+                held.setdefault(parcel.edge, []).append(parcel.data)
+            if onward:
+                yield batch_of(onward)
+        for bucket, parcels in sorted(mine.items()):
+            if MARKER not in parcels:
+                continue
+            try:
+                if size > self.max_state_bytes:
+                    raise self._too_large(size)
+                yield from self._stepped(bucket, parcels, began)
+            except MayflyError as error:
+                failed = Receipt.failure(self.stage, bucket, error)
+                yield batch_of([self._receipt(bucket, failed)])
+
+    def _receipt(self, bucket: int, receipt: Receipt) -> Parcel:
+        return Parcel(bucket, self.stage, RECEIPT, receipt.encode().encode())
+
+    def _stepped(
+        self, bucket: int, parcels: Mapping[str, list[bytes]], began: float
+    ) -> Iterator[pa.RecordBatch]:
+        directory = Directory.at(self.root, sync=self.sync)
+        step = _Step(self, bucket, parcels, directory)
+        results = step.run()
+        sent = list(step.parcels(results))
+        changes = step.finish(results)
+        reach("task.state-written")
+        for at in range(0, len(sent), 64):
+            yield batch_of(sent[at : at + 64])
+        reach("task.done")
+        states = list(step.after.values())
+        size = sum(state.bytes for state in states)
+        if size > self.max_state_bytes:
+            raise self._too_large(size)
+        receipt = Receipt(
+            stage=self.stage,
+            bucket=bucket,
+            added=tuple(step.added),
+            dropped=tuple(step.dropped),
+            rows_in=step.rows_in,
+            late=step.late,
+            changes=changes,
+            state_rows=sum(state.rows for state in states),
+            state_bytes=size,
+            next_due=next_event(states, self.interval.clock),
+            seconds=time.perf_counter() - began,
+            io=directory.io.to_json(),
+            stored={name: stored.to_json() for name, stored in step.stored.items()},
+        )
+        yield batch_of([self._receipt(bucket, receipt)])
+
+    def _too_large(self, size: int) -> LimitExceeded:
+        return LimitExceeded(
+            f"one bucket of stage {self.stage + 1} needs {size:,} bytes, "
+            f"more than max_state_bytes = {self.max_state_bytes:,}",
+            "use shorter windows, more buckets, a larger max_state_bytes, or limit the source's rate",
+        )
+
+
+@dataclass
+class _Step:
+    """One step of a stage in one bucket."""
+
+    task: ProgramTask
+    bucket: int
+    parcels_in: Mapping[str, list[bytes]]
+    directory: Directory
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+    stored: dict[str, Stored] = field(default_factory=dict)
+    added: list[Segment] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    rows_in: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def program(self) -> StagedProgram:
+        return self.task.program
+
+    def run(self) -> dict[int, Delta]:
+        results: dict[int, Delta] = {}
+        for staged in self.program.tasks:
+            if staged.stage == self.task.stage:
+                results[staged.number] = self._run(staged, results)
+        return results
+
+    def _run(self, staged: StagedTask, results: Mapping[int, Delta]) -> Delta:
+        inputs = [
+            results[local] if local is not None else self._input(staged, side)
+            for side, local in enumerate(staged.local)
+        ]
+        name = f"task/{staged.number}"
+        before = self._load(name, staged.operator.state())
+        delta: Delta
+        after, delta = staged.operator.step(before, inputs, self.task.interval)
+        self.after[name] = after
+        if isinstance(after, WindowState):
+            self._count_late(staged, before, after, inputs[0])
+        if isinstance(staged.operator, WindowRows) and staged.operator.order is None:
+            delta = delta.map(self._identified)
+        return delta
+
+    def _identified(self, rows: pa.Table) -> pa.Table:
+        """Identities that differ between buckets."""
+        ids = numbers(rows, ID)
+        return with_numbers(rows, **{ID: mixed_ids(ids, np.full(len(ids), self.bucket))})
+
+    def _input(self, staged: StagedTask, side: int) -> Delta:
+        if staged.relation is not None:
+            return self._relation(staged)
+        for number, feed in enumerate(self.program.feeds):
+            if feed.task == staged.number:
+                rows = self._tables(f"feed/{number}")
+                operator: Any = staged.operator
+                table = concatenated(rows) if rows else _no_input(operator)
+                return Delta(table, table.slice(0, 0))
+        for number, link in enumerate(self.program.links):
+            if (link.consumer, link.side) == (staged.number, side):
+                nothing = self._nothing(link.task)
+                return Delta(
+                    concatenated([nothing.born, *self._tables(f"born/{number}")]),
+                    concatenated([nothing.cut, *self._tables(f"cut/{number}")]),
+                )
+        raise AssertionError(f"task {staged.number} has no input {side}")
+
+    def _nothing(self, number: int) -> Delta:
+        source = self.program.tasks[number]
+        return Delta.empty(source.columns, dual=bool(getattr(source.operator, "dual", False)))
+
+    def _relation(self, staged: StagedTask) -> Delta:
+        """The changes of a stored table, those of this bucket's keys only."""
+        born, cut = (
+            pa.ipc.open_stream(data).read_all() for data in self.task.relations[str(staged.number)]
+        )
+        return Delta(born, cut)
+
+    def _tables(self, edge: str) -> list[pa.Table]:
+        return [pa.ipc.open_stream(data).read_all() for data in self.parcels_in.get(edge, ())]
+
+    def _count_late(self, staged: StagedTask, before: Any, after: WindowState, came: Delta) -> None:
+        for feed in self.program.feeds:
+            if feed.task == staged.number:
+                stream = feed.source.stream
+                count = self.late.get(stream, 0) + after.late - before.late
+                self.late[stream] = count
+                self.rows_in[stream] = self.rows_in.get(stream, 0) + came.born.num_rows
+
+    def parcels(self, results: Mapping[int, Delta]) -> Iterator[Parcel]:
+        """Results for tasks of later stages."""
+        for number, link in enumerate(self.program.links):
+            if link.task in results:
+                yield from self._sent(results[link.task], link.route, link.stage, str(number))
+        if self._sends_later() and self.program.answer in results:
+            answer = seen(results[self.program.answer])
+            route, stage = self.program.sent_route, self.program.sent_stage
+            yield from self._sent(answer, route, stage, "answer")
+
+    def _sends_later(self) -> bool:
+        return self.program.sent is not None and self.program.sent_stage > self.task.stage
+
+    def _sent(self, delta: Delta, route: Route, stage: int, edge: str) -> Iterator[Parcel]:
+        count = _count(self.program, stage, self.task.buckets)
+        for kind, rows in (("born", delta.born), ("cut", delta.cut)):
+            if rows.num_rows:
+                yield from split(rows, route.codes(rows), count, stage, f"{kind}/{edge}")
+
+    # ── state and results ─────────────────────────────────────────────────────────────────
+
+    def _load(self, name: str, blank: Any) -> Any:
+        known = self.task.states.get(f"{name}/{self.bucket}")
+        stored = None if known is None else Stored.from_json(known)
+        state = load_state(blank, stored, self.task.segments, self.directory)
+        self.before[name] = stored
+        return state
+
+    def finish(self, results: Mapping[int, Delta]) -> int:
+        """Write the results of the last stage and every state; the number of changes."""
+        changes = 0
+        if self.task.stage == self.program.sent_stage:
+            changes = self._output(results)
+        for name, state in self.after.items():
+            group = f"state/{name}/{self.bucket}"
+            stored, added, in_use = store_state(state, group, self.directory)
+            self.stored[f"{name}/{self.bucket}"] = stored
+            self.added += added
+            known = self.before.get(name)
+            old = [path for paths in known.runs.values() for path in paths] if known else []
+            self.dropped += [path for path in old if path not in set(in_use)]
+        return changes
+
+    def _output(self, results: Mapping[int, Delta]) -> int:
+        """This step's changes for the sinks, and the log that snapshots are read from."""
+        sent = self.program.sent
+        if sent is None:
+            delta = seen(results[self.program.answer])
+            self._write_out(delta)
+            self._log_view(delta)
+            return delta.rows
+        if self._answer_comes(results):
+            delta = seen(results[self.program.answer])
+        else:
+            nothing = seen(self._nothing(self.program.answer))
+            delta = Delta(
+                concatenated([nothing.born, *self._tables("born/answer")]),
+                concatenated([nothing.cut, *self._tables("cut/answer")]),
+            )
+        before = self._load("sent", sent.state())
+        after, rows = sent.step(before, delta, self.task.interval, self.task.first)
+        self.after["sent"] = after
+        order = np.arange(rows.num_rows)
+        rows = with_numbers(rows, **{EXP: numbers(rows, TS) + 1, ID: order})
+        self._write_out(Delta(rows, rows.slice(0, 0)))
+        self._log_rows(rows)
+        return int(rows.num_rows)
+
+    def _answer_comes(self, results: Mapping[int, Delta]) -> bool:
+        return self.program.answer in results
+
+    def _write_out(self, delta: Delta) -> None:
+        for group, rows in ((OUT_BORN, delta.born), (OUT_CUT, delta.cut)):
+            segment = write_segment(self.directory, f"{group}/{self.bucket}", rows)
+            self.added += [segment] if segment else []
+
+    def _log_view(self, delta: Delta) -> None:
+        log = self._load(LOG, Kept(Shape(Structure.APPEND)))
+        cut = with_numbers(delta.cut, **{CODE: numbers(delta.cut, ID)})
+        log = log.cut(clustered(cut)) if cut.num_rows else log
+        self._appended(log, delta.born)
+
+    def _log_rows(self, rows: pa.Table) -> None:
+        self._appended(self._load(LOG, Kept(Shape(Structure.APPEND))), rows)
+
+    def _appended(self, log: Kept, rows: pa.Table) -> None:
+        horizon = max(self.task.interval.clock - self.task.history, MIN_TIME + 1) - 1
+        rows = with_numbers(rows, **{CODE: numbers(rows, ID)})
+        self.after[LOG] = log.after(clustered(rows) if rows.num_rows else rows, horizon)
+
+
+def _no_input(operator: WindowRows) -> pa.Table:
+    wanted = dict.fromkeys([*operator.columns.names, *(operator.order or ()), *operator.partition])
+    fields = [
+        operator.columns.field(name)
+        if name in operator.columns.names
+        else pa.field(name, pa.null())
+        for name in wanted
+    ]
+    return pa.schema([*fields, (TS, pa.int64())]).empty_table()
