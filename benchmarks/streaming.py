@@ -226,7 +226,9 @@ def sort_and_write(batches: Any) -> Any:
 
 
 def run_floor(load: Load, folder: Path, work: Path) -> dict[str, Any]:
-    """Read, find the clock, shuffle, cross to Python, sort, write: no join."""
+    """Read, exchange, find the clock, cross to Python, sort, write: no join."""
+    from pyspark.sql.functions import expr
+
     spark = session({})
     parts = [
         read_side(spark, folder, side).selectExpr(f"{number} AS side", "unix_micros(ts) AS us",
@@ -237,14 +239,14 @@ def run_floor(load: Load, folder: Path, work: Path) -> dict[str, Any]:
 
     def step(frame: Any, _: int) -> None:
         frame.selectExpr("max(us)").collect()
-        exchanged = frame.selectExpr(
-            "CAST(pmod(xxhash64(k), 2) AS INT) AS bucket", "side", "us", "k", "v"
-        ).repartitionById(2, "bucket")
-        done = exchanged.drop("bucket").mapInArrow(sort_and_write, "n BIGINT").collect()
+        done = frame.mapInArrow(sort_and_write, "n BIGINT").collect()
         rows.append(sum(row[0] for row in done))
 
+    exchanged = (
+        parts[0].unionAll(parts[1]).repartitionById(2, expr("CAST(pmod(xxhash64(k), 2) AS INT)"))
+    )
     query = (
-        parts[0].unionAll(parts[1]).writeStream.foreachBatch(step)
+        exchanged.writeStream.foreachBatch(step)
         .option("checkpointLocation", str(work / "floor"))
         .trigger(availableNow=True).start()
     )  # fmt: skip

@@ -15,9 +15,10 @@ from tests.faults.recorded_links import (
 
 
 def run_undisturbed(
-    spark: SparkSession, folders: pytest.TempPathFactory, batches: int
+    spark: SparkSession, folders: pytest.TempPathFactory, batches: int, late: float = 0.04
 ) -> Undisturbed:
-    links = RecordedLinks.record(folders.mktemp("links"), batches)
+    links = RecordedLinks.record(folders.mktemp("links"), batches, late)
+    assert all(rows.num_rows > 0 for rows in links.case.late.values()) == (late > 0)
     done = Undisturbed(links, folders.mktemp("undisturbed"))
     run = start_links(Session(spark), done.input, done.world)
     run.await_done()
@@ -33,3 +34,9 @@ def short(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Undi
 @pytest.fixture(scope="session")
 def long(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return run_undisturbed(spark, tmp_path_factory, batches=14)
+
+
+@pytest.fixture(scope="session")
+def punctual(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """Without late rows, so that its results do not depend on how the input is cut."""
+    return run_undisturbed(spark, tmp_path_factory, batches=24, late=0.0)

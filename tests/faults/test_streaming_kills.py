@@ -11,16 +11,23 @@ import random
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.session import Session
+from mayfly.spark.run import Run
 from mayfly.storage import Repository
 from tests.faults.links_driver import FAILED
 from tests.faults.processes import ROOT, Program, wait_for
-from tests.faults.recorded_links import Undisturbed, assert_ended_right, links_query
+from tests.faults.recorded_links import (
+    Undisturbed,
+    assert_ended_right,
+    assert_results_right,
+    links_query,
+)
 
 KILLED = -signal.SIGKILL
 
@@ -65,10 +72,14 @@ def live(story: Undisturbed, world: Path, kill_at: str | None = None) -> int:
     return start(story, world, kill_at=kill_at).wait()
 
 
-def check(spark: SparkSession, story: Undisturbed, world: Path) -> None:
+def check(
+    spark: SparkSession,
+    story: Undisturbed,
+    world: Path,
+    right: Callable[[Run, Path, Undisturbed], None] = assert_ended_right,
+) -> None:
     """Look at what the dead driver left, from another process."""
-    run = links_query(Session(spark), story.input, world).open(world / "checkpoint")
-    assert_ended_right(run, world, story)
+    right(links_query(Session(spark), story.input, world).open(world / "checkpoint"), world, story)
 
 
 def kill_after_a_commit(story: Undisturbed, world: Path, delay: float) -> None:
@@ -153,11 +164,16 @@ def test_workers_killed_at_every_point_of_a_task(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_killed_at_random_moments(
-    spark: SparkSession, tmp_path: Path, long: Undisturbed, seed: int
+    spark: SparkSession, tmp_path: Path, punctual: Undisturbed, seed: int
 ) -> None:
-    """Five kills of all processes at once, each some moments after a life's first commit."""
+    """Five kills of all processes at once, each some moments after a life's first commit.
+
+    Some hit Spark while it decides what the next batch reads. It notes files source by source,
+    and after a restart takes those it had noted together with the next ones: batches are then cut
+    differently, which may change what is late, but nothing else.
+    """
     moments = random.Random(seed)
     for _ in range(5):
-        kill_after_a_commit(long, tmp_path, moments.uniform(0, 1.5))
-    assert live(long, tmp_path) == 0, (tmp_path / "log").read_text()
-    check(spark, long, tmp_path)
+        kill_after_a_commit(punctual, tmp_path, moments.uniform(0, 1.2))
+    assert live(punctual, tmp_path) == 0, (tmp_path / "log").read_text()
+    check(spark, punctual, tmp_path, assert_results_right)

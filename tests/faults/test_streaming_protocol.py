@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
 from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, ProtocolError
 from mayfly.faults import on_reach
@@ -17,7 +18,7 @@ from mayfly.session import Session
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.receipts import Receipt, accept
 from mayfly.spark.run import Run
-from mayfly.spark.tasks import RECEIPT, StageTask
+from mayfly.spark.tasks import KINDS, PLACE, RECEIPT, StageTask
 from mayfly.storage.segment import DATA
 from mayfly.testing import ManualClock, assert_same_rows
 from tests.faults.by_hand import DriverByHand, PowerCut
@@ -133,24 +134,59 @@ class UsedTwice(Wiring):
     """One action too many on the DataFrame of receipts."""
 
     def receipts(
-        self, rows: DataFrame, tasks: Sequence[StageTask], due: Sequence[int], buckets: int
+        self,
+        spark: SparkSession,
+        rows: DataFrame | None,
+        tasks: Sequence[StageTask],
+        due: Sequence[int],
     ) -> DataFrame:
-        frame = Wiring.receipts(self, rows, tasks, due, buckets)
+        frame = Wiring.receipts(self, spark, rows, tasks, due)
         frame.collect()
         return frame
 
 
 class LostReceipt(Wiring):
     def receipts(
-        self, rows: DataFrame, tasks: Sequence[StageTask], due: Sequence[int], buckets: int
+        self,
+        spark: SparkSession,
+        rows: DataFrame | None,
+        tasks: Sequence[StageTask],
+        due: Sequence[int],
     ) -> DataFrame:
-        frame = Wiring.receipts(self, rows, tasks, due, buckets)
+        frame = Wiring.receipts(self, spark, rows, tasks, due)
         return frame.where(f"get_json_object({RECEIPT}, '$.bucket') != '{due[-1]}'")
 
 
-class SkippedBucket(Wiring):
-    def _markers(self, spark: SparkSession, due: Sequence[int]) -> DataFrame:
-        return Wiring._markers(self, spark, due[:-1])
+class RobbedBucket(Wiring):
+    """A bucket steps, but its rows got lost on the way."""
+
+    def receipts(
+        self,
+        spark: SparkSession,
+        rows: DataFrame | None,
+        tasks: Sequence[StageTask],
+        due: Sequence[int],
+    ) -> DataFrame:
+        assert rows is not None
+        left = rows.where(f"{PLACE} DIV {KINDS} != {due[-1]}")
+        return Wiring.receipts(self, spark, left, tasks, due)
+
+
+class MixedUpBuckets(Wiring):
+    """What comes to a task belongs to another one."""
+
+    def receipts(
+        self,
+        spark: SparkSession,
+        rows: DataFrame | None,
+        tasks: Sequence[StageTask],
+        due: Sequence[int],
+    ) -> DataFrame:
+        assert rows is not None
+        others = rows.repartitionById(
+            self.buckets, sql.expr(f"1 - {PLACE} DIV {KINDS}").cast("int")
+        )
+        return Wiring.receipts(self, spark, others, tasks, due)
 
 
 def test_a_frame_of_receipts_used_twice_leaves_files_but_changes_nothing(
@@ -166,12 +202,21 @@ def test_a_frame_of_receipts_used_twice_leaves_files_but_changes_nothing(
     driver.restarted().finish_right(2)
 
 
-@pytest.mark.parametrize("fault", [LostReceipt, SkippedBucket])
-def test_a_missing_receipt_stops_the_batch(driver: DriverByHand, fault: type[Wiring]) -> None:
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (LostReceipt, r"receipts missing for .* \[\(0, 1\)\]"),
+        (RobbedBucket, r"stream a has 62 rows in this batch, of which its tasks got \d+"),
+        (MixedUpBuckets, r"rows of other buckets came to the task of bucket"),
+    ],
+)
+def test_a_batch_that_lost_something_is_stopped(
+    driver: DriverByHand, fault: type[Wiring], message: str
+) -> None:
     driver.process(0)
     version, delivered = driver.version, len(driver.sink.deliveries)
     driver.rewire(fault)
-    with pytest.raises(ProtocolError, match=r"receipts missing for .* \[\(0, 1\)\]"):
+    with pytest.raises(ProtocolError, match=message):
         driver.process(1)
     assert driver.version == version
     assert len(driver.sink.deliveries) == delivered

@@ -1,7 +1,11 @@
 """From streaming DataFrames to key buckets: everything that stays in Spark SQL.
 
-bucket = pmod(xxhash64(code), n), where the code stands for the join key. Each due bucket gets one
-marker row, so that its task runs even without input.
+bucket = pmod(xxhash64(code), n), where the code stands for the join key. A row's place is its
+bucket and its kind in one number, and partition p holds the rows of bucket p. The rows of a single
+join are exchanged within the streaming plan: all jobs on a micro-batch then read the same shuffle,
+and the pass that finds the clock costs no second reading of the sources. A chain is exchanged
+before each of its stages. Where no rows come, each due bucket gets one marker row, so that its task
+runs.
 """
 
 from __future__ import annotations
@@ -12,16 +16,17 @@ from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
 from mayfly.kernels.rows import CODE
 from mayfly.pipeline.query import JoinQuery, Stage
 from mayfly.plan.expressions import quoted
 from mayfly.plan.types import DataType
 from mayfly.spark.slots import Slots, projection
-from mayfly.spark.tasks import KIND, LEFT, MARKER, PASSED_ON, RECEIPT, StageTask
+from mayfly.spark.tasks import KINDS, LEFT, MARKER, PASSED_ON, PLACE, RECEIPT, StageTask
 from mayfly.storage.segment import EXP, TS
 
-STREAM, BUCKET = "_stream", "_bucket"
+STREAM = "_stream"
 HEARTBEAT = -1
 
 
@@ -61,6 +66,7 @@ class Wiring:
     """Qualified column → Spark DDL type."""
     inputs: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...]
     """Per stage and side: slot → qualified column."""
+    buckets: int = 1
 
     @staticmethod
     def of(query: JoinQuery, types: Mapping[str, Mapping[str, str]]) -> Wiring:
@@ -84,7 +90,7 @@ class Wiring:
         return len(self.stages) > 1
 
     def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame:
-        """One streaming DataFrame of all streams: (_stream, _ts, _code, slots…)."""
+        """One streaming DataFrame of all streams, for a single join exchanged."""
         numbers = {stream.name: number for number, stream in enumerate(self.query.streams())}
         parts = [
             self._tagged_stream(numbers[source.stream], index, side, frames[source.stream])
@@ -102,7 +108,14 @@ class Wiring:
                     *projection(self.slot_types, {}),
                 )
             )
-        return reduce(DataFrame.unionAll, parts)
+        rows = reduce(DataFrame.unionAll, parts)
+        return rows if self.chained else self._exchanged([self._stream_rows(0, rows)])
+
+    def rows_of(self, number: int) -> str:
+        """A condition on what ``tagged`` made: the rows of the stream with this number."""
+        if self.chained:
+            return f"{STREAM} = {number}"
+        return f"{PLACE} % {KINDS} = {self._sides(0)[number]}"
 
     def _tagged_stream(self, number: int, index: int, side: int, frame: DataFrame) -> DataFrame:
         stream, stage = self.query.streams()[number], self.stages[index]
@@ -122,31 +135,51 @@ class Wiring:
             *projection(self.slot_types, filled),
         )
 
+    def exchanged_already(self, rows: DataFrame | None) -> bool:
+        """Whether partition p of these rows is bucket p, so that no marker has to say so."""
+        return rows is not None and not self.chained
+
     def receipts(
-        self, rows: DataFrame, tasks: Sequence[StageTask], due: Sequence[int], buckets: int
+        self,
+        spark: SparkSession,
+        rows: DataFrame | None,
+        tasks: Sequence[StageTask],
+        due: Sequence[int],
     ) -> DataFrame:
-        """All stages over one batch, as one DataFrame of receipts; only one action may use it."""
+        """All stages over one batch, as one DataFrame of receipts; only one action may use it.
+
+        ``rows`` are the batch as ``tagged`` made it, or None if it holds no row of any stream.
+        """
+        if rows is not None and self.exchanged_already(rows):
+            return rows.mapInArrow(tasks[0], self._output_ddl(0, last=True))
         upstream: DataFrame | None = None
         for index, task in enumerate(tasks):
-            parts = [self._stream_rows(index, rows), self._markers(rows.sparkSession, due)]
+            parts = [self._markers(spark, due)]
+            if rows is not None:
+                parts.append(self._stream_rows(index, rows))
             if upstream is not None:
                 parts.append(self._result_rows(index, upstream))
-            bucket = (
-                f"CASE {KIND} WHEN {MARKER} THEN CAST({CODE} AS INT) WHEN {PASSED_ON} THEN 0 "
-                f"ELSE CAST(pmod(xxhash64({CODE}), {buckets}) AS INT) END AS {BUCKET}"
-            )
-            exchanged = (
-                reduce(DataFrame.unionAll, parts)
-                .selectExpr(bucket, "*")
-                .repartitionById(buckets, BUCKET)
-                .drop(BUCKET)
-            )
+            exchanged = self._exchanged(parts)
             upstream = exchanged.mapInArrow(task, self._output_ddl(index, last=task.last))
         assert upstream is not None, "a query has at least one stage"
         return upstream
 
+    def _exchanged(self, parts: Sequence[DataFrame]) -> DataFrame:
+        rows = reduce(DataFrame.unionAll, parts)
+        return rows.repartitionById(self.buckets, sql.expr(f"{PLACE} DIV {KINDS}").cast("int"))
+
+    def _bucket(self, code: str) -> str:
+        return f"pmod(xxhash64({code}), {self.buckets})"
+
+    def _sides(self, index: int) -> dict[int, int]:
+        """Number of a stream → the side of this stage that it feeds."""
+        names = [stream.name for stream in self.query.streams()]
+        sources = self.stages[index].sources
+        return {names.index(one.stream): side for side, one in enumerate(sources) if one.stream}
+
     def _row(
         self,
+        bucket: str,
         kind: str,
         *,
         code: str = "CAST(NULL AS BIGINT)",
@@ -158,7 +191,7 @@ class Wiring:
         """The columns every row of an exchange has; only chains carry exp and receipts."""
         chain = [f"{exp} AS {EXP}", f"{receipt} AS {RECEIPT}"] if self.chained else []
         return [
-            f"CAST({kind} AS TINYINT) AS {KIND}",
+            f"CAST({bucket} * {KINDS} + {kind} AS INT) AS {PLACE}",
             f"{code} AS {CODE}",
             f"{ts} AS {TS}",
             *chain,
@@ -166,15 +199,11 @@ class Wiring:
         ]
 
     def _stream_rows(self, index: int, rows: DataFrame) -> DataFrame:
-        names = [stream.name for stream in self.query.streams()]
-        sides = {
-            names.index(source.stream): side
-            for side, source in enumerate(self.stages[index].sources)
-            if source.stream is not None
-        }
+        sides = self._sides(index)
         kind = " ".join(f"WHEN {number} THEN {side}" for number, side in sides.items())
         return rows.where(f"{STREAM} IN ({', '.join(map(str, sides))})").selectExpr(
             *self._row(
+                self._bucket(CODE),
                 f"CASE {STREAM} {kind} END",
                 code=CODE,
                 ts=TS,
@@ -186,10 +215,12 @@ class Wiring:
         """The results of the stage before as left rows of this one; receipts are passed on."""
         stage = self.stages[index]
         keys = [quoted(key) for key in stage.join.inputs[0].keys]
+        code = code_sql(keys, stage.key_types, stage.join.exact)
         return upstream.selectExpr(
             *self._row(
-                f"CASE WHEN {RECEIPT} IS NULL THEN {LEFT} ELSE {PASSED_ON} END",
-                code=code_sql(keys, stage.key_types, stage.join.exact),
+                f"IF({RECEIPT} IS NULL, {self._bucket(code)}, 0)",
+                f"IF({RECEIPT} IS NULL, {LEFT}, {PASSED_ON})",
+                code=code,
                 ts=TS,
                 exp=EXP,
                 receipt=RECEIPT,
@@ -200,7 +231,7 @@ class Wiring:
     def _markers(self, spark: SparkSession, due: Sequence[int]) -> DataFrame:
         listed = ", ".join(str(bucket) for bucket in due)
         markers = spark.range(1).selectExpr(f"explode(array({listed})) AS bucket")
-        return markers.selectExpr(*self._row(str(MARKER), code="CAST(bucket AS BIGINT)"))
+        return markers.selectExpr(*self._row("bucket", str(MARKER)))
 
     def _output_ddl(self, index: int, *, last: bool) -> str:
         if last:

@@ -8,6 +8,7 @@ input ends a batch with a message instead of a stack trace and retries.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,3 +97,18 @@ def accept(receipts: Iterable[Receipt], due: Iterable[tuple[int, int]]) -> list[
             "nothing was committed; restart the query: the batch will be run again",
         )
     return [chosen[place] for place in sorted(chosen)]
+
+
+def account_for(receipts: Iterable[Receipt], rows: Mapping[str, int]) -> None:
+    """Every row that was counted when the batch got its clock must have been in some step."""
+    stepped = Counter[str]()
+    for receipt in receipts:
+        stepped.update(receipt.rows_in)
+    for stream, count in rows.items():
+        if stepped[stream] != count:
+            raise ProtocolError(
+                f"stream {stream} has {count} rows in this batch, of which its tasks got "
+                f"{stepped[stream]}",
+                "nothing was committed; if the stream's DataFrame gives other rows whenever it is "
+                "read, make it repeatable; otherwise restart the query",
+            )

@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 
 from mayfly.errors import BadInput, InvalidSetting, ProtocolError
 from mayfly.faults import reach
@@ -35,7 +34,7 @@ from mayfly.spark.log import (
     log_segments,
     visible_schema,
 )
-from mayfly.spark.receipts import Receipt, accept
+from mayfly.spark.receipts import Receipt, accept, account_for
 from mayfly.spark.sinks import Delivery, Sink, write_parquet
 from mayfly.spark.tasks import DEAD_LETTERS, LOG, NO_TIME, REASON, StageTask
 from mayfly.storage import (
@@ -55,6 +54,15 @@ from mayfly.storage.files import local_root
 CLOCKS = "clock"
 END_OF_INPUT = "end"
 VACUUM_EVERY = 20
+STREAM_SETTINGS = {
+    # Jobs are short and their partitions fixed: planning them stage by stage changes nothing and
+    # takes a tenth of a batch.
+    "spark.sql.adaptive.enabled": "false",
+    # A stage of a chain that runs again names other files in its receipts. Spark would take that
+    # for other rows and give the job up; receipts are chosen by the driver.
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+}
+"""For the session that Spark makes for each stream; the user's own is left as it is."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +112,12 @@ class Runner:
     settings: RunSettings
     sinks: Sequence[Sink] = ()
     error: Exception | None = field(default=None, init=False)
+    _session: SparkSession | None = field(default=None, init=False)
+    """The one Spark made for the running stream."""
 
     def __post_init__(self) -> None:
         self.schema = visible_schema(self.wiring.stages[-1].join.schema)
+        self.wiring = replace(self.wiring, buckets=self.settings.buckets)
         self._streams = self.query.streams()
         self._names = [stream.name for stream in self._streams]
 
@@ -115,6 +126,7 @@ class Runner:
     def process(self, rows: DataFrame, batch_id: int) -> None:
         """foreachBatch: run and commit a batch, or deliver it again if it is committed."""
         try:
+            self._settle(rows.sparkSession)
             base = self.repository.current()
             done = base.properties["batch"]
             if batch_id > done + 1:
@@ -131,6 +143,12 @@ class Runner:
             self.error = error
             raise
 
+    def _settle(self, session: SparkSession) -> None:
+        if session is not self.spark and session is not self._session:
+            for name, value in STREAM_SETTINGS.items():
+                session.conf.set(name, value)
+        self._session = session
+
     def close_input(self) -> None:
         """End of input: close the last instant, as one more commit."""
         base = self.repository.current()
@@ -139,13 +157,7 @@ class Runner:
             self._deliver(base)
             return
         facts = BatchFacts(clocks.closed(), dict.fromkeys(self._names, 0), {})
-        nothing = self.spark.range(0).selectExpr(
-            f"CAST(id AS INT) AS {STREAM}",
-            f"id AS {TS}",
-            "id AS _code",
-            *(f"CAST(NULL AS {kind}) AS {slot}" for slot, kind in self.wiring.slot_types.items()),
-        )
-        self._deliver(self._step(nothing, base, base.properties["batch"], facts))
+        self._deliver(self._committed(None, base, base.properties["batch"], facts))
 
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
         name = f"{CLOCKS}/{batch_id:020d}.json"
@@ -164,13 +176,13 @@ class Runner:
         """One pass over the batch: the largest ts, the rows and the missing times per stream."""
         wanted = []
         for number in range(len(self._names)):
-            own = sql.col(STREAM) == number
+            own = self._rows_of(number)
             wanted += [
-                sql.max(sql.when(own, sql.col(TS))),
-                sql.count(sql.when(own, 1)),
-                sql.count(sql.when(own & sql.col(TS).isNull(), 1)),
+                f"max({TS}) FILTER (WHERE {own})",
+                f"count_if({own})",
+                f"count_if({own} AND {TS} IS NULL)",
             ]
-        found = rows.agg(*wanted).collect()[0]
+        found = rows.selectExpr(*wanted).collect()[0]
         largest = {name: found[3 * i] for i, name in enumerate(self._names)}
         counts = {name: found[3 * i + 1] for i, name in enumerate(self._names)}
         timeless = {name: found[3 * i + 2] for i, name in enumerate(self._names)}
@@ -186,17 +198,32 @@ class Runner:
         slack = {stream.name: stream.slack for stream in self._streams}
         return BatchFacts(before.advanced(largest, slack, heartbeats), counts, timeless)
 
+    def _rows_of(self, number: int) -> str:
+        """A condition on a batch: the rows of the stream with this number."""
+        if isinstance(self.wiring, Wiring):
+            return self.wiring.rows_of(number)
+        return f"{STREAM} = {number}"
+
     def _step(self, rows: DataFrame, base: Manifest, batch: int, facts: BatchFacts) -> Manifest:
+        came = any(facts.rows.values())
+        return self._committed(rows if came else None, base, batch, facts)
+
+    def _committed(
+        self, rows: DataFrame | None, base: Manifest, batch: int, facts: BatchFacts
+    ) -> Manifest:
+        """The next version: one action over the rows, if any came, and one commit."""
         before = Clocks.from_json(base.properties["clocks"])
         interval = Interval(before.query, facts.clocks.query)
-        due = self._due_buckets(base, interval, facts)
+        due = self._due_buckets(base, interval, came=rows is not None)
         receipts: list[Receipt] = []
         if due:
-            tasks = [self._task(base, index, interval) for index in range(len(self.wiring.stages))]
-            frame = self.wiring.receipts(rows, tasks, due, self.settings.buckets)
+            exchanged = self.wiring.exchanged_already(rows)
+            stages = range(len(self.wiring.stages))
+            tasks = [self._task(base, index, interval, exchanged) for index in stages]
+            frame = self.wiring.receipts(self._session or self.spark, rows, tasks, due)
             handed_in = [Receipt.decode(row[0]) for row in frame.collect()]
-            places = [(index, bucket) for index in range(len(tasks)) for bucket in due]
-            receipts = accept(handed_in, places)
+            receipts = accept(handed_in, [(index, bucket) for index in stages for bucket in due])
+            account_for(receipts, facts.rows)
         reach("batch.receipts")
         committed = self.repository.commit(
             base, self._edits(base, batch, facts, interval, receipts)
@@ -204,17 +231,17 @@ class Runner:
         reach("batch.committed")
         return committed
 
-    def _due_buckets(self, base: Manifest, interval: Interval, facts: BatchFacts) -> list[int]:
+    def _due_buckets(self, base: Manifest, interval: Interval, *, came: bool) -> list[int]:
         """All buckets if rows came; otherwise those in which waiting rows fall due."""
         everyone = list(range(self.settings.buckets))
-        if any(facts.rows.values()):
+        if came:
             return everyone
         waking = [place for place, at in base.properties["due"].items() if at < interval.clock]
         if len(self.wiring.stages) > 1:
             return everyone if waking else []
         return sorted(int(place.partition("/")[2]) for place in waking)
 
-    def _task(self, base: Manifest, index: int, interval: Interval) -> StageTask:
+    def _task(self, base: Manifest, index: int, interval: Interval, exchanged: bool) -> StageTask:
         last = index == len(self.wiring.stages) - 1
         state = list(base.in_group(f"state/{index}"))
         return StageTask(
@@ -229,6 +256,7 @@ class Runner:
             log_span=max(1, self.settings.history),
             max_state_bytes=self.settings.max_state_bytes,
             dead_letters=frozenset(s.name for s in self._streams if s.dead_letter),
+            exchanged=exchanged,
         )
 
     def _edits(

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 
-from mayfly.errors import LimitExceeded, MayflyError
+from mayfly.errors import LimitExceeded, MayflyError, ProtocolError
 from mayfly.faults import reach
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join import JoinState, SideReport, SideState, Step, step
@@ -36,8 +37,10 @@ from mayfly.storage.segment import (
 )
 from mayfly.storage.verify import SORTED_BY
 
-KIND, RECEIPT = "_kind", "_receipt"
-LEFT, RIGHT, MARKER, PASSED_ON = 0, 1, 2, 3
+PLACE, RECEIPT = "_place", "_receipt"
+KINDS = 4
+"""A row's place is KINDS · bucket + kind."""
+LEFT, RIGHT, MARKER, PASSED_ON = range(KINDS)
 LOG = "log"
 DEAD_LETTERS = "dead"
 LOG_FAN_IN, LOG_LIMIT = 16, 96
@@ -71,6 +74,8 @@ class StageTask:
     max_state_bytes: int
     dead_letters: frozenset[str]
     """Streams whose late rows and rows without a time are kept."""
+    exchanged: bool = False
+    """The partition is the bucket; otherwise marker rows name the buckets to step."""
 
     def output_schema(self) -> pa.Schema:
         """What the task yields: receipts, and before the last stage also its results."""
@@ -80,19 +85,17 @@ class StageTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         began = time.perf_counter()
         reach(f"stage-{self.index + 1}.begun")
-        rows, markers, passed_on = _sorted_in(batches, self.max_state_bytes, self.index)
-        yield from (self._receipt_row(text) for text in passed_on)
-        for bucket in markers:
+        arrived = _Arrived.of(batches, self.max_state_bytes, self.index)
+        yield from (self._receipt_row(text) for text in arrived.passed_on)
+        for bucket in _this_partition() if self.exchanged else arrived.marked:
             try:
-                yield from self._step(bucket, rows, began)
+                yield from self._step(bucket, arrived.in_bucket(bucket), began)
             except MayflyError as error:
                 yield self._receipt_row(Receipt.failure(self.index, bucket, error).encode())
 
     def _step(
-        self, bucket: int, rows: tuple[pa.Table, ...] | LimitExceeded, began: float
+        self, bucket: int, rows: tuple[pa.Table | None, ...], began: float
     ) -> Iterator[pa.RecordBatch]:
-        if isinstance(rows, LimitExceeded):
-            raise rows
         directory = Directory.at(self.root, sync=self.sync)
         timeless, delta = zip(*(self._delta(side, rows[side]) for side in (0, 1)), strict=True)
         state = self._state(directory, bucket)
@@ -120,7 +123,7 @@ class StageTask:
             bucket=bucket,
             added=tuple(added),
             dropped=tuple(dropped),
-            rows_in=self._per_stream([one.rows_in for one in done.reports]),
+            rows_in=self._per_stream([0 if one is None else one.num_rows for one in rows]),
             late=self._per_stream([one.late.num_rows for one in done.reports]),
             null_keys=self._per_stream([one.null_keys for one in done.reports]),
             changes=changes,
@@ -147,11 +150,15 @@ class StageTask:
         arrays = [pa.nulls(1, one.type) for one in list(schema)[:-1]]
         return pa.RecordBatch.from_arrays([*arrays, pa.array([text])], schema=schema)
 
-    def _delta(self, side: int, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    def _delta(self, side: int, rows: pa.Table | None) -> tuple[pa.Table, pa.Table]:
         """Rows without a time, and the others, under their qualified names."""
         source = self.stage.join.inputs[side]
         slots = {column: slot for slot, column in self.slots[side].items()}
         lifetime = [CODE, TS] if source.window is not None else [CODE, TS, EXP]
+        if rows is None:
+            times = [(name, pa.int64()) for name in lifetime]
+            nothing = pa.schema([*times, *source.schema]).empty_table()
+            return nothing, nothing
         named = rows.select([*lifetime, *(slots[name] for name in source.schema.names)])
         named = named.rename_columns([*lifetime, *source.schema.names])
         if rows[TS].null_count == 0:
@@ -255,38 +262,55 @@ def _store_run(directory: Directory, group: str, run: Run, *, clustered: bool) -
     return segment
 
 
-def _sorted_in(
-    batches: Iterator[pa.RecordBatch], limit: int, index: int
-) -> tuple[tuple[pa.Table, ...] | LimitExceeded, list[int], list[str]]:
-    """The rows of each side, the buckets to step, and receipts of earlier stages."""
-    kept, size = [], 0
-    markers: list[int] = []
-    passed_on: list[str] = []
-    for batch in batches:
-        names = batch.schema.names
-        kinds = batch.column(KIND).to_numpy()
-        special = kinds >= MARKER
-        if special.any():
-            odd = batch.filter(pa.array(special))
-            for row in odd.select([n for n in (KIND, CODE, RECEIPT) if n in names]).to_pylist():
-                if row[KIND] == MARKER:
-                    markers.append(row[CODE])
-                else:
-                    passed_on.append(row[RECEIPT])
-            batch = batch.filter(pa.array(~special))
-        size += batch.nbytes
-        if size <= limit:
-            kept.append(batch)
-        schema = batch.schema
-    markers = sorted(set(markers))
-    if size > limit:
-        return _batch_too_large(size, limit, index), markers, passed_on
-    table = pa.Table.from_batches(kept, schema=schema) if markers or kept else None
-    if table is None:
-        return (), markers, passed_on
-    kinds = table.column(KIND).to_numpy()
-    sides = tuple(table.filter(pa.array(kinds == side)) for side in (LEFT, RIGHT))
-    return sides, markers, passed_on
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    """What a task was given: stream rows, the buckets marked, and receipts of earlier stages."""
+
+    rows: pa.Table | LimitExceeded | None
+    marked: list[int]
+    passed_on: list[str]
+
+    @staticmethod
+    def of(batches: Iterator[pa.RecordBatch], limit: int, index: int) -> _Arrived:
+        kept, size = [], 0
+        marked: set[int] = set()
+        passed_on: list[str] = []
+        for batch in batches:
+            places = batch.column(PLACE).to_numpy()
+            special = places % KINDS >= MARKER
+            if special.any():
+                marked.update((places[places % KINDS == MARKER] // KINDS).tolist())
+                if RECEIPT in batch.schema.names:
+                    told = batch.column(RECEIPT).filter(pa.array(places % KINDS == PASSED_ON))
+                    passed_on += told.to_pylist()
+                batch = batch.filter(pa.array(~special))
+            size += batch.nbytes
+            if size <= limit:
+                kept.append(batch)
+        if size > limit:
+            return _Arrived(_batch_too_large(size, limit, index), sorted(marked), passed_on)
+        return _Arrived(pa.Table.from_batches(kept) if kept else None, sorted(marked), passed_on)
+
+    def in_bucket(self, bucket: int) -> tuple[pa.Table | None, ...]:
+        """The rows of each side; each must be of this bucket."""
+        if isinstance(self.rows, LimitExceeded):
+            raise self.rows
+        if self.rows is None:
+            return None, None
+        places = self.rows.column(PLACE).to_numpy()
+        sides = [places == KINDS * bucket + side for side in (LEFT, RIGHT)]
+        if not (sides[0] | sides[1]).all():
+            raise ProtocolError(
+                f"rows of other buckets came to the task of bucket {bucket}",
+                "nothing was committed; report this with the Spark version and its settings",
+            )
+        return tuple(self.rows.filter(pa.array(side)) for side in sides)
+
+
+def _this_partition() -> list[int]:
+    context = TaskContext.get()
+    assert context is not None, "a task runs in an executor"
+    return [context.partitionId()]
 
 
 def _batch_too_large(size: int, limit: int, index: int) -> LimitExceeded:
