@@ -80,8 +80,9 @@ class Session:
         """Declare a streaming DataFrame as a stream.
 
         ``time`` names its TIMESTAMP (or BIGINT of µs) column, ``sequence`` the columns that order
-        rows of one time (such as partition and offset), for count windows; rows may be out of order by up to
-        ``slack``. With ``idle="5 s"`` the clock follows the wall clock minus 5 s when no rows
+        rows of one time (such as partition and offset), for count windows; rows may be out of
+        order by up to ``slack``. With ``idle="5 s"`` the clock follows the wall clock minus 5 s
+        when no rows
         come. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is given.
         """
         _check_name(name, self._frames)

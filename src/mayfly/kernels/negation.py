@@ -240,8 +240,8 @@ def _names(rows: pa.Table) -> list[str]:
 
 
 def _cover_rows(codes: Int64s, opened: Int64s, until: Int64s) -> pa.Table:
-    never = np.full(len(codes), 0)
-    arrays = {CODE: codes, TS: never, EXP: until, ID: codes, OPEN: opened}
+    always = np.full(len(codes), MIN_TIME)
+    arrays = {CODE: codes, TS: always, EXP: until, ID: codes, OPEN: opened}
     return pa.table({name: pa.array(values, pa.int64()) for name, values in arrays.items()})
 
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from mayfly.kernels.delta import with_numbers
 from mayfly.kernels.kept import Kept
-from mayfly.kernels.rows import CODE, Run
-from mayfly.lifetime import NEVER
+from mayfly.kernels.rows import CODE, Run, chosen, numbers
+from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, open_segment, write_segment
 
@@ -89,7 +89,7 @@ def store_state(
     added: list[Segment] = []
     for name, part in _parts(state).items():
         if isinstance(part, Kept | tuple):
-            listed = part.runs if isinstance(part, Kept) else part
+            listed = [one for run in getattr(part, "runs", part) for one in _without_removed(run)]
             stored = [_stored(run, f"{group}/{name}", directory) for run in listed]
             added += [segment for segment, fresh in stored if fresh]
             runs[name] = tuple(segment.path for segment, _ in stored)
@@ -102,6 +102,15 @@ def store_state(
             counts[name] = part
     in_use = [path for paths in runs.values() for path in paths]
     return Stored(runs, counts), added, in_use
+
+
+def _without_removed(run: Run) -> list[Run]:
+    """The run without rows that were taken out of it; their lifetimes say so."""
+    if run.segment is not None or run.exp.low != MIN_TIME:
+        return [run]
+    table = run.load()
+    rest = chosen(table, numbers(table, EXP) != MIN_TIME).combine_chunks()
+    return [Run.of(rest, level=run.level, cell=run.cell)] if rest.num_rows else []
 
 
 def _stored(run: Run, group: str, directory: Directory) -> tuple[Segment, bool]:

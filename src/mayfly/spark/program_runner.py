@@ -313,7 +313,7 @@ class ProgramRunner(Runner):
         return ", ".join([*columns, *(f"{name} TIMESTAMP" for name in times)])
 
     def log_reader(self, manifest: Manifest, wanted: tuple[int, int, int | None]) -> SegmentReader:
-        """The kept results: generated in [since, until) and alive at an instant, if one is given."""
+        """The kept results of [since, until), alive at an instant if one is given."""
         listed = [
             manifest.segments[path]
             for name, stored in manifest.properties["state"].items()

@@ -170,7 +170,7 @@ class ProgramTask:
         return LimitExceeded(
             f"one bucket of stage {self.stage + 1} needs {size:,} bytes, "
             f"more than max_state_bytes = {self.max_state_bytes:,}",
-            "use shorter windows, more buckets, a larger max_state_bytes, or limit the source's rate",
+            "use shorter windows, more buckets or a larger max_state_bytes, or limit the rate",
         )
 
 
