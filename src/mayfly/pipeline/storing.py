@@ -89,7 +89,8 @@ def store_state(
     added: list[Segment] = []
     for name, part in _parts(state).items():
         if isinstance(part, Kept | tuple):
-            listed = [one for run in getattr(part, "runs", part) for one in _without_removed(run)]
+            held: tuple[Run, ...] = part.runs if isinstance(part, Kept) else part
+            listed = [one for run in held for one in _without_removed(run)]
             stored = [_stored(run, f"{group}/{name}", directory) for run in listed]
             added += [segment for segment, fresh in stored if fresh]
             runs[name] = tuple(segment.path for segment, _ in stored)
