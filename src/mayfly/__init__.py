@@ -5,15 +5,20 @@ from typing import TYPE_CHECKING
 from mayfly.errors import MayflyError
 
 if TYPE_CHECKING:
+    from mayfly.local import LocalSession
     from mayfly.session import Session
     from mayfly.spark.data_source import register
 
 __version__ = "0.1.0"
-__all__ = ["MayflyError", "Session", "__version__", "register"]
+__all__ = ["LocalSession", "MayflyError", "Session", "__version__", "register"]
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs PySpark only when it is asked for."""
+    """Import what needs PySpark, or time, only when it is asked for."""
+    if name == "LocalSession":
+        from mayfly.local import LocalSession
+
+        return LocalSession
     if name == "Session":
         from mayfly.session import Session
 

@@ -47,7 +47,7 @@ class LocalSession:
     def execute(self, text: str) -> None:
         """Carry out statements: CREATE and DROP, and INSERT, UPDATE, DELETE on relations.
 
-        A change without AT takes effect at the clock of the queries that run.
+        A change without AT takes effect at the clock of the queries that read the relation.
         """
         for statement in parse(text, self.catalog):
             match statement:
@@ -60,7 +60,7 @@ class LocalSession:
                     self._relations.pop(name.casefold(), None)
                 case Insert() | Update() | Delete():
                     changing = self._relations[statement.relation.casefold()]
-                    changing.carry_out(statement, self._clock())
+                    changing.carry_out(statement, self._clock(statement.relation))
                 case _:
                     raise InvalidSetting(
                         f"line {statement.position.line} is a {type(statement).__name__}",
@@ -127,8 +127,10 @@ class LocalSession:
         entry = self.catalog.lookup(cql)
         return entry.plan if isinstance(entry, QueryDefinition) else bind_query(cql, self.catalog)
 
-    def _clock(self) -> int:
-        return max((run.clocks.query for run in self._runs), default=MIN_TIME)
+    def _clock(self, relation: str) -> int:
+        """The clock of the queries that read a relation."""
+        readers = [run for run in self._runs if run.reads(relation)]
+        return max((run.clocks.query for run in readers), default=MIN_TIME)
 
 
 def replay(run: ContinuousRun, batches: Iterable[Mapping[str, Any]]) -> ContinuousRun:

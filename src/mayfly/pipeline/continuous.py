@@ -233,6 +233,11 @@ class ContinuousRun:
             )
         return pa.table([*columns, times.cast(pa.int64())], names=[*names, TS]).combine_chunks()
 
+    def reads(self, relation: str) -> bool:
+        """Whether the query reads a relation or NRR."""
+        names = [source.relation.casefold() for source in self._sources(Relation)]
+        return relation.casefold() in names
+
     # ── what came of it ───────────────────────────────────────────────────────────────────
 
     def _logged(self, answer: Delta, sent: pa.Table | None) -> pa.Table:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.codes import group_codes
-from mayfly.kernels.delta import Delta
+from mayfly.kernels.delta import ID, OWNER, Delta
 from mayfly.kernels.meeting import JoinRows
 from mayfly.kernels.negation import AntiJoinRows
 from mayfly.kernels.outputs import Sent
@@ -179,6 +179,8 @@ class _Stager:
         operator = self.rewritten.get(task, task.operator)
         columns = getattr(operator, "columns", task.columns)
         shown = columns if isinstance(columns, pa.Schema) else task.columns
+        if getattr(operator, "owned", False):
+            shown = pa.schema([*shown, (OWNER, pa.int64())])
         return StagedTask(
             renumbered[task], operator, self.stage[task], local, relation, shown,
             self.bucketed[task],
@@ -260,13 +262,20 @@ class _Stager:
             self._connect(one, task, side, route)
 
     def _place_by_identity(self, task: Task, inputs: list[Task]) -> None:
-        """Beside the join that makes its pairs, which has spread the left rows by its key."""
+        """Beside the join that makes its pairs, which has spread the left rows by its key; pairs
+        from several joins move to where their left row goes."""
         left, pairs = inputs
-        self._fix(task, self.stage[pairs], self.bucketed[pairs], [None, self.number[pairs]])
         operator: Any = pairs.operator
-        keyed = isinstance(operator, JoinRows) and self.bucketed[pairs]
-        route = Route(operator.spread_by, 0) if keyed else Route(single=True)
-        self._connect(left, task, 0, route)
+        if isinstance(operator, JoinRows):
+            self._fix(task, self.stage[pairs], self.bucketed[pairs], [None, self.number[pairs]])
+            keyed = self.bucketed[pairs]
+            route = Route(operator.spread_by, 0) if keyed else Route(single=True)
+            self._connect(left, task, 0, route)
+            return
+        fixed = [self.stage[one] for one in inputs if one in self.stage]
+        self._fix(task, max(fixed) + 1, True, [None, None])
+        self._connect(left, task, 0, Route(NumberKey(ID)))
+        self._connect(pairs, task, 1, Route(NumberKey(OWNER)))
 
     def _connect(self, source: Task, task: Task, side: int, route: Route) -> None:
         stage = self.stage[task]
@@ -360,6 +369,16 @@ class ValueKey:
     def __call__(self, rows: pa.Table, side: int) -> Int64s:
         columns = [rows.column(name).combine_chunks() for name in self.names]
         return group_codes(columns, rows.num_rows)
+
+
+@dataclass(frozen=True)
+class NumberKey:
+    """A column of numbers as it is."""
+
+    name: str
+
+    def __call__(self, rows: pa.Table, side: int) -> Int64s:
+        return numbers(rows, self.name).copy()
 
 
 def _window_route(operator: WindowRows) -> Route:
