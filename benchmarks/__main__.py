@@ -11,13 +11,24 @@ import subprocess
 import sys
 import time
 
-from benchmarks.render import render_documents
+from benchmarks.render import SLOWER_PEERS, render_documents
 
 COMMANDS: dict[str, list[str]] = {
-    "streaming": ["benchmarks.streaming", "--batches", "9", "--record", "streaming"],
+    "streaming": [
+        "benchmarks.streaming", "--runner", "floor", "--runner", "mayfly",
+        "--runner", "spark-memory", "--batches", "9", "--record", "streaming",
+    ],
+    **{
+        f"streaming-{peer}": [
+            "benchmarks.streaming", "--runner", peer, "--batches", "5", "--warm-up", "2",
+            "--record", f"streaming-{peer}",
+        ]
+        for peer in SLOWER_PEERS
+    },
     "streaming-long-window": [
-        "benchmarks.streaming", "--runner", "mayfly", "--window", "1000", "--keys", "1000000",
-        "--batches", "18", "--warm-up", "11", "--record", "streaming-long-window",
+        "benchmarks.streaming", "--runner", "floor", "--runner", "mayfly",
+        "--window", "1000", "--keys", "1000000", "--batches", "17", "--warm-up", "11",
+        "--record", "streaming-long-window",
     ],
     "restart": ["benchmarks.restart", "--record", "restart"],
     "archive-250k": ["benchmarks.archive", "--live", "250000", "--record", "archive-250k"],
