@@ -16,15 +16,16 @@ from mayfly.archive.advising import Workload, with_advised_layout
 from mayfly.archive.declaring import Declaration, Origin, declare
 from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.layouts import UpdateTechnique
-from mayfly.cql import bind_condition, bind_query
+from mayfly.cql import Delete, Insert, Update, bind_condition, bind_query
 from mayfly.errors import InvalidSetting, StorageError
-from mayfly.lifetime import NEVER, format_micros, micros
+from mayfly.lifetime import MIN_TIME, NEVER, format_micros, micros
 from mayfly.optimizer import explain
 from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
     Catalog,
     ColumnDefinition,
+    QueryDefinition,
     RelationDefinition,
     StreamDefinition,
 )
@@ -156,11 +157,22 @@ class Session:
         """Declare a relation (or with ``retroactive=False`` an NRR) and fill it."""
         table = rows.toArrow() if isinstance(rows, DataFrame) else rows
         columns = tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in table.schema)
-        definition = RelationDefinition(name, columns, tuple(key), retroactive)
-        _check_name(name, {**self._frames, **self.relations})
+        self.add_relation(RelationDefinition(name, columns, tuple(key), retroactive), table)
+
+    def add_relation(self, definition: RelationDefinition, rows: pa.Table) -> None:
+        """Declare a relation or NRR as the language defines it, with its first rows."""
+        _check_name(definition.name, {**self._frames, **self.relations})
         changing = Changing(definition)
-        changing.load(table)
-        self.relations[name.casefold()] = changing
+        changing.load(rows)
+        self.relations[definition.name.casefold()] = changing
+
+    def change(self, statement: Insert | Update | Delete) -> None:
+        """An INSERT, UPDATE or DELETE, before queries that read the relation are started."""
+        self.relations[statement.relation.casefold()].carry_out(statement, MIN_TIME)
+
+    def query_of(self, definition: QueryDefinition) -> CqlQuery:
+        """A query that a statement has declared."""
+        return CqlQuery.of(self, definition.text, definition.plan, Strategy.UPA, ())
 
     def declared(self, stream: str) -> Stream:
         return self._declared[stream]

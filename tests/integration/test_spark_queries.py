@@ -1,4 +1,4 @@
-"""Queries of the language on Spark: the same changes as in this process, which DuckDB has checked."""
+"""Queries of the language on Spark: the same changes as in this process."""
 
 from __future__ import annotations
 

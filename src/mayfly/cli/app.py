@@ -14,6 +14,7 @@ from mayfly.errors import MayflyError
 
 COMMANDS = {
     "demo": "mayfly.demo.command:demo",
+    "run": "mayfly.cli.run:run_command",
     "explain": "mayfly.cli.explain:explain_command",
     "check": "mayfly.cli.explain:check_command",
     "archive": "mayfly.cli.archive:app",

@@ -1,0 +1,106 @@
+"""``mayfly run``: a file of streams and queries as a pipeline, watched while it runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from mayfly.errors import InvalidSetting
+from mayfly.plan.windows import instant_text
+
+if TYPE_CHECKING:
+    from mayfly.queries import QueryRun
+
+REFRESH = 0.5
+File = Annotated[Path, typer.Argument(help="A file of statements.", metavar="PIPELINE.cql")]
+
+
+def run_command(
+    file: File,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint", help="Where state and results are kept (default: FILE.state)."
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Take what is there, close the last instant, and end.")
+    ] = False,
+    master: Annotated[
+        str | None, typer.Option("--master", help="Spark master (default: this machine).")
+    ] = None,
+    buckets: Annotated[
+        int | None, typer.Option("--buckets", help="Key buckets (default: number of cores).")
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option("--interval", help='Time between batches, such as "1 second".')
+    ] = None,
+    history: Annotated[
+        str, typer.Option("--history", help='How long dead results are kept, or "forever".')
+    ] = "1 hour",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live view.")] = False,
+) -> None:
+    """Run the queries of a file over its streams; Ctrl-C stops, a second run continues."""
+    if not file.exists():
+        raise InvalidSetting(f"there is no file {file}", "name a file of statements")
+    from mayfly.spark.local import local_spark
+    from mayfly.spark.pipelines import load_pipeline
+
+    console = Console(stderr=True)
+    with console.status("starting Spark"):
+        spark = local_spark(master=master)
+    pipeline = load_pipeline(spark, file)
+    place = checkpoint or file.with_suffix(".state")
+    runs = pipeline.start(
+        place, available_now=once, buckets=buckets, interval=interval, history=history
+    )
+    try:
+        _watch(runs, console, quiet)
+    except KeyboardInterrupt:
+        console.print(f"stopped; run the same command to go on from {place}")
+    finally:
+        for run in runs.values():
+            run.stop()
+    for run in runs.values():
+        run.await_done()
+    if once:
+        console.print(_table(runs))
+
+
+def _watch(runs: dict[str, QueryRun], console: Console, quiet: bool) -> None:
+    """Until every query has ended; errors of any of them are raised."""
+    if quiet or not console.is_terminal:
+        for run in runs.values():
+            run.await_done()
+        return
+    with Live(_table(runs), console=console, refresh_per_second=4) as live:
+        waiting = list(runs.values())
+        while waiting:
+            waiting = [run for run in waiting if not run.await_done(0.05)]
+            live.update(_table(runs))
+            time.sleep(REFRESH)
+
+
+def _table(runs: dict[str, QueryRun]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("query", "batches", "clock", "rows", "late", "changes", "state rows", "state"):
+        table.add_column(name, justify="left" if name in ("query", "clock") else "right")
+    for name, run in runs.items():
+        now = run.status()
+        table.add_row(
+            name,
+            f"{now.batch + 1}",
+            "–" if now.clock is None else instant_text(now.clock).removesuffix("+00:00"),
+            f"{sum(now.rows.values()):,}",
+            f"{sum(now.late.values()):,}",
+            f"{now.changes:,}",
+            f"{now.state_rows:,}",
+            f"{now.state_bytes / 1e6:,.1f} MB",
+        )
+    return table

@@ -1,0 +1,164 @@
+"""A file of statements as a running pipeline: streams from connectors, queries to sinks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mayfly.cql import Create, Delete, Drop, Insert, Update, parse
+from mayfly.errors import InvalidSetting
+from mayfly.plan.catalog import (
+    ArchiveDefinition,
+    ColumnDefinition,
+    Connector,
+    Idle,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
+from mayfly.plan.expressions import quoted
+from mayfly.plan.types import arrow_type
+from mayfly.queries import QueryRun
+from mayfly.session import Session
+from mayfly.spark.sinks import Callback, ParquetFiles, Sink
+from mayfly.storage.files import local_root
+
+FILES = ("parquet", "json", "csv", "orc", "text")
+GIVEN = ("rate", "rate-micro-batch", "socket", "kafka")
+"""Sources whose columns Spark gives."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Everything a file declares, ready to start."""
+
+    session: Session
+    queries: tuple[QueryDefinition, ...]
+    folder: Path
+
+    def start(
+        self, checkpoint: Path, *, available_now: bool = False, **settings: Any
+    ) -> dict[str, QueryRun]:
+        """Start every query, each over its own folder of the checkpoint; continue what is there."""
+        runs: dict[str, QueryRun] = {}
+        try:
+            for one in self.queries:
+                runs[one.name] = self.session.query_of(one).start(
+                    checkpoint / one.name,
+                    sinks=self._sinks(one),
+                    available_now=available_now,
+                    **settings,
+                )
+        except BaseException:
+            for run in runs.values():
+                run.stop()
+            raise
+        return runs
+
+    def _sinks(self, query: QueryDefinition) -> list[Sink]:
+        sink = query.sink
+        if sink is None:
+            return []
+        if sink.format == "parquet" and sink.path:
+            return [ParquetFiles(str(local_root(self.folder / sink.path)))]
+        if sink.format == "console":
+            return [Callback(_printed)]
+        raise InvalidSetting(
+            f"the query {query.name} goes to {sink.format}, which pipelines cannot write",
+            "use TO parquet('folder') or TO console(), or start it from Python with a callback",
+        )
+
+
+def _printed(changes: DataFrame, batch: int) -> None:
+    for row in changes.toArrow().to_pylist():
+        print(f"[{batch}] " + ", ".join(f"{name}={value}" for name, value in row.items()))
+
+
+def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
+    """Carry out the statements of a file; paths in it are relative to the file."""
+    session, queries = Session(spark), dict[str, QueryDefinition]()
+    folder = file.resolve().parent
+    for statement in parse(file.read_text(encoding="utf-8")):
+        match statement:
+            case Create(definition=StreamDefinition() as definition):
+                _declare_stream(session, definition, folder)
+            case Create(definition=RelationDefinition() as definition):
+                session.add_relation(definition, _rows(session.spark, definition, folder))
+            case Create(definition=QueryDefinition() as definition):
+                queries[definition.name] = definition
+            case Create(definition=ArchiveDefinition() as definition):
+                raise InvalidSetting(
+                    f"{file.name} declares the archive {definition.name}: pipelines do not feed"
+                    " archives yet",
+                    "make it with Session.create_archive and feed it from the query's changes",
+                )
+            case Insert() | Update() | Delete():
+                session.change(statement)
+            case Drop(name=name):
+                queries.pop(name, None)
+            case _:
+                continue
+    if not queries:
+        raise InvalidSetting(
+            f"{file.name} has no query to run", "add CREATE QUERY name AS SELECT …"
+        )
+    return Pipeline(session, tuple(queries.values()), folder)
+
+
+def _declare_stream(session: Session, definition: StreamDefinition, folder: Path) -> None:
+    if definition.source is None:
+        raise InvalidSetting(
+            f"the stream {definition.name} has no source",
+            "add FROM parquet('folder'), json, csv, rate, socket or kafka to its declaration",
+        )
+    if definition.dead_letters is not None:
+        raise InvalidSetting(
+            f"the stream {definition.name} has dead letters, which pipelines do not fill yet",
+            "leave DEAD LETTERS out; late rows are counted",
+        )
+    reader = session.spark.readStream.format(definition.source.format)
+    if definition.source.format not in GIVEN:
+        reader = reader.schema(_ddl(definition.columns))
+    frame = _loaded(reader, definition.source, folder)
+    if definition.source.format in GIVEN:
+        frame = frame.selectExpr(
+            *(f"CAST({quoted(c.name)} AS {c.type.sql()}) AS {quoted(c.name)}"
+              for c in definition.columns)
+        )  # fmt: skip
+    session.stream(
+        definition.name,
+        frame,
+        time=definition.time,
+        sequence=definition.sequence,
+        slack=definition.slack,
+        idle=definition.idle_delay if definition.idle is Idle.WALL_CLOCK else None,
+    )
+
+
+def _loaded(reader: Any, source: Connector, folder: Path) -> DataFrame:
+    reader = reader.options(**dict(source.options))
+    path = source.path
+    if path is not None and source.format in FILES and "://" not in path:
+        path = str(folder / path)
+        if not Path(path).exists():
+            raise InvalidSetting(
+                f"there is no folder {path} to read from", "create it, or fix the path"
+            )
+    loaded: DataFrame = reader.load() if path is None else reader.load(path)
+    return loaded
+
+
+def _rows(spark: SparkSession, definition: RelationDefinition, folder: Path) -> pa.Table:
+    schema = pa.schema([(c.name, arrow_type(c.type)) for c in definition.columns])
+    if definition.source is None:
+        return schema.empty_table()
+    reader = spark.read.format(definition.source.format).schema(_ddl(definition.columns))
+    return _loaded(reader, definition.source, folder).toArrow().cast(schema)
+
+
+def _ddl(columns: tuple[ColumnDefinition, ...]) -> str:
+    return ", ".join(f"{quoted(c.name)} {c.type.sql()}" for c in columns)
