@@ -8,10 +8,12 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting
+from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.local import LocalSession
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.queries import QueryRun
@@ -112,7 +114,9 @@ def of_spark(run: QueryRun) -> Any:
     for name in ("ts", "exp"):
         at = table.schema.get_field_index(name)
         if at >= 0:
-            table = table.set_column(at, name, table[name].cast(pa.int64()))
+            endless = NEVER if name == "exp" else MIN_TIME
+            times = pc.fill_null(table[name].cast(pa.int64()), endless)
+            table = table.set_column(at, name, times)
     return _told(table, view=run.runner.view)
 
 

@@ -363,10 +363,16 @@ class SegmentReader:
         for name in self.schema.names[len(columns) :]:
             source = times[name]
             if source in batch.schema.names:
-                columns.append(batch.column(source).cast(TIMESTAMP))
+                columns.append(_instants(batch.column(source)))
             else:
                 columns.append(pa.nulls(batch.num_rows, TIMESTAMP))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _instants(times: pa.Array) -> pa.Array:
+    """As timestamps; "always" and "never", which no calendar has, are NULL."""
+    endless = pc.or_(pc.equal(times, NEVER), pc.equal(times, MIN_TIME))
+    return pc.if_else(endless, pa.scalar(None, pa.int64()), times).cast(TIMESTAMP)
 
 
 def empty_program_properties(

@@ -1,0 +1,43 @@
+"""The driver program of a query of the language, killed and restarted by tests.
+
+    python -m tests.faults.query_driver <input> <world> <query>
+
+It ends with 0 when all input is processed and closed, and with 3 and a message after an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mayfly.queries import CqlQuery
+from mayfly.session import Session
+from mayfly.spark.local import local_spark
+from tests.integration.recorded import declare
+from tests.integration.test_spark_queries import MORE, QUERIES, SCHEMA
+
+FAILED = 3
+SETTINGS = {"buckets": 2, "sync": False, "history": "forever"}
+
+
+def query_over(session: Session, input: Path, name: str) -> CqlQuery:
+    declare(session, input, {"a": SCHEMA, "b": SCHEMA}, sequence=["seq"])
+    return session.query({**QUERIES, **MORE}[name])
+
+
+def main(input: Path, world: Path, name: str) -> int:
+    session = Session(local_spark(2))
+    try:
+        run = query_over(session, input, name).start(
+            world / "checkpoint", parquet=world / "out", available_now=True, **SETTINGS
+        )
+        run.await_done()
+        run.vacuum()
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))
