@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from mayfly.queries import CqlQuery
 from mayfly.session import Session
@@ -17,7 +18,7 @@ from tests.integration.recorded import declare
 from tests.integration.test_spark_queries import MORE, QUERIES, SCHEMA
 
 FAILED = 3
-SETTINGS = {"buckets": 2, "sync": False, "history": "forever"}
+SETTINGS: dict[str, Any] = {"buckets": 2, "sync": False, "history": "forever"}
 
 
 def query_over(session: Session, input: Path, name: str) -> CqlQuery:
