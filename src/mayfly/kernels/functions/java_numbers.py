@@ -1,4 +1,7 @@
-"""Floating-point numbers as Java writes and reads them."""
+"""Floating-point numbers as Java writes and reads them.
+
+Java 19 and later write the shortest text that reads back; older ones sometimes write more digits.
+"""
 
 from __future__ import annotations
 

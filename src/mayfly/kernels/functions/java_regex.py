@@ -1,8 +1,9 @@
 """Java's regular expressions and replacement texts, written over for Python's ``re``.
 
-Letters, digits and word boundaries are ASCII, as in Java without flags. What Java has and Python
-has not is written out: classes of properties and POSIX names, unions and intersections of
-classes, quoting by \\Q…\\E, flags in the middle, other line ends. What remains is an error.
+Letters, digits and word boundaries are ASCII, as in Java 19 and later without flags. What Java
+has and Python has not is written out: classes of properties and POSIX names, unions and
+intersections of classes, quoting by \\Q…\\E, flags in the middle, other line ends. What remains is
+an error.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from mayfly.kernels.functions.values import Undefined
 
 _LINE_ENDS = "\\n\\r\\u0085\\u2028\\u2029"
 _ANY = f"[^{_LINE_ENDS}]"
-_END = f"(?=(?:\\r\\n|[{_LINE_ENDS}])?\\Z)(?!(?<=\\r)\\n\\Z)"
+_END = f"(?:(?=(?:\\r\\n|[{_LINE_ENDS}])?\\Z)(?!(?<=\\r)\\n\\Z))"
 _ESCAPES = {
     "h": "[ \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000]",
     "H": "[^ \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000]",
     "v": "[\\n\\x0b\\f\\r\\x85\\u2028\\u2029]",
     "V": "[^\\n\\x0b\\f\\r\\x85\\u2028\\u2029]",
     "R": "(?:\\r\\n|[\\n\\x0b\\f\\r\\x85\\u2028\\u2029])",
-    "z": "\\Z",
+    "z": "(?:\\Z)",
     "Z": _END,
     "e": "\\x1b",
 }
@@ -54,6 +55,15 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise Undefined(f"{pattern!r} is not a regular expression: {error}") from None
 
 
+class _Head(str):
+    """The beginning of a group for flags that hold from here to the end of the group around."""
+
+    __slots__ = ()
+
+
+_COUNT = re.compile(r"\d+(?:,\d*)?\}", re.ASCII)
+
+
 class _Translation:
     """One pass over a Java pattern; ``dotall`` and ``lines`` are the flags in force."""
 
@@ -80,13 +90,17 @@ class _Translation:
     def _alternatives(self) -> str:
         """Up to the parenthesis that closes this group; flags set inside end with it."""
         flags = self.dotall, self.lines, self.comments
-        parts, open_groups = [], 0
+        parts: list[str] = []
+        heads: list[str] = []
         while self.at < len(self.pattern) and not self._looking_at(")"):
             part = self._element()
-            open_groups += part.endswith(":") and part.startswith("(?") and "\\" not in part
+            if part == "|":
+                part = ")" * len(heads) + "|" + "".join(heads)
+            elif isinstance(part, _Head):
+                heads.append(part)
             parts.append(part)
         self.dotall, self.lines, self.comments = flags
-        return "".join(parts) + ")" * open_groups
+        return "".join(parts) + ")" * len(heads)
 
     def _element(self) -> str:
         letter = self._next()
@@ -99,11 +113,13 @@ class _Translation:
         if letter == ".":
             return "(?s:.)" if self.dotall else _ANY
         if letter == "^":
-            return f"(?:(?<![^{_LINE_ENDS}])(?!(?<=\\r)\\n)(?!\\Z)|\\A)" if self.lines else "\\A"
+            return f"(?:(?<![^{_LINE_ENDS}])(?!(?<=\\r)\\n)(?!\\Z))" if self.lines else "(?:\\A)"
         if letter == "$":
             return f"(?:(?=[{_LINE_ENDS}])(?!(?<=\\r)\\n)|\\Z)" if self.lines else _END
         if self.comments and letter in "# \t\n\r\f\v":
             return self._comment(letter)
+        if letter == "{" and not _COUNT.match(self.pattern, self.at):
+            raise re.error("{ needs a number of repetitions")
         return letter if letter in "*+?{}|" else re.escape(letter)
 
     def _comment(self, letter: str) -> str:
@@ -138,7 +154,7 @@ class _Translation:
             self.comments = value if "x" in flags else self.comments
         on = "i" if "i" in found[1] else ""
         off = "-i" if "i" in (found[2] or "") else ""
-        head = f"(?{on}{off}:"
+        head = _Head(f"(?{on}{off}:")
         if found[3] == ")":
             return head
         body = self._alternatives()
@@ -157,9 +173,9 @@ class _Translation:
             return _ESCAPES[letter]
         if letter in "pP":
             return _written(self._property(letter == "P"))
-        if letter in "dDwWsSbBA":
+        if letter in "dDwWsS":
             return f"\\{letter}"
-        if letter in "123456789":
+        if letter in "123456789bBA":
             return f"(?:\\{letter})"
         if letter == "k":
             name = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)>").match(self.pattern, self.at)
@@ -305,15 +321,18 @@ def replaced(text: str, pattern: str, replacement: str) -> str:
     if expression.search(text) is None:
         return text
     pieces = _replacement(replacement, expression.groups)
-    try:
-        return expression.sub(
-            lambda found: "".join(
-                str(piece) if literal else found[piece] or "" for literal, piece in pieces
-            ),
-            text,
-        )
-    except IndexError:
-        raise Undefined(f"{replacement!r} names a group that {pattern!r} has not") from None
+    done: list[str] = []
+    start = at = 0
+    # Not ``sub``: after an empty match Java goes on one character further.
+    while at <= len(text) and (found := expression.search(text, at)):
+        done.append(text[start : found.start()])
+        try:
+            done += [str(one) if literal else found[one] or "" for literal, one in pieces]
+        except IndexError:
+            raise Undefined(f"{replacement!r} names a group that {pattern!r} has not") from None
+        start = found.end()
+        at = start + (found.start() == start)
+    return "".join(done) + text[start:]
 
 
 @lru_cache(maxsize=512)

@@ -43,7 +43,7 @@ def _refused(name: str) -> None:
 
 _DECODER = json.JSONDecoder(
     parse_float=lambda text: _Number(shortest(float(text))),
-    parse_int=_Number,
+    parse_int=lambda text: _Number(int(text)),
     parse_constant=_refused,
     object_pairs_hook=_Object,
     strict=False,

@@ -8,7 +8,15 @@ in the last binary digit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from decimal import (
+    ROUND_CEILING,
+    ROUND_DOWN,
+    ROUND_FLOOR,
+    ROUND_HALF_EVEN,
+    ROUND_HALF_UP,
+    Context,
+    Decimal,
+)
 from typing import Any
 
 import numpy as np
@@ -30,7 +38,7 @@ from mayfly.plan.types import MAX_PRECISION, DataType, arrow_type
 EXACT = Context(prec=200)
 """Wide enough for sums, products and quotients of decimals; Python's own context is not."""
 _JAVA_NEGATION = Context(prec=34, rounding=ROUND_HALF_EVEN)
-_DIVISION_SCALE = Decimal(1).scaleb(-(MAX_PRECISION + 1))
+_DIVISION = Context(prec=MAX_PRECISION + 1, rounding=ROUND_DOWN)
 _MOST = 2**63 - 1
 
 
@@ -140,6 +148,18 @@ def _checked_divisor(divide: Callable[[Decimal, Decimal], Any]) -> Callable[...,
     return compute
 
 
+def _with_quotient(divide: Callable[[Decimal, Decimal], Any]) -> Callable[..., Any]:
+    """Java refuses a remainder whose quotient has more than 39 digits."""
+
+    def compute(left: Decimal, right: Decimal) -> Any:
+        rest = EXACT.subtract(left, EXACT.multiply(_DIVISION.divide(left, right), right))
+        if rest.copy_abs() >= right.copy_abs():
+            raise Undefined(f"overflow: the quotient of {left} and {right} is too large")
+        return divide(left, right)
+
+    return compute
+
+
 def _whole_quotient(left: Decimal, right: Decimal) -> int:
     # Spark keeps the low 64 bits of a quotient that is too large.
     return (int(EXACT.divide_int(left, right)) + _MOST + 1) % 2**64 - _MOST - 1
@@ -154,13 +174,10 @@ _DECIMALS: dict[str, Callable[..., Any]] = {
     "+": EXACT.add,
     "-": EXACT.subtract,
     "*": EXACT.multiply,
-    # Spark divides to 39 places and then rounds once more.
-    "/": _checked_divisor(
-        lambda a, b: EXACT.divide(a, b).quantize(_DIVISION_SCALE, ROUND_HALF_UP, EXACT)
-    ),
-    "%": _checked_divisor(EXACT.remainder),
-    "div": _checked_divisor(_whole_quotient),
-    "pmod": _checked_divisor(_decimal_pmod),
+    "/": _checked_divisor(EXACT.divide),
+    "%": _checked_divisor(_with_quotient(EXACT.remainder)),
+    "div": _checked_divisor(_with_quotient(_whole_quotient)),
+    "pmod": _checked_divisor(_with_quotient(_decimal_pmod)),
 }
 
 
@@ -257,10 +274,26 @@ def _placed(value: Decimal, places: int) -> Decimal:
 
 
 def _negative(values: Sequence[Operand], kind: DataType) -> Operand:
-    if kind.name == "decimal" and kind.params[0] > _JAVA_NEGATION.prec:
-        # Spark rounds to 34 digits here.
-        return each(lambda v: fitted(_JAVA_NEGATION.minus(v), kind), values, arrow_type(kind))
-    return pc.negate_checked(values[0])
+    return _negated(values, kind) or pc.negate_checked(values[0])
+
+
+def _abs(values: Sequence[Operand], kind: DataType) -> Operand:
+    return _negated(values, kind, lambda value: value < 0) or pc.abs_checked(values[0])
+
+
+def _negated(
+    values: Sequence[Operand],
+    kind: DataType,
+    which: Callable[[Decimal], bool] = lambda value: True,
+) -> Operand | None:
+    """Decimals with the other sign; Spark rounds those to 34 digits. None for narrower types."""
+    if kind.name != "decimal" or kind.params[0] <= _JAVA_NEGATION.prec:
+        return None
+
+    def one(value: Decimal) -> Decimal:
+        return fitted(_JAVA_NEGATION.minus(value), kind) if which(value) else value
+
+    return each(one, values, arrow_type(kind))
 
 
 def _pmods(values: Sequence[Operand], kind: DataType) -> Operand:
@@ -274,7 +307,7 @@ def _isnan(values: Sequence[Operand], kind: DataType) -> Operand:
 
 
 NUMBER_FUNCTIONS: dict[str, Callable[[Sequence[Operand], DataType], Operand]] = {
-    "abs": lambda values, kind: pc.abs_checked(values[0]),
+    "abs": _abs,
     "negative": _negative,
     "sign": _real(_sign),
     "ceil": _whole(np.ceil, ROUND_CEILING),
