@@ -162,7 +162,7 @@ def _assert_dead_letters(links: RecordedLinks, world: Path) -> None:
         timeless = [_with_timeless(b[name]).slice(b[name].num_rows) for b in links.case.batches]
         expected = pa.concat_tables(
             [
-                late.append_column("reason", pa.array(["late"] * late.num_rows)),
+                late.append_column("reason", pa.array(["late"] * late.num_rows, pa.string())),
                 *(t.append_column("reason", pa.array(["no time"] * len(t))) for t in timeless),
             ]
         )
