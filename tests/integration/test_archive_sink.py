@@ -17,23 +17,18 @@ from mayfly.errors import BadInput, InvalidSetting, LimitExceeded, MayflyError
 from mayfly.faults import on_reach
 from mayfly.session import Session
 from mayfly.spark.archives import SparkArchive
-from mayfly.testing import JoinCase, assert_same_rows
+from tests.integration.archived_streams import (
+    DDL,
+    HOUR,
+    assert_holds_results,
+    results_archive,
+    rows_at,
+)
 from tests.integration.recorded import drained, pair_case, pair_query, record
-
-HOUR = 3_600_000_000
-DDL = "k STRING, ts TIMESTAMP, v BIGINT"
 
 
 def rows(*hours: float, first: int = 0) -> pa.Table:
-    """One row at each of these hours after the origin, numbered on."""
-    times = [round(hour * HOUR) for hour in hours]
-    return pa.table(
-        {
-            "k": [f"c{at % 3}" for at in range(len(hours))],
-            "ts": pa.array(times, pa.timestamp("us", "UTC")),
-            "v": range(first, first + len(hours)),
-        }
-    )
+    return rows_at(hours, first)
 
 
 def new_archive(spark: SparkSession, path: Path, **settings: Any) -> SparkArchive:
@@ -230,27 +225,6 @@ def test_spark_streams_into_an_archive_and_goes_on_after_a_stop(
         run("other")
 
 
-def results_archive(session: Session, path: Path, **settings: Any) -> SparkArchive:
-    """An archive of some columns of a join's results, 20 ms by 20 ms."""
-    columns = {"a_k": "STRING", "a_v": "BIGINT", "b_v": "BIGINT", "ts": "TIMESTAMP"}
-    chosen = {"key": "a_k", "window": 3, "refresh": "20 ms", "origin": 0, "parts": 2, **settings}
-    return session.create_archive(path, columns, **chosen)
-
-
-def assert_holds_results(archive: SparkArchive, case: JoinCase, clock: int) -> None:
-    """The archive has every interval before the clock, and of the join's results the last ones."""
-    settings, last = archive.settings, archive.version().state.update
-    assert last == settings.calendar.update_of(clock) - 1
-    results = case.oracle().lifetimes()
-    days = settings.calendar.updates_of(results["ts"].cast(pa.int64()).to_numpy())
-    kept = results.filter(pa.array((last - settings.window < days) & (days <= last)))
-    assert 0 < kept.num_rows < results.num_rows
-    assert_same_rows(archive.scan(), kept.select(archive.settings.all_columns), "archived results")
-    some = kept["a_k"][0].as_py()
-    assert archive.probe(some).num_rows == kept["a_k"].to_pylist().count(some)
-    assert archive.verify().ok
-
-
 def test_a_query_s_results_are_archived_by_their_time(spark: SparkSession, tmp_path: Path) -> None:
     case = pair_case(160, 40)
     record(tmp_path, case.batches)
@@ -261,9 +235,7 @@ def test_a_query_s_results_are_archived_by_their_time(spark: SparkSession, tmp_p
         query.start(tmp_path / "no", archive=other)
     archive = results_archive(session, tmp_path / "a")
     run = drained(query, tmp_path / "ck", archive=archive)
-    clock = run.status().clock
-    assert clock is not None
-    assert_holds_results(archive, case, clock)
+    assert_holds_results(archive, case, run.status().clock)
     with pytest.raises(InvalidSetting, match="is fed by another streaming query"):
         drained(query, tmp_path / "ck 2", archive=archive)
 
@@ -287,6 +259,4 @@ def test_results_delivered_again_after_a_crash_are_archived_once(
     with on_reach(point, crash), pytest.raises(MayflyError, match="stopped at"):
         drained(query, tmp_path / "ck", archive=archive)
     run = drained(query, tmp_path / "ck", archive=archive)
-    clock = run.status().clock
-    assert clock is not None
-    assert_holds_results(archive, case, clock)
+    assert_holds_results(archive, case, run.status().clock)
