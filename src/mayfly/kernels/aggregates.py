@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.codes import adjacent_equal
-from mayfly.kernels.rows import numbers
+from mayfly.kernels.rows import Bools, numbers, whole
 from mayfly.kernels.sorting import Int64s
+from mayfly.lifetime import MIN_TIME
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from mayfly.kernels.grouping import Events
 
 Floats = npt.NDArray[np.float64]
+_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_WRITE = numba.types.Array(numba.int64, 1, "C")
+_MARKS = numba.types.Array(numba.boolean, 1, "C")
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,34 @@ class Versions:
     code: Int64s
     which: Int64s | None = None
     rows: pa.Table | None = None
+    extremes: Mapping[str, Extreme] = field(default_factory=dict)
 
     def meeting(self, which: Int64s, rows: pa.Table) -> Versions:
         return replace(self, which=which, rows=rows)
 
     def __len__(self) -> int:
         return len(self.group)
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The largest argument of each version; with all bits turned, the smallest."""
+
+    kind: pa.DataType
+    turn: np.int64
+    best: Int64s
+    known: Bools
+
+    def look_at(self, values: pa.Array, versions: Int64s, positions: Int64s) -> None:
+        """Take into account that versions meet the values at some positions."""
+        if values.null_count:
+            valid = pc.is_valid(values).to_numpy(zero_copy_only=False)[positions]
+            versions, positions = versions[valid], positions[valid]
+        ranks = _ranks(values)
+        _raise(self.best, self.known, versions, positions, ranks, self.turn)
+
+    def values(self) -> pa.Array:
+        return _of_ranks(self.best ^ self.turn, ~self.known, self.kind)
 
 
 @dataclass(frozen=True)
@@ -69,6 +95,12 @@ class Aggregator:
     call: AggregateCall
     needs_rows: bool
     kept: tuple[str, ...]
+    is_extreme: bool = False
+
+    def extreme(self, versions: int) -> Extreme:
+        turn = np.int64(-1 if self.call.function == "min" else 0)
+        best, known = np.full(versions, MIN_TIME), np.zeros(versions, dtype=bool)
+        return Extreme(arrow_type(self.call.data_type), turn, best, known)
 
     def totals(
         self,
@@ -79,6 +111,8 @@ class Aggregator:
         total: str,
         versions: Versions,
     ) -> Totals:
+        if self.is_extreme:
+            return Totals(versions.extremes[argument].values(), {})
         if self.needs_rows:
             return Totals(_from_rows(self.call, versions, argument), {})
         return _running(self.call, events, place, known, argument, total, versions)
@@ -90,6 +124,8 @@ def aggregator(call: AggregateCall) -> Aggregator:
         return Aggregator(call, False, ("",) if call.argument is not None else ())
     if call.function in ("sum", "avg") and whole:
         return Aggregator(call, False, ("", "sum"))
+    if call.function in ("min", "max") and _has_ranks(arrow_type(call.data_type)):
+        return Aggregator(call, False, (), is_extreme=True)
     if call.function == "frequent":
         raise InvalidSetting(
             "FREQUENT is not maintained by this runner", "use TOP(x, k), which is exact"
@@ -111,26 +147,71 @@ def _running(
 ) -> Totals:
     if call.argument is None:
         return Totals(pa.array(versions.count), {})
-    last = events.last_of_instant
-    values = events.rows.column(argument).combine_chunks()
-    valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
-    present = events.running(events.sign * valid, place, numbers(known, total))[last]
+    values = events.values(argument)
+    valid = np.ones(len(values), np.int64)
+    if values.null_count:
+        valid = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
+        values = pc.fill_null(values, 0) if call.function != "count" else values
+    present = events.running(valid, place, numbers(known, total))
     if call.function == "count":
         return Totals(pa.array(present), {"": present})
-    amounts = pc.fill_null(values, 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    sums = events.running(amounts * events.sign, place, numbers(known, f"{total}sum"))[last]
-    rough = events.running_rough(amounts, place, numbers(known, f"{total}sum"))[last]
-    if (np.abs(rough) > 9.2e18).any():
-        raise BadInput(
-            f"{call.function.upper()} does not fit a BIGINT",
-            "cast its argument to DOUBLE or DECIMAL",
-        )
+    amounts = np.ascontiguousarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    sums = events.running(amounts, place, numbers(known, f"{total}sum"))
     empty = present == 0
     kept = {"": present, "sum": sums}
     if call.function == "sum":
         return Totals(pa.array(sums, mask=empty), kept)
     means = sums / np.maximum(present, 1)
     return Totals(pa.array(means, mask=empty), kept)
+
+
+# ── extremes ──────────────────────────────────────────────────────────────────────────────
+
+
+def _has_ranks(kind: pa.DataType) -> bool:
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
+def _ranks(values: pa.Array) -> Int64s:
+    """Whole numbers in the order of the values; floating-point ones by their bits, NaN last."""
+    if pa.types.is_floating(values.type):
+        floats = values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+        floats[np.isnan(floats)] = np.nan
+        return _turned(floats.view(np.int64))
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    if values.null_count:
+        values = values.fill_null(pa.scalar(0).cast(values.type))
+    return np.ascontiguousarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
+
+
+def _of_ranks(ranks: Int64s, missing: Bools, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_floating(kind):
+        return pa.array(_turned(ranks).view(np.float64), mask=missing).cast(kind)
+    found = pa.array(ranks, mask=missing)
+    return found.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else found.cast(kind)
+
+
+def _turned(bits: Int64s) -> Int64s:
+    """Negative floating-point numbers have the larger bits; its own inverse."""
+    turned: Int64s = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+    return turned
+
+
+@numba.njit(numba.void(_WRITE, _MARKS, _READ, _READ, _READ, numba.int64), cache=True, nogil=True)
+def _raise(
+    best: Int64s, known: Bools, versions: Int64s, positions: Int64s, ranks: Int64s, turn: int
+) -> None:
+    for i in range(len(versions)):
+        version, rank = versions[i], ranks[positions[i]] ^ turn
+        if rank > best[version]:
+            best[version] = rank
+        known[version] = True
 
 
 # ── from the rows alive ───────────────────────────────────────────────────────────────────
@@ -141,7 +222,7 @@ def _from_rows(call: AggregateCall, versions: Versions, argument: str) -> pa.Arr
     kind = arrow_type(call.data_type)
     if versions.which is None or versions.rows is None or not versions.rows.num_rows:
         return _of_nothing(call, len(versions), kind)
-    values = versions.rows.column(argument).combine_chunks()
+    values = whole(versions.rows.column(argument))
     present = pc.is_valid(values)
     values = values.filter(present)
     which = versions.which[present.to_numpy(zero_copy_only=False)]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pandas.util import hash_array
 
 from mayfly.errors import LimitExceeded
+from mayfly.kernels.rows import whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.types import DataType, arrow_type
 
@@ -25,8 +26,8 @@ NULL_CODE = np.int64(-6_148_914_691_236_517_205)
 def key_codes(columns: Sequence[pa.ChunkedArray], types: Sequence[DataType]) -> pa.Array:
     """The code of each row: the key itself where it fits, a hash otherwise; NULL for NULL keys."""
     keys = [
-        pc.cast(column, arrow_type(kind), safe=False).combine_chunks()
-        for column, kind in zip(columns, types, strict=True)
+        whole(column if column.type == kind else pc.cast(column, kind, safe=False))
+        for column, kind in zip(columns, map(arrow_type, types), strict=True)
     ]
     if len(keys) == 1 and (exact := _exact(keys[0])) is not None:
         return exact
@@ -45,10 +46,11 @@ def group_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
     """
     if not columns or not rows:
         return np.zeros(rows, np.int64)
-    null = [pc.is_null(column).to_numpy(zero_copy_only=False) for column in columns]
     if len(columns) == 1 and (exact := _exact(columns[0])) is not None:
-        codes: Int64s = pc.fill_null(exact, int(NULL_CODE)).to_numpy(zero_copy_only=False)
+        known = pc.fill_null(exact, int(NULL_CODE)) if exact.null_count else exact
+        codes: Int64s = known.to_numpy(zero_copy_only=False)
         return np.ascontiguousarray(codes)
+    null = [pc.is_null(column).to_numpy(zero_copy_only=False) for column in columns]
     mixed = np.zeros(rows, dtype=np.uint64)
     for column, missing in zip(columns, null, strict=True):
         hashed = np.where(missing, NULL_CODE.view(np.uint64), _hashes(column))
@@ -56,11 +58,24 @@ def group_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
     return mixed.view(np.int64)
 
 
+def are_exact(columns: Sequence[pa.DataType]) -> bool:
+    """Whether codes of such columns tell all values apart."""
+    return len(columns) == 1 and (
+        pa.types.is_integer(columns[0])
+        or pa.types.is_boolean(columns[0])
+        or pa.types.is_date32(columns[0])
+        or pa.types.is_timestamp(columns[0])
+        or pa.types.is_duration(columns[0])
+    )
+
+
 def check_codes(codes: Int64s, columns: Sequence[pa.Array]) -> None:
     """Refuse rows (sorted by code) whose codes are equal though their values are not."""
+    if are_exact([column.type for column in columns]):
+        return
     same = codes[1:] == codes[:-1]
     for column in columns:
-        if not same.any() or (len(columns) == 1 and _exact(column.slice(0, 0)) is not None):
+        if not same.any():
             return
         if not (same <= adjacent_equal(column)).all():
             raise LimitExceeded(
@@ -86,6 +101,8 @@ def adjacent_equal(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _exact(key: pa.Array) -> pa.Array | None:
+    if key.type == pa.int64():
+        return key
     if pa.types.is_integer(key.type) or pa.types.is_boolean(key.type):
         return pc.cast(key, pa.int64())
     if pa.types.is_date32(key.type):

@@ -31,7 +31,7 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.meeting import BothKept
-from mayfly.kernels.rows import CODE, chosen, clustered, numbers
+from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import NEVER
 from mayfly.storage.segment import EXP, TS
@@ -54,7 +54,7 @@ class ExceptAllRows:
         return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
-        arrays = [rows.column(name).combine_chunks() for name in self.columns[side].names]
+        arrays = [whole(rows.column(name)) for name in self.columns[side].names]
         kinds = [one.type for one in self.columns[0]]
         return group_codes([a.cast(k) for a, k in zip(arrays, kinds, strict=True)], rows.num_rows)
 
@@ -138,7 +138,7 @@ class ExceptAllRows:
         names = [*self.columns[0].names, CODE]
         both = concatenated([left.select(names), right.select(names)])
         both = taken(both, np.argsort(numbers(both, CODE), kind="stable"))
-        columns = [both.column(name).combine_chunks() for name in self.columns[0].names]
+        columns = [whole(both.column(name)) for name in self.columns[0].names]
         check_codes(numbers(both, CODE), columns)
 
 

@@ -20,7 +20,7 @@ from mayfly.kernels.codes import check_codes, group_codes
 from mayfly.kernels.delta import ID, LIFE, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
-from mayfly.kernels.rows import CODE, clustered, numbers
+from mayfly.kernels.rows import CODE, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import MIN_TIME
 from mayfly.storage.segment import EXP, TS
@@ -96,21 +96,19 @@ class WeakDistinct:
         return issued, kept
 
     def _codes(self, rows: pa.Table) -> Int64s:
-        columns = [rows.column(name).combine_chunks() for name in self.columns.names]
+        columns = [whole(rows.column(name)) for name in self.columns.names]
         return group_codes(columns, rows.num_rows)
 
     def _check(self, known: pa.Table, rows: pa.Table) -> None:
         names = [*self.columns.names, CODE]
         both = concatenated([known.select(names), rows.select(names)])
         both = taken(both, np.argsort(numbers(both, CODE), kind="stable"))
-        columns = [both.column(name).combine_chunks() for name in self.columns.names]
+        columns = [whole(both.column(name)) for name in self.columns.names]
         check_codes(numbers(both, CODE), columns)
 
 
 @numba.njit(
-    numba.types.Tuple((_WRITE, _WRITE, _WRITE))(
-        _READ, _READ, _READ, _WRITE, _WRITE, _WRITE, numba.int64
-    ),
+    _PIECES(_READ, _READ, _READ, _WRITE, _WRITE, _WRITE, numba.int64),
     cache=True,
     nogil=True,
 )

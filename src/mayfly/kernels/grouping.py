@@ -11,18 +11,21 @@ Cost: O(events · log) for totals; other aggregates also pay for the rows their 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.aggregates import Aggregator, Totals, Versions, aggregator
-from mayfly.kernels.codes import adjacent_equal, check_codes, group_codes
+from mayfly.errors import BadInput
+from mayfly.kernels.aggregates import Aggregator, Extreme, Totals, Versions, aggregator
+from mayfly.kernels.codes import adjacent_equal, are_exact, check_codes, group_codes
 from mayfly.kernels.delta import (
     END,
     ID,
+    LIFE,
     SEEN,
     SEEN_END,
     Delta,
@@ -35,8 +38,8 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.refreshes import refreshes
-from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
-from mayfly.kernels.sorting import Int64s, stable_order
+from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers, whole
+from mayfly.kernels.sorting import Int64s, places_in, stable_order
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression
@@ -48,6 +51,8 @@ from mayfly.storage.segment import EXP, TS
 COUNT = "_count"
 SHOWN = "_shown"
 PAIRS_AT_ONCE = 1 << 20
+_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_WRITE = numba.types.Array(numba.int64, 1, "C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +115,11 @@ class GroupRows:
     def step(
         self, state: GroupState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[GroupState, Delta]:
-        delta = inputs[0]
-        fresh, cuts = self._members(delta.born), self._members(delta.cut)
-        members = state.members.cut(cuts)
-        due = rows_with(members.due(interval.began, interval.clock), fresh.slice(0, 0))
+        delta, members = inputs[0], state.members
+        if delta.cut.num_rows:
+            members = members.cut(self._members(delta.cut))
+        fresh = self._members(delta.born) if delta.born.num_rows else self._no_members
+        due = rows_with(members.due(interval.began, interval.clock), self._no_members)
         first = state.first
         if first is None and fresh.num_rows:
             first = int(numbers(fresh, TS).min())
@@ -145,6 +151,15 @@ class GroupRows:
         table = with_numbers(pa.table(arrays), **{CODE: group_codes(keys, rows.num_rows)})
         return clustered(table) if table.num_rows else table
 
+    @cached_property
+    def _no_members(self) -> pa.Table:
+        kinds = dict(zip(self.key_names, self.columns.types, strict=False))
+        for number, call in enumerate(self.calls):
+            if call.argument is not None:
+                kinds[f"_argument{number}"] = arrow_type(call.argument.type)
+        life = (*LIFE, *((SEEN,) if self.dual else ()), CODE)
+        return pa.schema([*kinds.items(), *((name, pa.int64()) for name in life)]).empty_table()
+
     def _key_arrays(self, rows: pa.Table) -> list[pa.Array]:
         kinds = [one.type for one in list(self.columns)[: len(self.keys)]]
         return [values_of(key, rows, kind) for key, kind in zip(self.keys, kinds, strict=True)]
@@ -154,42 +169,54 @@ class GroupRows:
     ) -> Events:
         """Arrivals, and the ends of lives inside the step; sorted by group and instant."""
         short = chosen(fresh, numbers(fresh, EXP) < interval.clock)
-        rows = concatenated([fresh, short, due])
+        parts = [fresh, short, due]
+        rows = concatenated([part.select(self._event_names) for part in parts])
         times = [numbers(fresh, TS), numbers(short, EXP), numbers(due, EXP)]
-        sizes = [len(one) for one in times]
-        signs = np.repeat(np.array([1, -1, -1]), sizes)
-        code, time = numbers(rows, CODE), np.concatenate(times)
+        signs = np.ones(sum(map(len, times)), np.int64)
+        signs[fresh.num_rows :] = -1
+        code = np.concatenate([numbers(part, CODE) for part in parts])
+        time = np.concatenate(times)
         if self.is_global and not state.begun and not interval.is_empty:
             # Before the first row there is a result too: COUNT 0, the others NULL.
-            rows = pa.concat_tables([rows, _null_row(rows)])
+            nulls = [pa.nulls(1, one.type) for one in rows.schema]
+            rows = concatenated([rows, pa.table(nulls, schema=rows.schema)])
             code, time, signs = (
                 np.append(values, np.int64(added))
                 for values, added in ((code, 0), (time, MIN_TIME), (signs, 0))
             )
-        order = stable_order(code, time)
-        return Events(code[order], time[order], signs[order], taken(rows, order), self.key_names)
+        return Events.sorted(code, time, signs, rows, self.key_names)
+
+    @cached_property
+    def _event_names(self) -> list[str]:
+        return [name for name in self._no_members.schema.names if name not in (*LIFE, SEEN, CODE)]
 
     def _refreshed(self, state: GroupState, events: Events, instants: Int64s) -> Events:
         """With an event that changes nothing per refresh and group, so that each gets a version."""
-        nothing = events.rows.slice(0, 0)
         names = [*self.key_names, CODE]
-        known = [run.load().select(names) for run in state.groups.runs]
-        known = [chosen(t, numbers(r.load(), EXP) != MIN_TIME) for t, r in
-                 zip(known, state.groups.runs, strict=True)]  # fmt: skip
-        every = concatenated([nothing.select(names), *known, events.rows.select(names)])
+        known = [
+            chosen(table.select(names), numbers(table, EXP) != MIN_TIME)
+            for table in (run.load() for run in state.groups.runs)
+        ]
+        touched = self._no_members.select(names)
+        if len(events.code):
+            keys = events.keys(events.first_of_group)
+            arrays = dict(zip(keys.schema.names, keys.columns, strict=True))
+            touched = pa.table({**arrays, CODE: events.codes})
+        every = concatenated([touched, *known])
         _, sample = np.unique(numbers(every, CODE), return_index=True)
         groups = taken(every, np.repeat(sample, len(instants)))
-        blank = {
-            name: groups.column(name) if name in names
-            else pa.nulls(groups.num_rows, nothing.schema.field(name).type)
-            for name in nothing.schema.names
-        }  # fmt: skip
-        rows = concatenated([events.rows, pa.table(blank, schema=nothing.schema)])
-        code = np.concatenate([events.code, numbers(groups, CODE)])
-        time = np.concatenate([events.time, np.tile(instants, len(sample))])
-        sign = np.concatenate([events.sign, np.zeros(groups.num_rows, np.int64)])
-        order = stable_order(code, time)
-        return Events(code[order], time[order], sign[order], taken(rows, order), self.key_names)
+        blank = [
+            groups.column(one.name) if one.name in names else pa.nulls(groups.num_rows, one.type)
+            for one in events.rows.schema
+        ]
+        return Events.sorted(
+            np.concatenate([events.code, numbers(groups, CODE)]),
+            np.concatenate([events.time, np.tile(instants, len(sample))]),
+            np.concatenate([events.sign, np.zeros(groups.num_rows, np.int64)]),
+            concatenated([events.rows, pa.table(blank, schema=events.rows.schema)]),
+            self.key_names,
+            np.append(events.order, np.arange(groups.num_rows) + len(events.order)),
+        )
 
     # ── results ───────────────────────────────────────────────────────────────────────────
 
@@ -200,18 +227,15 @@ class GroupRows:
         codes = events.codes
         blank = self._group_rows(events, np.empty(0, np.int64), self._blank_totals(0))
         known = rows_with(state.groups.of_codes(codes), blank)
-        known = taken(known, np.argsort(numbers(known, CODE))) if known.num_rows else known
+        known = taken(known, stable_order(numbers(known, CODE)))
         events.check(known)
         versions, totals = self._versions(events, known, runs)
         table = self._version_rows(events, versions, totals)
         if self.append_only:
             return self._appended(state, table, versions, codes, interval)
-        previous = np.searchsorted(codes, numbers(known, CODE))
+        previous = places_in(codes, numbers(known, CODE))
         sequence = concatenated([known.select(table.schema.names), table])
-        order = stable_order(
-            np.concatenate([previous, versions.group]),
-            np.concatenate([np.full(len(previous), MIN_TIME), versions.time]),
-        )
+        order = _each_before(previous, versions.group, len(codes))
         sequence = taken(sequence, order)
         group = np.concatenate([previous, versions.group])[order]
         old = order < len(previous)
@@ -226,7 +250,7 @@ class GroupRows:
             shown = numbers(sequence, SHOWN)
             equal = np.ones(len(same), dtype=bool)
             for name in self.columns.names[len(self.keys) :]:
-                equal &= adjacent_equal(sequence.column(name).combine_chunks())
+                equal &= adjacent_equal(whole(sequence.column(name)))
             hidden = (shown[1:] == 0) & (shown[:-1] == 0)
             changed[1:] = ~(same & (hidden | ((shown[1:] == shown[:-1]) & equal)))
         return changed
@@ -314,13 +338,16 @@ class GroupRows:
         self, events: Events, known: pa.Table, runs: list[Run]
     ) -> tuple[Versions, list[Totals]]:
         last = events.last_of_instant
-        group = events.group[last]
+        group = events.group_of_instant
         time = events.time[last]
-        place = np.searchsorted(events.codes, numbers(known, CODE))
-        counts = events.running(events.sign, place, numbers(known, COUNT))[last]
+        place = places_in(events.codes, numbers(known, CODE))
+        counts = events.running(np.ones_like(events.sign), place, numbers(known, COUNT))
         versions = Versions(group, time, counts, events.codes[group])
         if any(one.needs_rows for one in self._aggregators):
             versions = versions.meeting(*_alive_rows(versions, runs))
+        extremes = {n: one for n, one in enumerate(self._aggregators) if one.is_extreme}
+        if extremes:
+            versions = replace(versions, extremes=_extremes(versions, runs, extremes))
         totals = [
             one.totals(events, place, known, f"_argument{number}", f"_total{number}", versions)
             for number, one in enumerate(self._aggregators)
@@ -342,7 +369,7 @@ class GroupRows:
         totals: list[Totals],
         versions: Versions | None = None,
     ) -> pa.Table:
-        keys = taken(events.rows.select(self.key_names), first) if self.keys else None
+        keys = events.keys(first) if self.keys else None
         arrays = {} if keys is None else dict(zip(self.key_names, keys.columns, strict=True))
         for name, kind, total in zip(
             self.columns.names[len(self.keys) :],
@@ -387,7 +414,29 @@ class Events:
     time: Int64s
     sign: Int64s
     rows: pa.Table
+    """Keys and arguments, in any order."""
+    order: Int64s
+    """Which row each event is about."""
     key_names: list[str]
+
+    @staticmethod
+    def sorted(
+        code: Int64s,
+        time: Int64s,
+        sign: Int64s,
+        rows: pa.Table,
+        key_names: list[str],
+        about: Int64s | None = None,
+    ) -> Events:
+        order = stable_order(code, time)
+        rows_of = order if about is None else about[order]
+        return Events(code[order], time[order], sign[order], rows, rows_of, key_names)
+
+    def keys(self, events: Int64s) -> pa.Table:
+        return taken(self.rows.select(self.key_names), self.order[events])
+
+    def values(self, name: str) -> pa.Array:
+        return whole(self.rows.column(name)).take(pa.array(self.order))
 
     @cached_property
     def codes(self) -> Int64s:
@@ -402,47 +451,39 @@ class Events:
         return heads
 
     @cached_property
-    def group(self) -> Int64s:
-        """The number of each event's group."""
-        marks = np.zeros(len(self.code), np.int64)
-        marks[self.first_of_group] = 1
-        numbered: Int64s = np.cumsum(marks) - 1
-        return numbered
-
-    @cached_property
     def last_of_instant(self) -> Int64s:
         """The last event of each group and instant: only what it leaves behind is a version."""
         ends = (self.code[1:] != self.code[:-1]) | (self.time[1:] != self.time[:-1])
         last: Int64s = np.flatnonzero(np.append(ends, True))
         return last
 
-    def running(self, amounts: Int64s, place: Int64s, known: Int64s) -> Int64s:
-        """Totals after each event; groups at ``place`` begin with what is ``known`` of them."""
-        sums = np.cumsum(amounts)
-        heads = self.first_of_group
-        base = np.zeros(len(heads), np.int64)
-        base[place] = known
-        base -= sums[heads] - amounts[heads]
-        total: Int64s = sums + base[self.group]
-        return total
+    @cached_property
+    def group_of_instant(self) -> Int64s:
+        """The number of the group to which each version belongs."""
+        return places_in(self.codes, self.code[self.last_of_instant])
 
-    def running_rough(self, amounts: Int64s, place: Int64s, known: Int64s) -> np.ndarray:
-        """The same in floating point, to notice totals that do not fit 64 bits."""
-        signed = amounts.astype(np.float64) * self.sign
-        sums, heads = np.cumsum(signed), self.first_of_group
-        base = np.zeros(len(heads))
+    def running(self, amounts: Int64s, place: Int64s, known: Int64s) -> Int64s:
+        """Totals after each instant; groups at ``place`` begin with what is ``known`` of them."""
+        base = np.zeros(len(self.codes), np.int64)
         base[place] = known
-        rough: np.ndarray = sums + (base - (sums[heads] - signed[heads]))[self.group]
-        return rough
+        last, totals = self.last_of_instant, np.empty(len(self.last_of_instant), np.int64)
+        if not _fill_totals(amounts, self.sign, last, self.group_of_instant, base, totals):
+            raise BadInput(
+                "a total does not fit a BIGINT",
+                "cast the aggregate's argument to DOUBLE or DECIMAL",
+            )
+        return totals
 
     def check(self, known: pa.Table) -> None:
         """Refuse groups that differ but share a code."""
-        if not self.key_names:
+        kinds = [self.rows.schema.field(name).type for name in self.key_names]
+        if not kinds or are_exact(kinds):
             return
         names = [*self.key_names, CODE]
-        both = concatenated([known.select(names), self.rows.select(names)])
-        both = taken(both, np.argsort(numbers(both, CODE), kind="stable"))
-        columns = [both.column(name).combine_chunks() for name in self.key_names]
+        mine = with_numbers(self.keys(np.arange(len(self.code))), **{CODE: self.code})
+        both = concatenated([known.select(names), mine])
+        both = taken(both, stable_order(numbers(both, CODE)))
+        columns = [whole(both.column(name)) for name in self.key_names]
         check_codes(numbers(both, CODE), columns)
 
 
@@ -462,10 +503,48 @@ def _alive_rows(versions: Versions, runs: list[Run]) -> tuple[Int64s, pa.Table]:
     return np.concatenate(which), pa.concat_tables(tables).combine_chunks()
 
 
-def _null_row(rows: pa.Table) -> pa.Table:
-    arrays = [
-        pa.array([0], pa.int64()) if name.startswith("_") and not name.startswith("_argument")
-        else pa.nulls(1, rows.schema.field(name).type)
-        for name in rows.schema.names
-    ]  # fmt: skip
-    return pa.table(arrays, schema=rows.schema)
+def _extremes(
+    versions: Versions, runs: list[Run], aggregators: Mapping[int, Aggregator]
+) -> dict[str, Extreme]:
+    """The largest and smallest arguments among the rows alive at each version."""
+    points = versions.code, versions.time, versions.time + 1
+    found = {f"_argument{n}": one.extreme(len(versions)) for n, one in aggregators.items()}
+    for run in runs:
+        rows = run.load()
+        for at, positions in matching_pairs(points, run.keys(), PAIRS_AT_ONCE):
+            for name, extreme in found.items():
+                extreme.look_at(whole(rows.column(name)), at, positions)
+    return found
+
+
+def _each_before(few: Int64s, many: Int64s, groups: int) -> Int64s:
+    """The order of few and many (both sorted) in which one of the few precedes its group."""
+    present = np.zeros(groups, np.int64)
+    present[few] = 1
+    place = np.arange(len(many)) + np.cumsum(present)[many]
+    first = np.ones(len(few) + len(many), dtype=bool)
+    first[place] = False
+    order = np.empty(len(first), np.int64)
+    order[place] = np.arange(len(few), len(first))
+    order[first] = np.arange(len(few))
+    return order
+
+
+@numba.njit(numba.boolean(_READ, _READ, _READ, _READ, _READ, _WRITE), cache=True, nogil=True)
+def _fill_totals(
+    amounts: Int64s, sign: Int64s, last: Int64s, group: Int64s, base: Int64s, totals: Int64s
+) -> bool:
+    """Running totals at the last event of each version; whether they fit 64 bits."""
+    event, current, total, rough = 0, -1, 0, 0.0
+    for version in range(len(last)):
+        if group[version] != current:
+            current = group[version]
+            total, rough = base[current], float(base[current])
+        while event <= last[version]:
+            total += amounts[event] * sign[event]
+            rough += float(amounts[event]) * sign[event]
+            event += 1
+        if abs(rough) > 9.2e18:
+            return False
+        totals[version] = total
+    return True

@@ -31,7 +31,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.refreshes import refreshes
-from mayfly.kernels.rows import CODE, chosen, clustered, numbers
+from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.stateless import values_of
 from mayfly.lifetime import MIN_TIME
@@ -116,7 +116,7 @@ class Sent:
         return after, self._ordered(self._differences(events))
 
     def _coded(self, rows: pa.Table) -> pa.Table:
-        columns = [rows.column(name).combine_chunks() for name in self.columns.names]
+        columns = [whole(rows.column(name)) for name in self.columns.names]
         rows = with_numbers(rows, **{CODE: group_codes(columns, rows.num_rows)})
         return clustered(rows) if rows.num_rows else rows
 
@@ -187,7 +187,7 @@ class Sent:
             values = values_of(key.expression, rows, arrow_type(key.expression.type))
             ranks += _ranks(values, key.descending, key.nulls_first)
         for name in self.columns.names:
-            column = rows.column(name).combine_chunks()
+            column = whole(rows.column(name))
             ranks += [] if pa.types.is_nested(column.type) else _ranks(column)
         rows = taken(rows, np.lexsort(ranks[::-1]))
         if self.limit is None and not self.offset:
@@ -244,7 +244,7 @@ class Changes:
         order = stable_order(code, time)
         code, time, sign = code[order], time[order], sign[order]
         rows = taken(rows, order)
-        columns = [rows.column(n).combine_chunks() for n in rows.schema.names if n != CODE]
+        columns = [whole(rows.column(n)) for n in rows.schema.names if n != CODE]
         check_codes(code, columns)
         if not len(code):
             return Changes(rows, time, sign)

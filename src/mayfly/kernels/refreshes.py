@@ -16,8 +16,8 @@ def rounded(times: Int64s, slide: Slide | None) -> Int64s:
         return times
     period, origin = np.int64(slide.period), np.int64(slide.origin)
     up = -((origin - times) // period) * period + origin
-    result: Int64s = np.where(times == NEVER, NEVER, up)
-    return result
+    never = times == NEVER
+    return np.where(never, NEVER, up) if never.any() else up
 
 
 def refreshes(slide: Slide, first: int | None, interval: Interval) -> Int64s:

@@ -32,6 +32,11 @@ def numbers(table: pa.Table, column: str) -> Int64s:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece, without copying if it is one."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """An immutable run of rows: in memory, or a stored segment opened when first needed."""
@@ -88,4 +93,5 @@ def chosen(rows: pa.Table, mask: Bools) -> pa.Table:
     count = np.count_nonzero(mask)
     if count in (0, rows.num_rows):
         return rows.slice(0, count)
-    return rows.filter(pa.array(mask))
+    # Taking positions is faster than filtering by bits.
+    return rows.take(pa.array(np.flatnonzero(mask)))

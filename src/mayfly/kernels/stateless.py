@@ -21,7 +21,7 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.expression import evaluate, holds
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.rows import Bools, numbers
+from mayfly.kernels.rows import Bools, numbers, whole
 from mayfly.plan.expressions import Column, Expression
 
 
@@ -35,7 +35,7 @@ class Nothing:
 
 def column_of(table: pa.Table, column: Column) -> pa.Array:
     """A plan's column in a table."""
-    return table.column(column_name(column)).combine_chunks()
+    return whole(table.column(column_name(column)))
 
 
 def values_of(expression: Expression, table: pa.Table, kind: pa.DataType) -> pa.Array:

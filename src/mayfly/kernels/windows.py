@@ -32,7 +32,7 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.refreshes import rounded
-from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers
+from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.upkeep import falling_due, waiting
 from mayfly.lifetime import NEVER
@@ -117,12 +117,9 @@ class WindowRows:
             rows = with_numbers(rows, **{RANK[0]: numbers(rows, ID)})
         names = dict.fromkeys([*self.columns.names, *(self.order or ()), *self.partition, TS])
         rows = rows.select(list(names))
-        ts = numbers(rows, TS)
-        late = ts < interval.began
+        late, due, early = _by_instant(rows, interval.began, clock)
+        early = with_numbers(early, **{EXP: np.full(early.num_rows, NEVER)})
         woken = list(falling_due(state.waiting, began, clock))
-        due = chosen(rows, (ts < clock) & ~late)
-        ahead = (ts >= clock) & ~late
-        early = with_numbers(chosen(rows, ahead), **{EXP: np.full(int(ahead.sum()), NEVER)})
         admitted = concatenated([due, *(table.select(list(names)) for table in woken)])
         if admitted.num_rows and self.order is not None:
             admitted = taken(admitted, _stream_order(admitted, self.order))
@@ -136,7 +133,7 @@ class WindowRows:
             state,
             waiting=kept,
             number=state.number + admitted.num_rows,
-            late=state.late + int(late.sum()),
+            late=state.late + late,
             first=first,
         ), admitted
 
@@ -166,9 +163,8 @@ class WindowRows:
         """The rows whose lifetime, rounded to refreshes, is not empty."""
         slide = self.window.slide
         ts, exp = rounded(ts, slide), rounded(exp, slide)
-        keep = ts < exp
-        rows = with_numbers(rows, **{TS: ts, EXP: exp})
-        return chosen(rows, keep).select([*self.columns.names, *LIFE])
+        rows = with_numbers(rows, **{TS: ts, EXP: exp}).select([*self.columns.names, *LIFE])
+        return chosen(rows, ts < exp)
 
     def _counted(
         self, state: WindowState, rows: pa.Table, interval: Interval
@@ -193,7 +189,7 @@ class WindowRows:
         both = taken(both, order)
         code, exp, seen = (numbers(both, name) for name in (CODE, EXP, END))
         if self.partition:
-            check_codes(code, [both.column(n).combine_chunks() for n in self.partition])
+            check_codes(code, [whole(both.column(n)) for n in self.partition])
         ends = exp.copy()
         displaced = np.zeros(len(code), dtype=bool)
         if len(code) > count:
@@ -217,7 +213,7 @@ class WindowRows:
         return rows.select([*self.columns.names, *LIFE, END])
 
     def _partitions(self, rows: pa.Table) -> Int64s:
-        columns = [rows.column(name).combine_chunks() for name in self.partition]
+        columns = [whole(rows.column(name)) for name in self.partition]
         return group_codes(columns, rows.num_rows)
 
     def _shown(self, state: WindowState, rows: pa.Table) -> tuple[WindowState, pa.Table]:
@@ -289,10 +285,23 @@ class WindowRows:
         return Delta.empty(self.columns)
 
 
+def _by_instant(rows: pa.Table, began: int, clock: int) -> tuple[int, pa.Table, pa.Table]:
+    """How many rows are too late, those that are due, and those that are early."""
+    ts = numbers(rows, TS)
+    if (ts[1:] >= ts[:-1]).all():
+        low, high = np.searchsorted(ts, [began, clock])
+        return int(low), rows.slice(low, max(0, high - low)), rows.slice(max(low, high))
+    late = ts < began
+    due = ~late & (ts < clock)
+    return int(late.sum()), chosen(rows, due), chosen(rows, ~late & ~due)
+
+
 def _later(ts: Int64s, duration: int | None) -> Int64s:
     if duration is None:
         return np.full(len(ts), NEVER, dtype=np.int64)
-    later: Int64s = np.where(ts > NEVER - duration, NEVER, ts + np.int64(duration))
+    later: Int64s = ts + np.int64(duration)
+    if len(ts) and ts.max() > NEVER - duration:
+        later[ts > NEVER - duration] = NEVER
     return later
 
 
