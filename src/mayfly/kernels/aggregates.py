@@ -169,7 +169,7 @@ def _running(
 
 
 def _has_ranks(kind: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_date32(kind)
@@ -205,7 +205,7 @@ def _turned(bits: Int64s) -> Int64s:
 
 @numba.njit(numba.void(_WRITE, _MARKS, _READ, _READ, _READ, numba.int64), cache=True, nogil=True)
 def _raise(
-    best: Int64s, known: Bools, versions: Int64s, positions: Int64s, ranks: Int64s, turn: int
+    best: Int64s, known: Bools, versions: Int64s, positions: Int64s, ranks: Int64s, turn: np.int64
 ) -> None:
     for i in range(len(versions)):
         version, rank = versions[i], ranks[positions[i]] ^ turn

@@ -42,7 +42,7 @@ def distinct_of(*columns: Int64s) -> Int64s:
 
 
 @numba.njit(numba.int64(numba.uint64), cache=True, nogil=True)
-def _bits(span: int) -> int:
+def _bits(span: np.uint64) -> int:
     bits = 0
     while bits < 64 and span >> np.uint64(bits):
         bits += 1
