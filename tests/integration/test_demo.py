@@ -23,6 +23,8 @@ def demo(tmp_path: Path, *arguments: str, **variables: str) -> subprocess.Popen[
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Tests started in the background ignore it, and would hand that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
