@@ -34,6 +34,10 @@ class UpdateReport:
     bytes_written: int = 0
     transition_seconds: float = 0.0
     pre_transition_seconds: float = 0.0
+    hidden_until: int | None = None
+    """Rows that expired up to this instant are no longer returned, µs."""
+    erased_until: int | None = None
+    """Of rows that expired up to this instant no version holds a byte, µs."""
     repeated: bool = False
     """The batch had been committed before: nothing was done."""
 
@@ -58,7 +62,9 @@ def account(
             rows
             for day, rows in state.day_rows.items()
             if settings.horizon(state.update) < day <= horizon
-        ),
+        )
+        - state.hidden_rows(settings.horizon(state.update))
+        + state.hidden_rows(horizon),
         dead_but_stored=_rows_until(horizon, version, planned.runs, results),
         indexes_touched=len({plan.target for plan in planned.plans}),
         files_read=counts["files_read"],
@@ -113,8 +119,21 @@ def rows_by_day(
     if version.settings.lifetimes is not None:
         horizon = version.settings.horizon(planned.update)
         lingering = _dead_rows(horizon, version, planned.runs, results)
+        for label, gone in _made_void(version, planned.runs).items():
+            rows[label] -= gone
         rows = Counter({label: n for label, n in rows.items() if label > horizon}) + lingering
     return {label: count for label, count in sorted(rows.items()) if label in kept}
+
+
+def _made_void(version: ArchiveVersion, runs: IndexRuns) -> Counter[int]:
+    """Void rows that the runs no longer hold, by label."""
+    kept = {run.id for held in runs.values() for run in held}
+    gone: Counter[int] = Counter()
+    for entry in version.state.invalid:
+        for run, rows in entry.pending.items():
+            if run not in kept:
+                gone.update(rows)
+    return gone
 
 
 def _days_in(runs: IndexRuns) -> frozenset[int]:

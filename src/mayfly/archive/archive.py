@@ -21,14 +21,18 @@ from mayfly.archive.admission import AdmissionSummary, LateRows, total
 from mayfly.archive.asking import Asking
 from mayfly.archive.asking import Moment as Moment
 from mayfly.archive.care import Care
+from mayfly.archive.erasing import Erasing
 from mayfly.archive.insight import Insight
+from mayfly.archive.invalidation import still_pending
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
+from mayfly.archive.migrating import Migrating
 from mayfly.archive.origin import ORIGIN_IS_OPEN, CountedFrom
 from mayfly.archive.planning import PlannedCommit, plan_cells, plan_next, plan_rest, write_job
 from mayfly.archive.reports import REPORTS, reports_after
-from mayfly.archive.sequence import take_turn
+from mayfly.archive.sequence import take_turn, turn_id
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import RUN, ArchiveState, ArchiveVersion
+from mayfly.archive.voiding import Voiding
 from mayfly.archive.writing import PartResult, WriteJob
 from mayfly.errors import (
     CommitConflict,
@@ -65,7 +69,7 @@ class Executor(Protocol):
 
 
 @dataclass
-class Archive(Asking, Insight, CountedFrom, Care):
+class Archive(Asking, Voiding, Migrating, Erasing, Insight, CountedFrom, Care):
     """An open archive. Make one with ``create`` or ``open``."""
 
     repository: Repository
@@ -137,7 +141,7 @@ class Archive(Asking, Insight, CountedFrom, Care):
         version = self.with_origin(batch, None if at is None else instant(at))
         state = version.state
         number = self._number(version, update, at)
-        turn = take_turn(number, batch_id or f"update {number}", state.update, state.batches)
+        turn = take_turn(number, turn_id(batch_id, number), state.update, state.batches)
         if turn.repeated:
             return UpdateReport(turn.update, repeated=True)
         began = time.perf_counter()
@@ -158,11 +162,14 @@ class Archive(Asking, Insight, CountedFrom, Care):
             batches={**state.batches, turn_id(batch_id, number): number},
             prepared=planned.complete,
             report=asdict(report),
+            invalid=still_pending(state.invalid, planned.runs),
         )
         self._commit(version, following, results, properties)
         reach("archive.committed")
         prepared = self.prepare()
         self.tidy()
+        if version.settings.lifetimes is not None:
+            prepared = self.erased()
         return replace(report, **prepared) if prepared else report
 
     def _planned(
@@ -213,9 +220,13 @@ class Archive(Asking, Insight, CountedFrom, Care):
         return version.state.update + 1 if update is None else update
 
     def _execute(
-        self, batch: Any | None, version: ArchiveVersion, planned: PlannedCommit
+        self,
+        batch: Any | None,
+        version: ArchiveVersion,
+        planned: PlannedCommit,
+        moved_to: ArchiveSettings | None = None,
     ) -> list[PartResult]:
-        job = write_job(self.repository.directory, version, planned)
+        job = write_job(self.repository.directory, version, planned, moved_to)
         if not job.writes and batch is None:
             return []
         results = self.executor.write(batch, job)
@@ -226,6 +237,39 @@ class Archive(Asking, Insight, CountedFrom, Care):
                 "nothing was committed; run the update again",
             )
         return results
+
+    def execute_moved(
+        self, version: ArchiveVersion, planned: PlannedCommit, after: ArchiveSettings
+    ) -> list[PartResult]:
+        return self._execute(None, version, planned, after)
+
+    def commit_moved(
+        self,
+        version: ArchiveVersion,
+        following: ArchiveState,
+        results: list[PartResult],
+        after: ArchiveSettings,
+    ) -> None:
+        reach("archive.moved")
+        self._commit(version, following, results, {ARCHIVE: after.to_json()})
+        self.tidy()
+        self.erased()
+
+    def recommit(
+        self, version: ArchiveVersion, listed: ArchiveVersion, planned: PlannedCommit
+    ) -> None:
+        results = self._execute(None, listed, planned)
+        settled = planned.settled(results)
+        following = replace(
+            listed.state,
+            wave=settled.after,
+            runs=settled.runs,
+            day_rows=rows_by_day(listed, settled, results),
+            invalid=still_pending(listed.state.invalid, settled.runs),
+        )
+        self._commit(version, following, results)
+        if version.settings.lifetimes is not None:
+            self.erased()
 
     def _require_admissible(
         self, summary: AdmissionSummary, number: int, results: Sequence[PartResult]
@@ -249,6 +293,8 @@ class Archive(Asking, Insight, CountedFrom, Care):
             for segment in version.manifest.in_group(RUN)
             if segment.group.partition("/")[2] not in used
         ]
+        void = {entry.group for entry in following.invalid}
+        dropped += [s for group, s in version.invalid_segments.items() if group not in void]
         added = tuple(segment for result in results for segment in result.segments)
         return self.repository.commit(
             version.manifest,
@@ -275,7 +321,3 @@ def _readable(repository: Repository) -> Manifest:
             with contextlib.suppress(CorruptFile, VersionExpired):
                 return repository.load(number)
         raise damage
-
-
-def turn_id(batch_id: str | None, number: int) -> str:
-    return batch_id or f"update {number}"

@@ -155,7 +155,7 @@ class Asking:
         found = ReadReport()
         try:
             rows = read(Reader(self.repository.directory, wanted, report=found), moment)
-        except CorruptFile:
+        except (CorruptFile, VersionExpired):
             if self.repository.newest() == wanted.manifest.version:
                 raise
             pin, moment = self.pin_at(as_of)
@@ -176,7 +176,7 @@ def selection(
 ) -> Selection:
     """Which rows a read of an archive with these settings wants."""
     low, high = between or (None, None)
-    shorter, inputs = _smaller(settings, window)
+    shorter, inputs = _smaller(settings, as_of, window)
     if soft and window is not None:
         raise InvalidSetting(
             "a soft read shows what is stored, whatever the window", "leave soft or window out"
@@ -192,11 +192,11 @@ def selection(
 
 
 def _smaller(
-    settings: ArchiveSettings, window: Window | None
+    settings: ArchiveSettings, as_of: int, window: Window | None
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
     """By how much lifetimes are cut, and for which time columns rows must be younger than what."""
     if window is None:
-        return 0, ()
+        return settings.contract.returned_until(settings.calendar, as_of) - as_of, ()
     if settings.lifetimes is None:
         raise InvalidSetting(
             "a smaller window was asked of an archive whose rows live equally long",

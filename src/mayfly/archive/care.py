@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import replace
 
 from mayfly.archive.accounting import miscounted
@@ -18,6 +19,7 @@ from mayfly.storage import (
     verify,
 )
 from mayfly.storage.commit import manifest_name
+from mayfly.storage.vacuum import DEFAULT_GRACE
 
 
 class Care:
@@ -55,14 +57,21 @@ class Care:
         except (CorruptFile, VersionExpired):  # named already; or vacuumed since, when it was whole
             return found
         name = manifest_name(found.version)
-        counts = (Problem(name, what) for what in miscounted(version))
-        return replace(found, problems=(*found.problems, *counts))
+        counts = [Problem(name, what) for what in miscounted(version)]
+        return replace(found, problems=(*found.problems, *counts, *self.overdue()))
+
+    def overdue(self) -> Iterable[Problem]:
+        """Files that hold rows whose bytes should be gone."""
+        raise AssertionError("every archive can tell")
 
     def vacuum(self, *, keep_versions: int | None = None, grace: int | None = None) -> VacuumReport:
         """Remove what the versions of the last ``keep_versions`` updates do not need."""
         kept = self.version().settings.keep_versions if keep_versions is None else keep_versions
-        options = {} if grace is None else {"grace": grace}
-        return vacuum(self.repository, keep_versions=self._versions_of(kept), **options)
+        return vacuum(
+            self.repository,
+            keep_versions=self._versions_of(kept),
+            grace=DEFAULT_GRACE if grace is None else grace,
+        )
 
     def tidy(self) -> None:
         """Let go of the versions that need not be kept."""

@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from math import isqrt
 
 from mayfly.archive.admission import LateRows
 from mayfly.archive.calendar import UpdateCalendar, update_calendar
+from mayfly.archive.contract import Contract
 from mayfly.archive.declaring import DAY_ONE, Declaration, Origin, named_columns, whole
 from mayfly.archive.layouts.doubly_partitioned import (
     BASELINES,
@@ -41,14 +43,15 @@ def declare_lifetimes(
     refresh: Duration = "1 day",
     origin: Origin | None = None,
     zone: str | None = None,
-    layout: str = "NoRebuild",
+    layout: str | None = None,
     groups: int | None = None,
     lanes: int | None = None,
     rebuild: bool | None = None,
-    span: int = 1,
+    span: int | None = None,
     fan_in: int = 4,
     clustered: bool = True,
     late: str = "this update",
+    contract: str = "HARD",
     parts: int = 1,
     keep_versions: int = 2,
     row_group_bytes: int = ROW_GROUP_BYTES,
@@ -67,19 +70,26 @@ def declare_lifetimes(
     named = named_columns(columns)
     calendar = update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
     lifetimes = declared_lifetimes(max_lifetime, exp, lifetime, named)
-    chosen = layout_named(layout, rollover(max_lifetime, calendar), groups, lanes, rebuild)
+    updates = rollover(max_lifetime, calendar)
+    if layout is None:
+        chosen = default_layout(updates)
+    else:
+        chosen = layout_named(layout, updates, groups, lanes, rebuild)
+    if span is not None:
+        chosen = replace(chosen, span=span)
     settings = ArchiveSettings(
         columns=named,
         key=key_names(key),
         time=time,
         calendar=calendar,
-        layout=replace(chosen, span=span, fan_in=fan_in, clustered=clustered),
+        layout=replace(chosen, fan_in=fan_in, clustered=clustered),
         late=_late(late),
         parts=whole("parts", parts),
         keep_versions=whole("keep_versions", keep_versions),
         row_group_bytes=whole("row_group_bytes", row_group_bytes),
         compression=compression,
         lifetimes=lifetimes,
+        contract=Contract.parse(contract),
     )
     return Declaration(settings, origin is None)
 
@@ -87,6 +97,14 @@ def declare_lifetimes(
 def rollover(max_lifetime: Duration, calendar: UpdateCalendar) -> int:
     """p = ⌈S/Δ⌉."""
     return calendar.roll_over(micros(max_lifetime))
+
+
+def default_layout(updates: int) -> PartitionedLayout:
+    """Quick to update and to probe: about √p ranges of removing updates, merged, never rebuilt."""
+    span = max(1, isqrt(updates))
+    return PartitionedLayout(
+        PartitionRule.ROUND_ROBIN, updates, 1, -(-updates // span), rebuild=False, span=span
+    )
 
 
 def layout_named(

@@ -30,16 +30,26 @@ class Insight:
         raise AssertionError("every archive has one")
 
     def status(self) -> ArchiveStatus:
-        """The current version in figures, without opening a data file."""
-        root = os.fspath(self.repository.directory.root)
-        return status_of(root, self.version(), self.repository.versions(), staged_figures(root))
+        """The current version in figures, from manifests and from files that no version names."""
+        root, version = os.fspath(self.repository.directory.root), self.version()
+        erased = None if version.settings.lifetimes is None else self.erased_until()
+        return status_of(root, version, self.repository.versions(), staged_figures(root), erased)
+
+    def erased_until(self) -> int:
+        """Rows that expired up to this instant have left the directory."""
+        raise AssertionError("every archive can tell")
 
     def reports(self) -> list[Mapping[str, Any]]:
         """The reports of the last updates, oldest first; they outlive their versions."""
         return reports_of(self.version().manifest.properties)
 
     def predictions(self) -> list[Prediction]:
-        """For each kept report, what the cost model expected of it and what it took."""
+        """For each kept report, what the cost model expected of it and what it took.
+
+        The model is one of waves: of rows with their own lifetimes it expects nothing.
+        """
+        if self.version().settings.lifetimes is not None:
+            return []
         return predictions(self.version().settings, self.reports())
 
     def plan(self, updates: int = 10) -> list[str]:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mayfly.archive.layouts.cell_plan import CellPlanner, runs_after
+from mayfly.archive.layouts.cell_plan import CellPlanner, is_old, runs_after
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import Days, WaveState
 from mayfly.archive.layouts.run_plan import (
@@ -57,6 +57,7 @@ class PlannedCommit:
         held = {
             name: frozenset(label for run in runs.get(name, ()) for label in run.days)
             for name in self.after.constituents
+            if name in runs or not is_old(name)
         }
         return replace(self, runs=runs, after=WaveState(self.update, held), open_labels=False)
 
@@ -71,8 +72,26 @@ def plan_cells(
     state = version.state
     stored = {run.id for held in state.runs.values() for run in held}
     levels = {run: max(s.level for s in version.segments_of(run)) for run in stored}
-    planner = CellPlanner(layout, state.runs, state.update, number, levels, has_batch=has_batch)
-    nothing = WaveState(number, dict.fromkeys(layout.names, frozenset[int]()))
+    contract, calendar = version.settings.contract, version.settings.calendar
+    due = contract.due(calendar, number)
+    overdue = frozenset[str]()
+    if due is not None:
+        overdue = frozenset(
+            run for run in stored if any(s.exp.low < due for s in version.segments_of(run))
+        )
+    planner = CellPlanner(
+        layout,
+        state.runs,
+        state.update,
+        number,
+        levels,
+        stale=state.pending_runs,
+        overdue=overdue,
+        patience=contract.late,
+        has_batch=has_batch,
+    )
+    names = (*layout.names, *(name for name in state.runs if name not in layout.names))
+    nothing = WaveState(number, dict.fromkeys(names, frozenset[int]()))
     return PlannedCommit(number, planner.plans(), nothing, state.runs, True, open_labels=True)
 
 
@@ -106,19 +125,32 @@ def plan_rest(settings: ArchiveSettings, state: ArchiveState) -> PlannedCommit:
     return PlannedCommit(state.update, plans, after, runs, True)
 
 
-def write_job(directory: Directory, version: ArchiveVersion, planned: PlannedCommit) -> WriteJob:
+def write_job(
+    directory: Directory,
+    version: ArchiveVersion,
+    planned: PlannedCommit,
+    moved_to: ArchiveSettings | None = None,
+) -> WriteJob:
     """The runs to be written; those that a later step of the same commit replaces are left out."""
     writes = independent([write for plan in planned.plans for write in plan.write])
     kept = {run.id for held in planned.runs.values() for run in held}
     needed = tuple(write for write in writes if planned.open_labels or write.id in kept)
     read = {source.run for write in needed for source in write.sources}
+    if moved_to is not None:
+        read = version.state.used_runs()
     return WriteJob(
         root=os.fspath(directory.root),
         sync=directory.sync,
-        settings=version.settings,
+        settings=moved_to or version.settings,
         update=planned.update,
         writes=needed,
         sources={run: version.segments_of(run) for run in sorted(read)},
+        invalid=tuple(
+            (entry, version.invalid_segments[entry.group])
+            for entry in version.state.invalid
+            if read & entry.pending.keys()
+        ),
+        moved_from=None if moved_to is None else version.settings,
     )
 
 

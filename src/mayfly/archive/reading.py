@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mayfly.archive.hashing import part_of
+from mayfly.archive.invalidation import Hiding, hidings, visible
 from mayfly.archive.layouts.run_plan import Run
 from mayfly.archive.settings import KEY, NTH, ArchiveSettings
 from mayfly.archive.sorting import order_key
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.writing import PART, with_added_columns
-from mayfly.errors import CorruptFile, InvalidSetting
+from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
+from mayfly.storage.commit import manifest_name
 from mayfly.storage.files import Directory, told
 from mayfly.storage.segment import EXP, TS, Segment, check_present
 
@@ -180,6 +182,13 @@ class Reader:
     def settings(self) -> ArchiveSettings:
         return self.version.settings
 
+    @cached_property
+    def hiding(self) -> tuple[Hiding, ...]:
+        """What was declared void in this version."""
+        version = self.version
+        entries, files = version.state.invalid, version.invalid_segments
+        return hidings(self.directory, entries, files, version.settings) if entries else ()
+
     def probe(
         self, keys: Sequence[Any], selection: Selection, columns: Sequence[str] | None = None
     ) -> pa.Table:
@@ -258,6 +267,18 @@ class Reader:
                     yield under_way.popleft().result()
             while under_way:
                 yield under_way.popleft().result()
+
+    def stored_rows(self, selection: Selection) -> Iterator[tuple[str, Segment, pa.Table]]:
+        """Everything that is stored in live files, with the run and the file it lies in."""
+        for _, run, segment in self._segments(selection):
+            if not segment.dead_at(selection.as_of):
+                directory = self._directory(segment)
+                schema = self.settings.stored
+                yield (
+                    run.id,
+                    segment,
+                    self._decoded(segment, directory, directory.everything, schema),
+                )
 
     def _segments(self, selection: Selection) -> Iterator[tuple[str, Run, Segment]]:
         """Files of the constituents that may hold wanted rows."""
@@ -340,7 +361,7 @@ class Reader:
         return converted
 
     def _directory(self, segment: Segment) -> FileDirectory:
-        check_present(self.directory, segment)
+        self._require(segment)
         path = self.directory.path(segment.path)
         key = self.settings.sort_columns[0]
         floating = pa.types.is_floating(self.settings.stored.field(key).type)
@@ -349,6 +370,19 @@ class Reader:
             return file_directory(str(path), segment.bytes, key, ordered)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(path, error) from error
+
+    def _require(self, segment: Segment) -> None:
+        try:
+            check_present(self.directory, segment)
+        except CorruptFile as missing:
+            number = self.version.manifest.version
+            if self.directory.exists(manifest_name(number)):
+                raise
+            raise VersionExpired(
+                f"version {number} of {self.directory.root} is gone: rows in it had expired, or "
+                "nobody held it",
+                "read the current version; a contract to erase bytes wins over readers",
+            ) from missing
 
     def _read(
         self,
@@ -399,7 +433,8 @@ class Reader:
         wanted = list(known) if columns is None else list(columns)
         copies = [*self.settings.key, NTH] if self.settings.array_key else []
         inputs = [name for name, _ in selection.inputs]
-        hidden = [*self.settings.sort_columns, *copies, *inputs, TS, EXP]
+        void = [name for one in self.hiding for name in one.columns]
+        hidden = [*self.settings.sort_columns, *copies, *inputs, *void, TS, EXP]
         stored = self.settings.stored
         return pa.schema([stored.field(name) for name in dict.fromkeys([*wanted, *hidden])])
 
@@ -410,7 +445,7 @@ class Reader:
             rows = rows.filter(mask)
         if run.deleted_days and selection.soft:  # a hard read shows nothing dead anyway
             rows = rows.filter(pc.invert(self.settings.belongs(rows, run.deleted_days)))
-        return rows
+        return rows if selection.soft else visible(rows, run.id, self.hiding)
 
     def _collected(self, pieces: list[pa.Table], columns: Sequence[str] | None) -> pa.Table:
         names = list(self.settings.all_columns) if columns is None else list(columns)

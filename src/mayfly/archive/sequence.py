@@ -25,6 +25,11 @@ class Turn:
     """The batch id is already committed, as this update: nothing is to be done."""
 
 
+def turn_id(batch_id: str | None, update: int) -> str:
+    """By what a batch is known; without an id of its own, by the number of its update."""
+    return batch_id or f"update {update}"
+
+
 def take_turn(
     update: int, batch_id: str, last_update: int, committed_batches: Mapping[str, int]
 ) -> Turn:

@@ -21,6 +21,7 @@ from mayfly.archive.calendar import (
     UpdateCalendar,
     calendar_from_settings,
 )
+from mayfly.archive.contract import HARD, Contract
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.lifetimes import Lifetimes
@@ -60,6 +61,8 @@ class ArchiveSettings:
     added: Mapping[str, str] = field(default_factory=dict)
     """Columns that came later; files without them read as NULL."""
     lifetimes: Lifetimes | None = None
+    contract: Contract = HARD
+    """What is promised about dead rows; waves promise to return none."""
 
     def __post_init__(self) -> None:
         for which in ("columns", "added"):
@@ -96,6 +99,12 @@ class ArchiveSettings:
             )
         if self.lifetimes is not None:
             self.lifetimes.check({name: self.type_of(name) for name in self.all_columns})
+        if self.lifetimes is None and self.contract != HARD:
+            raise InvalidSetting(
+                f"a wave archive cannot promise {self.contract}",
+                "give rows their own lifetimes (max_lifetime), or leave the contract out",
+            )
+        self.contract.check(self.calendar)
         if self.lifetimes is None and self.late is LateRows.THIS_UPDATE:
             raise InvalidSetting(
                 "a wave archive cannot keep late rows with the update they come with: they would "
@@ -253,7 +262,11 @@ class ArchiveSettings:
     def _layout_json(self) -> dict[str, Any]:
         if isinstance(self.layout, PartitionedLayout):
             assert self.lifetimes is not None
-            return {"layout": self.layout.to_json(), "lifetimes": self.lifetimes.to_json()}
+            return {
+                "layout": self.layout.to_json(),
+                "lifetimes": self.lifetimes.to_json(),
+                "contract": self.contract.to_json(),
+            }
         return {
             "scheme": self.layout.scheme.value,
             "window": self.layout.window,
@@ -284,6 +297,7 @@ def _stored_layout(stored: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "layout": PartitionedLayout(**stored["layout"]),
             "lifetimes": Lifetimes.from_json(stored["lifetimes"]),
+            "contract": Contract(**stored["contract"]),
         }
     wave = WaveLayout(
         WaveScheme(stored["scheme"]), stored["window"], stored["constituents"], stored["spread"]

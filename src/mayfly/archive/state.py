@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mayfly.archive.invalidation import INVALID, Invalidation
 from mayfly.archive.layouts import WaveState
 from mayfly.archive.layouts.run_plan import IndexRuns, Run
 from mayfly.archive.settings import ArchiveSettings
@@ -32,6 +33,8 @@ class ArchiveState:
     prepared: bool = True
     """False between the commit of a day and the commit of its pre-transition work."""
     report: Mapping[str, Any] = field(default_factory=dict)
+    invalid: tuple[Invalidation, ...] = ()
+    """What was declared void and is still stored."""
 
     @property
     def update(self) -> int:
@@ -39,6 +42,15 @@ class ArchiveState:
 
     def constituent_runs(self) -> dict[str, tuple[Run, ...]]:
         return {name: tuple(self.runs.get(name, ())) for name in self.wave.constituents}
+
+    @property
+    def pending_runs(self) -> frozenset[str]:
+        """Runs that hold rows which were declared void."""
+        return frozenset(run for entry in self.invalid for run in entry.pending)
+
+    def hidden_rows(self, after: int) -> int:
+        """Void rows of labels beyond ``after`` that are still stored."""
+        return sum(entry.rows_hidden(after) for entry in self.invalid)
 
     def used_runs(self) -> set[str]:
         return {run.id for held in self.runs.values() for run in held}
@@ -57,6 +69,7 @@ class ArchiveState:
             "batches": dict(latest),
             "prepared": self.prepared,
             "report": dict(self.report),
+            **({INVALID: [entry.to_json() for entry in self.invalid]} if self.invalid else {}),
         }
 
     @staticmethod
@@ -75,6 +88,7 @@ class ArchiveState:
             batches=stored["batches"],
             prepared=stored["prepared"],
             report=stored["report"],
+            invalid=tuple(Invalidation.from_json(one) for one in stored.get(INVALID, ())),
         )
 
 
@@ -99,6 +113,11 @@ class ArchiveVersion:
     def time(self) -> int:
         """The time of the last update."""
         return self.settings.calendar.time_of(self.state.update)
+
+    @property
+    def invalid_segments(self) -> dict[str, Segment]:
+        """The files that list what is void, by their group."""
+        return {segment.group: segment for segment in self.manifest.in_group(INVALID)}
 
     def segments_of(self, run: str) -> tuple[Segment, ...]:
         return tuple(self.manifest.in_group(run_group(run)))

@@ -12,6 +12,7 @@ from mayfly.archive.origin import ORIGIN_IS_OPEN
 from mayfly.archive.reports import reports_of
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
+from mayfly.archive.writing import DAYS
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,12 @@ class ArchiveStatus:
     """The report of the last update."""
     sinks: Mapping[str, Any]
     """What streams have brought and what of it waits, by the name of their sink."""
+    contract: str = "HARD"
+    """What is promised about dead rows."""
+    hidden_until: int | None = None
+    """Rows with their own lifetimes that expired up to this instant are not returned, µs."""
+    erased_until: int | None = None
+    """And of those that expired up to this one no byte is left in the directory, µs."""
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -83,6 +90,7 @@ def status_of(
     version: ArchiveVersion,
     versions: Sequence[int] = (),
     sinks: Mapping[str, Any] | None = None,
+    erased_until: int | None = None,
 ) -> ArchiveStatus:
     """The figures of a version, from manifests alone."""
     settings, state, manifest = version.settings, version.state, version.manifest
@@ -116,7 +124,7 @@ def status_of(
         keep_versions=settings.keep_versions,
         constituents=constituents,
         temporaries=temporaries,
-        rows=sum(state.day_rows.get(day, 0) for day in alive),
+        rows=sum(state.day_rows.get(day, 0) for day in alive) - state.hidden_rows(horizon),
         dead_rows=sum(one.dead_rows for one in constituents),
         files=len(manifest.segments),
         bytes=manifest.stored_bytes,
@@ -124,6 +132,13 @@ def status_of(
         versions=tuple(versions),
         last=reports[-1] if reports else {},
         sinks=sinks or {},
+        contract=str(settings.contract),
+        hidden_until=(
+            settings.contract.returned_until(settings.calendar, version.time)
+            if settings.lifetimes is not None
+            else None
+        ),
+        erased_until=erased_until,
     )
 
 
@@ -140,17 +155,20 @@ def _index(
     horizon = version.settings.horizon(version.state.update)
     rows = version.state.day_rows
     segments = [segment for run in runs for segment in version.segments_of(run.id)]
-    dead = sum(
-        rows.get(day, 0)
-        for run in runs
-        for day in run.days
-        if day <= horizon or day in run.deleted_days
-    )
+    stored = [(run, day, rows.get(day, 0)) for run in runs for day in run.days]
+    if version.settings.lifetimes is not None:  # rows of a label lie in many sub-indices
+        stored = [
+            (run, day, count)
+            for run in runs
+            for segment in version.segments_of(run.id)
+            for day, count in segment.tags[DAYS]
+        ]
+    dead = sum(n for run, day, n in stored if day <= horizon or day in run.deleted_days)
     return IndexStatus(
         name=name,
         days=tuple(sorted(held)),
         expired=tuple(sorted(day for day in held if day <= horizon)),
-        rows=sum(rows.get(day, 0) for run in runs for day in run.days),
+        rows=sum(count for _, _, count in stored),
         dead_rows=dead,
         runs=len(runs),
         files=len(segments),

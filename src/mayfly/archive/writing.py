@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.admission import AdmissionSummary, summarize
+from mayfly.archive.invalidation import Invalidation, hidings, visible
+from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
 from mayfly.archive.layouts.run_plan import RunWrite
 from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings
@@ -52,6 +54,10 @@ class WriteJob:
     sources: Mapping[str, tuple[Segment, ...]]
     """The stored files of the runs that are read, all parts."""
     bytes_in_memory: int = BYTES_IN_MEMORY
+    invalid: tuple[tuple[Invalidation, Segment], ...] = ()
+    """What is void in the runs that are read, and the files that list it."""
+    moved_from: ArchiveSettings | None = None
+    """The settings that the sources were stored under, if all of them are to find a new home."""
 
     @property
     def batch_days(self) -> Days:
@@ -83,6 +89,9 @@ def write_part(job: WriteJob, which: Callable[[], int], batches: Iterable[pa.Tab
         for rows in batches:
             arrived.add(rows)
         part = which()
+        if job.moved_from is not None:
+            for table in _moved(directory, job, part):
+                arrived.hold(table)
         if arrived.summary.refused:
             return PartResult(part, arrived.summary)
         _require_planned(job, arrived.day_rows)
@@ -134,19 +143,31 @@ class _Arrived:
         self.day_rows: Counter[int] = Counter()
 
     def add(self, rows: pa.Table) -> None:
-        admitted = self._admitted(rows)
-        if admitted.num_rows:
-            self._held.append(admitted)
-            self._size += admitted.nbytes
+        """Take in rows that arrive."""
+        self._take(self._admitted(rows))
+
+    def hold(self, stored: pa.Table) -> None:
+        """Take in rows that were stored before."""
+        self.day_rows += _rows_by_label(stored, self._job.settings)
+        self._take(stored)
+
+    def _take(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._held.append(rows)
+            self._size += rows.nbytes
         if self._size > self._job.bytes_in_memory:
             self._spill()
 
-    def stretches(self, days: Days) -> list[Iterator[pa.Table]]:
-        """The rows of these days, each stretch sorted by key."""
+    def stretches(self, write: RunWrite) -> list[Iterator[pa.Table]]:
+        """The rows that go into a run, each stretch sorted by key."""
         self._held = [self._sorted()] if self._held else []
         found = [_sliced(table) for table in self._held]
         found += [_spilled_tables(path) for path in self._spilled]
-        return [_of_days(stretch, self._job.settings, days) for stretch in found]
+        settings = self._job.settings
+        own = [_of_days(stretch, settings, write.batch_days) for stretch in found]
+        if write.only is None:
+            return own
+        return [_of_sub_index(stretch, settings, write.only) for stretch in own]
 
     def _admitted(self, rows: pa.Table) -> pa.Table:
         """The rows to be stored, as they will be stored."""
@@ -230,6 +251,48 @@ def _of_days(
         yield table.filter(settings.belongs(table, days))
 
 
+def _of_sub_index(
+    tables: Iterator[pa.Table], settings: ArchiveSettings, name: str
+) -> Iterator[pa.Table]:
+    layout = settings.layout
+    assert isinstance(layout, PartitionedLayout)
+    for table in tables:
+        cells = np.column_stack([table[INSERTED].to_numpy(), settings.labels_of(table)])
+        distinct, inverse = np.unique(cells, axis=0, return_inverse=True)
+        own = np.array([layout.sub_index(int(i), int(j)) == name for i, j in distinct], dtype=bool)
+        yield table.filter(pa.array(own[inverse.reshape(-1)])) if len(own) else table
+
+
+def _moved(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Table]:
+    """A part of all sources: what is alive and valid, under the numbers of the new calendar."""
+    before, after = job.moved_from, job.settings
+    assert before is not None
+    now = after.calendar.time_of(job.update)
+    for run, segments in job.sources.items():
+        for segment in segments:
+            if segment.tags[PART] != part or segment.dead_at(now):
+                continue
+            tables = stored_tables(directory, segment, after)
+            for table in _valid(tables, run, job, directory):
+                alive = table.filter(pc.greater(table[EXP], now))
+                came = [before.calendar.time_of(int(u)) for u in alive[INSERTED].to_numpy()]
+                numbers = after.calendar.updates_of(np.array(came, dtype=np.int64))
+                at = alive.schema.get_field_index(INSERTED)
+                yield alive.set_column(at, INSERTED, pa.array(numbers, pa.int64()))
+
+
+def _valid(
+    tables: Iterator[pa.Table], run: str, job: WriteJob, directory: Directory
+) -> Iterator[pa.Table]:
+    """The rows of a stored run without those declared void."""
+    own = [(entry, file) for entry, file in job.invalid if run in entry.pending]
+    if not own:
+        return tables
+    files = {entry.group: file for entry, file in own}
+    hiding = hidings(directory, [entry for entry, _ in own], files, job.settings)
+    return (visible(table, run, hiding) for table in tables)
+
+
 def stored_tables(
     directory: Directory, segment: Segment, settings: ArchiveSettings
 ) -> Iterator[pa.Table]:
@@ -252,12 +315,13 @@ def _write_run(
     directory: Directory, job: WriteJob, write: RunWrite, part: int, arrived: _Arrived
 ) -> list[Segment]:
     settings = job.settings
-    inputs = arrived.stretches(write.batch_days) if write.batch_days else []
+    inputs = arrived.stretches(write) if write.batch_days else []
     for source in write.sources:
         for segment in job.sources[source.run]:
             if segment.tags[PART] == part:
                 tables = stored_tables(directory, segment, settings)
-                inputs.append(_of_days(tables, settings, source.days))
+                kept = _valid(tables, source.run, job, directory)
+                inputs.append(_of_days(kept, settings, source.days))
     merged = (
         merge_sorted(inputs, settings.sort_columns)
         if settings.clustered

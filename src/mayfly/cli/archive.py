@@ -22,6 +22,7 @@ from mayfly.archive.layouts import plan_table
 from mayfly.archive.reading import Reader
 from mayfly.archive.state import ArchiveVersion
 from mayfly.cli import archive_feeding as feeding
+from mayfly.cli import archive_lifetimes as lifetimes
 from mayfly.cli import archive_views as views
 from mayfly.cli.archive_rows import Form, print_rows
 from mayfly.cli.printing import count, print_json, refusals, size
@@ -66,6 +67,11 @@ app.command(
     epilog="Examples: mayfly archive update sales sales-2026-03-01.csv"
     "\n\nmayfly archive update sales --empty --at 2026-03-02"
 )(feeding.update)
+app.command(
+    epilog="Examples: mayfly archive migrate sessions --layout 'Rebuild 3x3'"
+    "\n\nmayfly archive migrate sessions --max-lifetime '180 days' --side-by-side"
+)(lifetimes.migrate)
+app.command(epilog="Example: mayfly archive invalidate sessions c-17 c-18")(lifetimes.invalidate)
 
 
 @app.command(

@@ -15,6 +15,7 @@ import mayfly.archive
 from mayfly.archive import Archive, UpdateReport, Workload
 from mayfly.archive.advising import with_advised_layout
 from mayfly.archive.declaring import Declaration, declare
+from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.key_text import instant_from_text
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.local import InProcess
@@ -72,7 +73,25 @@ def create(
         str | None,
         typer.Option("--technique", help="in-place, simple shadow or packed shadow (default)."),
     ] = None,
-    late: Annotated[str, typer.Option("--late", help="Late rows: refuse, or own day.")] = "refuse",
+    late: Annotated[
+        str | None, typer.Option("--late", help="Late rows: refuse, own day or this update.")
+    ] = None,
+    max_lifetime: Annotated[
+        str | None,
+        typer.Option("--max-lifetime", help="In place of a window: rows live up to this long."),
+    ] = None,
+    exp: Annotated[
+        str | None, typer.Option("--exp", help="The column of expiration times (exp).")
+    ] = None,
+    lifetime: Annotated[
+        str | None, typer.Option("--lifetime", help="A column of lifetimes, or a duration.")
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option("--layout", help="Rebuild4x4, NoRebuild3x3, lazy 4x4, R-ins16, …")
+    ] = None,
+    contract: Annotated[
+        str, typer.Option("--contract", help="HARD or SOFT(k); PHYSICAL WITHIN a duration.")
+    ] = "HARD",
     parts: Annotated[
         int | None, typer.Option("--parts", help="Files per run; by default the cores.")
     ] = None,
@@ -93,35 +112,55 @@ def create(
 ) -> None:
     """Create an archive, and load files into it if some are given."""
     with refusals():
-        if not key or not window:
+        if not key or not (window or max_lifetime):
             raise InvalidSetting(
-                "a key and a window are needed", 'give --key and --window "90 days"'
+                "a key and a window are needed",
+                'give --key and --window "90 days", or --max-lifetime where rows have their own',
             )
         given = files or []
         kind = format_of(given, format) if given else None
+        names = columns or _columns_of(given, kind)
+        counted: dict[str, Any] = {
+            "key": [name.strip() for name in key.split(",")],
+            "time": time, "refresh": refresh, "origin": origin, "zone": zone,
+            "parts": os.cpu_count() or 1 if parts is None else parts,
+            "keep_versions": keep_versions,
+        }  # fmt: skip
+        if max_lifetime:
+            owned = declare_lifetimes(
+                names, max_lifetime=max_lifetime, exp=exp, lifetime=lifetime, layout=layout,
+                contract=contract, late=late or "this update", **counted,
+            )  # fmt: skip
+            _create(path, owned, given, kind, header, json)
+            return
         declared = declare(
-            columns or _columns_of(given, kind),
-            key=[name.strip() for name in key.split(",")],
+            names,
+            **counted,
             window=window,
-            time=time,
-            refresh=refresh,
-            origin=origin,
-            zone=zone,
             scheme="WATA" if scheme.lower() == "auto" else scheme,
             constituents=None if scheme.lower() == "auto" else constituents,
             technique=technique or UpdateTechnique.PACKED_SHADOW,
-            late=late,
-            parts=os.cpu_count() or 1 if parts is None else parts,
-            keep_versions=keep_versions,
+            late=late or "refuse",
         )
         if scheme.lower() == "auto":
             load = Workload(megabytes, probes, scans)
             declared = _advised(declared, path, load, technique, not soft, quiet=json)
-        archive = Archive.create(
-            path, declared.settings, InProcess(), origin_is_open=declared.origin_is_open
-        )
-        reports = _loaded(path, given, kind, header, quiet=json) if kind else []
-        _tell_created(archive, reports, json)
+        _create(path, declared, given, kind, header, json)
+
+
+def _create(
+    path: Path,
+    declared: Declaration,
+    given: Sequence[Path],
+    kind: str | None,
+    header: bool,
+    json: bool,
+) -> None:
+    archive = Archive.create(
+        path, declared.settings, InProcess(), origin_is_open=declared.origin_is_open
+    )
+    reports = _loaded(path, given, kind, header, quiet=json) if kind else []
+    _tell_created(archive, reports, json)
 
 
 def update(

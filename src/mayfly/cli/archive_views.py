@@ -42,10 +42,16 @@ def show_status(status: ArchiveStatus, last: Prediction | None) -> None:
 def _facts(status: ArchiveStatus) -> Iterable[Text]:
     hard = "soft" if status.scheme == "WATA" else "hard"
     yield Text(status.path, style="bold")
-    yield Text(
-        f"{status.scheme} over {status.window} updates ({hard} window), {status.technique}, "
-        f"{status.counted}"
-    )
+    if status.hidden_until is None:
+        kept = f"{status.scheme} over {status.window} updates ({hard} window), {status.technique}"
+    else:
+        kept = f"{status.scheme}, lifetimes up to {status.window} updates, {status.contract}"
+    yield Text(f"{kept}, {status.counted}")
+    if status.hidden_until is not None and status.erased_until is not None and status.update:
+        yield Text(
+            f"rows that expired by {moment(status.hidden_until)} are not returned, "
+            f"the bytes of those that expired by {moment(status.erased_until)} are gone"
+        )
     yield Text(
         f"key {', '.join(status.key)} · time {status.time_column} · late rows: {status.late} · "
         f"{status.parts} parts"

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from mayfly.archive.hashing import part_of
+from mayfly.archive.invalidation import KEYS, ROWS, Invalidation
 from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
 from mayfly.archive.settings import INSERTED, KEY, NTH, ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
@@ -44,10 +45,12 @@ def archive_frame(
     """The wanted rows; ``report`` counts the files Spark is given and their bytes."""
     settings = version.settings
     found = dict(_files(version, request))
-    pieces = [
-        _piece(spark, directory, settings, [segment.path for segment in segments], hidden)
-        for hidden, segments in found.items()
-    ]
+    pieces = []
+    for (hidden, void), segments in found.items():
+        rows = _piece(spark, directory, settings, [one.path for one in segments], hidden)
+        for entry in (one for one in version.state.invalid if one.id in void):
+            rows = _without(rows, spark, directory, version, entry)
+        pieces.append(rows)
     if report is not None:
         files = [segment for segments in found.values() for segment in segments]
         report.constituents += len(set(_owners(version, files)))
@@ -79,18 +82,25 @@ def stored_ddl(settings: ArchiveSettings) -> str:
     return ", ".join([*columns, f"{TS} BIGINT", f"{EXP} BIGINT"])
 
 
+Hidden = tuple[tuple[int, ...], tuple[str, ...]]
+"""Days that are hidden in a run, and invalidations that hide rows in it."""
+
+
 def _files(
     version: ArchiveVersion, request: FrameRequest
-) -> Iterable[tuple[tuple[int, ...], list[Segment]]]:
-    """Files that may hold wanted rows, by the days that are hidden in them.
+) -> Iterable[tuple[Hidden, list[Segment]]]:
+    """Files that may hold wanted rows, by what is hidden in them.
 
-    A hard read shows nothing dead anyway, so hidden days matter to soft ones only.
+    A hard read shows nothing dead anyway, so hidden days matter to soft ones only; those show
+    what was declared void, too.
     """
-    found: dict[tuple[int, ...], list[Segment]] = {}
+    found: dict[Hidden, list[Segment]] = {}
+    invalid = () if request.selection.soft else version.state.invalid
     parts = _parts(version.settings, request.keys)
     for runs in version.state.constituent_runs().values():
         for run in runs:
-            hidden = tuple(sorted(run.deleted_days)) if request.selection.soft else ()
+            days = tuple(sorted(run.deleted_days)) if request.selection.soft else ()
+            hidden = days, tuple(one.id for one in invalid if run.id in one.pending)
             for segment in version.segments_of(run.id):
                 if request.selection.may_hold(segment) and _may_have_key(segment, request, parts):
                     found.setdefault(hidden, []).append(segment)
@@ -136,6 +146,29 @@ def _piece(
         after, until = settings.calendar.time_of(day - 1), settings.calendar.time_of(day)
         rows = rows.where(f"NOT ({TS} > {after} AND {TS} <= {until})")
     return rows
+
+
+def _without(
+    rows: DataFrame,
+    spark: SparkSession,
+    directory: Directory,
+    version: ArchiveVersion,
+    entry: Invalidation,
+) -> DataFrame:
+    """The rows that an invalidation does not hide."""
+    settings = version.settings
+    file = version.invalid_segments[entry.group]
+    listed = spark.read.parquet(str(directory.path(file.path)))
+    names = list(settings.all_columns) if entry.kind == ROWS else list(settings.key)
+    void = listed.select(*[_column(name).alias(f"_void{at}") for at, name in enumerate(names)])
+    same = _column(INSERTED) <= entry.update
+    for at, name in enumerate(names):
+        other = sql.col(f"_void{at}")
+        if settings.array_key and entry.kind == KEYS:
+            same = same & sql.array_contains(_column(name), other)
+        else:
+            same = same & _column(name).eqNullSafe(other)
+    return rows.join(sql.broadcast(void), same, "left_anti")
 
 
 def _conditions(settings: ArchiveSettings, request: FrameRequest) -> Iterator[Column | str]:

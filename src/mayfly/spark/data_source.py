@@ -112,6 +112,7 @@ class ArchiveReader(DataSourceReader):
         assert isinstance(partition, Files)
         archive, version = self.planned.load()
         own = {path: version.manifest.segments[path] for path in partition.paths}
+        own |= {segment.path: segment for segment in version.invalid_segments.values()}
         share = replace(version, manifest=replace(version.manifest, segments=own))
         reader = Reader(archive.repository.directory, share)
         for table in self.planned.wanted.tables(reader, self.planned.columns):

@@ -10,6 +10,7 @@ after every manifest that names it, and a file younger than the list is never lo
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -39,11 +40,13 @@ def vacuum(
     keep_versions: int = 2,
     keep_for: int = 0,
     grace: int = DEFAULT_GRACE,
+    broken: Collection[int] = (),
 ) -> VacuumReport:
     """Remove old manifests, expired pins, and data files that no kept or pinned version names.
 
     Retained are the newest ``keep_versions`` versions and every version that was the current one
-    at some moment of the last ``keep_for`` µs.
+    at some moment of the last ``keep_for`` µs. Versions in ``broken`` go although they are pinned:
+    their readers find them gone.
     """
     if keep_versions < 1 or keep_for < 0 or grace < 0:
         raise InvalidSetting(
@@ -52,10 +55,12 @@ def vacuum(
         )
     repository.newest()
     with repository.directory.locked(LOCK):
-        return _vacuum(repository, keep_versions, keep_for, grace)
+        return _vacuum(repository, keep_versions, keep_for, grace, broken)
 
 
-def _vacuum(repository: Repository, keep_versions: int, keep_for: int, grace: int) -> VacuumReport:
+def _vacuum(
+    repository: Repository, keep_versions: int, keep_for: int, grace: int, broken: Collection[int]
+) -> VacuumReport:
     directory = repository.directory
     listed = directory.all_names(DATA)
     oldest = _oldest_kept(repository, keep_versions, keep_for)
@@ -64,7 +69,7 @@ def _vacuum(repository: Repository, keep_versions: int, keep_for: int, grace: in
     reach("vacuum.oldest-raised")
 
     claims, now = repository.pins(), wall_clock()
-    pinned = {claim.version for claim in claims.values() if claim.until > now}
+    pinned = {claim.version for claim in claims.values() if claim.until > now} - set(broken)
     stored = repository.stored_versions()
     doomed = [version for version in stored if version < oldest and version not in pinned]
     freed = 0

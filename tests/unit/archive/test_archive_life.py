@@ -19,7 +19,6 @@ from mayfly.archive.writing import PartResult, WriteJob
 from mayfly.errors import (
     BadInput,
     CommitConflict,
-    CorruptFile,
     InvalidSetting,
     ProtocolError,
     StorageError,
@@ -336,7 +335,7 @@ def test_a_pinned_version_outlives_updates_and_vacuums(tmp_path: Path) -> None:
     assert values(reader.probe([3], Selection(moment))) == said(range(1, 5), [3])
     pin.release()
     archive.vacuum(grace=0)
-    with pytest.raises(CorruptFile, match="is missing"):
+    with pytest.raises(VersionExpired, match="is gone"):
         reader.scan(Selection(moment))
 
 

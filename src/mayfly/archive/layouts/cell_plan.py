@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import NO_DAYS, Days
@@ -25,8 +26,10 @@ from mayfly.archive.layouts.run_plan import IndexRuns, Run, RunPlan, RunWrite, S
 class CellPlanner:
     """Plans one commit: update ``update`` after update ``last``, with empty ones in between.
 
-    ``levels`` says how often the rows of a stored run have been merged, ``stale`` which runs hold
-    rows that were invalidated.
+    ``levels`` says how often the rows of a stored run have been merged; ``stale`` runs hold rows
+    that were invalidated, and are written anew when their sub-index is touched; ``overdue`` ones
+    hold rows whose bytes must go now. With ``patience`` a packed sub-index keeps dead rows for so
+    many updates.
     """
 
     layout: PartitionedLayout
@@ -35,17 +38,19 @@ class CellPlanner:
     update: int
     levels: Mapping[str, int]
     stale: frozenset[str] = frozenset()
+    overdue: frozenset[str] = frozenset()
+    patience: int = 0
     has_batch: bool = True
 
     def plans(self) -> tuple[RunPlan, ...]:
         """The plan of every sub-index that changes."""
         due = self._due()
         found = []
-        for name in self.layout.names:
-            held = self.runs.get(name, ())
-            if name in due:
-                change = self._rebuilt if self.layout.rebuild else self._extended
-                plan = change(name, held)
+        for name in (*self.layout.names, *(name for name in self.runs if is_old(name))):
+            if name in due or is_old(name):
+                rebuilds = self.layout.rebuild and not is_old(name)
+                change = self._rebuilt if rebuilds else self._extended
+                plan = change(name, self.runs.get(name, ()))
                 if plan.write or plan.release:
                     found.append(plan)
         return tuple(found)
@@ -53,16 +58,21 @@ class CellPlanner:
     def _due(self) -> frozenset[str]:
         """Sub-indices that these updates may change; nothing outlives two roll-overs."""
         layout = self.layout
-        updates = range(max(self.last + 1, self.update - 2 * layout.rollover), self.update + 1)
+        first = max(self.last + 1, self.update - 2 * layout.rollover) - self.patience
+        updates = range(first, self.update + 1)
         due = frozenset().union(*(layout.removes(u) | layout.throws_away(u) for u in updates))
+        due |= {n for n, runs in self.runs.items() if any(r.id in self.overdue for r in runs)}
         return due | layout.inserts(self.update) if self.has_batch else due
 
     def _arriving(self, name: str) -> Days:
-        return self.layout.removals_in(name, self.update) if self.has_batch else NO_DAYS
+        if not self.has_batch or is_old(name):
+            return NO_DAYS
+        return self.layout.removals_in(name, self.update)
 
     def _rebuilt(self, name: str, held: tuple[Run, ...]) -> RunPlan:
         batch = self._arriving(name)
-        spoiled = any(min(run.days) <= self.update or run.id in self.stale for run in held)
+        lasting, again = self.update - self.patience, self.stale | self.overdue
+        spoiled = any(min(run.days) <= lasting or run.id in again for run in held)
         if not batch and not spoiled:
             return RunPlan(name, held)
         sources = self._alive(held)
@@ -77,7 +87,8 @@ class CellPlanner:
             level, taken = self._merged_with(same)
             merged |= {run.id for run in taken}
             written.append(RunWrite(self._id(name, number), self._alive(taken), labels, level))
-        for run in (r for r in kept if r.id in self.stale and r.id not in merged):
+        again = self.stale | self.overdue
+        for run in (r for r in kept if r.id in again and r.id not in merged):
             merged.add(run.id)
             sources, number = self._alive([run]), len(written) + 1
             written.append(RunWrite(self._id(name, number), sources, level=self.levels[run.id]))
@@ -113,6 +124,24 @@ class CellPlanner:
 
     def _id(self, name: str, number: int) -> str:
         return f"{self.update}.{name}.{number}"
+
+
+OLD = "old"
+"""How the names of sub-indices begin that a former layout left behind, to empty themselves."""
+
+
+def is_old(name: str) -> bool:
+    return name.startswith(OLD)
+
+
+def set_aside(runs: IndexRuns) -> IndexRuns:
+    """The same runs under names that no update inserts into."""
+    known = {name for name in runs if is_old(name)}
+    kept = {name: runs[name] for name in known}
+    for name in (name for name in runs if name not in known):
+        number = next(n for n in count(1) if f"{OLD}{n}.{name}" not in kept)
+        kept[f"{OLD}{number}.{name}"] = runs[name]
+    return kept
 
 
 def runs_after(runs: IndexRuns, plans: Iterable[RunPlan], found: Mapping[str, Days]) -> IndexRuns:

@@ -88,6 +88,8 @@ class RunWrite:
     batch_days: Days = NO_DAYS
     level: int = 0
     """How often its rows have been merged."""
+    only: str | None = None
+    """Of the arriving rows, those of this sub-index; None where the labels alone tell."""
 
     @property
     def days(self) -> Days:
@@ -218,7 +220,7 @@ def _expanded(write: RunWrite, planned: Mapping[str, RunWrite]) -> RunWrite:
         for inner in deeper.sources:
             taken[inner.run] = taken.get(inner.run, NO_DAYS) | (inner.days & source.days)
     sources = tuple(Source(run, days) for run, days in taken.items() if days)
-    return RunWrite(write.id, sources, batch_days, write.level)
+    return RunWrite(write.id, sources, batch_days, write.level, write.only)
 
 
 def _net_plan(name: str, before: IndexRuns, after: IndexRuns, todo: dict[str, RunWrite]) -> RunPlan:

@@ -1,0 +1,114 @@
+"""Bytes of expired rows: since when they are gone, and that they are gone in time.
+
+Idea: whatever must be gone before the next update goes with this one. The update leaves no such
+row in the runs it commits; afterwards every older version that still names one is given up, pinned
+or not, and its files with it. Invariant: after an update no manifest names, and after the grace
+period no file holds, a row that expired before ``Contract.due``. Cost: a look at the manifests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mayfly.archive.staging import STAGED
+from mayfly.archive.state import ArchiveVersion
+from mayfly.errors import CorruptFile, VersionExpired
+from mayfly.faults import reach
+from mayfly.storage import Problem, Repository, vacuum
+from mayfly.storage.commit import manifest_name
+from mayfly.storage.manifest import Manifest
+from mayfly.storage.segment import DATA, EXP
+
+
+class Erasing:
+    """The part of an archive that keeps its promise about bytes."""
+
+    repository: Repository
+
+    def version(self) -> ArchiveVersion:
+        """The current version."""
+        raise AssertionError("every archive has one")
+
+    def erased(self) -> dict[str, Any]:
+        """Give up what must be gone; until when rows are hidden and, where promised, erased."""
+        version = self.version()
+        contract, calendar = version.settings.contract, version.settings.calendar
+        due = contract.due(calendar, version.state.update)
+        hidden = {"hidden_until": contract.returned_until(calendar, version.time)}
+        if due is None:
+            return hidden
+        self._give_up(due)
+        return {**hidden, "erased_until": self.erased_until()}
+
+    def erased_until(self) -> int:
+        """Rows that expired up to this instant have left the directory, as its files say."""
+        reached: int = self.version().time
+        for manifest in self._manifests():
+            reached = min([reached, *(one.exp.low - 1 for one in manifest.segments.values())])
+        for name in self._unnamed():
+            reached = min([reached, *(exp - 1 for exp in self._expirations(name))])
+        return reached
+
+    def overdue(self) -> Iterator[Problem]:
+        """Files that hold rows whose bytes should be gone by now, found by looking into them."""
+        version = self.version()
+        due = version.settings.contract.due(version.settings.calendar, version.state.update)
+        if due is None:
+            return
+        for manifest in self._manifests():
+            late = [one for one in manifest.segments.values() if one.exp.low < due]
+            for one in late:
+                name = manifest_name(manifest.version)
+                yield Problem(name, f"names {one.path}, with rows that should be gone")
+        directory = self.repository.directory
+        for name in (*directory.all_names(DATA), *directory.all_names(STAGED)):
+            if rows := sum(exp < due for exp in self._expirations(name)):
+                yield Problem(
+                    name, f"holds {rows} rows that expired before {due} and should be gone"
+                )
+
+    def _give_up(self, due: int) -> None:
+        current = self.version().manifest.version
+        dirty = {
+            manifest.version
+            for manifest in self._manifests()
+            if manifest.version != current
+            and any(one.exp.low < due for one in manifest.segments.values())
+        }
+        versions = self.repository.versions()
+        newest_dirty = max(dirty, default=-1)
+        clean = sum(version > newest_dirty for version in versions)
+        with contextlib.suppress(CorruptFile):  # verify names a damaged manifest
+            vacuum(self.repository, keep_versions=max(1, clean), broken=dirty)
+        # A file that no version names may belong to an update under way, unless it holds rows that
+        # have expired by now: nobody writes those any more.
+        now = self.version().time
+        for name in self._unnamed():
+            if any(exp <= now for exp in self._expirations(name)):
+                self.repository.directory.remove(name)
+                reach("archive.erased")
+
+    def _unnamed(self) -> list[str]:
+        """Data files that belong to no version on disk."""
+        named = {path for manifest in self._manifests() for path in manifest.segments}
+        return [n for n in self.repository.directory.all_names(DATA) if n not in named]
+
+    def _expirations(self, name: str) -> list[int]:
+        """The expiration times in a file, by looking into it."""
+        try:
+            path = self.repository.directory.path(name)
+            found: list[int] = pq.read_table(path, columns=[EXP])[EXP].to_pylist()
+        except (pa.ArrowException, OSError, KeyError, ValueError):
+            return []  # no data file, or damaged: verify names it if a version needs it
+        return found
+
+    def _manifests(self) -> Iterator[Manifest]:
+        """Every version on disk, also those that are kept for a reader only."""
+        for number in self.repository.stored_versions():
+            with contextlib.suppress(VersionExpired, CorruptFile):
+                yield self.repository.load(number)

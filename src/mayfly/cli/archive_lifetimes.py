@@ -1,0 +1,72 @@
+"""``mayfly archive migrate`` and ``invalidate``: for archives of rows with their own lifetimes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+import mayfly.archive
+from mayfly.archive.key_text import keys_from_texts
+from mayfly.archive.reading import Reader
+from mayfly.cli.archive_feeding import ArchivePath, Json
+from mayfly.cli.printing import print_json, refusals
+
+
+def migrate(
+    path: ArchivePath,
+    layout: Annotated[
+        str | None, typer.Option("--layout", help="Rebuild4x4, NoRebuild3x3, lazy 4x4, R-ins16, …")
+    ] = None,
+    span: Annotated[
+        int | None, typer.Option("--span", help="Removing updates that share a run.")
+    ] = None,
+    max_lifetime: Annotated[
+        str | None, typer.Option("--max-lifetime", help="The new longest lifetime.")
+    ] = None,
+    refresh: Annotated[str | None, typer.Option("--refresh", help="Time between updates.")] = None,
+    contract: Annotated[
+        str | None, typer.Option("--contract", help="HARD or SOFT(k); PHYSICAL WITHIN a duration.")
+    ] = None,
+    side_by_side: Annotated[
+        bool, typer.Option("--side-by-side", help="Move nothing; the old sub-indices run empty.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Change the layout, the longest lifetime, the refresh interval or the contract."""
+    with refusals():
+        report = mayfly.archive.open(path).migrate(
+            layout=layout,
+            span=span,
+            max_lifetime=max_lifetime,
+            refresh=refresh,
+            contract=contract,
+            method="side by side" if side_by_side else "rebuild",
+        )
+        if json:
+            print_json(asdict(report))
+            return
+        left = f"; {report.left} former sub-indices run empty" if report.left else ""
+        typer.echo(f"{path} is now {report.layout}, {report.rows:,} rows alive{left}")
+
+
+def invalidate(
+    path: ArchivePath,
+    keys: Annotated[
+        list[str], typer.Argument(help="Keys; the columns of one apart by commas.", metavar="KEY")
+    ],
+    json: Json = False,
+) -> None:
+    """Return what is stored under these keys no longer, before it expires."""
+    with refusals():
+        archive = mayfly.archive.open(path)
+        reader = Reader(archive.repository.directory, archive.version())
+        several = len(reader.settings.sort_columns) > 1
+        texts = [tuple(key.split(",")) if several else (key,) for key in keys]
+        report = archive.invalidate([keys_from_texts(reader, one) for one in texts])
+        if json:
+            print_json(asdict(report))
+            return
+        gone = "and gone" if report.erased else "and go when their sub-index is updated"
+        typer.echo(f"{report.rows:,} rows are no longer returned, {gone}")

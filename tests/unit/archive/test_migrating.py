@@ -1,0 +1,156 @@
+"""Changing what an archive is: the same rows before, during and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import mayfly.archive
+from mayfly import faults
+from mayfly.archive import Archive
+from mayfly.errors import BadInput, InvalidSetting
+from tests.unit.archive.test_contract import DDL, P, ids, made, rows_of, table
+
+Row = tuple[int, int, int, int]
+STEPS: list[dict[str, Any]] = [
+    {"layout": "Rebuild 2x2"},
+    {"layout": "NoRebuild 3x2"},
+    {"layout": "lazy 3x2"},
+    {"layout": "chronological 2x3", "rebuild": True},
+    {"layout": "R-exp3"},
+    {"layout": "NoRebuild 1x3", "span": 3},
+    {"groups": 2},
+    {"fan_in": 2},
+    {"layout": "WATA3"},
+]
+
+
+def check(archive: Archive, given: list[Row], now: int) -> None:
+    alive = [row for row in given if row[2] > now]
+    assert ids(archive.scan()) == sorted(row[3] for row in alive)
+    for key in range(5):
+        assert ids(archive.probe(key)) == sorted(row[3] for row in alive if row[0] == key)
+    assert archive.status().rows == len(alive)
+    assert archive.verify().ok, archive.verify()
+
+
+@pytest.mark.parametrize("method", ["rebuild", "side by side"])
+def test_from_layout_to_layout(tmp_path: Path, method: str) -> None:
+    archive, chance = made(tmp_path / "a", "NoRebuild 2x2", parts=2), Random(method)
+    given: list[Row] = []
+    steps = iter(STEPS)
+    for update in range(1, 3 * len(STEPS)):
+        archive.update(table(rows_of(update)))
+        given += rows_of(update)
+        if update % 3 == 0:
+            void = chance.choice([row for row in given if row[2] > 10 * update])
+            archive.invalidate(rows=table([void]))
+            given.remove(void)
+            step = next(steps)
+            report = archive.migrate(**step, method=method)
+            assert report.rows == sum(row[2] > 10 * update for row in given)
+            if "layout" in step:
+                assert (
+                    str(archive.settings.layout).split()[0]
+                    in step["layout"] + " round-robin chronological"
+                )
+        check(archive, given, 10 * update)
+    for update in range(3 * len(STEPS), 3 * len(STEPS) + 3 * P):
+        archive.update(None)
+        check(archive, given, 10 * update)
+    assert not archive.version().manifest.segments
+    assert set(archive.version().state.wave.constituents) == set(archive.settings.layout.names)  # type: ignore[union-attr]
+
+
+def test_side_by_side_moves_nothing_and_empties_itself(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    for update in range(1, P + 1):
+        archive.update(table(rows_of(update)))
+    report = archive.migrate(layout="NoRebuild 3x3", method="side by side")
+    assert (report.bytes_read, report.bytes_written) == (0, 0)
+    assert report.left == 4
+    for update in range(P + 1, 2 * P + 1):
+        archive.update(table(rows_of(update)))
+    assert not [name for name in archive.version().state.runs if name.startswith("old")]
+
+
+def test_a_longer_lifetime(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2")
+    given = rows_of(1)
+    archive.update(table(given))
+    long = [(1, 20, 20 + 3 * P * 10, 999)]
+    with pytest.raises(BadInput, match="migrate the archive to a longer one"):
+        archive.update(table(long))
+    archive.migrate(max_lifetime=3 * P * 10)
+    archive.update(table(long))
+    check(archive, given + long, 20)
+    archive.migrate(max_lifetime=P * 10, method="side by side")
+    for update in range(3, 3 * P + 3):  # what lives longer than the lowered S stays until its exp
+        archive.update(None)
+        check(archive, given + long, 10 * update)
+
+
+@pytest.mark.parametrize("refresh", [5, 20, 7])
+def test_another_refresh_interval(tmp_path: Path, refresh: int) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    given: list[Row] = []
+    for update in range(1, 7):
+        archive.update(table(rows_of(update)))
+        given += rows_of(update)
+    archive.migrate(refresh=refresh)
+    check(archive, given, 60)
+    now = archive.version().time
+    assert now == 60
+    for number in range(10):
+        ts = now + refresh
+        archive.update(table([(number % 5, ts, ts + 30, 5000 + number)]))
+        given.append((number % 5, ts, ts + 30, 5000 + number))
+        now = archive.version().time
+        assert now == ts
+        check(archive, given, now)
+    with pytest.raises(InvalidSetting, match="side by side"):
+        archive.migrate(refresh=3, method="side by side")
+
+
+def test_a_promise_can_be_added(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "WATA3")
+    given: list[Row] = []
+    for update in range(1, 14):
+        archive.update(table(rows_of(update)))
+        given += rows_of(update)
+    archive.migrate(contract="PHYSICAL WITHIN 10 us")
+    assert archive.status().contract == "HARD PHYSICAL WITHIN 10 us"
+    check(archive, given, 130)
+    assert archive.status().erased_until == 130
+
+
+@pytest.mark.parametrize("point", ["archive.run-written", "archive.moved", "commit.checked"])
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path, point: str) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2")
+    given: list[Row] = []
+    for update in range(1, 6):
+        archive.update(table(rows_of(update)))
+        given += rows_of(update)
+
+    def fail() -> None:
+        raise OSError("pulled the plug")
+
+    with faults.on_reach(point, fail), pytest.raises(OSError, match="plug"):
+        archive.migrate(layout="Rebuild 3x3")
+    again = mayfly.archive.open(tmp_path / "a")
+    check(again, given, 50)
+    again.update(table(rows_of(6)))
+    check(again, given + rows_of(6), 60)
+    again.migrate(layout="Rebuild 3x3")
+    check(again, given + rows_of(6), 60)
+
+
+def test_what_cannot_be_migrated(tmp_path: Path) -> None:
+    wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3)
+    with pytest.raises(InvalidSetting, match="another archive"):
+        wave.migrate(layout="Rebuild 2x2")
+    with pytest.raises(InvalidSetting, match="side by side"):
+        made(tmp_path / "a").migrate(method="slowly")
