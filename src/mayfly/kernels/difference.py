@@ -2,10 +2,12 @@
 
 Idea: values that nothing happens to keep their answer. For the others, a sweep over the events of
 the step (arrivals and ends on either side; ends first at one instant) keeps the alive left rows in
-order of age and moves the border between those outside and the youngest ones inside.
+order of age and moves the border between those outside and the youngest ones inside: nothing that
+happens at an instant moves it further than by as many rows.
 Invariant: after each instant, exactly max(v1 - v2, 0) left rows of a value are in the answer, and
 ``_since`` says since when (NEVER: not in it). Every arrival and end on either side may add or
-remove (spec; the thesis's 2.2.2 overlooks some). Cost: O(events x alive rows of the value).
+remove (spec; the thesis's 2.2.2 overlooks some). Cost: O(events + alive rows of their values),
+apart from dead rows of this step that the border passes over.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.codes import check_codes, group_codes
+from mayfly.kernels.codes import are_exact, check_codes, group_codes
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -32,7 +34,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.meeting import BothKept
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
-from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.sorting import Int64s, distinct_of, places_in, stable_order
 from mayfly.lifetime import NEVER
 from mayfly.storage.segment import EXP, TS
 
@@ -66,7 +68,7 @@ class ExceptAllRows:
         cuts = [self._coded(one.cut, side) for side, one in enumerate(inputs)]
         after = BothKept(state.left.cut(cuts[0]), state.right.cut(cuts[1]))
         due = [*after.left.due(began, clock), *after.right.due(began, clock)]
-        codes = np.unique(np.concatenate([numbers(t, CODE) for t in (*new, *cuts, *due)]))
+        codes = distinct_of(*(numbers(table, CODE) for table in (*new, *cuts, *due)))
         nothing = Delta.empty(self.columns[0])
         if not len(codes):
             return BothKept(
@@ -76,9 +78,10 @@ class ExceptAllRows:
         fresh = with_numbers(new[0], **{SINCE: np.full(new[0].num_rows, NEVER)})
         left = _by_age([*after.left.of_codes(codes), fresh], blank)
         # What was announced before this step: kept runs keep their places when they are cut.
-        announced = _by_age([*state.left.of_codes(codes), fresh], blank)
-        right = concatenated([new[1].slice(0, 0), *after.right.of_codes(codes), new[1]])
-        right = taken(right, np.lexsort((numbers(right, TS), numbers(right, CODE))))
+        announced = left
+        if cuts[0].num_rows:
+            announced = _by_age([*state.left.of_codes(codes), fresh], blank)
+        right = clustered(concatenated([new[1].slice(0, 0), *after.right.of_codes(codes), new[1]]))
         self._check(left, right)
         delta, since = self._swept(codes, left, announced, right, interval)
         lasting = numbers(left, EXP) >= clock
@@ -110,11 +113,10 @@ class ExceptAllRows:
         interval: Interval,
     ) -> tuple[Delta, Int64s]:
         since = numbers(left, SINCE).copy()
+        values, against = (places_in(codes, numbers(rows, CODE)) for rows in (left, right))
         row, start, stop = _sweep(
-            np.searchsorted(codes, numbers(left, CODE)),
-            numbers(left, TS), numbers(left, EXP), since,
-            np.searchsorted(codes, numbers(right, CODE)),
-            numbers(right, TS), numbers(right, EXP),
+            values, numbers(left, TS), numbers(left, EXP), _ending(values, left, interval), since,
+            against, numbers(right, TS), numbers(right, EXP), _ending(against, right, interval),
             len(codes), interval.began, interval.clock,
         )  # fmt: skip
         old = start < interval.began
@@ -135,6 +137,8 @@ class ExceptAllRows:
         return with_numbers(rows, **{TS: ts, EXP: exp, ID: ids})
 
     def _check(self, left: pa.Table, right: pa.Table) -> None:
+        if are_exact(self.columns[0].types):
+            return
         names = [*self.columns[0].names, CODE]
         both = concatenated([left.select(names), right.select(names)])
         both = taken(both, np.argsort(numbers(both, CODE), kind="stable"))
@@ -145,25 +149,34 @@ class ExceptAllRows:
 def _by_age(tables: list[pa.Table], blank: pa.Table) -> pa.Table:
     """The rows of all tables, by value and then from the oldest to the youngest."""
     rows = rows_with(tables, blank)
-    order = np.lexsort((numbers(rows, ID), numbers(rows, TS), numbers(rows, CODE)))
-    return taken(rows, order)
+    return taken(rows, stable_order(*(numbers(rows, name) for name in (CODE, TS, ID))))
+
+
+def _ending(values: Int64s, rows: pa.Table, interval: Interval) -> Int64s:
+    """The rows whose lives end in the step, by value and then by when they do."""
+    exp = numbers(rows, EXP)
+    at = np.flatnonzero((exp >= interval.began) & (exp < interval.clock))
+    return at[stable_order(values[at], exp[at])]
 
 
 @numba.njit(
     _STRETCHES(
-        _READ, _READ, _READ, _WRITE, _READ, _READ, _READ, numba.int64, numba.int64, numba.int64
+        _READ, _READ, _READ, _READ, _WRITE, _READ, _READ, _READ, _READ,
+        numba.int64, numba.int64, numba.int64,
     ),
     cache=True,
     nogil=True,
-)
+)  # fmt: skip
 def _sweep(
     left: Int64s,
     left_ts: Int64s,
     left_exp: Int64s,
+    left_ends: Int64s,
     since: Int64s,
     right: Int64s,
     right_ts: Int64s,
     right_exp: Int64s,
+    right_ends: Int64s,
     values: int,
     began: int,
     clock: int,
@@ -171,64 +184,102 @@ def _sweep(
     """Stretches of left rows in the answer that begin, or end, in the step: (row, start, stop).
 
     ``stop`` is NEVER for those still in it. ``since`` is brought up to the end of the step.
+    Rows are sorted by value and ts (left ones by age); ``left_ends`` and ``right_ends`` are those
+    that end in the step, by value and exp.
     """
     found = 0
-    row_of, start, stop = np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.int64)
-    a = b = 0
+    room = len(left) + len(left_ends) + 16
+    row_of, start, stop = (
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+    )
+    alive = np.zeros(len(left), np.bool_)
+    a = b = ended = r_ended = 0
     for value in range(values):
-        first, r_first = a, b
-        while a < len(left) and left[a] == value:
+        first = a
+        inside = outside = against = 0
+        border = first
+        # What is alive before the step: all outside are older than all inside.
+        while a < len(left) and left[a] == value and left_ts[a] < began:
+            if left_exp[a] >= began:
+                alive[a] = True
+                if since[a] == NEVER:
+                    outside += 1
+                    border = a + 1
+                else:
+                    inside += 1
             a += 1
-        while b < len(right) and right[b] == value:
+        while b < len(right) and right[b] == value and right_ts[b] < began:
+            if right_exp[b] >= began:
+                against += 1
             b += 1
-        times = np.empty(2 * (a - first) + 2 * (b - r_first), np.int64)
-        size = 0
-        for i in range(first, a):
-            for time in (left_ts[i], left_exp[i]):
-                if began <= time < clock:
-                    times[size] = time
-                    size += 1
-        for i in range(r_first, b):
-            for time in (right_ts[i], right_exp[i]):
-                if began <= time < clock:
-                    times[size] = time
-                    size += 1
-        instants = np.unique(times[:size])
-        for at in instants:
-            alive = 0
-            for i in range(first, a):
-                if left_ts[i] <= at < left_exp[i]:
-                    alive += 1
-            against = 0
-            for i in range(r_first, b):
-                if right_ts[i] <= at < right_exp[i]:
-                    against += 1
-            outside = min(alive, against)
-            for i in range(first, a):
-                inside = False
-                if left_ts[i] <= at < left_exp[i]:
-                    if outside > 0:
-                        outside -= 1
-                    else:
-                        inside = True
-                if inside == (since[i] != NEVER):
-                    continue
-                if inside:
-                    since[i] = at
-                    continue
-                if found == len(row_of):
-                    row_of = np.append(row_of, np.empty(found, np.int64))
-                    start = np.append(start, np.empty(found, np.int64))
-                    stop = np.append(stop, np.empty(found, np.int64))
-                row_of[found], start[found], stop[found] = i, since[i], at
-                found += 1
-                since[i] = NEVER
+        while True:
+            now = NEVER
+            if a < len(left) and left[a] == value:
+                now = min(now, left_ts[a])
+            if b < len(right) and right[b] == value:
+                now = min(now, right_ts[b])
+            if ended < len(left_ends) and left[left_ends[ended]] == value:
+                now = min(now, left_exp[left_ends[ended]])
+            if r_ended < len(right_ends) and right[right_ends[r_ended]] == value:
+                now = min(now, right_exp[right_ends[r_ended]])
+            if now == NEVER:
+                break
+            # What begins now and before and has not ended is written last; at most all leave now.
+            while found + (len(left) - first) > len(row_of):
+                row_of = np.append(row_of, np.empty(len(row_of), np.int64))
+                start = np.append(start, np.empty(len(start), np.int64))
+                stop = np.append(stop, np.empty(len(stop), np.int64))
+            # Ends come before arrivals of the same instant.
+            while (
+                ended < len(left_ends)
+                and left[left_ends[ended]] == value
+                and left_exp[left_ends[ended]] == now
+            ):
+                row = left_ends[ended]
+                ended += 1
+                alive[row] = False
+                if since[row] == NEVER:
+                    outside -= 1
+                else:
+                    inside -= 1
+                    row_of[found], start[found], stop[found] = row, since[row], now
+                    found += 1
+                    since[row] = NEVER
+            while (
+                r_ended < len(right_ends)
+                and right[right_ends[r_ended]] == value
+                and right_exp[right_ends[r_ended]] == now
+            ):
+                against -= 1
+                r_ended += 1
+            while a < len(left) and left[a] == value and left_ts[a] == now:
+                alive[a] = True
+                since[a] = now
+                inside += 1
+                a += 1
+            while b < len(right) and right[b] == value and right_ts[b] == now:
+                against += 1
+                b += 1
+            wanted = min(inside + outside, against)
+            while outside < wanted:
+                if alive[border]:
+                    outside += 1
+                    inside -= 1
+                    if since[border] < now:
+                        row_of[found], start[found], stop[found] = border, since[border], now
+                        found += 1
+                    since[border] = NEVER
+                border += 1
+            while outside > wanted:
+                border -= 1
+                if alive[border]:
+                    outside -= 1
+                    inside += 1
+                    since[border] = now
         for i in range(first, a):
             if since[i] != NEVER and since[i] >= began:
-                if found == len(row_of):
-                    row_of = np.append(row_of, np.empty(found, np.int64))
-                    start = np.append(start, np.empty(found, np.int64))
-                    stop = np.append(stop, np.empty(found, np.int64))
                 row_of[found], start[found], stop[found] = i, since[i], NEVER
                 found += 1
     return row_of[:found], start[:found], stop[:found]

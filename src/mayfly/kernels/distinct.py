@@ -16,12 +16,12 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.codes import check_codes, group_codes
-from mayfly.kernels.delta import ID, LIFE, Delta, concatenated, mixed_ids, taken, with_numbers
+from mayfly.kernels.codes import are_exact, check_codes, group_codes
+from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.rows import CODE, clustered, numbers, whole
-from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.sorting import Int64s, distinct_of, places_in
 from mayfly.lifetime import MIN_TIME
 from mayfly.storage.segment import EXP, TS
 
@@ -47,16 +47,17 @@ class WeakDistinct:
 
     def step(self, state: Kept, inputs: Sequence[Delta], interval: Interval) -> tuple[Kept, Delta]:
         nothing = Delta.empty(self.columns)
-        rows = inputs[0].born.select([*self.columns.names, *LIFE])
+        rows = inputs[0].born.select([*self.columns.names, TS, EXP])
         rows = with_numbers(rows, **{CODE: self._codes(rows)})
         rows = clustered(rows) if rows.num_rows else rows
         blank = with_numbers(rows.slice(0, 0), **{NEXT: np.empty(0, np.int64)})
-        due = rows_with(state.due(interval.began, interval.clock), blank)
-        codes = np.unique(np.concatenate([numbers(rows, CODE), numbers(due, CODE)]))
+        due = state.due(interval.began, interval.clock)
+        codes = distinct_of(*(numbers(table, CODE) for table in (rows, *due)))
         if not len(codes):
             return state.after(blank, interval.clock - 1), nothing
-        known = rows_with(state.of_codes(codes), blank)
-        known = clustered(known) if known.num_rows else known
+        found = state.of_codes(codes)
+        known = rows_with(found, blank)
+        known = clustered(known) if len(found) > 1 else known
         self._check(known, rows)
         issued, kept = self._issued(codes, known, rows, interval.clock)
         state = state.without(codes).after(kept, interval.clock - 1)
@@ -68,10 +69,10 @@ class WeakDistinct:
         """The rows to issue, and the state of the touched values."""
         size = len(codes)
         current, later, since = (np.full(size, MIN_TIME) for _ in range(3))
-        place = np.searchsorted(codes, numbers(known, CODE))
+        place = places_in(codes, numbers(known, CODE))
         current[place], later[place] = numbers(known, EXP), numbers(known, NEXT)
         since[place] = numbers(known, TS)
-        at = np.searchsorted(codes, numbers(rows, CODE))
+        at = places_in(codes, numbers(rows, CODE))
         pieces = _issue(at, numbers(rows, TS), numbers(rows, EXP), current, later, since, clock)
         values = concatenated([known.select(self.columns.names), rows.select(self.columns.names)])
         sample = np.empty(size, np.int64)
@@ -100,6 +101,8 @@ class WeakDistinct:
         return group_codes(columns, rows.num_rows)
 
     def _check(self, known: pa.Table, rows: pa.Table) -> None:
+        if are_exact(self.columns.types):
+            return
         names = [*self.columns.names, CODE]
         both = concatenated([known.select(names), rows.select(names)])
         both = taken(both, np.argsort(numbers(both, CODE), kind="stable"))

@@ -123,6 +123,9 @@ class GroupRows:
         first = state.first
         if first is None and fresh.num_rows:
             first = int(numbers(fresh, TS).min())
+        if not fresh.num_rows and not due.num_rows and self._is_idle(state):
+            kept = members.aged(interval.clock - 1)
+            return replace(state, members=kept, first=first), self._nothing()
         events = self._events(state, fresh, due, interval)
         if self.append_only and self.slide is not None:
             events = self._refreshed(state, events, refreshes(self.slide, first, interval))
@@ -133,6 +136,11 @@ class GroupRows:
         runs = [*members.runs, *([Run.of(fresh)] if fresh.num_rows else [])]
         groups, delta = self._replaced(state, events, runs, interval)
         return GroupState(kept, groups, True, first), delta
+
+    def _is_idle(self, state: GroupState) -> bool:
+        """Whether a step in which no row comes or goes changes nothing."""
+        answered = state.begun or not self.is_global
+        return answered and not (self.append_only and self.slide is not None)
 
     # ── rows and events ───────────────────────────────────────────────────────────────────
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, concatenated, with_numbers
 from mayfly.kernels.matching import first_at_least
-from mayfly.kernels.rows import CODE, Bools, Run, chosen, numbers
+from mayfly.kernels.rows import CODE, Run, numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.upkeep import calendar, fifo, scanned
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -27,8 +27,9 @@ from mayfly.plan.physical import Structure
 from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.segment import EXP, TS
 
+_NOTHING = pa.table({})
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_MARKS = numba.types.Array(numba.int64, 1, "C")
+_PLACES = numba.types.Array(numba.int64, 1, "C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,10 @@ class Kept:
             return self
         return replace(self, runs=_kept(self.shape, self.runs, fresh, clock))
 
+    def aged(self, clock: int) -> Kept:
+        """Without the rows whose ``_exp`` is not beyond the clock."""
+        return self.after(_NOTHING, clock)
+
     def cut(self, rows: pa.Table) -> Kept:
         """With the lifetimes of these rows (with code, clustered) shortened to their ``_end``."""
         if not rows.num_rows:
@@ -86,7 +91,7 @@ class Kept:
         """Without the rows of these codes (sorted, each once)."""
 
         def rid(run: Run) -> Run:
-            places = np.flatnonzero(_of_codes(numbers(run.load(), CODE), codes))
+            places = _of_codes(numbers(run.load(), CODE), codes)
             gone = np.full(len(places), MIN_TIME, np.int64)
             return _changed(run, places, {EXP: gone}) if len(places) else run
 
@@ -95,22 +100,25 @@ class Kept:
     def due(self, began: int, clock: int) -> list[pa.Table]:
         """The rows that expire in the instants from ``began`` to ``clock``."""
 
-        def falling(run: Run) -> Bools:
+        def falling(run: Run) -> Int64s:
             exp = numbers(run.load(), EXP)
-            marks: Bools = (exp >= began) & (exp < clock)
-            return marks
+            return np.flatnonzero((exp >= began) & (exp < clock))
 
         return list(self._chosen(self._expiring(began, clock), falling))
+
+    def is_due(self, began: int, clock: int) -> bool:
+        """Whether a row may expire in the instants from ``began`` to ``clock``."""
+        return any(run.exp.low < clock and run.exp.high >= began for run in self.runs)
 
     def of_codes(self, codes: Int64s) -> list[pa.Table]:
         """The stored rows of these codes (sorted, each once) that were not removed."""
 
-        def asked(run: Run) -> Bools:
+        def asked(run: Run) -> Int64s:
             table = run.load()
-            marks = _of_codes(numbers(table, CODE), codes)
+            places = _of_codes(numbers(table, CODE), codes)
             if run.exp.low == MIN_TIME:
-                marks &= numbers(table, EXP) != MIN_TIME
-            return marks
+                places = places[numbers(table, EXP)[places] != MIN_TIME]
+            return places
 
         return list(self._chosen(self.runs, asked)) if len(codes) else []
 
@@ -119,11 +127,13 @@ class Kept:
             return self.runs
         return tuple(run for run in self.runs if run.exp.low < clock and run.exp.high >= began)
 
-    def _chosen(self, runs: tuple[Run, ...], choice: Callable[[Run], Bools]) -> Iterator[pa.Table]:
+    def _chosen(self, runs: tuple[Run, ...], choice: Callable[[Run], Int64s]) -> Iterator[pa.Table]:
         for run in runs:
-            marks = choice(run)
-            if marks.any():
-                yield chosen(run.load(), marks)
+            places = choice(run)
+            if len(places) == run.rows:
+                yield run.load()
+            elif len(places):
+                yield run.load().take(pa.array(places))
 
 
 def _kept(shape: Shape, runs: tuple[Run, ...], fresh: pa.Table, clock: int) -> tuple[Run, ...]:
@@ -147,25 +157,21 @@ def _changed(run: Run, places: Int64s, changes: dict[str, Int64s]) -> Run:
     return Run.of(table, level=run.level, cell=run.cell)
 
 
-def _of_codes(stored: Int64s, codes: Int64s) -> Bools:
-    """Which stored codes (sorted) are among the asked ones (sorted, each once)."""
-    marks = np.zeros(len(stored) + 1, dtype=np.int64)
-    _mark(stored, codes, marks)
-    found: Bools = marks[:-1].astype(bool)
-    return found
-
-
-@numba.njit(numba.void(_READ, _READ, _MARKS), cache=True, nogil=True)
-def _mark(stored: Int64s, codes: Int64s, marks: Int64s) -> None:
-    at = 0
+@numba.njit(_PLACES(_READ, _READ), cache=True, nogil=True)
+def _of_codes(stored: Int64s, codes: Int64s) -> Int64s:
+    """Where the stored codes (sorted) are that are asked for (sorted, each once)."""
+    places = np.empty(len(stored), np.int64)
+    at = found = 0
     for i in range(len(codes)):
         at = first_at_least(stored, at, codes[i])
         while at < len(stored) and stored[at] == codes[i]:
-            marks[at] = 1
+            places[found] = at
+            found += 1
             at += 1
+    return places[:found]
 
 
-@numba.njit(_MARKS(_READ, _READ, _READ, _READ), cache=True, nogil=True)
+@numba.njit(_PLACES(_READ, _READ, _READ, _READ), cache=True, nogil=True)
 def _located(stored: Int64s, ids: Int64s, codes: Int64s, wanted: Int64s) -> Int64s:
     """Where each wanted row (sorted by code) is stored; -1 where it is not."""
     places = np.full(len(codes), -1, np.int64)

@@ -33,7 +33,7 @@ from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.meeting import PAIRS_AT_ONCE, Condition, Pairs, partition_codes
 from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers
-from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.sorting import Int64s, distinct_of, places_in, stable_order
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.segment import EXP, TS
 
@@ -88,6 +88,12 @@ class AntiJoinRows:
         self, state: NegationState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[NegationState, Delta]:
         left, right = inputs
+        if (
+            not left.rows
+            and not right.rows
+            and not state.covers.is_due(interval.began, interval.clock)
+        ):
+            return self._aged(state, interval.clock), Delta.empty(self.columns)
         new, keyless = self._coded_left(left.born)
         cut, keyless_cut = self._coded_left(left.cut)
         gaps, covers, kept_right = self._gaps(state, right, new, cut, interval)
@@ -101,6 +107,11 @@ class AntiJoinRows:
             concatenated([nothing.born, *(t.select(nothing.born.schema.names) for t in born)]),
             concatenated([nothing.cut, *(t.select(nothing.cut.schema.names) for t in ended)]),
         )
+
+    def _aged(self, state: NegationState, clock: int) -> NegationState:
+        """After a step in which nothing happens."""
+        covers = self._forgotten(state.covers, state.left, clock)
+        return NegationState(state.left.aged(clock), covers, state.right.aged(clock - 1))
 
     # ── sides ─────────────────────────────────────────────────────────────────────────────
 
@@ -141,10 +152,9 @@ class AntiJoinRows:
         kept_right = state.right
         if self.strict:
             kept_right = kept_right.cut(removed)
-        due = rows_with(state.covers.due(interval.began, interval.clock), blank)
-        codes = np.unique(
-            np.concatenate([numbers(table, CODE) for table in (arrived, removed, due, new, cut)])
-        )
+        due = state.covers.due(interval.began, interval.clock)
+        changing = _codes_of(arrived, removed, *due)
+        codes = distinct_of(changing, _codes_of(new, cut))
         known = rows_with(state.covers.of_codes(codes), blank)
         opened = np.full(len(codes), MIN_TIME)
         until = np.full(len(codes), MIN_TIME)
@@ -152,16 +162,17 @@ class AntiJoinRows:
         opened[place], until[place] = numbers(known, OPEN), numbers(known, EXP)
         if removed.num_rows:
             self._recovered(kept_right, codes, numbers(removed, CODE), until, interval)
-        at = np.searchsorted(codes, numbers(arrived, CODE))
+        at = places_in(codes, numbers(arrived, CODE))
         found = _uncovered(
             at, numbers(arrived, TS), numbers(arrived, EXP), opened, until,
             interval.began, interval.clock,
         )  # fmt: skip
         gaps = Gaps(codes[found[0]], found[1], found[2], found[3] == 1)
         gaps = gaps.sorted()
-        keep = (until >= interval.clock) | (opened > MIN_TIME)
+        keep = places_in(codes, changing)
+        keep = keep[(until[keep] >= interval.clock) | (opened[keep] > MIN_TIME)]
         fresh = _cover_rows(codes[keep], opened[keep], until[keep])
-        covers = state.covers.without(codes).after(fresh, MIN_TIME)
+        covers = state.covers.without(changing).after(fresh, MIN_TIME)
         covers = self._forgotten(covers, state.left, interval.clock)
         if self.strict:
             lasting = chosen(arrived, numbers(arrived, EXP) >= interval.clock)
@@ -223,13 +234,17 @@ class AntiJoinRows:
 
     def _ended(self, before: Kept, after: Kept, gaps: Gaps) -> Iterator[pa.Table]:
         """Left rows in the answer that leave early: their key is covered, or they are cut."""
-        held = gaps.where(gaps.old)
+        held = gaps.old
+        if before is after:
+            # Without cuts only cover that comes ends a row's stay.
+            held = held & (gaps.stop != NEVER)
+        ending = gaps.where(held)
         for old, new in zip(before.runs, after.runs, strict=True):
             rows, ends = old.load(), numbers(new.load(), EXP)
-            for at, gap in _meetings(rows, held):
-                ts = np.maximum(numbers(rows, TS)[at], held.start[gap])
+            for at, gap in _meetings(rows, ending):
+                ts = np.maximum(numbers(rows, TS)[at], ending.start[gap])
                 exp = numbers(rows, EXP)[at]
-                end = np.minimum(ends[at], held.stop[gap])
+                end = np.minimum(ends[at], ending.stop[gap])
                 short = end < exp
                 table = self._pieces(rows, at[short], ts[short], exp[short])
                 yield with_numbers(table, **{END: end[short]})
@@ -237,6 +252,11 @@ class AntiJoinRows:
 
 def _names(rows: pa.Table) -> list[str]:
     return [*LIFE, *([END] if END in rows.schema.names else [])]
+
+
+def _codes_of(*tables: pa.Table) -> Int64s:
+    """The codes of tables clustered by them, sorted and once."""
+    return distinct_of(*(numbers(table, CODE) for table in tables))
 
 
 def _cover_rows(codes: Int64s, opened: Int64s, until: Int64s) -> pa.Table:
@@ -258,7 +278,7 @@ class Gaps:
         return Gaps(self.code[keep], self.start[keep], self.stop[keep], self.old[keep])
 
     def sorted(self) -> Gaps:
-        order = np.lexsort((self.start, self.code))
+        order = stable_order(self.code, self.start)
         return Gaps(self.code[order], self.start[order], self.stop[order], self.old[order])
 
 

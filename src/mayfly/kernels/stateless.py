@@ -12,6 +12,7 @@ import pyarrow as pa
 from mayfly.kernels.delta import (
     ID,
     OWNER,
+    SEEN,
     Delta,
     column_name,
     mixed_ids,
@@ -90,7 +91,10 @@ class ProjectRows:
     def step(
         self, state: Nothing, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[Nothing, Delta]:
-        return state, inputs[0].map(self.projected)
+        delta = inputs[0]
+        if not delta.rows:
+            return state, Delta.empty(self.columns, dual=SEEN in delta.born.schema.names)
+        return state, delta.map(self.projected)
 
     def projected(self, rows: pa.Table) -> pa.Table:
         carried = [name for name in rows.schema.names if name not in set(payload_names(rows))]

@@ -95,6 +95,8 @@ class WindowRows:
         self, state: WindowState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[WindowState, Delta]:
         """Admit what is due of a stream's rows; their ``_ts`` is all that is known of them."""
+        if not inputs[0].born.num_rows and self._is_idle(state, interval):
+            return state, Delta.empty(self.columns, dual=self.dual)
         state, rows = self._admitted(state, inputs[0].born, interval)
         if self.window.counts_rows:
             state, delta = self._counted(state, rows, interval)
@@ -105,6 +107,15 @@ class WindowRows:
         if self.announce:
             return self._announced(state, delta, interval)
         return state, delta
+
+    def _is_idle(self, state: WindowState, interval: Interval) -> bool:
+        """Whether a step without new rows changes nothing."""
+        clock = self._refreshed(interval.clock)
+        return (
+            state.held is None
+            and not state.leaving.runs
+            and all(run.ts.low >= clock for run in state.waiting)
+        )
 
     # ── admission ─────────────────────────────────────────────────────────────────────────
 
