@@ -39,6 +39,7 @@ COMMANDS: dict[str, list[str]] = {
         "--runner", "duckdb", "--runner", "clickhouse", "--runner", "spark-parquet",
     ],
     "planning": ["benchmarks.planning"],
+    "kernels": ["benchmarks.kernels", "--record", "kernels"],
 }  # fmt: skip
 
 
