@@ -250,7 +250,6 @@ class Archive(Asking, Voiding, Migrating, Erasing, Insight, CountedFrom, Care):
         results: list[PartResult],
         after: ArchiveSettings,
     ) -> None:
-        reach("archive.moved")
         self._commit(version, following, results, {ARCHIVE: after.to_json()})
         self.tidy()
         self.erased()

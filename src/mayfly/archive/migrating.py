@@ -30,6 +30,7 @@ from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveState, ArchiveVersion
 from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting
+from mayfly.faults import reach
 from mayfly.lifetime import micros
 from mayfly.storage import Repository, SetProperties
 
@@ -139,6 +140,7 @@ class Migrating:
             invalid=(),
             report={**version.state.report, "update": update},
         )
+        reach("archive.moved")
         self.commit_moved(version, following, results, after)
         counts = moved(results)
         return MigrationReport(

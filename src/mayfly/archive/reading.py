@@ -201,14 +201,16 @@ class Reader:
         for key in normal:
             part = part_of(key, self.settings.key_types, self.settings.parts)
             by_part.setdefault(part, []).append(key)
-        first, needed = self._one_of([key[0] for key in normal]), self._needed(columns, selection)
+        first = self._one_of([key[0] for key in normal])
+        whole, timeless = (self._needed(columns, selection, times=t) for t in (True, False))
         pieces = []
         for name, run, segment in self._segments(selection):
             if not (own := by_part.get(segment.tags[PART])):
                 continue
             directory = self._directory(segment)
             groups = sorted({at for key in own for at in directory.row_groups(key[0], key[0])})
-            rows = self._read(name, segment, directory, groups, needed)
+            every_time = selection.wants_all_of(segment) and not run.deleted_days
+            rows = self._read(name, segment, directory, groups, timeless if every_time else whole)
             if rows is not None:
                 rows = self._under(rows, first, several=len(normal) > 1)
                 if len(self.settings.sort_columns) > 1:
@@ -422,7 +424,9 @@ class Reader:
             raise _unreadable(path, error) from error
         return with_added_columns(rows, schema)
 
-    def _needed(self, columns: Sequence[str] | None, selection: Selection) -> pa.Schema:
+    def _needed(
+        self, columns: Sequence[str] | None, selection: Selection, *, times: bool = True
+    ) -> pa.Schema:
         """The columns to be read: those asked for, and those that tell whether a row is wanted."""
         known = self.settings.all_columns
         for name in columns or ():
@@ -434,7 +438,13 @@ class Reader:
         copies = [*self.settings.key, NTH] if self.settings.array_key else []
         inputs = [name for name, _ in selection.inputs]
         void = [name for one in self.hiding for name in one.columns]
-        hidden = [*self.settings.sort_columns, *copies, *inputs, *void, TS, EXP]
+        hidden = [
+            *self.settings.sort_columns,
+            *copies,
+            *inputs,
+            *void,
+            *((TS, EXP) if times else ()),
+        ]
         stored = self.settings.stored
         return pa.schema([stored.field(name) for name in dict.fromkeys([*wanted, *hidden])])
 

@@ -56,9 +56,13 @@ def test_a_probe_decodes_the_row_groups_of_its_key(archive: Archive) -> None:
         touched.append((metadata, groups))
     assert len(touched) == report.files == report.constituents == 2
     assert report.row_groups == sum(len(groups) for _, groups in touched) < 4
-    columns = ["k", "ts", "v", "_ts", "_exp"]
+    columns = ["k", "ts", "v"]  # all rows are alive, so nobody looks at their lifetimes
     assert report.bytes == sum(chunk_bytes(m, columns, groups) for m, groups in touched)
     assert report.rows == 4
+    report = ReadReport()
+    archive.probe(77, generated_between=(1, None), report=report)
+    columns += ["_ts", "_exp"]
+    assert report.bytes == sum(chunk_bytes(m, columns, groups) for m, groups in touched)
 
 
 def test_fewer_columns_mean_fewer_bytes(archive: Archive) -> None:

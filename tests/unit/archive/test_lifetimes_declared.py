@@ -1,0 +1,137 @@
+"""What an archive of rows with their own lifetimes may be asked to be, and how it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import mayfly.archive
+from mayfly.archive.declaring_lifetimes import declare_lifetimes, layout_named
+from mayfly.errors import InvalidSetting
+from tests.unit.archive.test_contract import DDL, P, ids, made, rows_of, table
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("round-robin", "round-robin NoRebuild 4x4"),
+        ("Rebuild3x3", "round-robin Rebuild 3x3"),
+        ("NoRebuild 2x8", "round-robin NoRebuild 2x8"),
+        ("LazyRebuild4x2", "lazy Rebuild 4x2"),
+        ("lazy 3x2", "lazy NoRebuild 3x2"),
+        ("chronological 2x3", "chronological NoRebuild 2x3"),
+        ("CountNoRebuild2x2", "count NoRebuild 2x2"),
+        ("R-ins16", "chronological Rebuild 16x1"),
+        ("D-exp4", "chronological NoRebuild 1x4"),
+        ("WATA5", "WATA5"),
+    ],
+)
+def test_layouts_by_name(name: str, expected: str) -> None:
+    assert str(layout_named(name, 36)) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layout": "diagonal"}, "no partitioned layout"),
+        ({"layout": "?"}, "cannot read the layout"),
+        ({"exp": "until"}, "no column 'until'"),
+        ({"exp": "k"}, "use a TIMESTAMP"),
+        ({"lifetime": "word"}, "INTERVAL DAY TO SECOND"),
+        ({"lifetime": "ages"}, "cannot read the duration"),
+        ({"lifetime": "9 days"}, "up to max_lifetime"),
+        ({"lifetime": {"word": {"x": "9 days"}}}, "up to max_lifetime"),
+        ({"lifetime": "1 h", "exp": "exp"}, "only one of them"),
+        ({"lifetime": {}}, "one column"),
+        ({"max_lifetime": 0}, "longer than 0"),
+        ({"late": "own day"}, "no rule 'own day'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(settings: dict[str, Any], message: str) -> None:
+    columns = "k STRING, word STRING, ts TIMESTAMP, exp TIMESTAMP"
+    with pytest.raises(InvalidSetting, match=message):
+        declare_lifetimes(columns, **({"key": "k", "max_lifetime": "2 days"} | settings))
+
+
+def test_the_default_has_about_as_many_ranges_as_each_spans() -> None:
+    declared = declare_lifetimes("k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime="36 days")
+    layout = declared.settings.layout
+    assert (layout.constituents, str(layout)) == (6, "round-robin NoRebuild 1x6")
+
+
+@pytest.mark.parametrize("layout", [None, "NoRebuild 2x2", "D-ins2"])
+def test_expirations_alone_read_no_data(tmp_path: Path, layout: str | None) -> None:
+    archive = made(tmp_path / "a", layout)
+    for update in range(1, P + 1):
+        archive.update(table(rows_of(update)))
+    removed = 0
+    for _ in range(P):
+        before = archive.repository.directory.io.bytes_read
+        report = archive.update(None)
+        assert (report.files_read, report.bytes_read, report.bytes_written) == (0, 0, 0)
+        manifests = archive.repository.directory.io.bytes_read - before
+        assert manifests < 1_000_000  # the archive's own counters saw nothing but manifests
+        removed += report.removed
+    assert removed > 0
+    assert archive.scan().num_rows == 0
+
+
+def test_a_probe_meets_a_bounded_number_of_runs(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 1x3", max_lifetime=360, span=12, fan_in=3)
+    for update in range(1, 120):
+        archive.update(table([(n, 10 * update, 10 * update + 30 * n + 1, n) for n in range(12)]))
+        runs = archive.version().state.runs
+        # Fewer than 3 runs on each of at most 4 levels (3^4 > 36), in at most 4 ranges.
+        assert sum(map(len, runs.values())) <= 4 * 4 * 2
+
+
+def test_windows_of_the_inputs_of_a_join(tmp_path: Path) -> None:
+    """Each input's own time is stored on request; a smaller window is asked for each of them."""
+    archive = mayfly.archive.create(
+        tmp_path / "a", "k BIGINT, ts BIGINT, exp BIGINT, left_ts BIGINT, right_ts BIGINT",
+        key="k", max_lifetime=100, refresh=10, origin=0,
+    )  # fmt: skip
+    pairs = [(1, 38), (12, 38), (25, 31), (38, 2)]
+    archive.update(None, update=3)
+    archive.update(
+        pa.table(
+            {
+                "k": [1] * 4,
+                "ts": [max(pair) for pair in pairs],
+                "exp": [min(pair) + 100 for pair in pairs],
+                "left_ts": [left for left, _ in pairs],
+                "right_ts": [right for _, right in pairs],
+            }
+        )
+    )
+    for left in (5, 20, 30, 39, 100):
+        for right in (5, 9, 39, 100):
+            found = archive.probe(1, window={"left_ts": left, "right_ts": right})
+            wanted = [(a, b) for a, b in pairs if a + left > 40 and b + right > 40]
+            shown = zip(found["left_ts"].to_pylist(), found["right_ts"].to_pylist(), strict=True)
+            assert sorted(shown) == sorted(wanted)
+    assert archive.probe(1, window={"left_ts": 30}, columns=["k"]).num_rows == 3
+    with pytest.raises(InvalidSetting, match="time column"):
+        archive.probe(1, window={"middle": 3})
+
+
+def test_smaller_windows(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    given = [row for update in range(1, 6) for row in rows_of(update)]
+    for update in range(1, 6):
+        archive.update(table(rows_of(update)))
+    for size in (1, 30, 79, 80):
+        shorter = 80 - size
+        wanted = sorted(row[3] for row in given if row[2] - shorter > 50)
+        assert ids(archive.scan(window=size)) == wanted
+    for wrong in (0, 81):
+        with pytest.raises(InvalidSetting, match="smaller window"):
+            archive.scan(window=wrong)
+    with pytest.raises(InvalidSetting, match="soft"):
+        archive.scan(window=3, soft=True)
+    wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3)
+    with pytest.raises(InvalidSetting, match="generated_between"):
+        wave.scan(window=3)
