@@ -84,7 +84,7 @@ def told(rng: Random, nrr: bool, query: str, strategy: str) -> tuple[Story, Any]
         run.feed({"s": story.batch(at)})
         at = max([at, *(row[0] for row in story.rows)])
         for _ in range(rng.randint(0, 2)):
-            later = rng.choice((None, at, at + rng.randint(0, 4)))
+            later = rng.choice((None, at - rng.randint(0, 3), at + rng.randint(0, 4)))
             story.change(later, max(run.clocks.query, -(2**63)))
     run.finish()
     return story, run

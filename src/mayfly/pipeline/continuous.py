@@ -62,7 +62,7 @@ class ContinuousRun:
     clocks: Clocks = field(init=False)
     _states: dict[Task, list[Any]] = field(init=False)
     _sending: Any = field(init=False)
-    _delivered: dict[Relation, int] = field(init=False)
+    _delivered: dict[Relation, tuple[int, ...]] = field(init=False)
     _born: list[pa.Table] = field(init=False)
     _cut: list[pa.Table] = field(init=False)
     _sent: list[pa.Table] = field(init=False)
@@ -79,7 +79,7 @@ class ContinuousRun:
         }
         sent = self.program.sent
         self._sending = sent.state() if sent else None
-        self._delivered = dict.fromkeys(self._sources(Relation), 0)
+        self._delivered = dict.fromkeys(self._sources(Relation), ())
         self._born, self._cut, self._sent = [], [], []
         self._worked = {task: _Worked() for task in self._tasks}
         names = tuple(dict.fromkeys(source.stream for source in self._sources(Stream)))
@@ -194,7 +194,7 @@ class ContinuousRun:
         task: Task,
         batch: Mapping[str, pa.Table],
         interval: Interval,
-        delivered: dict[Relation, int],
+        delivered: dict[Relation, tuple[int, ...]],
     ) -> Delta:
         if isinstance(source, Relation):
             changing = self.relations[source.relation.casefold()]

@@ -135,16 +135,20 @@ class Changing:
                 )
             self._used |= set(new)
 
-    def between(self, source: Relation, interval: Interval, seen: int) -> tuple[Delta, int]:
-        """The changes a query has not seen that take effect before the clock; and how many it has.
+    def between(
+        self, source: Relation, interval: Interval, seen: Sequence[int]
+    ) -> tuple[Delta, tuple[int, ...]]:
+        """The changes a query has not seen that take effect before the clock.
 
-        A row that comes and goes among them is born with its exact lifetime.
+        ``seen`` are the instants at which those it has seen took effect for it; with the new ones
+        they are given back. A row that comes and goes among the new ones is born with its exact
+        lifetime.
         """
         effective: list[tuple[int, Change]] = []
-        while seen < len(self.changes) and self.changes[seen].at < interval.clock:
-            change = self.changes[seen]
+        for change in self.changes[len(seen) :]:
+            if change.at >= interval.clock:
+                break
             effective.append((max(change.at, interval.began), change))
-            seen += 1
         ended = {one: at for at, change in effective for one in change.deleted}
         born, fresh = [], set()
         for at, change in effective:
@@ -153,18 +157,19 @@ class Changing:
             exp = np.array([ended.get(one, NEVER) for one in ids.tolist()], dtype=np.int64)
             rows = with_numbers(change.inserted, **{TS: np.full(len(ids), at), EXP: exp})
             born.append(chosen(rows, exp > at))
-        cut = self._ended({one: at for one, at in ended.items() if one not in fresh})
+        old = {one: at for one, at in ended.items() if one not in fresh}
+        cut = self._ended(old, seen)
         nothing = Delta.empty(self._schema())
         delta = Delta(
             concatenated([nothing.born, *(t.select(nothing.born.schema.names) for t in born)]),
             cut.select(nothing.cut.schema.names),
         )
-        return delta.map(partial(_under_alias, source)), seen
+        return delta.map(partial(_under_alias, source)), (*seen, *(at for at, _ in effective))
 
-    def _ended(self, ended: dict[int, int]) -> pa.Table:
+    def _ended(self, ended: dict[int, int], seen: Sequence[int]) -> pa.Table:
         """Rows born in earlier steps, as they were announced."""
         rows = [with_numbers(self._rows.slice(0, 0), **{TS: _none(), EXP: _none(), END: _none()})]
-        for change in self.changes if ended else ():
+        for change, began in zip(self.changes, seen if ended else (), strict=False):
             ids = numbers(change.inserted, ID)
             hit = np.isin(ids, list(ended))
             if hit.any():
@@ -173,7 +178,7 @@ class Changing:
                 rows.append(
                     with_numbers(
                         chosen(change.inserted, hit),
-                        **{TS: np.full(size, change.at), EXP: np.full(size, NEVER), END: ends},
+                        **{TS: np.full(size, began), EXP: np.full(size, NEVER), END: ends},
                     )
                 )
         return concatenated([rows[0], *(t.select(rows[0].schema.names) for t in rows[1:])])

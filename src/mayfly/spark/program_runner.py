@@ -212,7 +212,7 @@ class ProgramRunner(Runner):
         ]
         waking = any(at < interval.clock for at in base.properties["due"].values())
         changed = any(
-            len(one.changes) > base.properties["relations"].get(name, 0)
+            len(one.changes) > len(base.properties["relations"].get(name, ()))
             for name, one in self.relations.items()
         )
         slides = stages.sent is not None and stages.sent.slide is not None
@@ -245,7 +245,7 @@ class ProgramRunner(Runner):
         for task in self.wiring.stages.tasks:
             if task.relation is not None and task.stage == stage:
                 changing = self.relations[task.relation.relation.casefold()]
-                seen = base.properties["relations"].get(task.relation.relation.casefold(), 0)
+                seen = base.properties["relations"].get(task.relation.relation.casefold(), ())
                 delta, _ = changing.between(task.relation, interval, seen)
                 found[str(task.number)] = packed(delta.born), packed(delta.cut)
         return found
@@ -282,11 +282,13 @@ class ProgramRunner(Runner):
             SetProperties(properties),
         ]
 
-    def _relations_seen(self, base: Manifest, interval: Interval) -> dict[str, int]:
+    def _relations_seen(self, base: Manifest, interval: Interval) -> dict[str, list[int]]:
+        """Per relation, the instants at which its changes took effect."""
         seen = dict(base.properties["relations"])
         for name, changing in self.relations.items():
             probe = Relation(name, name, ())
-            _, seen[name] = changing.between(probe, interval, seen.get(name, 0))
+            _, done = changing.between(probe, interval, seen.get(name, ()))
+            seen[name] = list(done)
         return seen
 
     # ── results ───────────────────────────────────────────────────────────────────────────
