@@ -36,7 +36,7 @@ def commit() -> str:
         done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True)
         return done.stdout.strip()
 
-    changed = git("status", "--porcelain", "--", "../src", ".")
+    changed = git("status", "--porcelain", "--", "../src", ".", ":!results")
     return git("rev-parse", "HEAD") + ("+changes" if changed else "")
 
 
