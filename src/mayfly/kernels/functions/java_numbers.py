@@ -40,6 +40,8 @@ def shortest(value: float, single: bool = False) -> str:
     if math.isinf(value) or value == 0:
         text = "Infinity" if value else "0.0"
         return text if math.copysign(1.0, value) > 0 else f"-{text}"
+    if not single and 1e-3 <= abs(value) < 1e7:
+        return repr(value)
     sign = "-" if value < 0 else ""
     digits, exponent = _digits(abs(value), single)
     if -3 <= exponent < 7:
@@ -58,7 +60,7 @@ def _plainly(digits: str, exponent: int) -> str:
 
 def exact(value: float, single: bool = False) -> Decimal:
     """The decimal number that Java's toString writes."""
-    return Decimal(shortest(value, single))
+    return Decimal(repr(value) if not single and abs(value) > 1e-300 else shortest(value, single))
 
 
 def read_float(text: str) -> float | None:

@@ -67,9 +67,11 @@ def _combined(
     for codes, choices in coded:
         if codes is None:
             picks = [(*pick, 0) for pick in picks]
-            continue
-        distinct, combined = np.unique(combined * len(choices) + codes, return_inverse=True)
-        picks = [(*picks[at // len(choices)], at % len(choices)) for at in distinct.tolist()]
+        elif len(picks) == 1:
+            combined, picks = codes, [(*picks[0], at) for at in range(len(choices))]
+        else:
+            distinct, combined = np.unique(combined * len(choices) + codes, return_inverse=True)
+            picks = [(*picks[at // len(choices)], at % len(choices)) for at in distinct.tolist()]
     return combined, picks
 
 
