@@ -33,14 +33,15 @@ LAYERS: dict[str, set[str]] = {
     "optimizer": GROUND | {"plan"},
     "storage": {"errors", "lifetime", "faults"},
     **dict.fromkeys(COMPUTING, GROUND | COMPUTING | {"plan", "storage"}),
-    "pipeline": GROUND | COMPUTING | {"plan", "storage"},
+    "pipeline": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer"},
+    "local": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer", "pipeline"},
     "archive": GROUND | {"plan", "storage"},
     "archive.layouts": GROUND | {"storage"},
     "archive.cost": GROUND,
     **dict.fromkeys(("sharing", "scheduling", "isolation"), GROUND | {"plan"}),
 }
 # What may import anything, pyspark included. The package itself only re-exports.
-OUTER = ("spark", "session", "cli", "dashboard", "testing", "demo")
+OUTER = ("spark", "session", "queries", "cli", "dashboard", "testing", "demo")
 SPARK_PACKAGES = {"pyspark", "py4j"}
 
 
