@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mayfly.archive.key_text import instant_text
 from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
@@ -140,7 +141,8 @@ class Asking:
             if version.state.update == 0 or version.time <= as_of:
                 return version
         raise VersionExpired(
-            f"no retained version of {self.repository.directory.root} is as old as {as_of}",
+            f"no retained version of {self.repository.directory.root} is as old as "
+            f"{instant_text(as_of)}",
             "ask for a later instant, or keep more versions (keep_versions)",
         )
 

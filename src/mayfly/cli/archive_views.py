@@ -11,11 +11,12 @@ from rich.text import Text
 
 from mayfly.archive import Archive, ArchiveAdvice, ArchiveStatus, UpdateReport
 from mayfly.archive.advisor import Advice, figure
+from mayfly.archive.key_text import instant_text
 from mayfly.archive.layouts import WaveScheme, format_days
 from mayfly.archive.measuring import Prediction
 from mayfly.archive.status import IndexStatus
 from mayfly.archive.wave_cost import WaveCost
-from mayfly.cli.printing import count, moment, on_terminal, print_table, seconds, size
+from mayfly.cli.printing import count, on_terminal, print_table, seconds, size
 from mayfly.storage import VerifyReport
 
 BAR = 24
@@ -49,17 +50,19 @@ def _facts(status: ArchiveStatus) -> Iterable[Text]:
     yield Text(f"{kept}, {status.counted}")
     if status.hidden_until is not None and status.erased_until is not None and status.update:
         yield Text(
-            f"rows that expired by {moment(status.hidden_until)} are not returned, "
-            f"the bytes of those that expired by {moment(status.erased_until)} are gone"
+            f"rows that expired by {instant_text(status.hidden_until)} are not returned, "
+            f"the bytes of those that expired by {instant_text(status.erased_until)} are gone"
         )
     yield Text(
         f"key {', '.join(status.key)} · time {status.time_column} · late rows: {status.late} · "
         f"{status.parts} parts"
     )
     when = (
-        "its first row decides" if status.origin_is_open else f"next at {moment(status.next_time)}"
+        "its first row decides"
+        if status.origin_is_open
+        else f"next at {instant_text(status.next_time)}"
     )
-    at = f" at {moment(status.time)}" if status.update else ""
+    at = f" at {instant_text(status.time)}" if status.update else ""
     yield Text(f"version {status.version} · update {status.update}{at} · {when}")
 
 
@@ -110,7 +113,7 @@ def _afterwards(status: ArchiveStatus, last: Prediction | None) -> Iterable[Text
             f"{count(status.last['removed'])} out, {took}{expected}"
         )
     for name, sink in status.sinks.items():
-        clock = "–" if sink["clock"] is None else moment(sink["clock"])
+        clock = "–" if sink["clock"] is None else instant_text(sink["clock"])
         yield Text(
             f"stream {name}: {count(sink['rows'])} rows in {count(sink['batch'] + 1)} batches, "
             f"{count(sink['staged_rows'])} staged, {count(sink['late'])} late, "

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -113,18 +113,6 @@ def seconds(value: float | None) -> str:
     if value < 1:
         return f"{value:.3f} s"
     return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
-
-
-def moment(at: int) -> str:
-    """An instant as it is read, in UTC.
-
-    >>> moment(1_700_000_000_000_000), moment(1_700_006_400_000_001)
-    ('2023-11-14 22:13:20', '2023-11-15 00:00:00.000001')
-    """
-    try:
-        return str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=at))[:-6]
-    except OverflowError:
-        return f"{at} µs"
 
 
 def plain(value: Any) -> Any:
