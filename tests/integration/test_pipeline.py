@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -39,7 +40,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_queries_of_a_file_run_and_continue(spark: SparkSession, folder: Path) -> None:
     pipeline = load_pipeline(spark, folder / "pipeline.cql")
-    settings = {"available_now": True, "sync": False, "buckets": 2, "history": "forever"}
+    settings: dict[str, Any] = {
+        "available_now": True,
+        "sync": False,
+        "buckets": 2,
+        "history": "forever",
+    }
     runs = pipeline.start(folder / "state", **settings)
     assert all(run.await_done(240) for run in runs.values())
     local = in_process(

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_the_newest_version_always_stays(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"keep_versions": 0}, {"keep_for": -1}, {"grace": -1}])
-def test_senseless_settings_are_refused(repository: Repository, settings: dict[str, int]) -> None:
+def test_senseless_settings_are_refused(repository: Repository, settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting, match="vacuum cannot keep"):
         vacuum(repository, **settings)
 
