@@ -65,6 +65,7 @@ def check(spark: SparkSession, streams: Path, world: Path, name: str) -> None:
     assert pq.read_table(world / "out").num_rows == run.status().changes
 
 
+@pytest.mark.slow
 def test_a_query_is_killed_between_its_stages(
     spark: SparkSession, streams: Path, tmp_path: Path
 ) -> None:

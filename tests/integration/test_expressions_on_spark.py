@@ -30,6 +30,9 @@ ROUNDED = ("exp", "ln", "log2", "log10", "power", "sin", "cos", "tan", "atan2")
 """Functions in which Java and C may differ in the last binary digit."""
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def frame(spark: SparkSession) -> Iterator[DataFrame]:
     # Shared parts would be computed outside of TryEval.

@@ -32,17 +32,17 @@ SCHEMA = pa.schema(
 )
 BATCHES = 3
 QUERIES = {
-    "selection": "SELECT k, upper(g) AS g, v * 2 AS w FROM a [RANGE 40 us] WHERE v > 2",
     "join": "SELECT l.k, l.v, r.v AS w FROM a [RANGE 30 us] l, b [RANGE 20 us] r"
     " WHERE l.k = r.k AND l.v < r.v",
     "groups": "SELECT g, COUNT(*) AS n, SUM(v) AS s, MAX(x) AS m FROM a [RANGE 50 us] GROUP BY g",
-    "negation": "SELECT k, v FROM a [RANGE 30 us] l WHERE NOT EXISTS"
-    " (SELECT * FROM b [RANGE 20 us] r WHERE r.k = l.k AND r.v > l.v)",
     "distinct over join": "SELECT DISTINCT l.g FROM a [RANGE 30 us] l, b [RANGE 20 us] r"
     " WHERE l.k = r.k",
-    "last rows": "SELECT g, v FROM a [ROWS 5] EXCEPT ALL SELECT g, v FROM b [RANGE 40 us]",
 }
 MORE = {
+    "selection": "SELECT k, upper(g) AS g, v * 2 AS w FROM a [RANGE 40 us] WHERE v > 2",
+    "negation": "SELECT k, v FROM a [RANGE 30 us] l WHERE NOT EXISTS"
+    " (SELECT * FROM b [RANGE 20 us] r WHERE r.k = l.k AND r.v > l.v)",
+    "last rows": "SELECT g, v FROM a [ROWS 5] EXCEPT ALL SELECT g, v FROM b [RANGE 40 us]",
     "union": "SELECT k FROM a [RANGE 20 us] UNION ALL SELECT k FROM b [PARTITION BY k ROWS 2]",
     "not in": "SELECT k FROM a [RANGE 25 us] WHERE k NOT IN (SELECT k FROM b [RANGE 5 us])",
     "three-way": "SELECT l.k, m.v, r.v AS w FROM a [RANGE 30 us] l, b [RANGE 20 us] m,"

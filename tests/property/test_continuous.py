@@ -25,7 +25,10 @@ from tests.property.continuous_cases import (
 )
 
 seeds = st.integers(0, 2**48)
-many = settings(max_examples=max(200, settings().max_examples * 4), phases=[Phase.generate])
+many = settings(
+    max_examples=200 if settings().max_examples < 200 else 5 * settings().max_examples,
+    phases=[Phase.generate],
+)
 INSTANTS = 14
 
 

@@ -31,7 +31,7 @@ from tests.property.continuous_cases import (
 )
 
 seeds = st.integers(0, 2**48)
-some = settings(max_examples=max(12, settings().max_examples // 3), phases=[Phase.generate])
+some = settings(max_examples=max(10, settings().max_examples // 6), phases=[Phase.generate])
 
 
 def outcome(run: ContinuousRun) -> Any:
