@@ -90,6 +90,7 @@ def test_a_stream_killed_between_staging_and_update(spark: SparkSession, tmp_pat
     check_rows(Session(spark), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_query_killed_while_its_results_are_archived(spark: SparkSession, tmp_path: Path) -> None:
     begin_results(Session(spark), tmp_path)
     survive("results", tmp_path, ("staging.before-update:2", "archive.committed"))

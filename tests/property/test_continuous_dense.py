@@ -15,7 +15,7 @@ from mayfly.local import LocalSession
 from tests.property.continuous_cases import rows_of
 
 seeds = st.integers(0, 2**48)
-many = settings(max_examples=max(120, settings().max_examples * 2), phases=[Phase.generate])
+many = settings(max_examples=settings().max_examples, phases=[Phase.generate])
 Row = tuple[int, int | None, int]
 
 
