@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,7 +26,7 @@ from tests.faults import storage_program
 from tests.faults.storage_starter import ROOT, Starter
 
 LAST, VOID_AFTER, MOVED_AFTER, VOID_KEY = 10, 4, 6, 1
-LAYOUTS = {
+LAYOUTS: dict[str, dict[str, Any]] = {
     "erasing": {"layout": "lazy 2x2", "contract": "PHYSICAL WITHIN 100 us"},
     "plain": {"layout": "NoRebuild 2x2", "fan_in": 2},
 }
