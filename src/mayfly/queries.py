@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import MIN_TIME, NEVER, instant, micros
+from mayfly.lifetime import MIN_TIME, NEVER, instant
 from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.compiling import Program, compile_plan
@@ -26,16 +26,21 @@ from mayfly.spark.program_runner import (
     empty_program_properties,
 )
 from mayfly.spark.run import Run
-from mayfly.spark.runner import RunSettings, check_same_query
-from mayfly.spark.sinks import Callback, ParquetFiles, Sink
+from mayfly.spark.sinks import Sink
+from mayfly.spark.starting import (
+    DEFAULT_HISTORY,
+    bucket_count,
+    check_spark_part,
+    checkpoint_of,
+    run_settings,
+    sinks_of,
+    started,
+)
 from mayfly.storage import Repository
 from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
     from mayfly.session import Session
-
-DEFAULT_HISTORY = "1 hour"
-SPARK_PART = "spark"
 
 
 @dataclass(frozen=True)
@@ -100,23 +105,12 @@ class CqlQuery:
         runner = self._runner(
             checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock
         )
-        named = [*sinks]
-        named += [Callback(on_changes)] if on_changes else []
-        named += [ParquetFiles(os.fspath(local_root(parquet)))] if parquet else []
-        runner.sinks = tuple(named)
-        spark = self.session.spark
+        runner.sinks = tuple(sinks_of(sinks, on_changes, parquet))
         frames = {one.name: self.session.frame_of(one.name) for one in self.streams()}
-        beats = any(one.idle is not None for one in self.streams())
-        source = spark.readStream.format("rate").option("rowsPerSecond", 1) if beats else None
-        tagged = runner.wiring.tagged(frames, source.load() if source else None)
-        writer = tagged.writeStream.foreachBatch(runner.process).option(
-            "checkpointLocation", f"{runner.repository.directory.root}/{SPARK_PART}"
+        query = started(
+            runner, self.streams(), frames, available_now=available_now, interval=interval
         )
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        elif interval is not None:
-            writer = writer.trigger(processingTime=interval)
-        return QueryRun(runner, writer.start(), drain=available_now)
+        return QueryRun(runner, query, drain=available_now)
 
     def open(self, checkpoint: str | os.PathLike[str]) -> QueryRun:
         """A handle on a checkpoint for reading, without starting the query."""
@@ -134,35 +128,12 @@ class CqlQuery:
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
     ) -> ProgramRunner:
-        from mayfly.session import _check_spark_part, default_state_bytes
-
         spark = self.session.spark
-        wanted = buckets or spark.sparkContext.defaultParallelism
-        if wanted < 1:
-            raise InvalidSetting(f"{wanted} buckets", "use 1 or more (default: number of cores)")
-        root, description = local_root(checkpoint), self._description()
-        if Repository.exists(root):
-            repository = Repository.open(root, sync=sync)
-            stored = repository.current().properties
-            check_same_query(stored["query"], description, root)
-            if buckets is not None and stored["buckets"] != buckets:
-                raise InvalidSetting(
-                    f"the checkpoint {root} has {stored['buckets']} buckets, not {buckets}",
-                    "leave buckets out to continue it, or use a new checkpoint",
-                )
-            wanted = stored["buckets"]
-            _check_spark_part(repository)
-        else:
-            properties = empty_program_properties(self.streams(), description, wanted)
-            repository = Repository.create(root, properties, sync=sync)
-        settings = RunSettings(
-            buckets=wanted,
-            max_state_bytes=max_state_bytes or default_state_bytes(wanted),
-            history=NEVER if history == "forever" else micros(history),
-            max_gap=None if max_gap is None else micros(max_gap),
-            sync=sync,
-            **({"wall_clock": wall_clock} if wall_clock else {}),
-        )
+        wanted = bucket_count(spark, buckets)
+        properties = empty_program_properties(self.streams(), self._description(), wanted)
+        repository, kept = checkpoint_of(local_root(checkpoint), properties, buckets, sync=sync)
+        check_spark_part(repository)
+        settings = run_settings(kept, history, max_state_bytes, max_gap, sync, wall_clock)
         types = {one.name: dict(self.session.frame_of(one.name).dtypes) for one in self.streams()}
         wiring = ProgramWiring.of(self.program, self.streams(), types)
         runner = ProgramRunner(spark, None, wiring, repository, settings)  # type: ignore[arg-type]

@@ -17,8 +17,8 @@ from mayfly.archive.declaring import Declaration, Origin, declare
 from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.cql import Delete, Insert, Update, bind_condition, bind_query
-from mayfly.errors import InvalidSetting, StorageError
-from mayfly.lifetime import MIN_TIME, NEVER, format_micros, micros
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import MIN_TIME, format_micros, micros
 from mayfly.optimizer import explain
 from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
 from mayfly.pipeline.relations import Changing
@@ -41,15 +41,21 @@ from mayfly.spark.archives import SparkArchive
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.local import local_spark
 from mayfly.spark.run import Run
-from mayfly.spark.runner import Runner, RunSettings, check_same_query, empty_properties
-from mayfly.spark.sinks import Callback, ParquetFiles, Sink
+from mayfly.spark.runner import Runner, empty_properties
+from mayfly.spark.sinks import Sink
+from mayfly.spark.starting import (
+    DEFAULT_HISTORY,
+    bucket_count,
+    check_spark_part,
+    checkpoint_of,
+    run_settings,
+    sinks_of,
+    started,
+)
 from mayfly.storage import Repository
 from mayfly.storage.files import local_root
 
-DEFAULT_HISTORY = "1 hour"
 AUTO = "auto"
-SPARK_PART = "spark"
-"""The folder of a checkpoint in which Spark keeps its own."""
 Select = Sequence[str] | Mapping[str, str] | None
 
 
@@ -365,26 +371,17 @@ class SparkQuery:
         runner = self._runner(
             checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock
         )
-        _check_spark_part(runner.repository)
-        named = [*sinks]
-        named += [Callback(on_changes)] if on_changes else []
-        named += [ParquetFiles(os.fspath(local_root(parquet)))] if parquet else []
+        check_spark_part(runner.repository)
+        named = sinks_of(sinks, on_changes, parquet)
         if archive is not None:
             root = os.fspath(runner.repository.directory.root)
             named.append(ArchivedResults.of(archive, runner.result_ddl(), root))
         runner.sinks = tuple(named)
         frames = {s.name: self.session.frame_of(s.name) for s in self.query.streams()}
-        beats = any(stream.idle is not None for stream in self.query.streams())
-        source = self.session.spark.readStream.format("rate").option("rowsPerSecond", 1)
-        tagged = runner.wiring.tagged(frames, source.load() if beats else None)
-        writer = tagged.writeStream.foreachBatch(runner.process).option(
-            "checkpointLocation", f"{runner.repository.directory.root}/{SPARK_PART}"
+        query = started(
+            runner, self.query.streams(), frames, available_now=available_now, interval=interval
         )
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        elif interval is not None:
-            writer = writer.trigger(processingTime=interval)
-        return Run(runner, writer.start(), drain=available_now)
+        return Run(runner, query, drain=available_now)
 
     def open(self, checkpoint: str | os.PathLike[str]) -> Run:
         """A handle on a checkpoint for reading, without starting the query."""
@@ -403,33 +400,10 @@ class SparkQuery:
         wall_clock: Callable[[], int] | None = None,
     ) -> Runner:
         spark = self.session.spark
-        wanted = buckets or spark.sparkContext.defaultParallelism
-        if wanted < 1:
-            raise InvalidSetting(f"{wanted} buckets", "use 1 or more (default: number of cores)")
-        description = _description(self.query)
-        root = local_root(checkpoint)
-        if Repository.exists(root):
-            repository = Repository.open(root, sync=sync)
-            stored = repository.current().properties
-            check_same_query(stored["query"], description, root)
-            if buckets is not None and stored["buckets"] != buckets:
-                raise InvalidSetting(
-                    f"the checkpoint {root} has {stored['buckets']} buckets, not {buckets}",
-                    "leave buckets out to continue it, or use a new checkpoint",
-                )
-            wanted = stored["buckets"]
-        else:
-            properties = empty_properties(self.query, description, wanted)
-            repository = Repository.create(root, properties, sync=sync)
-        kept = NEVER if history == "forever" else micros(history)
-        settings = RunSettings(
-            buckets=wanted,
-            max_state_bytes=max_state_bytes or default_state_bytes(wanted),
-            history=kept,
-            max_gap=None if max_gap is None else micros(max_gap),
-            sync=sync,
-            **({"wall_clock": wall_clock} if wall_clock else {}),
-        )
+        wanted = bucket_count(spark, buckets)
+        properties = empty_properties(self.query.streams(), _description(self.query), wanted)
+        repository, kept = checkpoint_of(local_root(checkpoint), properties, buckets, sync=sync)
+        settings = run_settings(kept, history, max_state_bytes, max_gap, sync, wall_clock)
         wiring = Wiring.of(self.query, self._column_types())
         return Runner(spark, self.query, wiring, repository, settings)
 
@@ -438,23 +412,6 @@ class SparkQuery:
             stream.name: dict(self.session.frame_of(stream.name).dtypes)
             for stream in self.query.streams()
         }
-
-
-def _check_spark_part(repository: Repository) -> None:
-    """Without Spark's part all input would come again, under batch numbers already done."""
-    root = repository.directory.root
-    begun = repository.current().properties["batch"] >= 0
-    if begun and not (root / SPARK_PART / "metadata").exists():
-        raise StorageError(
-            f"the checkpoint {root} has lost its folder {SPARK_PART}, which says what was read",
-            "restore it from a copy, or start anew with a new checkpoint",
-        )
-
-
-def default_state_bytes(buckets: int) -> int:
-    """Half of this machine's memory, shared by the buckets."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return memory // 2 // buckets
 
 
 def _arrow_schema(name: str, frame: DataFrame) -> pa.Schema:

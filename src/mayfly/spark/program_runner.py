@@ -32,19 +32,16 @@ from mayfly.plan.logical import Schema
 from mayfly.spark.exchange import HEARTBEAT, STREAM
 from mayfly.spark.log import TIMESTAMP
 from mayfly.spark.parcels import DDL, MARKER, RECEIPT, packed
-from mayfly.spark.program_tasks import OUT_BORN, OUT_CUT, ProgramTask, Splitter
+from mayfly.spark.program_tasks import LOG, OUT, OUT_BORN, OUT_CUT, SENT, ProgramTask, Splitter
 from mayfly.spark.receipts import Receipt, accept
-from mayfly.spark.runner import BatchFacts, Runner, _due, _last, _totals
+from mayfly.spark.runner import BatchFacts, Runner, empty_properties
 from mayfly.spark.sinks import Delivery
 from mayfly.spark.slots import Slots, projection
 from mayfly.storage import (
     EXP,
     TS,
-    AddSegments,
-    DropSegments,
     Manifest,
     Segment,
-    SetProperties,
     segment_batches,
 )
 from mayfly.storage.files import Directory
@@ -223,6 +220,7 @@ class ProgramRunner(Runner):
     def _task_of(
         self, base: Manifest, stage: int, interval: Interval, facts: BatchFacts
     ) -> ProgramTask:
+        states = self._states_of(base, stage)
         return ProgramTask(
             root=str(self.repository.directory.root),
             sync=self.settings.sync,
@@ -230,13 +228,21 @@ class ProgramRunner(Runner):
             stage=stage,
             buckets=self.settings.buckets,
             interval=interval,
-            states=base.properties["state"],
-            segments=dict(base.segments),
+            states=states,
+            segments={path: base.segments[path] for path in _paths(states)},
             relations=self._relation_rows(base, stage, interval),
             history=max(1, self.settings.history),
             max_state_bytes=self.settings.max_state_bytes,
             first=facts.first,
         )
+
+    def _states_of(self, base: Manifest, stage: int) -> dict[str, Any]:
+        """Where the states of a stage are: a task need not know about the others."""
+        stages = self.wiring.stages
+        mine = {f"task/{task.number}" for task in stages.tasks if task.stage == stage}
+        mine |= {SENT, LOG} if stage == stages.sent_stage else set()
+        known = base.properties["state"]
+        return {name: known[name] for name in known if name.rpartition("/")[0] in mine}
 
     def _relation_rows(
         self, base: Manifest, stage: int, interval: Interval
@@ -250,37 +256,19 @@ class ProgramRunner(Runner):
                 found[str(task.number)] = packed(delta.born), packed(delta.cut)
         return found
 
-    def _edits(
-        self,
-        base: Manifest,
-        batch: int,
-        facts: BatchFacts,
-        interval: Interval,
-        receipts: Sequence[Receipt],
-    ) -> list[Any]:
-        added = [segment for receipt in receipts for segment in receipt.added]
-        dropped = {path for receipt in receipts for path in receipt.dropped}
-        dropped |= {one.path for one in base.in_group("out")}
-        forever = self.settings.history >= NEVER
-        horizon = MIN_TIME if forever else max(interval.clock - self.settings.history, MIN_TIME)
+    def _expired(self, base: Manifest, interval: Interval, horizon: int) -> Iterator[Segment]:
+        """The changes of the batch before; tasks themselves drop what is dead of state and log."""
+        yield from base.in_group(OUT)
+
+    def _own_properties(
+        self, base: Manifest, facts: BatchFacts, interval: Interval, receipts: Sequence[Receipt]
+    ) -> dict[str, Any]:
         stored = {k: v for receipt in receipts for k, v in receipt.stored.items()}
-        properties = {
-            "batch": batch,
-            "clocks": facts.clocks.to_json(),
-            "interval": [interval.began, interval.clock],
-            "history_from": max(horizon, base.properties["history_from"]),
+        return {
             "first": facts.first,
-            "due": _due(base.properties["due"], receipts),
             "state": {**base.properties["state"], **stored},
             "relations": self._relations_seen(base, interval),
-            "totals": _totals(base.properties["totals"], facts, receipts),
-            "last": _last(receipts),
         }
-        return [
-            AddSegments(tuple(added)),
-            DropSegments(tuple(sorted(dropped))),
-            SetProperties(properties),
-        ]
 
     def _relations_seen(self, base: Manifest, interval: Interval) -> dict[str, list[int]]:
         """Per relation, the instants at which its changes took effect."""
@@ -319,7 +307,7 @@ class ProgramRunner(Runner):
         listed = [
             manifest.segments[path]
             for name, stored in manifest.properties["state"].items()
-            if name.startswith("log/")
+            if name.startswith(f"{LOG}/")
             for path in stored["runs"]["kept"]
         ]
         root = str(self.repository.directory.root)
@@ -371,6 +359,13 @@ class SegmentReader:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
+def _paths(states: Mapping[str, Any]) -> Iterator[str]:
+    """The segments in which states are stored."""
+    for stored in states.values():
+        for paths in stored["runs"].values():
+            yield from paths
+
+
 def _instants(times: pa.Array) -> pa.Array:
     """As timestamps; "always" and "never", which no calendar has, are NULL."""
     endless = pc.or_(pc.equal(times, NEVER), pc.equal(times, MIN_TIME))
@@ -381,18 +376,5 @@ def empty_program_properties(
     streams: Sequence[Stream], description: Mapping[str, Any], buckets: int
 ) -> dict[str, Any]:
     """The properties of a checkpoint before its first batch."""
-    return {
-        "kind": "query",
-        "query": dict(description),
-        "buckets": buckets,
-        "batch": -1,
-        "clocks": Clocks.unset(tuple(stream.name for stream in streams)).to_json(),
-        "interval": [MIN_TIME, MIN_TIME],
-        "history_from": MIN_TIME,
-        "first": None,
-        "due": {},
-        "state": {},
-        "relations": {},
-        "totals": {"rows": {}, "timeless": {}, "late": {}, "null_keys": {}, "changes": 0},
-        "last": {"changes": 0, "bucket_rows": [], "slowest_task_seconds": 0.0, "io": {}},
-    }
+    own: dict[str, Any] = {"kind": "query", "first": None, "state": {}, "relations": {}}
+    return {**empty_properties(streams, description, buckets), **own}

@@ -34,8 +34,9 @@ from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, write_segment
 
 STREAM = "_stream"
-OUT_BORN, OUT_CUT = "out/born", "out/cut"
-LOG = "log"
+OUT = "out"
+OUT_BORN, OUT_CUT = f"{OUT}/born", f"{OUT}/cut"
+LOG, SENT = "log", "sent"
 PARCEL_BYTES = 16 << 20
 
 
@@ -321,9 +322,9 @@ class _Step:
                 concatenated([nothing.born, *self._tables("born/answer")]),
                 concatenated([nothing.cut, *self._tables("cut/answer")]),
             )
-        before = self._load("sent", sent.state())
+        before = self._load(SENT, sent.state())
         after, rows = sent.step(before, delta, self.task.interval, self.task.first)
-        self.after["sent"] = after
+        self.after[SENT] = after
         order = np.arange(rows.num_rows)
         rows = with_numbers(rows, **{EXP: numbers(rows, TS) + 1, ID: order})
         self._write_out(Delta(rows, rows.slice(0, 0)))

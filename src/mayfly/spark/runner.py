@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -271,15 +271,7 @@ class Runner:
         dropped = {path for receipt in receipts for path in receipt.dropped}
         forever = self.settings.history >= NEVER
         horizon = MIN_TIME if forever else max(interval.clock - self.settings.history, MIN_TIME)
-        for segment in base.segments.values():
-            if segment.group.startswith("state/") and "/kept/" in segment.group:
-                expired = segment.dead_at(interval.clock)
-            elif segment.group.startswith(f"{LOG}/"):
-                expired = segment.dead_at(horizon)
-            else:
-                expired = segment.group.startswith(f"{DEAD_LETTERS}/")
-            if expired:
-                dropped.add(segment.path)
+        dropped |= {one.path for one in self._expired(base, interval, horizon)}
         properties = {
             "batch": batch,
             "clocks": facts.clocks.to_json(),
@@ -288,12 +280,31 @@ class Runner:
             "due": _due(base.properties["due"], receipts),
             "totals": _totals(base.properties["totals"], facts, receipts),
             "last": _last(receipts),
+            **self._own_properties(base, facts, interval, receipts),
         }
         return [
             AddSegments(tuple(added)),
             DropSegments(tuple(sorted(dropped))),
             SetProperties(properties),
         ]
+
+    def _expired(self, base: Manifest, interval: Interval, horizon: int) -> Iterator[Segment]:
+        """Segments that no batch after this one needs."""
+        for segment in base.segments.values():
+            if segment.group.startswith("state/") and "/kept/" in segment.group:
+                expired = segment.dead_at(interval.clock)
+            elif segment.group.startswith(f"{LOG}/"):
+                expired = segment.dead_at(horizon)
+            else:
+                expired = segment.group.startswith(f"{DEAD_LETTERS}/")
+            if expired:
+                yield segment
+
+    def _own_properties(
+        self, base: Manifest, facts: BatchFacts, interval: Interval, receipts: Sequence[Receipt]
+    ) -> dict[str, Any]:
+        """What this kind of query remembers besides."""
+        return {}
 
     # -- after the commit ------------------------------------------------------------------
 
@@ -419,10 +430,10 @@ def _last(receipts: Sequence[Receipt]) -> dict[str, Any]:
 
 
 def empty_properties(
-    query: JoinQuery, description: Mapping[str, Any], buckets: int
+    streams: Sequence[Stream], description: Mapping[str, Any], buckets: int
 ) -> dict[str, Any]:
     """The properties of a checkpoint before its first batch."""
-    names = tuple(stream.name for stream in query.streams())
+    names = tuple(stream.name for stream in streams)
     return {
         "kind": "window join",
         "query": dict(description),

@@ -24,6 +24,7 @@ from mayfly.kernels.rows import CODE, Run
 from mayfly.kernels.upkeep import next_due
 from mayfly.lifetime import NEVER
 from mayfly.pipeline.query import Stage
+from mayfly.pipeline.storing import stored_run
 from mayfly.spark.receipts import Receipt
 from mayfly.storage.files import Directory
 from mayfly.storage.merge import plan_merge
@@ -31,7 +32,6 @@ from mayfly.storage.segment import (
     EXP,
     TS,
     Segment,
-    open_segment,
     segment_batches,
     write_segment,
 )
@@ -231,26 +231,6 @@ class StageTask:
             added += [merged] if merged else []
             dropped += [one.path for one in members]
         return added, dropped, fresh.rows if fresh else 0
-
-
-def stored_run(directory: Directory, segment: Segment) -> Run:
-    loaded: list[pa.Table] = []
-
-    def load() -> pa.Table:
-        if not loaded:
-            loaded.append(open_segment(directory, segment))
-        return loaded[0]
-
-    return Run(
-        load=load,
-        rows=segment.rows,
-        bytes=segment.bytes,
-        ts=segment.ts,
-        exp=segment.exp,
-        level=segment.level,
-        cell=segment.tags.get("cell"),
-        segment=segment,
-    )
 
 
 def _store_run(directory: Directory, group: str, run: Run, *, clustered: bool) -> Segment:

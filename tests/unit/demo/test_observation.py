@@ -31,7 +31,7 @@ class Checkpoint:
     def __init__(self, root: Path) -> None:
         schema = pa.schema([("ts", pa.int64()), ("src", pa.string())])
         first, second = (Stream(link, schema).window(5) for link in LINKS)
-        self.properties = empty_properties(first.join(second, "src"), {}, 1)
+        self.properties = empty_properties(first.join(second, "src").streams(), {}, 1)
         self.repository = Repository.create(root, self.properties)
 
     def commit(

@@ -1,0 +1,118 @@
+"""What starting a query takes, whatever the query is: its checkpoint, its settings, its stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mayfly.errors import InvalidSetting, StorageError
+from mayfly.lifetime import NEVER, micros
+from mayfly.pipeline.query import Stream
+from mayfly.spark.runner import Runner, RunSettings, check_same_query
+from mayfly.spark.sinks import Callback, ParquetFiles, Sink
+from mayfly.storage import Repository
+from mayfly.storage.files import local_root
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+DEFAULT_HISTORY = "1 hour"
+SPARK_PART = "spark"
+"""The folder of a checkpoint in which Spark keeps its own."""
+
+
+def bucket_count(spark: SparkSession, asked: int | None) -> int:
+    """The number of key buckets of a new checkpoint."""
+    wanted = asked or spark.sparkContext.defaultParallelism
+    if wanted < 1:
+        raise InvalidSetting(f"{wanted} buckets", "use 1 or more (default: number of cores)")
+    return wanted
+
+
+def checkpoint_of(
+    root: Path, properties: Mapping[str, Any], asked: int | None, *, sync: bool
+) -> tuple[Repository, int]:
+    """The checkpoint of a query and its buckets: made with these properties, or continued."""
+    if not Repository.exists(root):
+        return Repository.create(root, properties, sync=sync), properties["buckets"]
+    repository = Repository.open(root, sync=sync)
+    stored = repository.current().properties
+    check_same_query(stored["query"], properties["query"], root)
+    if asked is not None and stored["buckets"] != asked:
+        raise InvalidSetting(
+            f"the checkpoint {root} has {stored['buckets']} buckets, not {asked}",
+            "leave buckets out to continue it, or use a new checkpoint",
+        )
+    return repository, stored["buckets"]
+
+
+def check_spark_part(repository: Repository) -> None:
+    """Without Spark's part all input would come again, under batch numbers already done."""
+    root = repository.directory.root
+    begun = repository.current().properties["batch"] >= 0
+    if begun and not (root / SPARK_PART / "metadata").exists():
+        raise StorageError(
+            f"the checkpoint {root} has lost its folder {SPARK_PART}, which says what was read",
+            "restore it from a copy, or start anew with a new checkpoint",
+        )
+
+
+def run_settings(
+    buckets: int,
+    history: str | int,
+    max_state_bytes: int | None,
+    max_gap: str | int | None,
+    sync: bool,
+    wall_clock: Callable[[], int] | None,
+) -> RunSettings:
+    return RunSettings(
+        buckets=buckets,
+        max_state_bytes=max_state_bytes or default_state_bytes(buckets),
+        history=NEVER if history == "forever" else micros(history),
+        max_gap=None if max_gap is None else micros(max_gap),
+        sync=sync,
+        **({"wall_clock": wall_clock} if wall_clock else {}),
+    )
+
+
+def default_state_bytes(buckets: int) -> int:
+    """Half of this machine's memory, shared by the buckets."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return memory // 2 // buckets
+
+
+def sinks_of(
+    sinks: Sequence[Sink],
+    on_changes: Callable[[DataFrame, int], object] | None,
+    parquet: str | os.PathLike[str] | None,
+) -> list[Sink]:
+    named = [*sinks]
+    named += [Callback(on_changes)] if on_changes else []
+    named += [ParquetFiles(os.fspath(local_root(parquet)))] if parquet else []
+    return named
+
+
+def started(
+    runner: Runner,
+    streams: Sequence[Stream],
+    frames: Mapping[str, DataFrame],
+    *,
+    available_now: bool,
+    interval: str | None,
+) -> StreamingQuery:
+    """Spark's streaming query that feeds the runner."""
+    beats = any(stream.idle is not None for stream in streams)
+    source = runner.spark.readStream.format("rate").option("rowsPerSecond", 1)
+    tagged = runner.wiring.tagged(frames, source.load() if beats else None)
+    writer = tagged.writeStream.foreachBatch(runner.process).option(
+        "checkpointLocation", f"{runner.repository.directory.root}/{SPARK_PART}"
+    )
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    elif interval is not None:
+        writer = writer.trigger(processingTime=interval)
+    return writer.start()
