@@ -23,8 +23,8 @@ demo: java ready ## join two streams on local Spark, with a kill and a resume in
 	$(call require,src/mayfly/demo)
 	@$(WITH_JAVA) $(PY) -m mayfly.demo $(ARGS)
 
-test: java ready ## run the tests, without those marked slow
-	@$(WITH_JAVA) $(PY) -m pytest -m "not slow" $(ARGS)
+test: java ready ## run the tests in two processes, without those marked slow
+	@$(WITH_JAVA) $(PY) -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
 
 test-all: java ready ## run every test: clusters, crash campaigns, many more examples
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} $(PY) -m pytest $(ARGS)

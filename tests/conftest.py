@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,6 +40,7 @@ if "MAYFLY_EXAMPLES" in os.environ:
 
 
 SPARK_START = pytest.StashKey[float]()
+SLOW_LEFT = pytest.StashKey[int]()
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +66,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    if items:
+        slow = sum(bool(item.get_closest_marker("slow")) for item in items)
+        stash = items[0].config.stash
+        stash[SLOW_LEFT] = stash.get(SLOW_LEFT, 0) + slow
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process of several leaves what only it knows to the one that prints the account."""
+    told = getattr(session.config, "workeroutput", None)
+    if told is not None:
+        told["account"] = [
+            session.config.stash.get(SLOW_LEFT, 0),
+            session.config.stash.get(SPARK_START, 0.0),
+        ]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    slow, start = getattr(node, "workeroutput", {}).get("account", (0, 0.0))
+    stash = node.config.stash
+    stash[SLOW_LEFT] = slow  # every process collects all tests
+    stash[SPARK_START] = stash.get(SPARK_START, 0.0) + start
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
@@ -80,10 +106,10 @@ def pytest_terminal_summary(
     terminalreporter.section("time per part")
     for part in sorted(tests):
         terminalreporter.line(f"{part:<20} {tests[part]:>6} tests {seconds[part]:>8.1f} s")
-    if SPARK_START in config.stash:
+    if config.stash.get(SPARK_START, 0.0):
         terminalreporter.line(f"starting Spark took {config.stash[SPARK_START]:.1f} s of it")
 
-    slow = sum(bool(item.get_closest_marker("slow")) for item in stats.get("deselected", []))
+    slow = config.stash.get(SLOW_LEFT, 0)
     if slow:
         terminalreporter.line(f"{slow} slow tests were left to make test-all")
     skipped = stats.get("skipped", [])
