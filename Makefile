@@ -14,19 +14,19 @@ CODE := $(wildcard src tests benchmarks experiments)
 require = @test -e $(1) || { echo "There is no $(1) in this checkout, so '$@' has nothing to run." >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench experiments mutants clean ready java
+.PHONY: help demo test test-all lint format bench experiments mutants clean ready java classes
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: java ready ## join two streams on local Spark, with a kill and a resume in the middle
+demo: classes ## join two streams on local Spark, with a kill and a resume in the middle
 	$(call require,src/mayfly/demo)
 	@$(WITH_JAVA) $(PY) -m mayfly.demo $(ARGS)
 
-test: java ready ## run the tests in two processes, without those marked slow
+test: classes ## run the tests in two processes, without those marked slow
 	@$(WITH_JAVA) $(PY) -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
 
-test-all: java ready ## run every test: clusters, crash campaigns, many more examples
+test-all: classes ## run every test: clusters, crash campaigns, many more examples
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} $(PY) -m pytest $(ARGS)
 
 lint: ready ## check style, formatting and types
@@ -38,15 +38,15 @@ format: ready ## rewrite the code in the project's format
 	@$(PY) -m ruff check --select I --fix --quiet $(CODE)
 	@$(PY) -m ruff format $(CODE)
 
-bench: java ready ## check results, then measure speed; figures go to benchmarks/results
+bench: classes ## check results, then measure speed; figures go to benchmarks/results
 	$(call require,benchmarks/__main__.py)
 	@$(WITH_JAVA) $(PY) -m benchmarks $(ARGS)
 
-experiments: java ready ## repeat the papers' experiments
+experiments: classes ## repeat the papers' experiments
 	$(call require,experiments/__main__.py)
 	@$(WITH_JAVA) $(PY) -m experiments $(ARGS)
 
-mutants: java ready ## plant known mistakes one by one; the tests must notice each
+mutants: classes ## plant known mistakes one by one; the tests must notice each
 	$(call require,tests/mutants/run.py)
 	@$(WITH_JAVA) $(PY) tests/mutants/run.py $(ARGS)
 
@@ -57,6 +57,9 @@ clean: ## remove caches and build output (delete .venv yourself to start afresh)
 
 ready:
 	@sh scripts/set-up.sh
+
+classes: java ready
+	@$(WITH_JAVA) $(PY) -m mayfly.spark.class_archive
 
 java:
 	@sh scripts/ensure-java.sh >/dev/null

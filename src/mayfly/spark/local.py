@@ -15,12 +15,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from mayfly.errors import MayflyError
+from mayfly.spark import class_archive
 
 _QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+logger.stream.name = org.apache.spark.sql.execution.streaming
+logger.stream.level = off
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
@@ -34,9 +37,13 @@ def local_spark(
     *,
     master: str | None = None,
     memory: str = "2g",
+    java: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A Spark session in this process, bound to 127.0.0.1, without log lines or progress bars."""
+    """A Spark session in this process, bound to 127.0.0.1, without log lines or progress bars.
+
+    ``java`` are options of the JVM in place of those that let it start fast.
+    """
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Workers must be the interpreter that has Mayfly installed, whatever python3 is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -53,7 +60,8 @@ def local_spark(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties -XX:+UseParallelGC"
+            f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties -XX:+UseParallelGC "
+            f"{class_archive.java_options() if java is None else java}"
         ),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(width),
