@@ -16,6 +16,7 @@ from mayfly.lifetime import MIN_TIME, NEVER, instant
 from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.compiling import Program, compile_plan
+from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
 from mayfly.plan.explain import Explanation
 from mayfly.plan.logical import Output, StreamScan
@@ -94,16 +95,18 @@ class CqlQuery:
         interval: str | None = None,
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
+        pace: Pace | None = None,
     ) -> QueryRun:
         """Start the query, or continue it from its checkpoint.
 
         Changes go to ``on_changes(DataFrame, batch_id)`` (at least once per batch) and to Parquet
         files under ``parquet`` (exactly once). A view's changes have ``ts`` and ``exp``; where its
         pattern is STR also ``cut``: the earlier row of the same values, ts and exp ends then.
-        The other settings are those of a window join's ``start``.
+        ``pace`` replays recorded streams at a speed. The other settings are those of a window
+        join's ``start``.
         """
         runner = self._runner(
-            checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock
+            checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace
         )
         runner.sinks = tuple(sinks_of(sinks, on_changes, parquet))
         frames = {one.name: self.session.frame_of(one.name) for one in self.streams()}
@@ -127,13 +130,14 @@ class CqlQuery:
         max_gap: str | int | None = None,
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
+        pace: Pace | None = None,
     ) -> ProgramRunner:
         spark = self.session.spark
         wanted = bucket_count(spark, buckets)
         properties = empty_program_properties(self.streams(), self._description(), wanted)
         repository, kept = checkpoint_of(local_root(checkpoint), properties, buckets, sync=sync)
         check_spark_part(repository)
-        settings = run_settings(kept, history, max_state_bytes, max_gap, sync, wall_clock)
+        settings = run_settings(kept, history, max_state_bytes, max_gap, sync, wall_clock, pace)
         types = {one.name: dict(self.session.frame_of(one.name).dtypes) for one in self.streams()}
         wiring = ProgramWiring.of(self.program, self.streams(), types)
         runner = ProgramRunner(spark, None, wiring, repository, settings)  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ from mayfly.errors import MayflyError
 
 COMMANDS = {
     "demo": "mayfly.demo.command:demo",
+    "init": "mayfly.cli.starting:init_command",
+    "doctor": "mayfly.cli.doctor:doctor_command",
     "run": "mayfly.cli.run:run_command",
     "explain": "mayfly.cli.explain:explain_command",
     "check": "mayfly.cli.explain:check_command",

@@ -18,7 +18,10 @@ from mayfly.plan.catalog import (
 from mayfly.plan.types import DataType, parse_type
 
 T = TypeVar("T")
-FORMATS = ("parquet", "json", "csv", "orc", "avro", "text", "kafka", "rate", "delta", "memory")
+FORMATS = (
+    "parquet", "json", "csv", "orc", "avro", "text", "kafka", "rate", "socket", "delta", "memory",
+    "console",
+)  # fmt: skip
 """Sources and sinks Spark reads and writes; any other word is taken for a typing mistake."""
 
 

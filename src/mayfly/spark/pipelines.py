@@ -74,7 +74,7 @@ class Pipeline:
 
 
 def _printed(changes: DataFrame, batch: int) -> None:
-    for row in changes.toArrow().to_pylist():
+    for row in changes.toArrow().sort_by("ts").to_pylist():
         print(f"[{batch}] " + ", ".join(f"{name}={value}" for name, value in row.items()))
 
 

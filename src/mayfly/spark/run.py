@@ -139,18 +139,21 @@ class Run:
         try:
             done = self._wait(timeout)
         except Exception as error:
+            if self.runner.stopping.is_set():
+                return True
             raise self._cause(error) from (None if self.runner.error else error)
         if done and self.drain:
             self.runner.close_input()
         return bool(done)
 
     def stop(self) -> None:
-        """Stop after the last commit; the next start goes on from there.
+        """Stop after the batch that is running; the next start goes on from there.
 
         The input has not ended, so its last instant stays open.
         """
         self.drain = False
         if self.query is not None:
+            self.runner.finish_batch()
             self.query.stop()
 
     def verify(self) -> VerifyReport:

@@ -9,6 +9,7 @@ is run again with the recorded clock, a committed one is only delivered again.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from mayfly.faults import reach
 from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import JoinQuery, Stream
 from mayfly.plan.expressions import quoted
 from mayfly.spark.exchange import STREAM, Wiring
@@ -75,6 +77,7 @@ class RunSettings:
     max_gap: int | None = None
     sync: bool = False
     wall_clock: Callable[[], int] = lambda: time.time_ns() // 1000
+    pace: Pace | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ class Runner:
     error: Exception | None = field(default=None, init=False)
     _session: SparkSession | None = field(default=None, init=False)
     """The one Spark made for the running stream."""
+    stopping: threading.Event = field(default_factory=threading.Event, init=False)
+    _batch: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
         self.schema = visible_schema(self.wiring.stages[-1].join.schema)
@@ -125,6 +130,21 @@ class Runner:
 
     def process(self, rows: DataFrame, batch_id: int) -> None:
         """foreachBatch: run and commit a batch, or deliver it again if it is committed."""
+        with self._batch:
+            self._process(rows, batch_id)
+
+    def finish_batch(self) -> None:
+        """Return when no batch is running; none is begun any more."""
+        self.stopping.set()
+        if self.settings.pace is not None:
+            self.settings.pace.stop()
+        with self._batch:
+            pass
+
+    def _process(self, rows: DataFrame, batch_id: int) -> None:
+        if self.stopping.is_set():
+            # To return would tell Spark that the batch is done.
+            raise ProtocolError(f"the query is stopped before batch {batch_id}", "start it again")
         try:
             self._settle(rows.sparkSession)
             base = self.repository.current()
@@ -168,6 +188,8 @@ class Runner:
         facts = BatchFacts.from_json(json.loads(directory.read(name)))
         reach("batch.clock-recorded")
         facts.clocks.check_gap(self.settings.max_gap)
+        if self.settings.pace is not None:
+            self.settings.pace.wait_for(facts.clocks.query)
         committed = self._step(rows, base, batch_id, facts)
         self._clean_up(batch_id)
         return committed

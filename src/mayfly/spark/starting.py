@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, StorageError
 from mayfly.lifetime import NEVER, micros
+from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
 from mayfly.spark.runner import Runner, RunSettings, check_same_query
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
@@ -68,6 +69,7 @@ def run_settings(
     max_gap: str | int | None,
     sync: bool,
     wall_clock: Callable[[], int] | None,
+    pace: Pace | None = None,
 ) -> RunSettings:
     return RunSettings(
         buckets=buckets,
@@ -75,6 +77,7 @@ def run_settings(
         history=NEVER if history == "forever" else micros(history),
         max_gap=None if max_gap is None else micros(max_gap),
         sync=sync,
+        pace=pace,
         **({"wall_clock": wall_clock} if wall_clock else {}),
     )
 

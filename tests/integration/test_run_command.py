@@ -1,0 +1,88 @@
+"""``mayfly run`` as an engineer uses it: the example as it is, stopped by Ctrl-C, continued."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly.cli.starting import FILES, PIPELINE, _write, example_rows
+from mayfly.spark.pipelines import load_pipeline
+from mayfly.storage import Repository
+from tests.faults.processes import wait_for
+
+MAYFLY = str(Path(sys.executable).with_name("mayfly"))
+SETTINGS = {"buckets": 2, "sync": False, "history": "forever"}
+
+
+def write_example(folder: Path) -> Path:
+    for name, rows in example_rows().items():
+        _write(folder / "in" / name, rows)
+    (folder / "pipeline.cql").write_text(PIPELINE)
+    return folder / "pipeline.cql"
+
+
+def batches_done(checkpoint: Path) -> int:
+    if not Repository.exists(checkpoint):
+        return 0
+    done: int = Repository.open(checkpoint).current().properties["batch"] + 1
+    return done
+
+
+@pytest.mark.slow
+def test_control_c_stops_cleanly_and_a_second_run_continues(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    file = write_example(tmp_path / "mine")
+    command = [MAYFLY, "run", "pipeline.cql", "--quiet", "--history", "forever", "--speed", "20"]
+    with subprocess.Popen(
+        command, cwd=file.parent, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env=os.environ.copy(),
+    ) as started:  # fmt: skip
+        wait_for(
+            lambda: batches_done(file.parent / "pipeline.state" / "unpaid") == 2, "two batches"
+        )
+        os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+        _, told = started.communicate(timeout=120)
+    assert started.returncode == 0, told
+    assert "run the same command to go on" in told
+    assert "Traceback" not in told
+    assert "ERROR" not in told
+    assert batches_done(file.parent / "pipeline.state" / "unpaid") < FILES
+    again = subprocess.run(
+        [MAYFLY, "run", "pipeline.cql", "--once", "--quiet", "--history", "forever"],
+        cwd=file.parent, capture_output=True, text=True, timeout=300, env=os.environ.copy(),
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    whole = load_pipeline(spark, write_example(tmp_path / "whole"))
+    runs = whole.start(tmp_path / "whole" / "pipeline.state", available_now=True, **SETTINGS)
+    assert all(run.await_done(240) for run in runs.values())
+    assert_same_files(file.parent / "out", tmp_path / "whole" / "out")
+
+
+def assert_same_files(ours: Path, theirs: Path) -> None:
+    for name in ("by_town", "unpaid"):
+        found, wanted = (
+            sorted(map(repr, pq.read_table(folder / name).to_pylist())) for folder in (ours, theirs)
+        )
+        assert found == wanted
+        assert found
+
+
+@pytest.mark.slow
+def test_until_stops_where_it_says(tmp_path: Path) -> None:
+    file = write_example(tmp_path)
+    done = subprocess.run(
+        [MAYFLY, "run", str(file), "--until", "2026-03-01 09:04", "--checkpoint", "elsewhere"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, env=os.environ.copy(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2026-03-01" in done.stderr
+    for name in ("by_town", "unpaid", "large"):
+        assert batches_done(tmp_path / "elsewhere" / name) >= 2
