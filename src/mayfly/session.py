@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mayfly.archive.advising import Workload, with_advised_layout
+from mayfly.archive.cell_advising import laid_out_for
 from mayfly.archive.declaring import Declaration, Origin, declare
-from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.layouts import UpdateTechnique
+from mayfly.archive.opening import declared_for
 from mayfly.cql import Delete, Insert, Update, bind_condition, bind_query
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, format_micros, micros
@@ -238,7 +239,8 @@ class Session:
 
         With ``max_lifetime`` in place of a window every row has its own lifetime; the settings
         that go with it (exp, lifetime, layout, …) are those of
-        ``mayfly.archive.declaring_lifetimes.declare_lifetimes``.
+        ``mayfly.archive.declaring_lifetimes.declare_lifetimes``, and ``layout="auto"`` takes the
+        layout that would do the least work under the ``expect``-ed load.
         """
         counted: dict[str, Any] = {
             "key": key, "time": time, "refresh": refresh, "origin": origin, "zone": zone,
@@ -247,8 +249,9 @@ class Session:
         }  # fmt: skip
         if max_lifetime is not None:
             counted |= lifetimes if late == "refuse" else {**lifetimes, "late": late}
-            owned = declare_lifetimes(_columns_of(columns), max_lifetime=max_lifetime, **counted)
-            return self._created(path, owned, progress)
+            counted |= {"max_lifetime": max_lifetime, "expect": expect}
+            owned, advice = declared_for(path, _columns_of(columns), counted)
+            return self._created(path, owned, progress, laid_out_for(advice))
         if window is None or lifetimes:
             raise InvalidSetting(
                 f"an archive without a window, or with {', '.join(lifetimes) or 'nothing else'}",
@@ -272,11 +275,19 @@ class Session:
         return self._created(path, declared, progress)
 
     def _created(
-        self, path: str | os.PathLike[str], declared: Declaration, progress: Told | None
+        self,
+        path: str | os.PathLike[str],
+        declared: Declaration,
+        progress: Told | None,
+        remembered: Mapping[str, Any] | None = None,
     ) -> SparkArchive:
-        executor = OnSpark(self.spark, progress)
-        open_origin = declared.origin_is_open
-        return SparkArchive.create(path, declared.settings, executor, origin_is_open=open_origin)
+        return SparkArchive.create(
+            path,
+            declared.settings,
+            OnSpark(self.spark, progress),
+            origin_is_open=declared.origin_is_open,
+            properties=remembered,
+        )
 
     def open_archive(
         self, path: str | os.PathLike[str], *, progress: Told | None = None

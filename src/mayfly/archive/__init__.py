@@ -20,6 +20,8 @@ from mayfly.archive.calendar import (
     calendar_from_settings,
     update_calendar,
 )
+from mayfly.archive.cell_advisor import CellAdvice, advise_cells
+from mayfly.archive.cell_cost import CellConstants, CellCost, CellLoad, cell_cost
 from mayfly.archive.cost import BUILT_IN_CASES, SCAM, TPC_D, WSE, CostParameters
 from mayfly.archive.opening import create, open
 from mayfly.archive.reading import ReadReport
@@ -40,6 +42,10 @@ __all__ = [
     "ArchiveAdvice",
     "ArchiveStatus",
     "CalendarDays",
+    "CellAdvice",
+    "CellConstants",
+    "CellCost",
+    "CellLoad",
     "CostParameters",
     "FixedIntervals",
     "LateRows",
@@ -53,7 +59,9 @@ __all__ = [
     "WaveCost",
     "Workload",
     "advise",
+    "advise_cells",
     "calendar_from_settings",
+    "cell_cost",
     "create",
     "open",
     "summarize",

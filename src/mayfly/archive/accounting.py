@@ -38,6 +38,13 @@ class UpdateReport:
     """Rows that expired up to this instant are no longer returned, µs."""
     erased_until: int | None = None
     """Of rows that expired up to this instant no version holds a byte, µs."""
+    expected_seconds: float | None = None
+    """What the cost model expected it to take, where rows have their own lifetimes."""
+    probes: int = 0
+    """Keys and ranges asked for since the update before, where the update was made."""
+    scans: int = 0
+    proposal: str | None = None
+    """A better layout, if the archive was created with layout="auto" and its load has changed."""
     repeated: bool = False
     """The batch had been committed before: nothing was done."""
 

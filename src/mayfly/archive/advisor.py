@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Protocol, TypeVar
 
 from mayfly.archive.cost import CostParameters
 from mayfly.archive.layouts.run_plan import UpdateTechnique
@@ -22,6 +23,24 @@ from mayfly.errors import InvalidSetting
 
 NEAR_THE_LEAST = 1.05
 """Work within 5 % of a scheme's least counts as equal, and fewer constituents win."""
+
+
+class Priced(Protocol):
+    """What limits speak of, for waves and for rows with their own lifetimes."""
+
+    @property
+    def largest_space(self) -> float: ...
+    @property
+    def transition(self) -> float: ...
+    @property
+    def probe(self) -> float: ...
+    @property
+    def scan(self) -> float: ...
+    @property
+    def total_work(self) -> float: ...
+
+
+AnyCost = TypeVar("AnyCost", bound=Priced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +60,7 @@ class Need:
     slowest_probe: float = inf
     slowest_scan: float = inf
 
-    def allows(self, cost: WaveCost) -> bool:
+    def allows(self, cost: Priced) -> bool:
         return (
             cost.largest_space <= self.most_space
             and cost.transition <= self.slowest_transition
@@ -106,7 +125,7 @@ def advise(parameters: CostParameters, need: Need) -> Advice:
         for technique in need.techniques[:1] if builds_only else need.techniques:
             costs = [c for c in _costs(scheme, technique, parameters, need) if need.allows(c)]
             if costs:
-                candidates.append(_fewest_near_the_least(costs))
+                candidates.append(fewest_near_the_least(costs))
     if not candidates:
         raise InvalidSetting(
             f"no wave layout keeps {need.window} days within these limits",
@@ -125,7 +144,8 @@ def _costs(
     ]
 
 
-def _fewest_near_the_least(costs: Sequence[WaveCost]) -> WaveCost:
+def fewest_near_the_least(costs: Sequence[AnyCost]) -> AnyCost:
+    """The first of these, by rising number of constituents, that does little enough work."""
     enough = NEAR_THE_LEAST * min(cost.total_work for cost in costs)
     return next(cost for cost in costs if cost.total_work <= enough)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -22,6 +23,7 @@ from mayfly.archive.asking import Asking
 from mayfly.archive.asking import Moment as Moment
 from mayfly.archive.care import Care
 from mayfly.archive.erasing import Erasing
+from mayfly.archive.foresight import Foresight
 from mayfly.archive.insight import Insight
 from mayfly.archive.invalidation import still_pending
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
@@ -32,6 +34,7 @@ from mayfly.archive.reports import REPORTS, reports_after
 from mayfly.archive.sequence import take_turn, turn_id
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import RUN, ArchiveState, ArchiveVersion
+from mayfly.archive.stored_files import let_go
 from mayfly.archive.voiding import Voiding
 from mayfly.archive.writing import PartResult, WriteJob
 from mayfly.errors import (
@@ -69,12 +72,13 @@ class Executor(Protocol):
 
 
 @dataclass
-class Archive(Asking, Voiding, Migrating, Erasing, Insight, CountedFrom, Care):
+class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFrom, Care):
     """An open archive. Make one with ``create`` or ``open``."""
 
     repository: Repository
     executor: Executor
     _cached: tuple[int, ArchiveVersion] | None = field(default=None, repr=False)
+    asked: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
 
     @classmethod
     def create(
@@ -84,16 +88,18 @@ class Archive(Asking, Voiding, Migrating, Erasing, Insight, CountedFrom, Care):
         executor: Executor,
         *,
         origin_is_open: bool = False,
+        properties: Mapping[str, Any] | None = None,
         sync: bool = True,
     ) -> Self:
         """Make an empty archive; an open origin is decided by the first update."""
-        properties = {
+        stored = {
+            **(properties or {}),
             "kind": ARCHIVE,
             "archive": settings.to_json(),
             "state": ArchiveState().to_json(),
             ORIGIN_IS_OPEN: origin_is_open,
         }
-        return cls(Repository.create(path, properties, sync=sync), executor)
+        return cls(Repository.create(path, stored, sync=sync), executor)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], executor: Executor, *, sync: bool = True) -> Self:
@@ -113,6 +119,7 @@ class Archive(Asking, Voiding, Migrating, Erasing, Insight, CountedFrom, Care):
         if self._cached is None or self._cached[0] != self.repository.newest():
             manifest = self.repository.current()
             self._cached = (manifest.version, ArchiveVersion.of(manifest))
+            let_go(str(self.repository.directory.root), manifest.segments)
         return self._cached[1]
 
     @property
@@ -146,6 +153,7 @@ class Archive(Asking, Voiding, Migrating, Erasing, Insight, CountedFrom, Care):
             return UpdateReport(turn.update, repeated=True)
         began = time.perf_counter()
         planned = self._planned(batch, version, turn.empty_updates, number)
+        told = self.foreseen(version, planned, batch)
         results = self._execute(batch, version, planned)
         summary = total(result.summary for result in results)
         self._require_admissible(summary, number, results)
@@ -154,7 +162,8 @@ class Archive(Asking, Voiding, Migrating, Erasing, Insight, CountedFrom, Care):
         rows = rows_by_day(version, planned, results)
         report = account(version, planned, summary, results)
         seconds = round(time.perf_counter() - began, 6)
-        report = replace(report, transition_seconds=seconds)
+        report = replace(report, transition_seconds=seconds, **told)
+        report, remembered = self.with_proposal(version, report)
         following = ArchiveState(
             wave=planned.after,
             runs=planned.runs,
@@ -164,7 +173,8 @@ class Archive(Asking, Voiding, Migrating, Erasing, Insight, CountedFrom, Care):
             report=asdict(report),
             invalid=still_pending(state.invalid, planned.runs),
         )
-        self._commit(version, following, results, properties)
+        self._commit(version, following, results, {**(properties or {}), **remembered})
+        self.asked.subtract({"probes": report.probes, "scans": report.scans})
         reach("archive.committed")
         prepared = self.prepare()
         self.tidy()

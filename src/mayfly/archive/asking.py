@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,6 +30,8 @@ class Asking:
     """The part of an archive that gives out rows."""
 
     repository: Repository
+    asked: Counter[str]
+    """Probes and scans since the last update, made through this object."""
 
     def version(self) -> ArchiveVersion:
         """The current version."""
@@ -54,6 +57,7 @@ class Asking:
             wanted = selection(reader.settings, moment, generated_between, soft, window)
             return reader.probe(keys, wanted, columns)
 
+        self.asked["probes"] += len(keys)
         return self._read(read, as_of, report)
 
     def probe_range(
@@ -74,6 +78,7 @@ class Asking:
             wanted = selection(reader.settings, moment, generated_between, soft, window)
             return reader.probe_range(KeyRange(low, high), wanted, columns)
 
+        self.asked["probes"] += 1
         return self._read(read, as_of, report)
 
     def scan(
@@ -92,10 +97,12 @@ class Asking:
             wanted = selection(reader.settings, moment, generated_between, soft, window)
             return reader.scan(wanted, columns)
 
+        self.asked["scans"] += 1
         return self._read(read, as_of, report)
 
     def scan_tables(self, *, as_of: Moment | None = None, soft: bool = False) -> Iterator[pa.Table]:
         """All rows alive at ``as_of``, file by file, for archives larger than memory."""
+        self.asked["scans"] += 1
         pin, moment = self.pin_at(as_of)
         with pin as manifest:
             wanted = ArchiveVersion.of(manifest)

@@ -8,6 +8,9 @@ from typing import Any
 
 from mayfly.archive.advising import ArchiveAdvice, Workload, advise_archive
 from mayfly.archive.advisor import Need
+from mayfly.archive.cell_advising import advise_lifetimes
+from mayfly.archive.cell_advisor import CellAdvice
+from mayfly.archive.cell_measuring import seconds_of
 from mayfly.archive.layouts import plan_lines
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.printed_plan import cell_lines
@@ -44,13 +47,14 @@ class Insight:
         return reports_of(self.version().manifest.properties)
 
     def predictions(self) -> list[Prediction]:
-        """For each kept report, what the cost model expected of it and what it took.
-
-        The model is one of waves: of rows with their own lifetimes it expects nothing.
-        """
-        if self.version().settings.lifetimes is not None:
-            return []
-        return predictions(self.version().settings, self.reports())
+        """For each kept report, what the cost model expected of it and what it took."""
+        reports = self.reports()
+        if self.version().settings.lifetimes is None:
+            return predictions(self.version().settings, reports)
+        return [
+            Prediction(one["update"], one.get("expected_seconds"), seconds_of(one))
+            for one in reports
+        ]
 
     def plan(self, updates: int = 10) -> list[str]:
         """The coming transitions as the lines of a table."""
@@ -65,6 +69,7 @@ class Insight:
 
     def advise(
         self,
+        workload: Workload | None = None,
         *,
         probes: float = 0,
         scans: float = 0,
@@ -72,11 +77,16 @@ class Insight:
         scanned_updates: int | None = None,
         megabytes: float | None = None,
         need: Need | None = None,
-    ) -> ArchiveAdvice:
+    ) -> ArchiveAdvice | CellAdvice:
         """Which layout would do the least work here, by the archive's own measured constants.
 
-        ``probes`` and ``scans`` are per update; ``megabytes`` (stored, per update) is measured
-        unless given; ``need`` may set limits, a hard window or techniques.
+        The ``workload``, or ``probes`` and ``scans``, are per update; ``megabytes`` (stored, per
+        update) is measured unless given; ``need`` may set limits, a hard window or techniques.
         """
-        workload = Workload(megabytes, probes, scans, probed_updates, scanned_updates)
+        if workload is None:
+            workload = Workload(megabytes, probes, scans, probed_updates, scanned_updates)
+        if self.version().settings.lifetimes is not None:
+            return advise_lifetimes(
+                self.repository.directory, self.version(), self.reports(), workload, need
+            )
         return advise_archive(self.repository.directory, self.version(), workload, need)

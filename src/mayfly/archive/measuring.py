@@ -111,7 +111,7 @@ def _fitted(worked: Sequence[Sequence[float]], seconds: Sequence[float]) -> Meas
         return None
     counts, took = np.array(worked), np.array(seconds)
     equal = float(took.sum() / max(counts.sum(), 1.0))
-    fitted = _nearest_to(
+    fitted = nearest_to(
         np.column_stack([np.ones(len(took)), counts]),
         took,
         np.array([0.0, *[equal] * len(_OPERATIONS)]),
@@ -169,7 +169,7 @@ def _seconds(report: Report) -> float:
     return float(report["transition_seconds"] + report["pre_transition_seconds"])
 
 
-def _nearest_to(
+def nearest_to(
     counts: npt.NDArray[np.float64], took: npt.NDArray[np.float64], wish: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
     """Least squares pulled towards ``wish``; what would become negative is set to 0."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from mayfly.archive.accounting import moved
 from mayfly.archive.calendar import FixedIntervals, UpdateCalendar
+from mayfly.archive.cell_advising import AUTO
 from mayfly.archive.contract import Contract
 from mayfly.archive.declaring_lifetimes import layout_named, rollover
 from mayfly.archive.layouts.cell_plan import set_aside
@@ -76,7 +77,8 @@ class Migrating:
         """Change the layout, its sizes, S, Δ or the contract; what is not given stays.
 
         ``method`` is "rebuild" (all at once) or "side by side" (the old sub-indices take no more
-        rows and empty themselves; not for a changed ``refresh``).
+        rows and empty themselves; not for a changed ``refresh``). ``layout="auto"`` takes the one
+        that does the least work under the load of the last updates.
         """
         if method not in METHODS:
             raise InvalidSetting(f"cannot migrate by {method!r}", f"use {' or '.join(METHODS)}")
@@ -89,7 +91,11 @@ class Migrating:
             )
         update, calendar = _renumbered(version, refresh)
         longest = before.lifetimes.longest if max_lifetime is None else micros(max_lifetime)
-        chosen = _chosen(before.layout, rollover(longest, calendar), layout, groups, lanes, rebuild)
+        updates = rollover(longest, calendar)
+        if layout is not None and layout.lower() == AUTO:
+            chosen = replace(self.advised_layout(), rollover=updates)
+        else:
+            chosen = _chosen(before.layout, updates, layout, groups, lanes, rebuild)
         sizes: dict[str, Any] = {
             "span": span,
             "fan_in": fan_in,
@@ -146,6 +152,10 @@ class Migrating:
         return MigrationReport(
             str(after.layout), sum(rows.values()), counts["bytes_read"], counts["bytes_written"]
         )
+
+    def advised_layout(self) -> PartitionedLayout:
+        """The layout that does the least work under the load of the last updates."""
+        raise AssertionError("every archive can tell")
 
     def execute_moved(
         self, version: ArchiveVersion, planned: PlannedCommit, after: ArchiveSettings

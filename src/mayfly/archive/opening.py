@@ -7,15 +7,19 @@ tests and small data; ``Session.open_archive`` updates the same archive by Spark
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from mayfly.archive.archive import Archive
-from mayfly.archive.declaring import declare
+from mayfly.archive.cell_advising import AUTO, laid_out_for, with_advised_layout
+from mayfly.archive.cell_advisor import CellAdvice
+from mayfly.archive.declaring import Declaration, declare
 from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.local import InProcess
 from mayfly.archive.settings import arrow_columns
+from mayfly.storage.files import local_root
 
 
 def open(path: str | os.PathLike[str]) -> Archive:
@@ -29,14 +33,35 @@ def create(path: str | os.PathLike[str], columns: Any, **settings: Any) -> Archi
     The settings are those of ``mayfly.archive.declaring.declare``: key, window, time, refresh,
     origin, zone, scheme, constituents, technique, late, parts, keep_versions. With
     ``max_lifetime`` in place of a window every row has its own lifetime, and the settings are
-    those of ``mayfly.archive.declaring_lifetimes.declare_lifetimes``.
+    those of ``mayfly.archive.declaring_lifetimes.declare_lifetimes``; there ``layout="auto"``
+    with ``expect=Workload(…)`` takes the layout that would do the least work.
     """
     if isinstance(columns, pa.Table):
         columns = columns.schema
     if isinstance(columns, pa.Schema):
         columns = arrow_columns(columns)
-    declaring = declare_lifetimes if "max_lifetime" in settings else declare
-    declared = declaring(columns, **settings)
+    advice = None
+    if "max_lifetime" in settings:
+        declared, advice = declared_for(path, columns, settings)
+    else:
+        declared = declare(columns, **settings)
     return Archive.create(
-        path, declared.settings, InProcess(), origin_is_open=declared.origin_is_open
+        path,
+        declared.settings,
+        InProcess(),
+        origin_is_open=declared.origin_is_open,
+        properties=laid_out_for(advice),
     )
+
+
+def declared_for(
+    path: str | os.PathLike[str], columns: str | Mapping[str, str], settings: Mapping[str, Any]
+) -> tuple[Declaration, CellAdvice | None]:
+    """The declaration of rows with their own lifetimes; with ``layout="auto"`` the layout is the
+    one that does the least work under the ``expect``-ed load, and the advice says why."""
+    wanted = dict(settings)
+    load = wanted.pop("expect", None)
+    if str(wanted.get("layout")).lower() != AUTO:
+        return declare_lifetimes(columns, **wanted), None
+    del wanted["layout"]
+    return with_advised_layout(declare_lifetimes(columns, **wanted), local_root(path), load)

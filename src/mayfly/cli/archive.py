@@ -136,12 +136,13 @@ def scan(
         pin, at = archive.pin_at(_moment(as_of))
         with pin as manifest:
             version = ArchiveVersion.of(manifest)
-            reader = Reader(archive.repository.directory, version)
+            touched = ReadReport()
+            reader = Reader(archive.repository.directory, version, report=touched)
             names = _names(columns) or list(version.settings.all_columns)
             tables = reader.scan_tables(
                 selection(reader.settings, at, _between(between), soft), names
             )
-            print_rows(tables, names, Form(json, csv, limit, report), reader.report)
+            print_rows(tables, names, Form(json, csv, limit, report), touched)
 
 
 @app.command(epilog="Example: mayfly archive status sales")
@@ -274,7 +275,9 @@ def advise_command(
             raise InvalidSetting("an archive or a case is needed", "give ARCHIVE or --case")
         if path is not None:
             archive = mayfly.archive.open(path)
-            need = Need(archive.settings.window, hard=not soft)
+            need = None
+            if archive.settings.lifetimes is None:
+                need = Need(archive.settings.window, hard=not soft)
             advice: Any = archive.advise(probes=probes, scans=scans, megabytes=megabytes, need=need)
         else:
             if case not in BUILT_IN_CASES:

@@ -14,11 +14,12 @@ from rich.console import Console
 import mayfly.archive
 from mayfly.archive import Archive, UpdateReport, Workload
 from mayfly.archive.advising import with_advised_layout
+from mayfly.archive.cell_advising import laid_out_for
 from mayfly.archive.declaring import Declaration, declare
-from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.key_text import instant_from_text
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.local import InProcess
+from mayfly.archive.opening import declared_for
 from mayfly.cli.archive_files import columns_in, format_of, rows_of
 from mayfly.cli.archive_views import show_update
 from mayfly.cli.printing import print_json, refusals
@@ -87,7 +88,8 @@ def create(
         str | None, typer.Option("--lifetime", help="A column of lifetimes, or a duration.")
     ] = None,
     layout: Annotated[
-        str | None, typer.Option("--layout", help="Rebuild4x4, NoRebuild3x3, lazy 4x4, R-ins16, …")
+        str | None,
+        typer.Option("--layout", help="auto, Rebuild4x4, NoRebuild3x3, lazy 4x4, R-ins16, …"),
     ] = None,
     contract: Annotated[
         str, typer.Option("--contract", help="HARD or SOFT(k); PHYSICAL WITHIN a duration.")
@@ -127,11 +129,15 @@ def create(
             "keep_versions": keep_versions,
         }  # fmt: skip
         if max_lifetime:
-            owned = declare_lifetimes(
-                names, max_lifetime=max_lifetime, exp=exp, lifetime=lifetime, layout=layout,
-                contract=contract, late=late or "this update", **counted,
-            )  # fmt: skip
-            _create(path, owned, given, kind, header, json)
+            counted |= {
+                "max_lifetime": max_lifetime, "exp": exp, "lifetime": lifetime, "layout": layout,
+                "contract": contract, "late": late or "this update",
+                "expect": Workload(megabytes, probes, scans),
+            }  # fmt: skip
+            owned, advice = declared_for(path, names, counted)
+            if advice is not None and not json:
+                typer.echo(advice.explain())
+            _create(path, owned, given, kind, header, json, laid_out_for(advice))
             return
         declared = declare(
             names,
@@ -155,9 +161,14 @@ def _create(
     kind: str | None,
     header: bool,
     json: bool,
+    remembered: Mapping[str, Any] | None = None,
 ) -> None:
     archive = Archive.create(
-        path, declared.settings, InProcess(), origin_is_open=declared.origin_is_open
+        path,
+        declared.settings,
+        InProcess(),
+        origin_is_open=declared.origin_is_open,
+        properties=remembered,
     )
     reports = _loaded(path, given, kind, header, quiet=json) if kind else []
     _tell_created(archive, reports, json)

@@ -17,7 +17,8 @@ from mayfly.cli.printing import print_json, refusals
 def migrate(
     path: ArchivePath,
     layout: Annotated[
-        str | None, typer.Option("--layout", help="Rebuild4x4, NoRebuild3x3, lazy 4x4, R-ins16, …")
+        str | None,
+        typer.Option("--layout", help="auto, Rebuild4x4, NoRebuild3x3, lazy 4x4, R-ins16, …"),
     ] = None,
     span: Annotated[
         int | None, typer.Option("--span", help="Removing updates that share a run.")

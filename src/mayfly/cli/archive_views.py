@@ -11,11 +11,13 @@ from rich.text import Text
 
 from mayfly.archive import Archive, ArchiveAdvice, ArchiveStatus, UpdateReport
 from mayfly.archive.advisor import Advice, figure
+from mayfly.archive.cell_advisor import CellAdvice
 from mayfly.archive.key_text import instant_text
 from mayfly.archive.layouts import WaveScheme, format_days
 from mayfly.archive.measuring import Prediction
 from mayfly.archive.status import IndexStatus
 from mayfly.archive.wave_cost import WaveCost
+from mayfly.cli.archive_advice import cell_advice_values, show_cell_advice
 from mayfly.cli.printing import count, on_terminal, print_table, seconds, size
 from mayfly.storage import VerifyReport
 
@@ -136,6 +138,8 @@ def show_update(report: UpdateReport, expected: float | None) -> None:
         seconds(took) + (f" (expected {seconds(expected)})" if expected else ""),
     ]
     typer.echo(f"update {report.update}: " + ", ".join(parts))
+    if report.proposal:
+        typer.echo(f"  {report.proposal}")
 
 
 def show_history(reports: Sequence[Mapping[str, Any]], predictions: Sequence[Prediction]) -> None:
@@ -175,7 +179,10 @@ def show_verdict(report: VerifyReport) -> None:
     )
 
 
-def show_advice(advice: ArchiveAdvice | Advice, most: int = 6) -> None:
+def show_advice(advice: ArchiveAdvice | Advice | CellAdvice, most: int = 6) -> None:
+    if isinstance(advice, CellAdvice):
+        show_cell_advice(advice, most)
+        return
     told = advice.advice if isinstance(advice, ArchiveAdvice) else advice
     Console(highlight=False).print(advice.explain(), soft_wrap=not on_terminal())
     typer.echo()
@@ -201,8 +208,10 @@ def _candidate(cost: WaveCost, mark: str = "") -> list[str]:
     ]
 
 
-def advice_values(advice: ArchiveAdvice | Advice) -> dict[str, Any]:
+def advice_values(advice: ArchiveAdvice | Advice | CellAdvice) -> dict[str, Any]:
     """The advice as plain values."""
+    if isinstance(advice, CellAdvice):
+        return cell_advice_values(advice)
     told = advice.advice if isinstance(advice, ArchiveAdvice) else advice
     found: dict[str, Any] = {
         "explanation": advice.explain(),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import mayfly.archive
-from mayfly.archive.advising import Workload, calibrated, with_advised_layout
+from mayfly.archive.advising import ArchiveAdvice, Workload, calibrated, with_advised_layout
 from mayfly.archive.advisor import Need
 from mayfly.archive.cost import SCAM, CostParameters
 from mayfly.archive.declaring import declare
@@ -140,6 +140,7 @@ def test_an_archive_advises_from_its_own_updates(tmp_path: Path) -> None:
     assert [one["update"] for one in archive.reports()] == list(range(1, 10))
     assert [one.update for one in archive.predictions()] == list(range(1, 10))
     advice = archive.advise(probes=1000)
+    assert isinstance(advice, ArchiveAdvice)
     parameters = advice.advice.parameters
     stored = archive.status()
     assert parameters.packed_day == pytest.approx(stored.bytes / 6 / 1e6, rel=0.3)
@@ -148,8 +149,10 @@ def test_an_archive_advises_from_its_own_updates(tmp_path: Path) -> None:
     assert advice.current.layout == archive.settings.layout
     assert "It is now REINDEX with 2" in advice.explain() or "what it is now" in advice.explain()
     bigger = archive.advise(megabytes=parameters.packed_day * 10)
+    assert isinstance(bigger, ArchiveAdvice)
     assert bigger.advice.parameters.packed_day == pytest.approx(parameters.packed_day * 10)
     soft = archive.advise(need=Need(6, hard=False, techniques=(UpdateTechnique.IN_PLACE,)))
+    assert isinstance(soft, ArchiveAdvice)
     assert {one.layout.scheme for one in soft.advice.candidates} == set(WaveScheme)
 
 
