@@ -4,44 +4,47 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mayfly.errors import InvalidSetting
+from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.lifetime import MIN_TIME, NEVER, instant
 from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.compiling import Program, compile_plan
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
+from mayfly.pipeline.sharing import canonical, described, fingerprint, shared
 from mayfly.plan.explain import Explanation
 from mayfly.plan.logical import Output, StreamScan
 from mayfly.plan.physical import Strategy
-from mayfly.spark.program_runner import (
-    ProgramRunner,
-    ProgramWiring,
-    empty_program_properties,
-)
-from mayfly.spark.run import Run
+from mayfly.spark.archive_sink import ArchivedResults
+from mayfly.spark.archives import SparkArchive
+from mayfly.spark.program_results import EVERYTHING, Results, Wanted
+from mayfly.spark.program_runner import ProgramRunner, ProgramWiring
+from mayfly.spark.query_checkpoint import PLAN, TEXT, Registered, registered
+from mayfly.spark.run import Run, Status
 from mayfly.spark.sinks import Sink
 from mayfly.spark.starting import (
     DEFAULT_HISTORY,
     bucket_count,
     check_spark_part,
-    checkpoint_of,
     run_settings,
     sinks_of,
     started,
 )
-from mayfly.storage import Repository
+from mayfly.storage import Manifest, Repository
 from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
     from mayfly.session import Session
+
+QUERY = "query"
+"""The name of a query that was started alone."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class CqlQuery:
         plan = optimize(bound, strategy=strategy, without=without).plan
         assert isinstance(plan, Output)
         weak = "weak-distinct" not in without
-        program = compile_plan(plan, session.catalog, strategy, weak)
+        program = compile_plan(canonical(plan), session.catalog, strategy, weak)
         return CqlQuery(session, text, bound, program, tuple(without))
 
     def explain(self, *, compare: bool = False) -> Explanation:
@@ -86,7 +89,62 @@ class CqlQuery:
         *,
         on_changes: Callable[[DataFrame, int], object] | None = None,
         parquet: str | os.PathLike[str] | None = None,
+        archive: SparkArchive | None = None,
         sinks: Sequence[Sink] = (),
+        **settings: Any,
+    ) -> QueryRun:
+        """Start the query, or continue it from its checkpoint.
+
+        Changes go to ``on_changes(DataFrame, batch_id)`` (at least once per batch) and to Parquet
+        files under ``parquet`` (exactly once), and become updates of ``archive`` as its intervals
+        end (exactly once). A view's changes have ``ts`` and ``exp``; where its pattern is STR also
+        ``cut``: the earlier row of the same values, ts and exp ends then. The other settings are
+        those of ``Queries.start``.
+        """
+        named = sinks_of(sinks, on_changes, parquet)
+        archives = {} if archive is None else {QUERY: archive}
+        queries = Queries(self.session, {QUERY: self})
+        runs = queries.start(checkpoint, sinks={QUERY: named}, archives=archives, **settings)
+        return runs[QUERY]
+
+    def open(self, checkpoint: str | os.PathLike[str]) -> QueryRun:
+        """A handle on a checkpoint for reading, without starting the query."""
+        return Queries(self.session, {QUERY: self}).open(checkpoint)[QUERY]
+
+    def description(self) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be continued."""
+        described_plan = [fingerprint(self.program.answer), described(self.program.sent)]
+        found: dict[str, Any] = {
+            TEXT: " ".join(self.text.split()),
+            "strategy": self.program.strategy.value,
+            PLAN: " ".join(described_plan),
+            "streams": [stream.name for stream in self.streams()],
+        }
+        for stream in self.streams():
+            columns = [f"{name} {stream.type_of(name).sql()}" for name in stream.schema.names]
+            found[f"columns of {stream.name}"] = ", ".join(columns)
+            found[f"time of {stream.name}"] = stream.time
+        return found
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Queries that run together: each stream is read once, equal sub-plans are computed once."""
+
+    session: Session
+    queries: Mapping[str, CqlQuery]
+
+    def streams(self) -> tuple[Stream, ...]:
+        """In the order in which the session declared them."""
+        read = {stream.name for query in self.queries.values() for stream in query.streams()}
+        return tuple(self.session.declared(name) for name in self.session.streams() if name in read)
+
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str],
+        *,
+        sinks: Mapping[str, Sequence[Sink]] | None = None,
+        archives: Mapping[str, SparkArchive] | None = None,
         buckets: int | None = None,
         history: str | int = DEFAULT_HISTORY,
         max_state_bytes: int | None = None,
@@ -96,30 +154,44 @@ class CqlQuery:
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
-    ) -> QueryRun:
-        """Start the query, or continue it from its checkpoint.
+    ) -> dict[str, QueryRun]:
+        """Start all queries, or continue them from their checkpoint: a handle for each.
 
-        Changes go to ``on_changes(DataFrame, batch_id)`` (at least once per batch) and to Parquet
-        files under ``parquet`` (exactly once). A view's changes have ``ts`` and ``exp``; where its
-        pattern is STR also ``cut``: the earlier row of the same values, ts and exp ends then.
-        ``pace`` replays recorded streams at a speed. The other settings are those of a window
-        join's ``start``.
+        ``history`` is how long dead results stay in the change log. ``available_now`` processes
+        what is there, closes the last instant and ends; otherwise a batch starts every
+        ``interval``, or as soon as there is data. ``pace`` replays recorded streams at a speed.
+        With ``sync=False`` a power cut may lose the last batches; a killed process never does.
         """
-        runner = self._runner(
+        runner, register = self._runner(
             checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace
         )
-        runner.sinks = tuple(sinks_of(sinks, on_changes, parquet))
+        register.settle(runner.wiring.stages)
+        runner.sinks_of = {
+            name: [*(sinks or {}).get(name, ()), *self._archived(runner, archives or {}, name)]
+            for name in self.queries
+        }
         frames = {one.name: self.session.frame_of(one.name) for one in self.streams()}
         query = started(
             runner, self.streams(), frames, available_now=available_now, interval=interval
         )
-        return QueryRun(runner, query, drain=available_now)
+        return {
+            name: QueryRun(runner, query, available_now, name, register) for name in self.queries
+        }
 
-    def open(self, checkpoint: str | os.PathLike[str]) -> QueryRun:
-        """A handle on a checkpoint for reading, without starting the query."""
+    def _archived(
+        self, runner: ProgramRunner, archives: Mapping[str, SparkArchive], name: str
+    ) -> list[Sink]:
+        if name not in archives:
+            return []
+        root = os.fspath(runner.repository.directory.root)
+        return [ArchivedResults.of(archives[name], runner.results[name].ddl(), f"{root}/{name}")]
+
+    def open(self, checkpoint: str | os.PathLike[str]) -> dict[str, QueryRun]:
+        """Handles on a checkpoint for reading, without starting anything."""
         if not Repository.exists(checkpoint):
             raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
-        return QueryRun(self._runner(checkpoint), None)
+        runner, register = self._runner(checkpoint)
+        return {name: QueryRun(runner, None, False, name, register) for name in self.queries}
 
     def _runner(
         self,
@@ -131,38 +203,65 @@ class CqlQuery:
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
-    ) -> ProgramRunner:
-        spark = self.session.spark
-        wanted = bucket_count(spark, buckets)
-        properties = empty_program_properties(self.streams(), self._description(), wanted)
-        repository, kept = checkpoint_of(local_root(checkpoint), properties, buckets, sync=sync)
-        check_spark_part(repository)
-        settings = run_settings(kept, history, max_state_bytes, max_gap, sync, wall_clock, pace)
-        types = {one.name: dict(self.session.frame_of(one.name).dtypes) for one in self.streams()}
-        wiring = ProgramWiring.of(self.program, self.streams(), types)
-        runner = ProgramRunner(spark, None, wiring, repository, settings)  # type: ignore[arg-type]
+    ) -> tuple[ProgramRunner, Registered]:
+        spark, streams = self.session.spark, self.streams()
+        described_queries = {name: one.description() for name, one in self.queries.items()}
+        wanted, root = bucket_count(spark, buckets), local_root(checkpoint)
+        register = registered(root, streams, described_queries, wanted, buckets, sync=sync)
+        check_spark_part(register.repository)
+        settings = run_settings(
+            register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace
+        )
+        types = {one.name: dict(self.session.frame_of(one.name).dtypes) for one in streams}
+        program = shared({n: q.program for n, q in self.queries.items()}, register.since)
+        wiring = ProgramWiring.of(program, streams, types)
+        runner = ProgramRunner(spark, None, wiring, register.repository, settings)  # type: ignore[arg-type]
         runner.relations = self.session.relations
-        return runner
-
-    def _description(self) -> dict[str, Any]:
-        """What must be the same for a checkpoint to be continued."""
-        described: dict[str, Any] = {
-            "text": " ".join(self.text.split()),
-            "strategy": self.program.strategy.value,
-            "operators": " | ".join(task.operator.name for task in self.program.tasks()),
-        }
-        for stream in self.streams():
-            columns = [f"{name} {stream.type_of(name).sql()}" for name in stream.schema.names]
-            described[f"columns of {stream.name}"] = ", ".join(columns)
-            described[f"time of {stream.name}"] = stream.time
-        return described
+        return runner, register
 
 
 @dataclass
 class QueryRun(Run):
-    """A query of the language that was started: ask it, wait for it, stop it."""
+    """A query of the language that was started: ask it, wait for it, stop it.
+
+    Queries that were started together run and stop together.
+    """
 
     runner: ProgramRunner
+    name: str = QUERY
+    register: Registered | None = field(default=None, repr=False)
+
+    @property
+    def results(self) -> Results:
+        return self.runner.results[self.name]
+
+    @property
+    def since(self) -> int | None:
+        """The clock when the query was added to a running pipeline; None if it was there first.
+
+        Rows before it were not seen: answers are whole once windows have passed it.
+        """
+        return self.results.member.group.since
+
+    def status(self) -> Status:
+        """This query's changes and streams; state and input and output are those of all queries."""
+        manifest = self.runner.repository.current()
+        found, clocks = super().status(), self.results.clocks(manifest)
+        state = [one for one in manifest.in_group("state") if not one.group.startswith("state/log")]
+        log = list(manifest.in_group(f"state/log/{self.name}"))
+        return replace(
+            found,
+            clock=None if clocks.query == MIN_TIME else clocks.query,
+            gap=clocks.gap,
+            rows={name: found.rows.get(name, 0) for name in clocks.streams},
+            late={name: found.late.get(name, 0) for name in clocks.streams},
+            changes=manifest.properties["answers"].get(self.name, 0),
+            last_changes=sum(one.rows for one in manifest.in_group(f"out/{self.name}")),
+            state_rows=sum(one.rows for one in state),
+            state_bytes=sum(one.bytes for one in state),
+            log_rows=sum(one.rows for one in log),
+            log_bytes=sum(one.bytes for one in log),
+        )
 
     def snapshot(self, at: int | str | None = None) -> pa.Table:
         self._need_view()
@@ -174,9 +273,8 @@ class QueryRun(Run):
         self._need_view()
         pin = self.runner.repository.pin()
         moment = self._closed_instant(pin.manifest, at)
-        reader = self.runner.log_reader(pin.manifest, (MIN_TIME, moment + 1, moment))
         weakref.finalize(self, pin.release)
-        return reader.frame(self.runner.spark, self._log_ddl()).drop("ts", "exp")
+        return self._frame_of(pin.manifest, (MIN_TIME, moment + 1, moment)).drop("ts", "exp")
 
     def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
         """Results generated in ``[since, until)``; a view's have their lifetimes as known now."""
@@ -187,32 +285,41 @@ class QueryRun(Run):
         self, since: int | str | None = None, until: int | str | None = None
     ) -> DataFrame:
         pin = self.runner.repository.pin()
-        reader = self.runner.log_reader(pin.manifest, self._bounds(since, until))
         weakref.finalize(self, pin.release)
-        return reader.frame(self.runner.spark, self._log_ddl())
+        return self._frame_of(pin.manifest, self._bounds(since, until))
 
     def change_batches(self) -> Iterator[pa.RecordBatch]:
         with self.runner.repository.pin() as manifest:
-            reader = self.runner.log_reader(manifest, (MIN_TIME, NEVER, None))
-            yield from reader.batches(self.runner.repository.directory)
+            directory = self.runner.repository.directory
+            yield from self.results.log_reader(directory, manifest, EVERYTHING).batches(directory)
 
-    def _read(self, manifest: Any, wanted: tuple[int, int, int | None]) -> pa.Table:
-        reader = self.runner.log_reader(manifest, wanted)
-        batches = list(reader.batches(self.runner.repository.directory))
-        return pa.Table.from_batches(batches, schema=reader.schema)
+    def _read(self, manifest: Manifest, wanted: Wanted) -> pa.Table:
+        directory = self.runner.repository.directory
+        reader = self.results.log_reader(directory, manifest, wanted)
+        return pa.Table.from_batches(list(reader.batches(directory)), schema=reader.schema)
 
-    def _bounds(
-        self, since: int | str | None, until: int | str | None
-    ) -> tuple[int, int, int | None]:
+    def _frame_of(self, manifest: Manifest, wanted: Wanted) -> DataFrame:
+        reader = self.results.log_reader(self.runner.repository.directory, manifest, wanted)
+        return reader.frame(self.runner.spark, self.results.ddl(log=True))
+
+    def _bounds(self, since: int | str | None, until: int | str | None) -> Wanted:
         low = MIN_TIME if since is None else instant(since)
         return low, NEVER if until is None else instant(until), None
 
-    def _log_ddl(self) -> str:
-        kept = [part for part in self.runner.result_ddl().split(", ") if part != "cut TIMESTAMP"]
-        return ", ".join(kept)
+    def _clock(self, manifest: Manifest) -> int:
+        return self.results.clocks(manifest).query
+
+    def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
+        moment = super()._closed_instant(manifest, at)
+        if self.since is not None and moment < self.since:
+            raise VersionExpired(
+                f"the query {self.name} was added at {self.since}; it knows nothing of {moment}",
+                "ask for a later instant",
+            )
+        return moment
 
     def _need_view(self) -> None:
-        sent = self.runner.wiring.program.sent
+        sent = self.results.member.program.sent
         if sent is not None:
             raise InvalidSetting(
                 f"the query sends {sent.name}; it has no answer to look at",

@@ -34,7 +34,7 @@ from mayfly.plan.explain import Explanation
 from mayfly.plan.expressions import Expression
 from mayfly.plan.physical import Strategy
 from mayfly.plan.types import arrow_type, from_arrow, parse_type
-from mayfly.queries import CqlQuery
+from mayfly.queries import CqlQuery, Queries
 from mayfly.spark.archive_jobs import OnSpark
 from mayfly.spark.archive_progress import Told
 from mayfly.spark.archive_sink import ArchivedResults
@@ -180,6 +180,14 @@ class Session:
     def query_of(self, definition: QueryDefinition) -> CqlQuery:
         """A query that a statement has declared."""
         return CqlQuery.of(self, definition.text, definition.plan, Strategy.UPA, ())
+
+    def streams(self) -> tuple[str, ...]:
+        """The names of the declared streams, in the order of their declaration."""
+        return tuple(self._declared)
+
+    def queries(self, **cql: str) -> Queries:
+        """Queries by name that run together: each stream is read once, equal parts run once."""
+        return Queries(self, {name: self.query(text) for name, text in cql.items()})
 
     def declared(self, stream: str) -> Stream:
         return self._declared[stream]

@@ -117,7 +117,7 @@ def of_spark(run: QueryRun) -> Any:
             endless = NEVER if name == "exp" else MIN_TIME
             times = pc.fill_null(table[name].cast(pa.int64()), endless)
             table = table.set_column(at, name, times)
-    return _told(table, view=run.runner.view)
+    return _told(table, view=run.results.view)
 
 
 def of_local(run: ContinuousRun) -> Any:
@@ -148,7 +148,7 @@ def check(spark: SparkSession, folder: Path, checkpoint: Path, cql: str) -> None
     assert wanted, "a query without results shows nothing"
     run = on_spark(spark, folder, checkpoint, cql)
     assert of_spark(run) == wanted
-    if run.runner.view:
+    if run.results.view:
         at = local.clocks.query - 20
         found = run.snapshot(at)
         assert Counter(map(repr, found.to_pylist())) == Counter(

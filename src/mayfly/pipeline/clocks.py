@@ -6,7 +6,7 @@ larger; a query's clock is the smallest of its streams'. Clock c closes the inst
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mayfly.errors import LimitExceeded
@@ -30,6 +30,12 @@ class Clocks:
         """The query's clock; MIN_TIME while some stream has none, so that nothing is closed."""
         known = [clock for clock in self.streams.values() if clock is not None]
         return min(known) if len(known) == len(self.streams) else MIN_TIME
+
+    def of(self, streams: Iterable[str]) -> Clocks:
+        """Of these streams only."""
+        wanted = list(streams)
+        kept = {name: self.streams[name] for name in wanted}
+        return replace(self, streams=kept, largest={n: self.largest.get(n) for n in wanted})
 
     @property
     def gap(self) -> int:

@@ -25,7 +25,8 @@ from mayfly.kernels.rows import numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows
-from mayfly.pipeline.compiling import Entering, Operator, Program, Relation, Stream, Task
+from mayfly.pipeline.compiling import Entering, Operator, Relation, Stream, Task
+from mayfly.pipeline.sharing import ClockGroup, Member, SharedProgram
 from mayfly.plan.logical import OutputKind
 from mayfly.storage.segment import TS
 
@@ -88,28 +89,46 @@ class StagedTask:
     relation: Relation | None
     columns: pa.Schema
     bucketed: bool
+    name: str
+    """What its state is called."""
+    group: int
+    """The number of its clock group."""
+
+
+@dataclass(frozen=True)
+class StagedAnswer:
+    """Where the answer of a query comes from, and where and how it leaves."""
+
+    query: str
+    task: int
+    sent: Sent | None
+    stage: int
+    route: Route
+    group: int
 
 
 @dataclass(frozen=True)
 class StagedProgram:
-    """Tasks in the order in which they run, and how rows reach them."""
+    """Tasks in the order in which they run, how rows reach them, and the answers of the queries."""
 
     tasks: tuple[StagedTask, ...]
     feeds: tuple[Feed, ...]
     links: tuple[Link, ...]
-    answer: int
-    sent: Sent | None
-    sent_stage: int
-    sent_route: Route
+    answers: tuple[StagedAnswer, ...]
+    groups: tuple[ClockGroup, ...]
 
     @property
     def stages(self) -> int:
-        return self.sent_stage + 1
+        last = max(answer.stage for answer in self.answers)
+        return max([last, *(task.stage for task in self.tasks)]) + 1
 
     def single(self, stage: int) -> bool:
         """Whether a stage runs in one bucket only."""
-        return not any(task.bucketed for task in self.tasks if task.stage == stage) and not (
-            self.sent is not None and self.sent_stage == stage and not self.sent_route.single
+        spread = any(task.bucketed for task in self.tasks if task.stage == stage)
+        return not spread and not any(
+            answer.sent is not None and not answer.route.single
+            for answer in self.answers
+            if answer.stage == stage
         )
 
 
@@ -123,15 +142,16 @@ def applied(operator: Operator, rows: pa.Table) -> pa.Table:
     return operator.under_own_names(rows)
 
 
-def staged(program: Program) -> StagedProgram:
+def staged(program: SharedProgram) -> StagedProgram:
     """The program cut into stages."""
     return _Stager(program).result()
 
 
 class _Stager:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: SharedProgram) -> None:
         self.program = program
         self.order = program.tasks()
+        self.groups = tuple(dict.fromkeys(member.group for member in program.members))
         self.number = {task: at for at, task in enumerate(self.order)}
         self.consumers: dict[Task, list[tuple[Task, int]]] = {task: [] for task in self.order}
         for task in self.order:
@@ -149,10 +169,9 @@ class _Stager:
     def result(self) -> StagedProgram:
         for task in self.order:
             self._place(task)
-        answer = self.program.answer
-        if answer in self.floating:
-            self._settle(answer, 0, Route(), True)
-        stage, route = self._output_stage(answer)
+        for member in self.program.members:
+            if member.program.answer in self.floating:
+                self._settle(member.program.answer, 0, Route(), True)
         kept = [task for task in self.order if task in self.stage]
         renumbered = {task: at for at, task in enumerate(kept)}
         tasks = tuple(self._staged(task, renumbered) for task in kept)
@@ -167,10 +186,15 @@ class _Stager:
                 )
                 for one in self.links
             ),
-            renumbered[self._standing(answer)],
-            self.program.sent,
-            stage,
-            route,
+            tuple(self._answer(member, renumbered) for member in self.program.members),
+            self.groups,
+        )
+
+    def _answer(self, member: Member, renumbered: dict[Task, int]) -> StagedAnswer:
+        standing, sent = self._standing(member.program.answer), member.program.sent
+        stage, route = self._output_stage(standing, sent)
+        return StagedAnswer(
+            member.name, renumbered[standing], sent, stage, route, self.groups.index(member.group)
         )
 
     def _staged(self, task: Task, renumbered: dict[Task, int]) -> StagedTask:
@@ -183,7 +207,8 @@ class _Stager:
             shown = pa.schema([*shown, (OWNER, pa.int64())])
         return StagedTask(
             renumbered[task], operator, self.stage[task], local, relation, shown,
-            self.bucketed[task],
+            self.bucketed[task], self.program.names[task],
+            self.groups.index(self.program.groups[task]),
         )  # fmt: skip
 
     # ── placing ───────────────────────────────────────────────────────────────────────────
@@ -345,9 +370,8 @@ class _Stager:
 
     # ── the output ────────────────────────────────────────────────────────────────────────
 
-    def _output_stage(self, answer: Task) -> tuple[int, Route]:
-        standing = self._standing(answer)
-        stage, sent = self.stage[standing], self.program.sent
+    def _output_stage(self, standing: Task, sent: Sent | None) -> tuple[int, Route]:
+        stage = self.stage[standing]
         if sent is None:
             return stage, Route()
         one_place = sent.kind is OutputKind.RSTREAM or sent.restore

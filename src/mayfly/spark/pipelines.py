@@ -22,7 +22,7 @@ from mayfly.plan.catalog import (
 )
 from mayfly.plan.expressions import quoted
 from mayfly.plan.types import arrow_type
-from mayfly.queries import QueryRun
+from mayfly.queries import Queries, QueryRun
 from mayfly.session import Session
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
 from mayfly.storage.files import local_root
@@ -43,21 +43,16 @@ class Pipeline:
     def start(
         self, checkpoint: Path, *, available_now: bool = False, **settings: Any
     ) -> dict[str, QueryRun]:
-        """Start every query, each over its own folder of the checkpoint; continue what is there."""
-        runs: dict[str, QueryRun] = {}
-        try:
-            for one in self.queries:
-                runs[one.name] = self.session.query_of(one).start(
-                    checkpoint / one.name,
-                    sinks=self._sinks(one),
-                    available_now=available_now,
-                    **settings,
-                )
-        except BaseException:
-            for run in runs.values():
-                run.stop()
-            raise
-        return runs
+        """Start all queries as one, or continue them from the checkpoint; a handle for each."""
+        queries = Queries(
+            self.session, {one.name: self.session.query_of(one) for one in self.queries}
+        )
+        return queries.start(
+            checkpoint,
+            sinks={one.name: self._sinks(one) for one in self.queries},
+            available_now=available_now,
+            **settings,
+        )
 
     def _sinks(self, query: QueryDefinition) -> list[Sink]:
         sink = query.sink

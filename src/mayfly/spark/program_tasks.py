@@ -24,18 +24,18 @@ from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.outputs import seen
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
-from mayfly.lifetime import MIN_TIME
-from mayfly.pipeline.staging import Route, StagedProgram, StagedTask, applied
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.pipeline.staging import Route, StagedAnswer, StagedProgram, StagedTask, applied
 from mayfly.pipeline.storing import Stored, load_state, next_event, store_state
 from mayfly.plan.physical import Structure
-from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
+from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, packed, parcels_of, split
 from mayfly.spark.receipts import Receipt
+from mayfly.spark.tasks import DEAD_LETTERS, LATE, NO_TIME, REASON
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, write_segment
 
 STREAM = "_stream"
-OUT = "out"
-OUT_BORN, OUT_CUT = f"{OUT}/born", f"{OUT}/cut"
+OUT, BORN, CUT = "out", "born", "cut"
 LOG, SENT = "log", "sent"
 PARCEL_BYTES = 16 << 20
 
@@ -49,6 +49,8 @@ class Splitter:
     slots: tuple[Mapping[str, str], ...]
     """Per stream: slot → column."""
     buckets: int
+    late_before: Mapping[str, int] = field(default_factory=dict)
+    """Streams whose dead letters are kept: rows before the instant are late."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.RecordBatch] = []
@@ -63,22 +65,53 @@ class Splitter:
             yield batch_of(self._parcels(pa.Table.from_batches(waiting)))
 
     def _parcels(self, table: pa.Table) -> Iterator[Parcel]:
-        table = table.filter(pc.is_valid(table[TS])).combine_chunks()
+        table = table.combine_chunks()
         which = table.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
-        for number, feed in enumerate(self.program.feeds):
-            at = self.streams.index(feed.source.stream)
-            columns = {column: slot for slot, column in self.slots[at].items()}
+        for stream in self.late_before:
+            yield from self._dead_letters(table, which, stream)
+        timed = pc.is_valid(table[TS]).to_numpy()
+        if not timed.all():
+            table, which = chosen(table, timed).combine_chunks(), which[timed]
+        for at in range(len(self.streams)):
             rows = chosen(table, which == at)
-            if not rows.num_rows:
-                continue
+            if rows.num_rows:
+                yield from self._fed(at, rows)
+
+    def _fed(self, at: int, rows: pa.Table) -> Iterator[Parcel]:
+        """The rows of one stream for every window on it."""
+        columns = {column: slot for slot, column in self.slots[at].items()}
+        mine = [
+            (number, feed)
+            for number, feed in enumerate(self.program.feeds)
+            if feed.source.stream == self.streams[at]
+        ]
+        for number, feed in mine:
             alias = feed.source.alias
             arrays = [rows.column(columns[name]) for name in feed.source.columns]
             names = [f"{alias}.{name}" for name in feed.source.columns]
-            rows = pa.table([*arrays, rows.column(TS)], names=[*names, TS])
+            own = pa.table([*arrays, rows.column(TS)], names=[*names, TS])
             for operator in feed.path:
-                rows = applied(operator, rows)
+                own = applied(operator, own)
             count = _count(self.program, feed.stage, self.buckets)
-            yield from split(rows, feed.route.codes(rows), count, feed.stage, f"feed/{number}")
+            yield from split(own, feed.route.codes(own), count, feed.stage, f"feed/{number}")
+
+    def _dead_letters(self, table: pa.Table, which: Any, stream: str) -> Iterator[Parcel]:
+        """Rows of a stream that come too late or have no time, with the reason."""
+        at = self.streams.index(stream)
+        times = table.column(TS).combine_chunks()
+        untimed = pc.is_null(times).to_numpy(zero_copy_only=False)
+        late = pc.fill_null(pc.less(times, self.late_before[stream]), False)
+        lost = (which == at) & (untimed | late.to_numpy(zero_copy_only=False))
+        if not lost.any():
+            return
+        rows = chosen(table, lost).combine_chunks()
+        reasons = np.where(untimed[lost], NO_TIME, LATE)
+        columns = [rows.column(slot) for slot in self.slots[at]]
+        letters = pa.table(
+            [*columns, pc.fill_null(rows.column(TS), 0), pa.array(reasons, pa.string())],
+            names=[*self.slots[at].values(), TS, REASON],
+        )
+        yield Parcel(0, 0, f"{DEAD_LETTERS}/{stream}", packed(letters))
 
 
 def _count(program: StagedProgram, stage: int, buckets: int) -> int:
@@ -94,15 +127,17 @@ class ProgramTask:
     program: StagedProgram
     stage: int
     buckets: int
-    interval: Interval
+    intervals: tuple[Interval, ...]
+    """Of each clock group."""
     states: Mapping[str, Mapping[str, Any]]
-    """``task/bucket`` → where its state is stored."""
+    """``task/name/bucket`` → where its state is stored."""
     segments: Mapping[str, Segment]
     relations: Mapping[str, tuple[bytes, bytes]]
     """Per task over a relation: its born and cut rows in this step."""
     history: int
     max_state_bytes: int
-    first: int | None
+    first: tuple[int | None, ...]
+    """Of each clock group: the generation time of its first row, where refreshes begin."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         began = time.perf_counter()
@@ -141,7 +176,7 @@ class ProgramTask:
         step = _Step(self, bucket, parcels, directory)
         results = step.run()
         sent = list(step.parcels(results))
-        changes = step.finish(results)
+        step.finish(results)
         reach("task.state-written")
         for at in range(0, len(sent), 64):
             yield batch_of(sent[at : at + 64])
@@ -156,14 +191,14 @@ class ProgramTask:
             added=tuple(step.added),
             dropped=tuple(step.dropped),
             rows_in=step.rows_in,
-            late=step.late,
-            changes=changes,
+            changes=sum(step.changes.values()),
             state_rows=sum(state.rows for state in states),
             state_bytes=size,
-            next_due=next_event(states, self.interval.clock),
+            next_due=step.next_due(),
             seconds=time.perf_counter() - began,
             io=directory.io.to_json(),
             stored={name: stored.to_json() for name, stored in step.stored.items()},
+            answers=step.changes,
         )
         yield batch_of([self._receipt(bucket, receipt)])
 
@@ -189,7 +224,10 @@ class _Step:
     added: list[Segment] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     rows_in: dict[str, int] = field(default_factory=dict)
-    late: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, int] = field(default_factory=dict)
+    """Per query."""
+    clocks: dict[str, int] = field(default_factory=dict)
+    """Per state: the clock of its group."""
 
     @property
     def program(self) -> StagedProgram:
@@ -207,13 +245,13 @@ class _Step:
             results[local] if local is not None else self._input(staged, side)
             for side, local in enumerate(staged.local)
         ]
-        name = f"task/{staged.number}"
+        name = f"task/{staged.name}"
         before = self._load(name, staged.operator.state())
         delta: Delta
-        after, delta = staged.operator.step(before, inputs, self.task.interval)
-        self.after[name] = after
+        after, delta = staged.operator.step(before, inputs, self.task.intervals[staged.group])
+        self._keep(name, after, staged.group)
         if isinstance(after, WindowState):
-            self._count_late(staged, before, after, inputs[0])
+            self._count_rows(staged, inputs[0])
         if isinstance(staged.operator, WindowRows) and staged.operator.order is None:
             delta = delta.map(self._identified)
         return delta
@@ -255,12 +293,10 @@ class _Step:
     def _tables(self, edge: str) -> list[pa.Table]:
         return [pa.ipc.open_stream(data).read_all() for data in self.parcels_in.get(edge, ())]
 
-    def _count_late(self, staged: StagedTask, before: Any, after: WindowState, came: Delta) -> None:
+    def _count_rows(self, staged: StagedTask, came: Delta) -> None:
         for feed in self.program.feeds:
             if feed.task == staged.number:
                 stream = feed.source.stream
-                count = self.late.get(stream, 0) + after.late - before.late
-                self.late[stream] = count
                 self.rows_in[stream] = self.rows_in.get(stream, 0) + came.born.num_rows
 
     def parcels(self, results: Mapping[int, Delta]) -> Iterator[Parcel]:
@@ -268,13 +304,14 @@ class _Step:
         for number, link in enumerate(self.program.links):
             if link.task in results:
                 yield from self._sent(results[link.task], link.route, link.stage, str(number))
-        if self._sends_later() and self.program.answer in results:
-            answer = seen(results[self.program.answer])
-            route, stage = self.program.sent_route, self.program.sent_stage
-            yield from self._sent(answer, route, stage, "answer")
-
-    def _sends_later(self) -> bool:
-        return self.program.sent is not None and self.program.sent_stage > self.task.stage
+        for answer in self.program.answers:
+            if (
+                answer.sent is not None
+                and answer.stage > self.task.stage
+                and answer.task in results
+            ):
+                delta = seen(results[answer.task])
+                yield from self._sent(delta, answer.route, answer.stage, f"answer/{answer.query}")
 
     def _sent(self, delta: Delta, route: Route, stage: int, edge: str) -> Iterator[Parcel]:
         count = _count(self.program, stage, self.task.buckets)
@@ -291,11 +328,22 @@ class _Step:
         self.before[name] = stored
         return state
 
-    def finish(self, results: Mapping[int, Delta]) -> int:
-        """Write the results of the last stage and every state; the number of changes."""
-        changes = 0
-        if self.task.stage == self.program.sent_stage:
-            changes = self._output(results)
+    def _keep(self, name: str, state: Any, group: int) -> None:
+        self.after[name] = state
+        self.clocks[name] = self.task.intervals[group].clock
+
+    def next_due(self) -> int | None:
+        found = (next_event([state], self.clocks[name]) for name, state in self.after.items())
+        return min((at for at in found if at is not None), default=None)
+
+    def finish(self, results: Mapping[int, Delta]) -> None:
+        """Write the answers that leave in this stage, dead letters, and every state."""
+        for answer in self.program.answers:
+            if answer.stage == self.task.stage:
+                self.changes[answer.query] = self._output(answer, results)
+        for edge in self.parcels_in:
+            if edge.startswith(f"{DEAD_LETTERS}/"):
+                self._write_dead(edge)
         for name, state in self.after.items():
             group = f"state/{name}/{self.bucket}"
             stored, added, in_use = store_state(state, group, self.directory)
@@ -304,54 +352,62 @@ class _Step:
             known = self.before.get(name)
             old = [path for paths in known.runs.values() for path in paths] if known else []
             self.dropped += [path for path in old if path not in set(in_use)]
-        return changes
 
-    def _output(self, results: Mapping[int, Delta]) -> int:
+    def _write_dead(self, edge: str) -> None:
+        rows = concatenated(self._tables(edge))
+        rows = with_numbers(rows, **{EXP: np.full(rows.num_rows, NEVER)})
+        segment = write_segment(self.directory, f"{edge}/{self.bucket}", rows)
+        self.added += [segment] if segment else []
+
+    def _output(self, answer: StagedAnswer, results: Mapping[int, Delta]) -> int:
         """This step's changes for the sinks, and the log that snapshots are read from."""
-        sent = self.program.sent
+        sent, interval = answer.sent, self.task.intervals[answer.group]
         if sent is None:
-            delta = seen(results[self.program.answer])
-            self._write_out(delta)
-            self._log_view(delta)
+            delta = seen(results[answer.task])
+            self._write_out(answer, delta)
+            self._log_view(answer, delta)
             return delta.rows
-        if self._answer_comes(results):
-            delta = seen(results[self.program.answer])
+        if answer.task in results:
+            delta = seen(results[answer.task])
         else:
-            nothing = seen(self._nothing(self.program.answer))
+            nothing, edge = seen(self._nothing(answer.task)), f"answer/{answer.query}"
             delta = Delta(
-                concatenated([nothing.born, *self._tables("born/answer")]),
-                concatenated([nothing.cut, *self._tables("cut/answer")]),
+                concatenated([nothing.born, *self._tables(f"born/{edge}")]),
+                concatenated([nothing.cut, *self._tables(f"cut/{edge}")]),
             )
-        before = self._load(SENT, sent.state())
-        after, rows = sent.step(before, delta, self.task.interval, self.task.first)
-        self.after[SENT] = after
+        name = f"{SENT}/{answer.query}"
+        before = self._load(name, sent.state())
+        first = self.task.first[answer.group]
+        after, rows = sent.step(before, delta, interval, first)
+        self._keep(name, after, answer.group)
         order = np.arange(rows.num_rows)
         rows = with_numbers(rows, **{EXP: numbers(rows, TS) + 1, ID: order})
-        self._write_out(Delta(rows, rows.slice(0, 0)))
-        self._log_rows(rows)
+        self._write_out(answer, Delta(rows, rows.slice(0, 0)))
+        self._appended(answer, self._log(answer), rows)
         return int(rows.num_rows)
 
-    def _answer_comes(self, results: Mapping[int, Delta]) -> bool:
-        return self.program.answer in results
-
-    def _write_out(self, delta: Delta) -> None:
-        for group, rows in ((OUT_BORN, delta.born), (OUT_CUT, delta.cut)):
-            segment = write_segment(self.directory, f"{group}/{self.bucket}", rows)
+    def _write_out(self, answer: StagedAnswer, delta: Delta) -> None:
+        for kind, rows in ((BORN, delta.born), (CUT, delta.cut)):
+            group = f"{OUT}/{answer.query}/{kind}/{self.bucket}"
+            segment = write_segment(self.directory, group, rows)
             self.added += [segment] if segment else []
 
-    def _log_view(self, delta: Delta) -> None:
-        log = self._load(LOG, Kept(Shape(Structure.APPEND)))
+    def _log(self, answer: StagedAnswer) -> Kept:
+        log: Kept = self._load(f"{LOG}/{answer.query}", Kept(Shape(Structure.APPEND)))
+        return log
+
+    def _log_view(self, answer: StagedAnswer, delta: Delta) -> None:
+        log = self._log(answer)
         cut = with_numbers(delta.cut, **{CODE: numbers(delta.cut, ID)})
         log = log.cut(clustered(cut)) if cut.num_rows else log
-        self._appended(log, delta.born)
+        self._appended(answer, log, delta.born)
 
-    def _log_rows(self, rows: pa.Table) -> None:
-        self._appended(self._load(LOG, Kept(Shape(Structure.APPEND))), rows)
-
-    def _appended(self, log: Kept, rows: pa.Table) -> None:
-        horizon = max(self.task.interval.clock - self.task.history, MIN_TIME + 1) - 1
+    def _appended(self, answer: StagedAnswer, log: Kept, rows: pa.Table) -> None:
+        clock = self.task.intervals[answer.group].clock
+        horizon = max(clock - self.task.history, MIN_TIME + 1) - 1
         rows = with_numbers(rows, **{CODE: numbers(rows, ID)})
-        self.after[LOG] = log.after(clustered(rows) if rows.num_rows else rows, horizon)
+        after = log.after(clustered(rows) if rows.num_rows else rows, horizon)
+        self._keep(f"{LOG}/{answer.query}", after, answer.group)
 
 
 def _no_input(operator: WindowRows) -> pa.Table:

@@ -38,15 +38,16 @@ class Receipt:
     io: Mapping[str, int] = field(default_factory=dict)
     stored: Mapping[str, Any] = field(default_factory=dict)
     """Where the state of each operator is, for queries of the language."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """Changes per query, where queries leave in this stage."""
     error: tuple[str, str, str] | None = None
 
     def encode(self) -> str:
+        maps = ("rows_in", "late", "null_keys", "io", "stored", "answers")
         stored: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in self.__slots__
-            if name not in ("added", "rows_in", "late", "null_keys", "io", "stored")
+            name: getattr(self, name) for name in self.__slots__ if name not in ("added", *maps)
         }
-        for name in ("rows_in", "late", "null_keys", "io", "stored"):
+        for name in maps:
             stored[name] = dict(getattr(self, name))
         stored["added"] = [segment.to_json() for segment in self.added]
         return json.dumps(stored)

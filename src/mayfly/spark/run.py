@@ -189,7 +189,7 @@ class Run:
         )
 
     def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
-        clock = Clocks.from_json(manifest.properties["clocks"]).query
+        clock = self._clock(manifest)
         moment = clock - 1 if at is None else instant(at)
         if moment >= clock or clock == MIN_TIME:
             raise NotClosed(
@@ -205,6 +205,9 @@ class Run:
                 f"ask for {kept_from} or later, or start the query with a longer history",
             )
         return moment
+
+    def _clock(self, manifest: Manifest) -> int:
+        return Clocks.from_json(manifest.properties["clocks"]).query
 
     def _table(self, manifest: Manifest, wanted: LogRange) -> pa.Table:
         schema = self.runner.schema

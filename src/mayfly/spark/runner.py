@@ -87,21 +87,25 @@ class BatchFacts:
     clocks: Clocks
     rows: Mapping[str, int]
     timeless: Mapping[str, int]
-    first: int | None = None
-    """The generation time of the first row ever, where refreshes begin."""
+    late: Mapping[str, int] = field(default_factory=dict)
+    first: Mapping[str, int] = field(default_factory=dict)
+    """The generation time of each stream's first row ever, where refreshes begin."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             "clocks": self.clocks.to_json(),
             "rows": dict(self.rows),
             "timeless": dict(self.timeless),
-            "first": self.first,
+            "late": dict(self.late),
+            "first": dict(self.first),
         }
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> BatchFacts:
         clocks = Clocks.from_json(stored["clocks"])
-        return BatchFacts(clocks, stored["rows"], stored["timeless"], stored.get("first"))
+        return BatchFacts(
+            clocks, stored["rows"], stored["timeless"], stored["late"], stored["first"]
+        )
 
 
 @dataclass
@@ -208,6 +212,12 @@ class Runner:
         largest = {name: found[3 * i] for i, name in enumerate(self._names)}
         counts = {name: found[3 * i + 1] for i, name in enumerate(self._names)}
         timeless = {name: found[3 * i + 2] for i, name in enumerate(self._names)}
+        return BatchFacts(self._advanced(before, largest, timeless), counts, timeless)
+
+    def _advanced(
+        self, before: Clocks, largest: Mapping[str, int | None], timeless: Mapping[str, int]
+    ) -> Clocks:
+        """The clocks after a batch, unless it holds rows without a time that are not wanted."""
         for stream in self._streams:
             if timeless[stream.name] and stream.null_time == "error":
                 raise BadInput(
@@ -218,7 +228,7 @@ class Runner:
         now = self.settings.wall_clock()
         heartbeats = {s.name: now - s.idle.minus for s in self._streams if s.idle is not None}
         slack = {stream.name: stream.slack for stream in self._streams}
-        return BatchFacts(before.advanced(largest, slack, heartbeats), counts, timeless)
+        return before.advanced(largest, slack, heartbeats)
 
     def _rows_of(self, number: int) -> str:
         """A condition on a batch: the rows of the stream with this number."""
@@ -415,7 +425,8 @@ def _totals(
     before: Mapping[str, Any], facts: BatchFacts, receipts: Sequence[Receipt]
 ) -> dict[str, Any]:
     totals = {name: dict(value) for name, value in before.items() if isinstance(value, dict)}
-    for name, found in (("rows", facts.rows), ("timeless", facts.timeless)):
+    counted = (("rows", facts.rows), ("timeless", facts.timeless), ("late", facts.late))
+    for name, found in counted:
         for stream, count in found.items():
             totals[name][stream] = totals[name].get(stream, 0) + count
     for receipt in receipts:

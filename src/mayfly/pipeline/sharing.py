@@ -1,0 +1,236 @@
+"""Several queries as one program: equal sub-plans run once, and states have names that last.
+
+Idea: aliases are renamed after what they stand for, bottom-up, so that plans which mean the same
+are equal whatever their texts call things; then equal operators over equal inputs become one task.
+Chains of selections and projections over a time window keep no state worth sharing and stay apart,
+so that each is exchanged by the key of the operator it feeds. Invariant: queries share only within
+a *clock group*: those that read the same streams and were registered together. All of a group see
+the same instants closed, and none meets results from before its time.
+Every task gets a name made from what it computes and for whom; the names of states in a checkpoint
+are these, so they survive other queries' coming and going (thesis 2.4 on sharing).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
+from mayfly.kernels.windows import WindowRows
+from mayfly.pipeline.compiling import Entering, Program, Stream, Task
+from mayfly.plan.expressions import Column
+from mayfly.plan.logical import Node, Output
+
+
+@dataclass(frozen=True)
+class ClockGroup:
+    """Queries that read the same streams, registered when their clock was ``since``."""
+
+    streams: tuple[str, ...]
+    since: int | None = None
+
+    @property
+    def name(self) -> str:
+        begun = "" if self.since is None else f"@{self.since}"
+        return "+".join(self.streams) + begun
+
+
+@dataclass(frozen=True)
+class Member:
+    """A query of a shared program."""
+
+    name: str
+    program: Program
+    group: ClockGroup
+
+
+@dataclass(frozen=True)
+class SharedProgram:
+    """Queries whose equal sub-plans are the same tasks."""
+
+    members: tuple[Member, ...]
+    names: Mapping[Task, str]
+    """What the state of each task is called."""
+    groups: Mapping[Task, ClockGroup]
+
+    def tasks(self) -> list[Task]:
+        """Every task once, inputs first."""
+        found: dict[Task, None] = {}
+        for member in self.members:
+            found.update(dict.fromkeys(member.program.answer.walk()))
+        return list(found)
+
+
+def streams_of(program: Program) -> tuple[str, ...]:
+    """The streams a program reads, in alphabetical order."""
+    found = {
+        source.stream
+        for task in program.tasks()
+        for source in task.inputs
+        if isinstance(source, Stream)
+    }
+    return tuple(sorted(found))
+
+
+def shared(programs: Mapping[str, Program], since: Mapping[str, int | None]) -> SharedProgram:
+    """The programs by query name as one; ``since`` says when each was registered."""
+    pool: dict[tuple[ClockGroup, str], Task] = {}
+    members = []
+    for name, program in programs.items():
+        group = ClockGroup(streams_of(program), since.get(name))
+        answer = _Pooling(pool, group).pooled(program.answer)
+        members.append(Member(name, replace(program, answer=answer), group))
+    names: dict[Task, str] = {}
+    groups: dict[Task, ClockGroup] = {}
+    for member in members:
+        _name(member.program.answer, member.name, member.group, names, groups)
+    return SharedProgram(tuple(members), names, groups)
+
+
+class _Pooling:
+    """Puts the tasks of one program into the pool, or finds them there."""
+
+    def __init__(self, pool: dict[tuple[ClockGroup, str], Task], group: ClockGroup) -> None:
+        self.pool, self.group = pool, group
+        self.done: dict[Task, Task] = {}
+
+    def pooled(self, task: Task) -> Task:
+        if task not in self.done:
+            inputs = tuple(
+                self.pooled(one) if isinstance(one, Task) else one for one in task.inputs
+            )
+            same = all(old is new for old, new in zip(task.inputs, inputs, strict=True))
+            own = task if same else replace(task, inputs=inputs)
+            if not moves_freely(task):
+                own = self.pool.setdefault((self.group, fingerprint(own)), own)
+            self.done[task] = own
+        return self.done[task]
+
+
+def moves_freely(task: Task) -> bool:
+    """Whether a task only prepares rows for whoever needs them, wherever that is."""
+    operator = task.operator
+    if isinstance(operator, Entering):
+        return True
+    if isinstance(operator, WindowRows):
+        over_stream = isinstance(task.inputs[0], Stream)
+        return over_stream and not operator.window.counts_rows and operator.order is None
+    if isinstance(operator, SelectRows | ProjectRows | MergeUnion):
+        return all(moves_freely(one) for one in task.inputs if isinstance(one, Task))
+    return False
+
+
+def _name(
+    task: Task,
+    context: str,
+    group: ClockGroup,
+    names: dict[Task, str],
+    groups: dict[Task, ClockGroup],
+) -> None:
+    """Names for a task and those below: by what it computes, and for whom if nobody shares it."""
+    if task in names:
+        return
+    whom = context if moves_freely(task) else ""
+    names[task] = _digest(group.name, whom, fingerprint(task))
+    groups[task] = group
+    for side, one in enumerate(task.inputs):
+        if isinstance(one, Task):
+            _name(one, f"{names[task]}.{side}", group, names, groups)
+
+
+# ── what things are ───────────────────────────────────────────────────────────────────────
+
+
+def fingerprint(task: Task) -> str:
+    """A short text that is equal for tasks that compute the same."""
+    inputs = [fingerprint(one) if isinstance(one, Task) else described(one) for one in task.inputs]
+    operator: Any = task.operator
+    # An operator's name tells its line in a file, which says nothing about what it does.
+    parts = [
+        f"{one.name}={described(getattr(operator, one.name))}"
+        for one in fields(operator)
+        if one.name != "name" and one.compare
+    ]
+    return _digest(type(operator).__name__, *parts, *inputs)
+
+
+def described(value: Any, names: Mapping[str, str] | None = None) -> str:
+    """A value as text, by everything that makes it equal to another; aliases under new names."""
+    if isinstance(value, Column):
+        relation = (names or {}).get(value.relation, value.relation)
+        return f"{relation}.{value.name}:{value.data_type}:{value.may_be_null}"
+    if isinstance(value, pa.Schema):
+        return "|".join(f"{one.name} {one.type}" for one in value)
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = []
+        for one in fields(value):
+            if one.compare:
+                own = getattr(value, one.name)
+                if one.name == "alias" and isinstance(own, str):
+                    own = (names or {}).get(own, own)
+                parts.append(f"{one.name}={described(own, names)}")
+        return f"{type(value).__name__}({','.join(parts)})"
+    if isinstance(value, tuple | list):
+        return f"[{','.join(described(one, names) for one in value)}]"
+    return repr(value)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+# ── aliases ───────────────────────────────────────────────────────────────────────────────
+
+
+def canonical(plan: Output) -> Output:
+    """The plan with aliases that depend on what they stand for and not on the text."""
+    names: dict[str, str] = {}
+    _collect(plan, names)
+    renamed = _renamed(plan, names)
+    assert isinstance(renamed, Output)
+    return renamed
+
+
+def _collect(node: Node, names: dict[str, str]) -> None:
+    for child in node.children():
+        _collect(child, names)
+    alias = getattr(node, "alias", "")
+    if alias and alias not in names:
+        hint = getattr(node, "stream", None) or getattr(node, "relation", None)
+        start = hint if isinstance(hint, str) else type(node).__name__.lower()
+        text = f"{start}_{_digest(described(node, {**names, alias: ''}))[:8]}"
+        taken, number = set(names.values()), 1
+        while text in taken:
+            number += 1
+            text = f"{text.partition('#')[0]}#{number}"
+        names[alias] = text
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, Column):
+        return replace(value, relation=names.get(value.relation, value.relation))
+    if isinstance(value, tuple):
+        return tuple(_renamed(one, names) for one in value)
+    if isinstance(value, Enum) or not is_dataclass(value) or isinstance(value, type):
+        return value
+    changed = {}
+    for one in fields(value):
+        if not one.init:
+            continue
+        old = getattr(value, one.name)
+        new = names.get(old, old) if one.name == "alias" else _renamed(old, names)
+        if new is not old:
+            changed[one.name] = new
+    return replace(value, **changed) if changed else value
+
+
+def read_streams(members: Sequence[Member]) -> tuple[str, ...]:
+    """Every stream that some query reads, once."""
+    return tuple(dict.fromkeys(one for member in members for one in member.group.streams))

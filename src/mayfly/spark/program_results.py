@@ -1,0 +1,156 @@
+"""The results of a query as users see them, read from committed files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from mayfly.kernels.delta import END, column_name
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.sharing import Member
+from mayfly.plan.expressions import quoted
+from mayfly.spark.log import TIMESTAMP
+from mayfly.spark.program_tasks import BORN, LOG, OUT
+from mayfly.spark.program_tasks import CUT as CUT_ROWS
+from mayfly.spark.sinks import Delivery
+from mayfly.storage import EXP, TS, Manifest, Segment, segment_batches
+from mayfly.storage.files import Directory
+
+CUT = "cut"
+Wanted = tuple[int, int, int | None]
+"""Since, until, and an instant at which results must be alive."""
+EVERYTHING: Wanted = (MIN_TIME, NEVER, None)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What one query gives: its columns, and times as far as it has them."""
+
+    member: Member
+
+    @property
+    def name(self) -> str:
+        return self.member.name
+
+    @property
+    def view(self) -> bool:
+        return self.member.program.sent is None
+
+    @property
+    def strict(self) -> bool:
+        return self.view and self.member.program.answer.strict
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        columns, answer = self.member.program.plan.schema, self.member.program.answer.columns
+        fields = [pa.field(one.name, answer.field(column_name(one)).type) for one in columns]
+        times = ["ts", *(["exp"] if self.view else []), *([CUT] if self.strict else [])]
+        return pa.schema([*fields, *((name, TIMESTAMP) for name in times)])
+
+    @property
+    def log_schema(self) -> pa.Schema:
+        return pa.schema(list(self.schema)[:-1] if self.strict else list(self.schema))
+
+    def ddl(self, *, log: bool = False) -> str:
+        columns = self.member.program.plan.schema
+        times = (self.log_schema if log else self.schema).names[len(columns) :]
+        listed = [f"{quoted(one.name)} {one.type.sql()}" for one in columns]
+        return ", ".join([*listed, *(f"{name} TIMESTAMP" for name in times)])
+
+    def clocks(self, manifest: Manifest) -> Clocks:
+        """The clocks of the streams this query reads."""
+        return Clocks.from_json(manifest.properties["clocks"]).of(self.member.group.streams)
+
+    def delivery(self, spark: SparkSession, directory: Directory, committed: Manifest) -> Delivery:
+        """The changes of a committed batch."""
+        folder = f"{OUT}/{self.name}"
+        segments = [
+            *committed.in_group(f"{folder}/{BORN}"), *committed.in_group(f"{folder}/{CUT_ROWS}"),
+        ]  # fmt: skip
+        reader = self._reader(directory, segments, self.schema)
+        return Delivery(
+            batch_id=committed.version,
+            rows=sum(one.rows for one in segments),
+            schema=self.schema,
+            batches=lambda: reader.batches(directory),
+            frame=lambda: reader.frame(spark, self.ddl()),
+            clock=self.clocks(committed).query,
+        )
+
+    def log_reader(
+        self, directory: Directory, manifest: Manifest, wanted: Wanted = EVERYTHING
+    ) -> SegmentReader:
+        """The kept results of [since, until), alive at an instant if one is given."""
+        listed = [
+            manifest.segments[path]
+            for name, stored in manifest.properties["state"].items()
+            if name.startswith(f"{LOG}/{self.name}/")
+            for path in stored["runs"]["kept"]
+        ]
+        return self._reader(directory, listed, self.log_schema, wanted)
+
+    def _reader(
+        self,
+        directory: Directory,
+        segments: list[Segment],
+        schema: pa.Schema,
+        wanted: Wanted = EVERYTHING,
+    ) -> SegmentReader:
+        sources = tuple(column_name(one) for one in self.member.program.plan.schema)
+        return SegmentReader(str(directory.root), tuple(segments), schema, sources, wanted)
+
+
+@dataclass(frozen=True)
+class SegmentReader:
+    """Stored results as users see them, read here or by executors."""
+
+    root: str
+    segments: tuple[Segment, ...]
+    schema: pa.Schema
+    sources: tuple[str, ...]
+    wanted: Wanted = EVERYTHING
+
+    def batches(self, directory: Directory) -> Iterator[pa.RecordBatch]:
+        for segment in self.segments:
+            for batch in segment_batches(directory, segment):
+                yield self._shown(batch)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        directory = Directory.at(self.root)
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                for rows in segment_batches(directory, self.segments[number]):
+                    yield self._shown(rows)
+
+    def frame(self, spark: SparkSession, ddl: str) -> DataFrame:
+        count = len(self.segments)
+        return spark.range(0, count, 1, max(1, count)).mapInArrow(self, ddl)
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        since, until, at = self.wanted
+        ts = batch.column(TS)
+        keep = pc.and_(pc.greater_equal(ts, since), pc.less(ts, until))
+        if at is not None:
+            keep = pc.and_(keep, pc.greater(batch.column(EXP), at))
+        batch = batch.filter(keep)
+        columns = [batch.column(name) for name in self.sources]
+        times = {"ts": TS, "exp": EXP, CUT: END}
+        for name in self.schema.names[len(columns) :]:
+            source = times[name]
+            if source in batch.schema.names:
+                columns.append(_instants(batch.column(source)))
+            else:
+                columns.append(pa.nulls(batch.num_rows, TIMESTAMP))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _instants(times: pa.Array) -> pa.Array:
+    """As timestamps; "always" and "never", which no calendar has, are NULL."""
+    endless = pc.or_(pc.equal(times, NEVER), pc.equal(times, MIN_TIME))
+    return pc.if_else(endless, pa.scalar(None, pa.int64()), times).cast(TIMESTAMP)

@@ -1,0 +1,174 @@
+"""The runner of queries in this process: its tasks, receipts and commits without Spark.
+
+Only the way rows travel between tasks is made up here; splitting, steps, states, commits and
+results are the code that runs on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.cql import bind_query
+from mayfly.lifetime import NEVER
+from mayfly.optimizer.pipeline import optimize
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.compiling import Program, compile_plan
+from mayfly.pipeline.query import Stream
+from mayfly.pipeline.sharing import canonical, shared
+from mayfly.plan.catalog import Catalog, StreamDefinition
+from mayfly.plan.logical import Output
+from mayfly.plan.physical import Strategy
+from mayfly.plan.types import arrow_type, from_arrow
+from mayfly.spark.exchange import STREAM
+from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of
+from mayfly.spark.program_results import Results
+from mayfly.spark.program_runner import ProgramRunner, ProgramWiring, empty_program_properties
+from mayfly.spark.program_tasks import ProgramTask, Splitter
+from mayfly.spark.runner import BatchFacts, RunSettings
+from mayfly.storage import Manifest, Repository
+from mayfly.storage.segment import TS
+
+
+@dataclass(frozen=True)
+class Collected:
+    rows: list[tuple[bytes]]
+
+    def collect(self) -> list[tuple[bytes]]:
+        return self.rows
+
+
+class HereWiring(ProgramWiring):
+    """Exchanges parcels in memory."""
+
+    def receipts(  # type: ignore[override]
+        self,
+        rows: pa.Table,
+        tasks: Sequence[ProgramTask],
+        due: Sequence[Sequence[int]],
+        count: int,
+        late_before: Mapping[str, int],
+    ) -> Collected:
+        names = tuple(stream.name for stream in self.streams)
+        splitter = Splitter(self.stages, names, self.slots, count, late_before)
+        moving = _unpacked(splitter(iter(rows.to_batches())))
+        for task, listed in zip(tasks, due, strict=True):
+            moving += [Parcel(bucket, task.stage, MARKER, b"") for bucket in listed]
+            after: list[Parcel] = []
+            for bucket in range(count):
+                mine = [one for one in moving if one.bucket == bucket]
+                after += _unpacked(task(iter([batch_of(mine)])))
+            moving = after
+        return Collected([(one.data,) for one in moving if one.edge == RECEIPT])
+
+
+def _unpacked(batches: Iterator[pa.RecordBatch]) -> list[Parcel]:
+    return [parcel for batch in batches for parcel in parcels_of(batch)]
+
+
+class HereRunner(ProgramRunner):
+    """Fed with tables instead of DataFrames."""
+
+    heartbeats: Mapping[str, int] = {}
+
+    def _facts(self, rows: pa.Table, before: Clocks) -> BatchFacts:  # type: ignore[override]
+        which, ts = rows[STREAM].to_numpy(), rows[TS].to_numpy()
+        limits = self._late_before(before)
+        largest: dict[str, int | None] = {}
+        counts, late, first = {}, {}, dict(self.repository.current().properties["first"])
+        for number, name in enumerate(self._names):
+            own = ts[which == number]
+            counts[name] = len(own)
+            late[name] = int((own < limits[name]).sum())
+            largest[name] = int(own.max()) if len(own) else None
+            if len(own):
+                first.setdefault(name, int(own.min()))
+        slack = {stream.name: stream.slack for stream in self._streams}
+        clocks = before.advanced(largest, slack, self.heartbeats)
+        return BatchFacts(clocks, counts, dict.fromkeys(self._names, 0), late, first)
+
+    def feed(self, batch: Mapping[str, pa.Table], heartbeats: Mapping[str, int]) -> Manifest:
+        self.heartbeats = heartbeats
+        base = self.repository.current()
+        rows = tagged(self.wiring, batch)
+        return self._run(rows, base, base.properties["batch"] + 1)  # type: ignore[arg-type]
+
+
+def tagged(wiring: ProgramWiring, batch: Mapping[str, pa.Table]) -> pa.Table:
+    """All streams in one table, as Spark brings them."""
+    kinds: dict[str, pa.DataType] = {}
+    for stream, slots in zip(wiring.streams, wiring.slots, strict=True):
+        kinds |= {slot: stream.schema.field(name).type for slot, name in slots.items()}
+    schema = pa.schema([(STREAM, pa.int32()), (TS, pa.int64()), *kinds.items()])
+    parts = [schema.empty_table()]
+    for number, stream in enumerate(wiring.streams):
+        rows = batch.get(stream.name)
+        if rows is None or not rows.num_rows:
+            continue
+        own = wiring.slots[number]
+        columns = [
+            rows[own[slot]] if slot in own else pa.nulls(rows.num_rows, kind)
+            for slot, kind in kinds.items()
+        ]
+        stamp = pa.array(np.full(rows.num_rows, number), pa.int32())
+        parts.append(pa.table([stamp, rows[stream.time].cast(pa.int64()), *columns], schema=schema))
+    return pa.concat_tables(parts)
+
+
+def program_of(cql: str, catalog: Catalog, strategy: Strategy = Strategy.UPA) -> Program:
+    plan = optimize(bind_query(cql, catalog), strategy=strategy).plan
+    assert isinstance(plan, Output)
+    return compile_plan(canonical(plan), catalog, strategy)
+
+
+def runner_of(
+    folder: Path,
+    catalog: Catalog,
+    queries: Mapping[str, str],
+    buckets: int = 2,
+    since: Mapping[str, int | None] | None = None,
+) -> HereRunner:
+    program = shared({name: program_of(cql, catalog) for name, cql in queries.items()}, since or {})
+    read = {name for member in program.members for name in member.group.streams}
+    streams = [
+        _stream(one) for one in catalog if isinstance(one, StreamDefinition) and one.name in read
+    ]
+    types = {
+        one.name: {field.name: from_arrow(field.type).sql() for field in one.schema}
+        for one in streams
+    }
+    plain = ProgramWiring.of(program, streams, types)
+    wiring = HereWiring(**{one.name: getattr(plain, one.name) for one in fields(plain)})
+    if Repository.exists(folder):
+        repository = Repository.open(folder, sync=False)
+    else:
+        properties = empty_program_properties(streams, {name: {} for name in queries}, buckets)
+        repository = Repository.create(folder, properties, sync=False)
+    settings = RunSettings(buckets=buckets, max_state_bytes=1 << 30, history=NEVER, sync=False)
+    nothing: Any = None
+    return HereRunner(nothing, nothing, wiring, repository, settings)
+
+
+def _stream(definition: StreamDefinition) -> Stream:
+    schema = pa.schema([(one.name, arrow_type(one.type)) for one in definition.columns])
+    return Stream(definition.name, schema, time=definition.time, slack=definition.slack)
+
+
+def results_of(runner: HereRunner, name: str) -> pa.Table:
+    """All results of a query, with ``ts`` and ``exp`` in µs."""
+    found: Results = runner.results[name]
+    directory = runner.repository.directory
+    reader = found.log_reader(directory, runner.repository.current())
+    table = pa.Table.from_batches(list(reader.batches(directory)), schema=reader.schema)
+    for one in ("ts", "exp"):
+        at = table.schema.get_field_index(one)
+        if at >= 0:
+            endless = NEVER if one == "exp" else -NEVER - 1
+            table = table.set_column(at, one, pc.fill_null(table[one].cast(pa.int64()), endless))
+    return table

@@ -1,0 +1,105 @@
+"""Queries that run together give what each gives alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.testing.queries import STREAMS, random_query
+from tests.property.continuous_cases import _cut, _rows, catalog, comparable, table_of
+from tests.property.shared_runs import program_of, results_of, runner_of
+
+SECOND = 1_000_000
+seeds = st.integers(0, 2**48)
+some = settings(max_examples=max(20, settings().max_examples // 3), phases=[Phase.generate])
+
+
+def random_queries(rng: Random) -> dict[str, str]:
+    """A few queries, some of them equal to others or standing on them."""
+    texts = [random_query(rng).cql for _ in range(rng.randint(1, 3))]
+    join = "SELECT x.g, x.v, y.v AS w FROM s1 [RANGE 10 s] x, s2 [RANGE 5 s] y WHERE x.k = y.k"
+    texts += rng.sample(
+        [join, f"SELECT g, COUNT(*) AS n FROM ({join}) z GROUP BY g", *texts], rng.randint(1, 3)
+    )
+    return {f"q{number}": text for number, text in enumerate(texts)}
+
+
+def told(table: pa.Table, view: bool) -> Any:
+    """The changes of the answer's multiset of values; of a stream, its rows."""
+    columns = [[comparable(value) for value in column.to_pylist()] for column in table.columns]
+    rows = list(zip(*columns, strict=True))
+    if not view:
+        return Counter(rows)
+    changes: Counter[Any] = Counter()
+    for *values, ts, exp in rows:
+        changes[(*values, ts)] += 1
+        changes[(*values, exp)] -= 1
+    return {key: net for key, net in changes.items() if net}
+
+
+@some
+@given(seeds)
+def test_queries_together_and_apart_agree(seed: int) -> None:
+    rng = Random(seed)
+    known, queries = catalog(0), random_queries(rng)
+    rows = {name: _rows(rng, name, rng.randint(0, 14)) for name in STREAMS}
+    batches = _cut(rng, rows, 0)
+    runs = {name: ContinuousRun(program_of(cql, known), known) for name, cql in queries.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        together = runner_of(Path(folder), known, queries, buckets=rng.choice((1, 2, 3)))
+        read = {stream.name for stream in together.wiring.streams}
+        end = dict.fromkeys(read, 10000 * SECOND)
+        for batch in [*batches, {}]:
+            tables = {n: table_of(n, listed) for n, listed in batch.items() if n in read}
+            beats = {} if batch else end
+            together.feed(tables, beats)
+            for run in runs.values():
+                own = set(run.clocks.streams)
+                run.feed(
+                    {n: t for n, t in tables.items() if n in own},
+                    {n: at for n, at in beats.items() if n in own},
+                )
+        manifest = together.repository.current()
+        for name, run in runs.items():
+            view = run.program.sent is None
+            wanted = told(run.lifetimes() if view else run.changes(), view)
+            found = told(results_of(together, name), view)
+            assert found == wanted, (queries, name)
+            clocks = together.results[name].clocks(manifest)
+            assert clocks.query == run.clocks.query
+        assert Clocks.from_json(manifest.properties["clocks"]).query == 10_000 * SECOND
+
+
+def test_equal_parts_are_computed_once(tmp_path: Path) -> None:
+    join = "FROM s1 [RANGE 10 s] {0}, s2 [RANGE 5 s] {1} WHERE {0}.k = {1}.k"
+    queries = {
+        "pairs": "SELECT a.g, b.v " + join.format("a", "b"),
+        "counts": "SELECT a.g, COUNT(b.v) AS n " + join.format("a", "b") + " GROUP BY a.g",
+        "again": "SELECT x.g, y.v\n" + join.format("x", "y"),
+        "other": "SELECT a.g, b.v FROM s1 [RANGE 11 s] a, s2 [RANGE 5 s] b WHERE a.k = b.k",
+    }
+    runner = runner_of(tmp_path / "ck", catalog(0), queries)
+    joins = [t for t in runner.wiring.stages.tasks if type(t.operator).__name__ == "JoinRows"]
+    assert len(joins) == 2
+    late = runner_of(tmp_path / "late", catalog(0), queries, since={"again": 5})
+    joins = [t for t in late.wiring.stages.tasks if type(t.operator).__name__ == "JoinRows"]
+    assert len(joins) == 3, "a query that comes later has a state of its own"
+
+
+@pytest.mark.parametrize("other", ["SELECT v FROM s1 [RANGE 9 s]", "SELECT k FROM s3 [NOW]"])
+def test_names_of_states_do_not_depend_on_other_queries(tmp_path: Path, other: str) -> None:
+    mine = "SELECT g, COUNT(*) AS n FROM s1 [RANGE 5 s] WHERE v > 1 GROUP BY g"
+    alone = runner_of(tmp_path / "a", catalog(0), {"mine": mine})
+    more = runner_of(tmp_path / "b", catalog(0), {"other": other, "mine": f"\n\n {mine}"})
+    names = [{task.name for task in one.wiring.stages.tasks} for one in (alone, more)]
+    assert names[0] < names[1]
