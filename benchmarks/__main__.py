@@ -38,6 +38,13 @@ COMMANDS: dict[str, list[str]] = {
         "--runner", "mayfly:DEL/in-place/4", "--runner", "mayfly:REINDEX/packed shadow/1",
         "--runner", "duckdb", "--runner", "clickhouse", "--runner", "spark-parquet",
     ],
+    "lifetimes-250k": ["benchmarks.lifetimes", "--live", "250000", "--record", "lifetimes-250k"],
+    "lifetimes-2500k": [
+        "benchmarks.lifetimes", "--live", "2500000", "--measured", "5", "--record",
+        "lifetimes-2500k", "--runner", "mayfly:default", "--runner", "mayfly:NoRebuild 4x4",
+        "--runner", "mayfly:Rebuild 4x4", "--runner", "duckdb", "--runner", "clickhouse:age-off",
+        "--runner", "clickhouse:age-off in eights", "--runner", "rocksdb",
+    ],
     "planning": ["benchmarks.planning"],
     "kernels": ["benchmarks.kernels", "--record", "kernels"],
 }  # fmt: skip

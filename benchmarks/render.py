@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENTS = ("README.md", "docs/archives.md", "docs/benchmarks.md")
+DOCUMENTS = ("README.md", "docs/archives.md", "docs/lifetimes.md", "docs/benchmarks.md")
 SLOWER_PEERS = ("spark-rocksdb", "spark-rocksdb-v4")
 """Recorded each on its own, over fewer batches."""
 _PLACE = re.compile(r"(<!-- figures: ([\w-]+) -->\n)(.*?)(<!-- end of figures -->)", re.S)
@@ -110,6 +110,38 @@ def archive(name: str) -> Callable[[], str]:
     return render
 
 
+def lifetimes(name: str) -> Callable[[], str]:
+    def render() -> str:
+        result = load(name)
+        if result is None:
+            return f"Not measured yet: `python -m benchmarks {name}`.\n"
+        setting = result["configuration"]
+        lines = [
+            f"{setting['live']:,} live rows of about 900 bytes, {setting['keys']:,} keys, "
+            f"lifetimes uniform up to {setting['rollover']} updates, a 36th of the rows in and "
+            f"out per update, {setting['measured']} updates measured after the first roll-over:",
+            "",
+            "| archive | update: median (mean) | written per update | probe p50 | probe p99 | "
+            "scan | disk |",
+            "|---|---:|---:|---:|---:|---:|---:|",
+        ]
+        for label, one in result["results"].items():
+            if "failed" in one:
+                lines.append(f"| {label} | failed | | | | | |")
+                continue
+            lines.append(
+                f"| {label} | {one['update_median']:.2f} ({one['update_mean']:.2f}) s | "
+                f"{one['bytes_written'] / 1e6:,.0f} MB | {one['probe_p50_ms']:.1f} ms | "
+                f"{one['probe_p99_ms']:.1f} ms | {one['scan_median']:.2f} s | "
+                f"{one['disk_bytes'] / 1e6:,.0f} MB |"
+            )
+        others = {one["commit"] for one in result["results"].values()} - {result["commit"]}
+        more = f" Some of it at {', '.join(f'`{c[:10]}`' for c in sorted(others))}."
+        return "\n".join([*lines, "", _origin(result) + (more if others else "")]) + "\n"
+
+    return render
+
+
 def kernels() -> str:
     result = load("kernels")
     if result is None:
@@ -136,6 +168,8 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "kernels": kernels,
     "archive-250k": archive("archive-250k"),
     "archive-2500k": archive("archive-2500k"),
+    "lifetimes-250k": lifetimes("lifetimes-250k"),
+    "lifetimes-2500k": lifetimes("lifetimes-2500k"),
 }
 
 

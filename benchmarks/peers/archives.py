@@ -34,13 +34,13 @@ class ArchiveRunner(Protocol):
     def scan(self) -> Scan: ...
 
 
-def _probe_of(rows: pa.Table) -> Probe:
+def probe_of(rows: pa.Table) -> Probe:
     # The payload is part of what a probe returns, so it must have been read.
     assert rows.num_rows == 0 or rows["payload"].nbytes > 0
     return rows.num_rows, float(pc.sum(rows["amount"]).as_py() or 0.0)
 
 
-def _scan_of(rows: pa.Table) -> Scan:
+def scan_of(rows: pa.Table) -> Scan:
     lengths = pc.sum(pc.binary_length(rows["payload"])).as_py() or 0
     return rows.num_rows, pc.sum(rows["k"]).as_py() or 0, lengths
 
@@ -77,10 +77,10 @@ class Mayfly:
         self.reports.append(self.archive.update(batch, update=day))
 
     def probe(self, key: int) -> Probe:
-        return _probe_of(self.archive.probe(key))
+        return probe_of(self.archive.probe(key))
 
     def scan(self) -> Scan:
-        return _scan_of(self.archive.scan())
+        return scan_of(self.archive.scan())
 
     def probes_same_files_by_duckdb(self, key: int) -> Probe:
         import duckdb
@@ -93,7 +93,7 @@ class Mayfly:
             f"SELECT k, ts, amount, payload FROM read_parquet({files}) "
             f"WHERE k = {key} AND _exp > {as_of}"
         ).to_arrow_table()
-        return _probe_of(rows)
+        return probe_of(rows)
 
     def scan_same_files_by_duckdb(self) -> Scan:
         import duckdb
@@ -106,7 +106,7 @@ class Mayfly:
         rows = duckdb.execute(
             f"SELECT k, ts, amount, payload FROM read_parquet({files}) WHERE _exp > {version.time}"
         ).to_arrow_table()
-        return _scan_of(rows)
+        return scan_of(rows)
 
 
 class SparkParquet:
@@ -129,10 +129,10 @@ class SparkParquet:
 
     def probe(self, key: int) -> Probe:
         columns = ["k", "ts", "amount", "payload"]
-        return _probe_of(self._dataset().to_table(columns=columns, filter=ds.field("k") == key))
+        return probe_of(self._dataset().to_table(columns=columns, filter=ds.field("k") == key))
 
     def scan(self) -> Scan:
-        return _scan_of(self._dataset().to_table(columns=["k", "ts", "amount", "payload"]))
+        return scan_of(self._dataset().to_table(columns=["k", "ts", "amount", "payload"]))
 
 
 class DuckDb:
@@ -157,10 +157,10 @@ class DuckDb:
         self.db.execute("CHECKPOINT")
 
     def probe(self, key: int) -> Probe:
-        return _probe_of(self.db.sql(f"SELECT * FROM t WHERE k = {key}").to_arrow_table())
+        return probe_of(self.db.sql(f"SELECT * FROM t WHERE k = {key}").to_arrow_table())
 
     def scan(self) -> Scan:
-        return _scan_of(self.db.sql("SELECT * FROM t").to_arrow_table())
+        return scan_of(self.db.sql("SELECT * FROM t").to_arrow_table())
 
 
 class ClickHouse:
@@ -194,10 +194,10 @@ class ClickHouse:
         return table.set_column(at, "payload", table["payload"].cast(pa.binary()))
 
     def probe(self, key: int) -> Probe:
-        return _probe_of(self._table(f"SELECT k, ts, amount, payload FROM b.t WHERE k = {key}"))
+        return probe_of(self._table(f"SELECT k, ts, amount, payload FROM b.t WHERE k = {key}"))
 
     def scan(self) -> Scan:
-        return _scan_of(self._table("SELECT k, ts, amount, payload FROM b.t"))
+        return scan_of(self._table("SELECT k, ts, amount, payload FROM b.t"))
 
 
 class Delta:
@@ -226,10 +226,10 @@ class Delta:
         return table.to_pyarrow_table(columns=["k", "ts", "amount", "payload"], filters=filters)
 
     def probe(self, key: int) -> Probe:
-        return _probe_of(self._table(key))
+        return probe_of(self._table(key))
 
     def scan(self) -> Scan:
-        return _scan_of(self._table(None))
+        return scan_of(self._table(None))
 
 
 RUNNERS: dict[str, Any] = {
