@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import xxhash
@@ -20,6 +20,8 @@ from mayfly.plan.types import DataType
 
 _SEED = 42
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT = Context(prec=76)
+"""Python rounds to 28 digits by default; keys have up to 38."""
 
 
 def part_of(values: Sequence[Any], types: Sequence[DataType], parts: int) -> int:
@@ -72,7 +74,7 @@ def _floating(value: float, layout: str) -> bytes:
 
 def _decimal(value: Decimal, kind: DataType) -> bytes:
     precision, scale = kind.params
-    unscaled = int(value.scaleb(scale).to_integral_exact()) if value else 0
+    unscaled = int(value.scaleb(scale, _EXACT).to_integral_exact(context=_EXACT)) if value else 0
     if precision <= 18:
         return struct.pack("<q", unscaled)
     return unscaled.to_bytes(_java_length(unscaled), "big", signed=True)
