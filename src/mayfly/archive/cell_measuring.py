@@ -134,7 +134,8 @@ def lifetime_profile(version: ArchiveVersion) -> tuple[float, ...]:
 def expected_moves(version: ArchiveVersion, planned: PlannedCommit, rows: float) -> Moved:
     """What the plan of an update that brings so many rows is going to read and write."""
     shares = lifetime_profile(version)
-    per_row, files, written, read = _bytes_per_row(version), 0, 0.0, 0.0
+    per_row = dict[int, float]()
+    files, written, read = 0, 0.0, 0.0
     for write in (write for plan in planned.plans for write in plan.write):
         kept = 0.0
         for source in write.sources:
@@ -144,7 +145,9 @@ def expected_moves(version: ArchiveVersion, planned: PlannedCommit, rows: float)
         longer = (label - planned.update for label in write.batch_days)
         kept += rows * sum(shares[d - 1] for d in longer if 1 <= d <= len(shares))
         files += kept >= 0.5
-        written += kept * per_row
+        if write.level not in per_row:
+            per_row[write.level] = _bytes_per_row(version, write.level)
+        written += kept * per_row[write.level]
     return Moved(files * version.settings.parts, written / MEGABYTE, read / MEGABYTE)
 
 
@@ -161,9 +164,11 @@ def expected_seconds(
     return fitted.update(expected_moves(version, planned, rows))
 
 
-def _bytes_per_row(version: ArchiveVersion) -> float:
+def _bytes_per_row(version: ArchiveVersion, level: int | None = None) -> float:
+    """Stored bytes of a row, in runs of one level if there are some: not all need be alike."""
     segments = [s for run in version.state.used_runs() for s in version.segments_of(run)]
-    return sum(s.bytes for s in segments) / max(1, sum(s.rows for s in segments))
+    chosen = [s for s in segments if s.level == level] or segments
+    return sum(s.bytes for s in chosen) / max(1, sum(s.rows for s in chosen))
 
 
 def _some_runs(version: ArchiveVersion, *, largest: bool) -> ArchiveVersion:
