@@ -22,10 +22,10 @@ from mayfly.pipeline.sharing import canonical, described, fingerprint, shared
 from mayfly.plan.explain import Explanation
 from mayfly.plan.logical import Output, StreamScan
 from mayfly.plan.physical import Strategy
-from mayfly.spark.archive_sink import ArchivedResults
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
 from mayfly.spark.program_runner import ProgramRunner, ProgramWiring
+from mayfly.spark.query_archives import archive_sink
 from mayfly.spark.query_checkpoint import PLAN, TEXT, Registered, registered
 from mayfly.spark.run import Run, Status
 from mayfly.spark.sinks import Sink
@@ -133,11 +133,18 @@ class Queries:
 
     session: Session
     queries: Mapping[str, CqlQuery]
+    dead_letters: str | None = None
 
     def streams(self) -> tuple[Stream, ...]:
         """In the order in which the session declared them."""
         read = {stream.name for query in self.queries.values() for stream in query.streams()}
-        return tuple(self.session.declared(name) for name in self.session.streams() if name in read)
+        found = [self.session.declared(name) for name in self.session.streams() if name in read]
+        return tuple(
+            one
+            if self.dead_letters is None or one.dead_letter is not None
+            else replace(one, dead_letter=self.dead_letters, null_time="dead_letter")
+            for one in found
+        )
 
     def start(
         self,
@@ -154,14 +161,19 @@ class Queries:
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
+        dead_letters: str | os.PathLike[str] | None = None,
     ) -> dict[str, QueryRun]:
         """Start all queries, or continue them from their checkpoint: a handle for each.
 
         ``history`` is how long dead results stay in the change log. ``available_now`` processes
         what is there, closes the last instant and ends; otherwise a batch starts every
         ``interval``, or as soon as there is data. ``pace`` replays recorded streams at a speed.
+        Rows that come too late or have no time go to Parquet files under ``dead_letters``, unless
+        their stream was declared with a place of its own.
         With ``sync=False`` a power cut may lose the last batches; a killed process never does.
         """
+        if dead_letters is not None:
+            self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
         runner, register = self._runner(
             checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace
         )
@@ -184,7 +196,7 @@ class Queries:
         if name not in archives:
             return []
         root = os.fspath(runner.repository.directory.root)
-        return [ArchivedResults.of(archives[name], runner.results[name].ddl(), f"{root}/{name}")]
+        return [archive_sink(archives[name], runner.results[name], f"{root}/{name}")]
 
     def open(self, checkpoint: str | os.PathLike[str]) -> dict[str, QueryRun]:
         """Handles on a checkpoint for reading, without starting anything."""
@@ -192,6 +204,11 @@ class Queries:
             raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
         runner, register = self._runner(checkpoint)
         return {name: QueryRun(runner, None, False, name, register) for name in self.queries}
+
+    def results(self) -> dict[str, Results]:
+        """What each query gives, before anything is started."""
+        program = shared({name: one.program for name, one in self.queries.items()}, {})
+        return {member.name: Results(member) for member in program.members}
 
     def _runner(
         self,

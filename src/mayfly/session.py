@@ -24,6 +24,7 @@ from mayfly.optimizer import explain
 from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
+    ArchiveDefinition,
     Catalog,
     ColumnDefinition,
     QueryDefinition,
@@ -177,7 +178,7 @@ class Session:
         """An INSERT, UPDATE or DELETE, before queries that read the relation are started."""
         self.relations[statement.relation.casefold()].carry_out(statement, MIN_TIME)
 
-    def query_of(self, definition: QueryDefinition) -> CqlQuery:
+    def query_of(self, definition: QueryDefinition | ArchiveDefinition) -> CqlQuery:
         """A query that a statement has declared."""
         return CqlQuery.of(self, definition.text, definition.plan, Strategy.UPA, ())
 

@@ -31,6 +31,10 @@ def random_queries(rng: Random) -> dict[str, str]:
     texts += rng.sample(
         [join, f"SELECT g, COUNT(*) AS n FROM ({join}) z GROUP BY g", *texts], rng.randint(1, 3)
     )
+    if rng.random() < 0.4:
+        tests = ("v = 1", "v > 2", "g = 'a' AND v >= 1", "k < 2", "x = 1.0", "k = 1 AND x > 0.5")
+        picked = rng.sample(tests, 5)
+        texts += [f"SELECT seq, v FROM s1 [RANGE {r} s] WHERE {t}" for r, t in enumerate(picked, 3)]
     return {f"q{number}": text for number, text in enumerate(texts)}
 
 

@@ -27,11 +27,12 @@ PIPELINE = """\
 --     mayfly explain pipeline.cql
 
 -- A stream: its columns, where rows come from, and which column is their time. Rows may come up to
--- SLACK out of order; later ones are counted.
+-- SLACK out of order; later ones are counted, and set aside under late/.
 CREATE STREAM orders (ts TIMESTAMP, customer STRING, article STRING, amount BIGINT)
   FROM json('in/orders', maxFilesPerTrigger => '1')
   TIMESTAMP BY ts
-  SLACK 5 SECONDS;
+  SLACK 5 SECONDS
+  DEAD LETTERS TO parquet('late/orders');
 
 CREATE STREAM payments (ts TIMESTAMP, customer STRING, paid BIGINT)
   FROM json('in/payments', maxFilesPerTrigger => '1')

@@ -24,10 +24,13 @@ from mayfly.plan.expressions import quoted
 from mayfly.plan.types import arrow_type
 from mayfly.queries import Queries, QueryRun
 from mayfly.session import Session
+from mayfly.spark.query_archives import declared_archive
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
 from mayfly.storage.files import local_root
 
 FILES = ("parquet", "json", "csv", "orc", "text")
+ARCHIVES = "archives"
+"""The folder beside a pipeline file in which the archives it declares are kept."""
 GIVEN = ("rate", "rate-micro-batch", "socket", "kafka")
 """Sources whose columns Spark gives."""
 
@@ -37,7 +40,7 @@ class Pipeline:
     """Everything a file declares, ready to start."""
 
     session: Session
-    queries: tuple[QueryDefinition, ...]
+    queries: tuple[QueryDefinition | ArchiveDefinition, ...]
     folder: Path
 
     def start(
@@ -47,15 +50,24 @@ class Pipeline:
         queries = Queries(
             self.session, {one.name: self.session.query_of(one) for one in self.queries}
         )
+        results = queries.results()
+        archives = {
+            one.name: declared_archive(
+                self.session, one, results[one.name], self.folder / ARCHIVES / one.name
+            )
+            for one in self.queries
+            if isinstance(one, ArchiveDefinition)
+        }
         return queries.start(
             checkpoint,
             sinks={one.name: self._sinks(one) for one in self.queries},
+            archives=archives,
             available_now=available_now,
             **settings,
         )
 
-    def _sinks(self, query: QueryDefinition) -> list[Sink]:
-        sink = query.sink
+    def _sinks(self, query: QueryDefinition | ArchiveDefinition) -> list[Sink]:
+        sink = query.sink if isinstance(query, QueryDefinition) else None
         if sink is None:
             return []
         if sink.format == "parquet" and sink.path:
@@ -75,7 +87,7 @@ def _printed(changes: DataFrame, batch: int) -> None:
 
 def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
     """Carry out the statements of a file; paths in it are relative to the file."""
-    session, queries = Session(spark), dict[str, QueryDefinition]()
+    session, queries = Session(spark), dict[str, QueryDefinition | ArchiveDefinition]()
     folder = file.resolve().parent
     for statement in parse(file.read_text(encoding="utf-8")):
         match statement:
@@ -83,14 +95,8 @@ def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
                 _declare_stream(session, definition, folder)
             case Create(definition=RelationDefinition() as definition):
                 session.add_relation(definition, _rows(session.spark, definition, folder))
-            case Create(definition=QueryDefinition() as definition):
+            case Create(definition=QueryDefinition() | ArchiveDefinition() as definition):
                 queries[definition.name] = definition
-            case Create(definition=ArchiveDefinition() as definition):
-                raise InvalidSetting(
-                    f"{file.name} declares the archive {definition.name}: pipelines do not feed"
-                    " archives yet",
-                    "make it with Session.create_archive and feed it from the query's changes",
-                )
             case Insert() | Update() | Delete():
                 session.change(statement)
             case Drop(name=name):
@@ -110,10 +116,16 @@ def _declare_stream(session: Session, definition: StreamDefinition, folder: Path
             f"the stream {definition.name} has no source",
             "add FROM parquet('folder'), json, csv, rate, socket or kafka to its declaration",
         )
-    if definition.dead_letters is not None:
+    letters = definition.dead_letters
+    if letters is not None and letters.format != "parquet":
         raise InvalidSetting(
-            f"the stream {definition.name} has dead letters, which pipelines do not fill yet",
-            "leave DEAD LETTERS out; late rows are counted",
+            f"the dead letters of {definition.name} go to {letters.format}",
+            "write DEAD LETTERS TO parquet('folder')",
+        )
+    if definition.idle is Idle.PUNCTUATIONS:
+        raise InvalidSetting(
+            f"the stream {definition.name} declares punctuations, which no source brings yet",
+            "use IDLE WALL CLOCK MINUS d, or IDLE NONE",
         )
     reader = session.spark.readStream.format(definition.source.format)
     if definition.source.format not in GIVEN:
@@ -131,6 +143,8 @@ def _declare_stream(session: Session, definition: StreamDefinition, folder: Path
         sequence=definition.sequence,
         slack=definition.slack,
         idle=definition.idle_delay if definition.idle is Idle.WALL_CLOCK else None,
+        null_time="error" if letters is None else "dead_letter",
+        dead_letter=None if letters is None else folder / str(letters.path),
     )
 
 

@@ -8,7 +8,7 @@ changes nothing that is committed, so it may run any number of times.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,14 +18,17 @@ import pyarrow.compute as pc
 
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, with_numbers
+from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.outputs import seen
+from mayfly.kernels.predicate_index import PredicateIndex
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
+from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.pipeline.staging import Route, StagedAnswer, StagedProgram, StagedTask, applied
+from mayfly.pipeline.staging import Feed, Route, StagedAnswer, StagedProgram, StagedTask, applied
 from mayfly.pipeline.storing import Stored, load_state, next_event, store_state
 from mayfly.plan.physical import Structure
 from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, packed, parcels_of, split
@@ -38,6 +41,8 @@ STREAM = "_stream"
 OUT, BORN, CUT = "out", "born", "cut"
 LOG, SENT = "log", "sent"
 PARCEL_BYTES = 16 << 20
+MANY_SELECTIONS = 4
+"""So many selections over one stream are found by an index instead of one by one."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +90,40 @@ class Splitter:
             for number, feed in enumerate(self.program.feeds)
             if feed.source.stream == self.streams[at]
         ]
+        found = self._found(mine, lambda name: rows.column(columns[name]), rows.num_rows)
         for number, feed in mine:
             alias = feed.source.alias
             arrays = [rows.column(columns[name]) for name in feed.source.columns]
             names = [f"{alias}.{name}" for name in feed.source.columns]
             own = pa.table([*arrays, rows.column(TS)], names=[*names, TS])
+            if number in found:
+                own = taken(own, found[number])
             for operator in feed.path:
                 own = applied(operator, own)
             count = _count(self.program, feed.stage, self.buckets)
             yield from split(own, feed.route.codes(own), count, feed.stage, f"feed/{number}")
+
+    def _found(
+        self,
+        feeds: Sequence[tuple[int, Feed]],
+        column: Callable[[str], pa.ChunkedArray],
+        rows: int,
+    ) -> dict[int, Int64s]:
+        """Where many selections read one stream: the rows each of them has to look at."""
+        selected = [
+            (number, feed.path[0].predicate)
+            for number, feed in feeds
+            if feed.path and isinstance(feed.path[0], SelectRows)
+        ]
+        if len(selected) < MANY_SELECTIONS:
+            return {}
+        index = PredicateIndex.of([predicate for _, predicate in selected])
+        candidates = index.candidates(column, rows)
+        return {
+            number: positions
+            for (number, _), positions in zip(selected, candidates, strict=True)
+            if positions is not None
+        }
 
     def _dead_letters(self, table: pa.Table, which: Any, stream: str) -> Iterator[Parcel]:
         """Rows of a stream that come too late or have no time, with the reason."""

@@ -1,0 +1,184 @@
+"""Archives fed by queries of the language.
+
+Results of MON, WKS and WK carry the end of their lives, so they are archived once. A result of STR
+may end earlier than was said: it is archived until the latest instant possible, and when its end
+becomes known the row is declared void by the first update after that end. What waits for that
+update is kept beside the archive, one file per batch; to write or apply it twice changes nothing.
+Rows equal in all columns, ts and exp cannot be told apart: when one of them ends early, all go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mayfly.archive.declaring import columns_of
+from mayfly.errors import InvalidSetting
+from mayfly.faults import reach
+from mayfly.lifetime import format_micros
+from mayfly.pipeline.compiling import Program, Task
+from mayfly.plan.catalog import ArchiveDefinition
+from mayfly.spark.archive_sink import ArchivedResults, ArchiveSink
+from mayfly.spark.archives import SparkArchive
+from mayfly.spark.program_results import CUT, Results
+from mayfly.spark.sinks import Delivery, Sink, write_parquet
+
+if TYPE_CHECKING:
+    from mayfly.session import Session
+
+WAITING = "void"
+"""The folder of an archive in which ends wait for their update."""
+WAVES = ("DEL", "REINDEX", "REINDEX+", "REINDEX++", "WATA", "RATA")
+
+
+def archive_sink(archive: SparkArchive, results: Results, checkpoint: str) -> Sink:
+    """The sink that keeps a query's results in an archive."""
+    if not results.view:
+        raise InvalidSetting(
+            f"the query {results.name} sends a stream; an archive keeps rows with lifetimes",
+            "leave the stream operator out of the SELECT",
+        )
+    plain = ArchivedResults.of(archive, results.ddl(log=True), checkpoint)
+    return ArchivedAnswers(plain.sink, checkpoint) if results.strict else plain
+
+
+@dataclass(frozen=True)
+class ArchivedAnswers:
+    """Archives the results of a query whose pattern is STR."""
+
+    sink: ArchiveSink
+    checkpoint: str
+    wants_every_batch = True
+
+    def deliver(self, delivery: Delivery) -> None:
+        archive = self.sink.archive
+        self._set_aside(delivery)
+        rows = None
+        if delivery.rows:
+            rows = delivery.frame().where(f"{CUT} IS NULL")
+            exp, longest = self._exp(), self._longest()
+            if exp is not None:
+                latest = f"timestampadd(MICROSECOND, {longest}, ts)"
+                rows = rows.selectExpr("* EXCEPT (exp)", f"least(exp, {latest}) AS {exp}")
+            rows = rows.select(*archive.settings.all_columns)
+        self.sink.accept(rows, delivery.batch_id, source=self.checkpoint, clock=delivery.clock)
+        if exp_known(archive):
+            self._declare_void()
+
+    def _exp(self) -> str | None:
+        lifetimes = self.sink.archive.settings.lifetimes
+        return None if lifetimes is None else lifetimes.exp
+
+    def _longest(self) -> int:
+        lifetimes = self.sink.archive.settings.lifetimes
+        return 0 if lifetimes is None else lifetimes.longest
+
+    def _folder(self) -> Path:
+        return Path(self.sink.archive.repository.directory.root) / WAITING
+
+    def _set_aside(self, delivery: Delivery) -> None:
+        """Keep what ended in this batch until an update may take it out."""
+        if not delivery.rows or not exp_known(self.sink.archive):
+            return
+        parts = [batch.filter(pc.is_valid(batch.column(CUT))) for batch in delivery.batches()]
+        ended = pa.Table.from_batches(parts, schema=delivery.schema)
+        if ended.num_rows:
+            name = f"{delivery.batch_id:012d}.parquet"
+            write_parquet(self._folder() / name, ended.schema, iter(ended.to_batches()))
+        reach("archive.ends-kept")
+
+    def _declare_void(self) -> None:
+        """Declare void what ended up to the last update."""
+        archive = self.sink.archive
+        if not archive.has_origin or not self._folder().is_dir():
+            return
+        done = pa.scalar(archive.version().time, pa.int64())
+        for file in sorted(self._folder().glob("[0-9]*.parquet")):
+            ended = pq.read_table(file)
+            due = pc.less_equal(ended[CUT].cast(pa.int64()), done)
+            if not pc.any(due).as_py():
+                continue
+            archive.invalidate(rows=self._as_archived(ended.filter(due)))
+            reach("archive.ends-applied")
+            rest = ended.filter(pc.invert(due))
+            if rest.num_rows:
+                write_parquet(file, rest.schema, iter(rest.to_batches()))
+            else:
+                file.unlink()
+
+    def _as_archived(self, ended: pa.Table) -> pa.Table:
+        """The rows as they were stored."""
+        latest = pc.add(ended["ts"].cast(pa.int64()), self._longest())
+        known = pc.min_element_wise(ended["exp"].cast(pa.int64()), latest)
+        at = ended.schema.get_field_index("exp")
+        stored = ended.set_column(at, self._exp(), known.cast(ended.schema.field("exp").type))
+        return stored.select(list(self.sink.archive.settings.all_columns))
+
+
+def exp_known(archive: SparkArchive) -> bool:
+    """Whether rows of the archive carry the end of their lives."""
+    return archive.settings.lifetimes is not None and archive.settings.lifetimes.exp is not None
+
+
+# ── CREATE ARCHIVE ────────────────────────────────────────────────────────────────────────
+
+
+def declared_archive(
+    session: Session, definition: ArchiveDefinition, results: Results, path: Path
+) -> SparkArchive:
+    """The archive a statement declares: opened if it is there, made otherwise."""
+    if path.exists():
+        return session.open_archive(path)
+    columns = columns_of(results.ddl(log=True))
+    settings: dict[str, Any] = {"key": definition.key, "refresh": definition.refresh}
+    longest = definition.max_lifetime or longest_life(results.member.program)
+    if longest is None:
+        raise InvalidSetting(
+            f"nothing says how long rows of the archive {definition.name} live",
+            "add MAX LIFETIME 90 DAYS, or put a RANGE window on every stream",
+        )
+    layout, sizes = definition.layout, "x".join(map(str, definition.layout.sizes))
+    if layout.name in WAVES:
+        if results.strict:
+            raise InvalidSetting(
+                f"{layout.name} keeps every row equally long, but results of {definition.name} "
+                "may end early",
+                "use AUTO, ROUND_ROBIN, CHRONOLOGICAL, LAZY or COUNT",
+            )
+        settings |= {"window": format_micros(longest), "scheme": layout.name}
+        settings |= {"constituents": layout.sizes[0]} if layout.sizes else {}
+        settings |= {"technique": layout.technique.lower()} if layout.technique else {}
+        return session.create_archive(path, columns, **settings)
+    if layout.name in ("INSERTION", "EXPIRATION"):
+        kind = "R" if layout.technique == "REBUILD" else "D"
+        settings["layout"] = f"{kind}-{layout.name[:3].lower()}{sizes or 16}"
+    elif layout.name != "AUTO":
+        settings["layout"] = f"{layout.name.lower().replace('_', '-')} {sizes}".strip()
+    if layout.technique in ("REBUILD", "NO REBUILD"):
+        settings["rebuild"] = layout.technique == "REBUILD"
+    contract = f"SOFT({definition.soft})" if definition.soft else "HARD"
+    if definition.physical_within is not None:
+        contract += f" PHYSICAL WITHIN {format_micros(definition.physical_within)}"
+    endless = results.member.program.answer.longest is None and not results.strict
+    life = {"lifetime": format_micros(longest)} if endless else {"exp": "exp"}
+    return session.create_archive(
+        path, columns, max_lifetime=longest, contract=contract, **life, **settings
+    )
+
+
+def longest_life(program: Program) -> int | None:
+    """A bound on the lives of a query's results from its windows; None if one has none."""
+    return _longest(program.answer)
+
+
+def _longest(task: Task) -> int | None:
+    if task.longest is not None:
+        return task.longest
+    below = [_longest(one) for one in task.inputs if isinstance(one, Task)]
+    known = [one for one in below if one is not None]
+    return max(known) if known and len(known) == len(below) else None
