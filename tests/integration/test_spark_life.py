@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -172,6 +173,18 @@ def test_stopping_does_not_end_the_input(spark: SparkSession, tmp_path: Path) ->
     run = drained(query, tmp_path / "ck", history="forever")
     assert run.status().late == {"a": 0, "b": 0}
     assert_right(run, case.oracle())
+
+
+def test_a_stopped_query_that_ends_in_peace_has_not_read_its_input_to_the_end() -> None:
+    """Whether Spark interrupts the batch that follows, or there is none to interrupt."""
+    runner, query = Mock(), Mock()
+    runner.stopping.is_set.return_value = False
+    query.awaitTermination.return_value = None
+    run = Run(runner, query, drain=True)
+    run.stop()
+    assert run.await_done()
+    query.stop.assert_called_once_with()
+    runner.close_input.assert_not_called()
 
 
 def test_a_frame_stays_readable_while_the_query_goes_on(
