@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from mayfly.spark.archives import SparkArchive
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
 from mayfly.spark.program_runner import ProgramRunner, ProgramWiring
 from mayfly.spark.query_archives import archive_sink
-from mayfly.spark.query_checkpoint import PLAN, TEXT, Registered, registered
+from mayfly.spark.query_checkpoint import PLAN, TEXT, Registered, registered, streams_known_to
 from mayfly.spark.run import Run, Status
 from mayfly.spark.sinks import Sink
 from mayfly.spark.starting import (
@@ -135,9 +135,10 @@ class Queries:
     queries: Mapping[str, CqlQuery]
     dead_letters: str | None = None
 
-    def streams(self) -> tuple[Stream, ...]:
-        """In the order in which the session declared them."""
+    def streams(self, known: Collection[str] = ()) -> tuple[Stream, ...]:
+        """Those that are read, and those ``known`` to a checkpoint, as the session ordered them."""
         read = {stream.name for query in self.queries.values() for stream in query.streams()}
+        read |= set(known)
         found = [self.session.declared(name) for name in self.session.streams() if name in read]
         return tuple(
             one
@@ -221,9 +222,10 @@ class Queries:
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
     ) -> tuple[ProgramRunner, Registered]:
-        spark, streams = self.session.spark, self.streams()
+        spark, root = self.session.spark, local_root(checkpoint)
+        streams = self.streams(streams_known_to(root))
         described_queries = {name: one.description() for name, one in self.queries.items()}
-        wanted, root = bucket_count(spark, buckets), local_root(checkpoint)
+        wanted = bucket_count(spark, buckets)
         register = registered(root, streams, described_queries, wanted, buckets, sync=sync)
         check_spark_part(register.repository)
         settings = run_settings(

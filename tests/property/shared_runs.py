@@ -133,22 +133,23 @@ def runner_of(
     queries: Mapping[str, str],
     buckets: int = 2,
     since: Mapping[str, int | None] | None = None,
+    streams: Sequence[str] = (),
 ) -> HereRunner:
     program = shared({name: program_of(cql, catalog) for name, cql in queries.items()}, since or {})
-    read = {name for member in program.members for name in member.group.streams}
-    streams = [
+    read = {name for member in program.members for name in member.group.streams} | set(streams)
+    declared = [
         _stream(one) for one in catalog if isinstance(one, StreamDefinition) and one.name in read
     ]
     types = {
         one.name: {field.name: from_arrow(field.type).sql() for field in one.schema}
-        for one in streams
+        for one in declared
     }
-    plain = ProgramWiring.of(program, streams, types)
+    plain = ProgramWiring.of(program, declared, types)
     wiring = HereWiring(**{one.name: getattr(plain, one.name) for one in fields(plain)})
     if Repository.exists(folder):
         repository = Repository.open(folder, sync=False)
     else:
-        properties = empty_program_properties(streams, {name: {} for name in queries}, buckets)
+        properties = empty_program_properties(declared, {name: {} for name in queries}, buckets)
         repository = Repository.create(folder, properties, sync=False)
     settings = RunSettings(buckets=buckets, max_state_bytes=1 << 30, history=NEVER, sync=False)
     nothing: Any = None

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.spark.query_checkpoint import Registered
+from mayfly.storage import verify
 from mayfly.testing.queries import STREAMS, random_query
 from tests.property.continuous_cases import _cut, _rows, catalog, comparable, table_of
 from tests.property.shared_runs import program_of, results_of, runner_of
@@ -82,6 +84,66 @@ def test_queries_together_and_apart_agree(seed: int) -> None:
             clocks = together.results[name].clocks(manifest)
             assert clocks.query == run.clocks.query
         assert Clocks.from_json(manifest.properties["clocks"]).query == 10_000 * SECOND
+
+
+@some
+@given(seeds)
+def test_queries_come_and_go(seed: int) -> None:
+    """A query that stays is not disturbed; one that comes sees what comes after it."""
+    rng = Random(seed)
+    known = catalog(0)
+    stays, goes, comes = (random_query(rng).cql for _ in range(3))
+    if rng.random() < 0.3:
+        comes = stays
+    queries = {"stays": stays, "goes": goes}
+    rows = {name: _rows(rng, name, rng.randint(2, 14)) for name in STREAMS}
+    batches = [*_cut(rng, rows, 0)]
+    half = len(batches) // 2
+    alone = {
+        name: ContinuousRun(program_of(cql, known), known)
+        for name, cql in (("stays", stays), ("comes", comes))
+    }
+
+    def fed(run: ContinuousRun, batch: Any, beats: dict[str, int]) -> None:
+        own = set(run.clocks.streams)
+        run.feed(
+            {n: table_of(n, listed) for n, listed in batch.items() if n in own},
+            {n: at for n, at in beats.items() if n in own},
+        )
+
+    with tempfile.TemporaryDirectory() as folder:
+        every = ("s1", "s2", "s3")
+        first = runner_of(Path(folder), known, queries, streams=every)
+        for batch in batches[:half]:
+            first.feed({n: table_of(n, listed) for n, listed in batch.items()}, {})
+            fed(alone["stays"], batch, {})
+        manifest = first.repository.current()
+        clocks = Clocks.from_json(manifest.properties["clocks"])
+        since = clocks.of(alone["comes"].clocks.streams).query
+        after = {"stays": {"since": None}, "comes": {"since": since}}
+        second = runner_of(
+            Path(folder), known, {"stays": stays, "comes": comes},
+            since={"comes": since}, streams=every,
+        )  # fmt: skip
+        register = Registered(second.repository, 2, after, ("comes",), ("goes",))
+        register.settle(second.wiring.stages)
+        # the newcomer's clock is that of its streams, and earlier rows are late for it
+        alone["comes"].clocks = clocks.of(alone["comes"].clocks.streams)
+        end = dict.fromkeys(every, 10_000 * SECOND)
+        for batch in [*batches[half:], {}]:
+            beats = {} if batch else end
+            second.feed({n: table_of(n, listed) for n, listed in batch.items()}, beats)
+            for run in alone.values():
+                fed(run, batch, beats)
+        for name, run in alone.items():
+            view = run.program.sent is None
+            if not view and name == "comes":
+                continue  # its first refresh is that of the streams' first row ever
+            wanted = told(run.lifetimes() if view else run.changes(), view)
+            assert told(results_of(second, name), view) == wanted, (stays, comes, name)
+        last = second.repository.current()
+        assert not [name for name in last.properties["state"] if "/goes/" in name]
+        assert verify(second.repository).ok
 
 
 def test_equal_parts_are_computed_once(tmp_path: Path) -> None:

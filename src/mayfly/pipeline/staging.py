@@ -248,6 +248,7 @@ class _Stager:
         """In the stage of its input."""
         if source in self.floating:
             self._settle(source, 0, Route(), True)
+        source = self._standing(source)
         self._fix(task, self.stage[source], self.bucketed[source], [self.number[source]])
 
     def _place_union(self, task: Task) -> None:
@@ -267,7 +268,7 @@ class _Stager:
             return
         if source in self.floating:
             self._settle(source, 0, Route(), True)
-        route = _window_route(operator)
+        source, route = self._standing(source), _window_route(operator)
         self._fix(task, self.stage[source] + 1, not route.single, [None])
         self._connect(source, task, 0, route)
 

@@ -57,6 +57,13 @@ class Registered:
         self.repository.commit(base, [DropSegments(tuple(sorted(gone))), SetProperties(properties)])
 
 
+def streams_known_to(root: Path) -> tuple[str, ...]:
+    """The streams a checkpoint was made with: Spark goes on only if it reads the same ones."""
+    if not Repository.exists(root):
+        return ()
+    return tuple(Repository.open(root).current().properties["clocks"]["streams"])
+
+
 def _needed(states: Mapping[str, Any], stages: StagedProgram) -> dict[str, Any]:
     mine = {f"task/{task.name}" for task in stages.tasks}
     mine |= {f"{kind}/{one.query}" for one in stages.answers for kind in (LOG, SENT)}

@@ -1,0 +1,65 @@
+"""A pipeline file that changes between two runs over one checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly.errors import InvalidSetting, VersionExpired
+from mayfly.queries import QueryRun
+from mayfly.spark.pipelines import load_pipeline
+from tests.integration.recorded import record
+from tests.integration.test_pipeline_sinks import STREAMS
+from tests.integration.test_spark_queries import batches, in_process, of_local, of_spark
+
+JOIN = "SELECT l.k, l.v, r.v AS w FROM a [RANGE 30 us] l, b [RANGE 20 us] r WHERE l.k = r.k"
+COUNTS = "SELECT g, COUNT(*) AS n FROM a [RANGE 20 us] GROUP BY g"
+
+
+def run(
+    spark: SparkSession, folder: Path, ends: bool = True, **queries: str
+) -> dict[str, QueryRun]:
+    """Over everything recorded; ``ends`` says whether more may come."""
+    text = STREAMS + "".join(f"CREATE QUERY {n} AS {cql};\n" for n, cql in queries.items())
+    (folder / "pipeline.cql").write_text(text)
+    runs = load_pipeline(spark, folder / "pipeline.cql").start(
+        folder / "state", available_now=ends, sync=False, buckets=2, history="forever"
+    )
+    if not ends:
+        one = next(iter(runs.values()))
+        assert one.query is not None
+        one.query.processAllAvailable()
+        one.stop()
+    assert all(one.await_done(240) for one in runs.values())
+    return runs
+
+
+@pytest.mark.slow
+def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -> None:
+    rows = batches()
+    record(tmp_path / "streams", rows[:2])
+    first = run(spark, tmp_path, ends=False, pairs=JOIN, counts=COUNTS)
+    clock = first["pairs"].status().clock
+    assert clock is not None
+    record(tmp_path / "streams", rows[2:], first=2)
+    second = run(spark, tmp_path, again=JOIN, pairs=JOIN)
+    local = of_local(in_process(JOIN))
+    assert of_spark(second["pairs"]) == local
+    again = second["again"]
+    assert again.since == clock
+    assert 0 < again.changes().num_rows < second["pairs"].changes().num_rows
+    at = second["pairs"].status().clock
+    assert at is not None
+    later = at - 1
+    assert later > clock + 30, "its windows have passed the instant at which it came"
+    rows_of = [sorted(map(repr, one.snapshot(later).to_pylist())) for one in second.values()]
+    assert rows_of[0] == rows_of[1]
+    with pytest.raises(VersionExpired, match="knows nothing"):
+        again.snapshot(clock - 1)
+    with pytest.raises(InvalidSetting, match="belongs to another query pairs"):
+        run(spark, tmp_path, again=JOIN, pairs=JOIN.replace("30 us", "31 us"))
+    manifest = second["pairs"].runner.repository.current()
+    assert list(manifest.properties["queries"]) == ["again", "pairs"]
+    assert not [name for name in manifest.properties["state"] if "/counts/" in name]
