@@ -200,10 +200,10 @@ def main() -> None:
             results[name] = {"commit": commit(), **in_child(name, rows, days, work)}
             show(name, results[name], time.perf_counter() - began)
             shutil.rmtree(work)
+            if options.record:
+                record(options.record, asdict(rows), in_order(results))
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    if options.record:
-        print(record(options.record, asdict(rows), in_order(results)))
     if any("failed" in result for result in results.values()):
         sys.exit(1)
 
