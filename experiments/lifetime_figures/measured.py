@@ -119,9 +119,8 @@ class Stage:
             key = chance.randrange(KEYS)
             probes.append(_timed(partial(archive.probe, key, report=touched)))
             scans.append(_timed(archive.scan))
-            status = archive.status()
-            stored.append(status.bytes)
-            runs.append(sum(one.runs for one in status.constituents))
+            stored.append(archive.version().manifest.stored_bytes)
+            runs.append(len(archive.version().state.used_runs()))
         found = archive.scan().num_rows
         assert found == alive - taken_back, f"{layout}: {found} rows of {alive - taken_back}"
         seconds = [one.transition_seconds for one in reports]
