@@ -68,6 +68,7 @@ def drawn_settings(layout: PartitionedLayout, keys: KeyKind, chance: Random) -> 
         parts=chance.randint(1, 3),
         row_group_bytes=chance.choice([1, 600_000]),
         keep_versions=chance.randint(1, 5),
+        young=chance.randint(0, 2),
         lifetimes=lifetimes,
     )
 

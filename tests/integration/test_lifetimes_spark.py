@@ -148,7 +148,11 @@ def test_lifetimes_of_classes_and_intervals(spark: SparkSession, tmp_path: Path)
         tmp_path / "column", ddl, key="k", max_lifetime="5 hours", refresh="1 hour",
         lifetime="ttl",
     )  # fmt: skip
-    for archive, hours in ((by_class, (2, 5)), (by_column, (1, 3))):
+    by_expression = session.create_archive(
+        tmp_path / "expression", ddl, key="k", max_lifetime="5 hours", refresh="1 hour",
+        lifetime="CASE WHEN tier = 'paid' THEN ttl + INTERVAL 1 HOUR ELSE INTERVAL 2 HOURS END",
+    )  # fmt: skip
+    for archive, hours in ((by_class, (2, 5)), (by_column, (1, 3)), (by_expression, (2, 4))):
         archive.update(spark.createDataFrame(data, ddl))
         for key, lived in zip("ab", hours, strict=True):
             end = now + timedelta(hours=lived)

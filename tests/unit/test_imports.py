@@ -36,6 +36,7 @@ LAYERS: dict[str, set[str]] = {
     "pipeline": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer"},
     "local": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer", "pipeline"},
     "archive": GROUND | {"plan", "storage"},
+    "archive.lifetimes": GROUND | {"plan", "archive", "cql", "kernels"},
     "archive.layouts": GROUND | {"storage"},
     "archive.cost": GROUND,
     **dict.fromkeys(("sharing", "scheduling", "isolation"), GROUND | {"plan"}),

@@ -265,7 +265,11 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         self.erased()
 
     def recommit(
-        self, version: ArchiveVersion, listed: ArchiveVersion, planned: PlannedCommit
+        self,
+        version: ArchiveVersion,
+        listed: ArchiveVersion,
+        planned: PlannedCommit,
+        properties: Mapping[str, Any] | None = None,
     ) -> None:
         results = self._execute(None, listed, planned)
         settled = planned.settled(results)
@@ -276,7 +280,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             day_rows=rows_by_day(listed, settled, results),
             invalid=still_pending(listed.state.invalid, settled.runs),
         )
-        self._commit(version, following, results)
+        self._commit(version, following, results, properties)
         if version.settings.lifetimes is not None:
             self.erased()
 

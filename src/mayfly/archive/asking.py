@@ -161,7 +161,7 @@ class Asking:
     ) -> pa.Table:
         """A short read without a pin; one that loses its files to a vacuum starts anew, pinned."""
         wanted, moment = self.shown_at(as_of)
-        found = ReadReport()
+        found = None if report is None else ReadReport()
         try:
             rows = read(Reader(self.repository.directory, wanted, report=found), moment)
         except (CorruptFile, VersionExpired):
@@ -169,9 +169,10 @@ class Asking:
                 raise
             pin, moment = self.pin_at(as_of)
             with pin as manifest:
-                version, found = ArchiveVersion.of(manifest), ReadReport()
+                version = ArchiveVersion.of(manifest)
+                found = None if report is None else ReadReport()
                 rows = read(Reader(self.repository.directory, version, report=found), moment)
-        if report is not None:
+        if report is not None and found is not None:
             report.take(found)
         return rows
 

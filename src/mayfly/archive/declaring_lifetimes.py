@@ -25,6 +25,8 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import micros
 
 SUB_INDICES = 16
+YOUNG = 2
+"""Most runs a probe meets are of the first two levels, which hold about a fifth of the rows."""
 ROW_GROUP_BYTES, COMPRESSION = 131_072, "lz4"
 """A probe decodes one row group of every run it meets, and there are many runs: small groups and
 quick decoding matter more here than under waves."""
@@ -56,6 +58,7 @@ def declare_lifetimes(
     keep_versions: int = 2,
     row_group_bytes: int = ROW_GROUP_BYTES,
     compression: str = COMPRESSION,
+    young: int = YOUNG,
 ) -> Declaration:
     """Settings of an archive whose rows live up to ``max_lifetime`` (S), each as long as its
     ``exp`` column or its ``lifetime`` says, refreshed every ``refresh`` (Δ).
@@ -90,6 +93,7 @@ def declare_lifetimes(
         compression=compression,
         lifetimes=lifetimes,
         contract=Contract.parse(contract),
+        young=young,
     )
     return Declaration(settings, origin is None)
 

@@ -22,7 +22,18 @@ from mayfly.faults import reach
 from mayfly.storage import Problem, Repository, vacuum
 from mayfly.storage.commit import manifest_name
 from mayfly.storage.manifest import Manifest
-from mayfly.storage.segment import DATA, EXP
+from mayfly.storage.segment import ARROW_SUFFIX, DATA, EXP
+
+VOID = "void"
+"""Property of archives that promise to erase: which versions hold rows that were declared void, as
+[first version without them, time of the last update then], oldest first."""
+VOID_REMEMBERED = 1000
+
+
+def noted_void(version: ArchiveVersion) -> dict[str, Any]:
+    """The property after rows of this version were declared void."""
+    earlier = version.manifest.properties.get(VOID, [])
+    return {VOID: [*earlier, [version.manifest.version + 1, version.time]][-VOID_REMEMBERED:]}
 
 
 class Erasing:
@@ -48,8 +59,10 @@ class Erasing:
     def erased_until(self) -> int:
         """Rows that expired up to this instant have left the directory, as its files say."""
         reached: int = self.version().time
+        void = self.version().manifest.properties.get(VOID, [])
         for manifest in self._manifests():
             reached = min([reached, *(one.exp.low - 1 for one in manifest.segments.values())])
+            reached = min([reached, *(at - 1 for first, at in void if manifest.version < first)])
         for name in self._unnamed():
             reached = min([reached, *(exp - 1 for exp in self._expirations(name))])
         return reached
@@ -65,6 +78,10 @@ class Erasing:
             for one in late:
                 name = manifest_name(manifest.version)
                 yield Problem(name, f"names {one.path}, with rows that should be gone")
+            if manifest.version < self._first_without_void(due):
+                yield Problem(
+                    manifest_name(manifest.version), "shows void rows that should be gone"
+                )
         directory = self.repository.directory
         for name in (*directory.all_names(DATA), *directory.all_names(STAGED)):
             if rows := sum(exp < due for exp in self._expirations(name)):
@@ -73,13 +90,15 @@ class Erasing:
                 )
 
     def _give_up(self, due: int) -> None:
-        current = self.version().manifest.version
-        dirty = {
-            manifest.version
-            for manifest in self._manifests()
-            if manifest.version != current
-            and any(one.exp.low < due for one in manifest.segments.values())
-        }
+        current, limit = self.version().manifest.version, self._first_without_void(due)
+        older = [manifest for manifest in self._manifests() if manifest.version != current]
+        given_up = [
+            manifest
+            for manifest in older
+            if manifest.version < limit
+            or any(one.exp.low < due for one in manifest.segments.values())
+        ]
+        dirty = {manifest.version for manifest in given_up}
         versions = self.repository.versions()
         newest_dirty = max(dirty, default=-1)
         clean = sum(version > newest_dirty for version in versions)
@@ -88,10 +107,16 @@ class Erasing:
         # A file that no version names may belong to an update under way, unless it holds rows that
         # have expired by now: nobody writes those any more.
         now = self.version().time
+        done = {path for manifest in given_up for path in manifest.segments}
         for name in self._unnamed():
-            if any(exp <= now for exp in self._expirations(name)):
+            if name in done or any(exp <= now for exp in self._expirations(name)):
                 self.repository.directory.remove(name)
                 reach("archive.erased")
+
+    def _first_without_void(self, due: int) -> int:
+        """Versions before this one hold rows that were declared void before ``due``."""
+        void = self.version().manifest.properties.get(VOID, [])
+        return max((first for first, at in void if at < due), default=0)
 
     def _unnamed(self) -> list[str]:
         """Data files that belong to no version on disk."""
@@ -102,7 +127,12 @@ class Erasing:
         """The expiration times in a file, by looking into it."""
         try:
             path = self.repository.directory.path(name)
-            found: list[int] = pq.read_table(path, columns=[EXP])[EXP].to_pylist()
+            if name.endswith(ARROW_SUFFIX):
+                with pa.OSFile(str(path)) as file:
+                    rows = pa.ipc.open_file(file).read_all()
+            else:
+                rows = pq.read_table(path, columns=[EXP])
+            found: list[int] = rows[EXP].to_pylist()
         except (pa.ArrowException, OSError, KeyError, ValueError):
             return []  # no data file, or damaged: verify names it if a version needs it
         return found

@@ -1,8 +1,9 @@
 """How long each row lives: by its own expiration, or by its generation time and a lifetime.
 
-A lifetime comes from a column (an interval, or a BIGINT of µs), is the same for all rows, or
-follows from the value of a column such as a retention class. It is computed where rows are
-admitted, so that in one process and on Spark the same rows live equally long.
+A lifetime comes from a column (an interval, or a BIGINT of µs), is the same for all rows, follows
+from the value of a column such as a retention class, or is an expression over the row's columns. It
+is computed where rows are admitted, so that in one process and on Spark the same rows live equally
+long.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.calendar import DAY, Int64Array
+from mayfly.cql import bind_scalar
 from mayfly.errors import InvalidSetting
+from mayfly.kernels.expression import evaluate
 from mayfly.lifetime import micros
-from mayfly.plan.types import DataType
+from mayfly.plan.expressions import Expression
+from mayfly.plan.types import DataType, from_arrow
 
 Duration = str | int | timedelta
 
@@ -36,13 +41,18 @@ class Lifetimes:
     classes: Mapping[str, int] = field(default_factory=dict, hash=False)
     """The lifetime in µs of each value of ``column``; without any it holds lifetimes itself."""
     constant: int | None = None
+    expression: str | None = None
+    """SQL over the row's columns: its lifetime, or the instant of its expiration."""
+    instant: bool = False
+    """Whether the expression is the instant."""
 
     def __post_init__(self) -> None:
         if self.longest < 1:
             raise InvalidSetting(
                 f"the longest lifetime is {self.longest} µs", "use a duration longer than 0"
             )
-        given = [one for one in (self.exp, self.column, self.constant) if one is not None]
+        ways = (self.exp, self.column, self.constant, self.expression)
+        given = [one for one in ways if one is not None]
         if len(given) != 1:
             raise InvalidSetting(
                 "it is not clear how long a row lives",
@@ -57,6 +67,8 @@ class Lifetimes:
 
     def check(self, types: Mapping[str, DataType]) -> None:
         """Refuse columns that are missing or of a type that says nothing about time."""
+        if self.expression is not None:
+            self._check_expression(self.expression, types)
         name = self.exp or self.column
         if name is None:
             return
@@ -74,11 +86,25 @@ class Lifetimes:
         if types[name].name not in fit:
             raise InvalidSetting(f"the column {name} is {types[name]}", f"use {wanted}")
 
+    def _check_expression(self, text: str, types: Mapping[str, DataType]) -> None:
+        found = _bound(text, tuple(types.items())).type
+        wanted = "timestamp" if self.instant else "interval day to second"
+        if found.name not in (wanted, "bigint"):
+            example = "ts + INTERVAL 7 DAYS" if self.instant else "INTERVAL 7 DAYS"
+            raise InvalidSetting(
+                f"{text} is {found}, not {'an instant' if self.instant else 'a lifetime'}",
+                f"write an expression of type {wanted.upper()} ({example}), or BIGINT of µs",
+            )
+
     def expirations(self, rows: pa.Table, ts: Int64Array) -> pa.Array:
         """exp of every row in µs, NULL where nothing says how long it lives."""
         if self.exp is not None:
             return _micros(rows[self.exp])
-        if self.constant is not None:
+        if self.expression is not None:
+            lifetimes = _evaluated(self.expression, rows)
+            if self.instant:
+                return lifetimes
+        elif self.constant is not None:
             lifetimes = pa.array(np.full(len(ts), self.constant))
         elif self.classes:
             names = pa.array(list(self.classes), pa.string())
@@ -99,6 +125,7 @@ class Lifetimes:
             "column": self.column,
             "classes": dict(self.classes),
             "constant": self.constant,
+            **({"expression": self.expression, "instant": self.instant} if self.expression else {}),
         }
 
     @staticmethod
@@ -112,13 +139,16 @@ def declared_lifetimes(
     lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None,
     columns: Mapping[str, str],
 ) -> Lifetimes:
-    """Lifetimes in the words of a user: ``lifetime`` names a column, is a duration for all rows,
-    or says ``{column: {value: duration, …}}``."""
+    """Lifetimes in the words of a user: ``lifetime`` names a column, is a duration for all rows or
+    an expression, or says ``{column: {value: duration, …}}``; ``exp`` names a column or is an
+    expression."""
     longest = micros(max_lifetime)
     if exp is None and lifetime is None:
         exp = "exp"
     if lifetime is None:
-        return Lifetimes(longest, exp=exp)
+        if exp in columns or exp is None or exp.isidentifier():
+            return Lifetimes(longest, exp=exp)
+        return Lifetimes(longest, expression=exp, instant=True)
     if isinstance(lifetime, Mapping):
         if len(lifetime) != 1:
             raise InvalidSetting(
@@ -130,7 +160,22 @@ def declared_lifetimes(
         return Lifetimes(longest, exp, column, of_class)
     if isinstance(lifetime, str) and lifetime in columns:
         return Lifetimes(longest, exp, lifetime)
+    if isinstance(lifetime, str) and not (lifetime[:1].isdigit() or lifetime.isidentifier()):
+        return Lifetimes(longest, exp, expression=lifetime)
     return Lifetimes(longest, exp, constant=micros(lifetime))
+
+
+@lru_cache(maxsize=64)
+def _bound(text: str, types: tuple[tuple[str, DataType], ...]) -> Expression:
+    return bind_scalar(text, {"row": dict(types)})
+
+
+def _evaluated(text: str, rows: pa.Table) -> pa.Array:
+    types = tuple((one.name, from_arrow(one.type)) for one in rows.schema)
+    found = evaluate(_bound(text, types), lambda column: rows[column.name])
+    if isinstance(found, pa.Scalar):
+        found = pa.repeat(found, rows.num_rows)
+    return _micros(found)
 
 
 def _micros(column: pa.ChunkedArray) -> pa.Array:

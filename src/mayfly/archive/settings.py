@@ -27,7 +27,7 @@ from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.lifetimes import Lifetimes
 from mayfly.errors import InvalidSetting
 from mayfly.plan.types import DataType, arrow_type, from_arrow, parse_type
-from mayfly.storage.segment import EXP, TS
+from mayfly.storage.segment import EXP, TS, Format
 
 KEY, NTH = "_key", "_nth"
 """Columns of archives with an array key: the value this copy is found under, and its number."""
@@ -63,6 +63,9 @@ class ArchiveSettings:
     lifetimes: Lifetimes | None = None
     contract: Contract = HARD
     """What is promised about dead rows; waves promise to return none."""
+    young: int = 0
+    """Runs of so many levels are Arrow files, where they are not rebuilt: a probe decodes nothing
+    in them, and they are soon merged into Parquet."""
 
     def __post_init__(self) -> None:
         for which in ("columns", "added"):
@@ -85,6 +88,8 @@ class ArchiveSettings:
                 f"there is no compression {self.compression!r}",
                 f"use one of {', '.join(COMPRESSIONS)}",
             )
+        if self.young < 0:
+            raise InvalidSetting(f"{self.young} young levels", "use 0 or more")
         if self.parts < 1 or self.row_group_bytes < 1 or self.keep_versions < 1:
             raise InvalidSetting(
                 "parts, row_group_bytes and keep_versions must be 1 or more", "raise them"
@@ -178,6 +183,12 @@ class ArchiveSettings:
         """Whether rows are sorted by key."""
         return not isinstance(self.layout, PartitionedLayout) or self.layout.clustered
 
+    def format_of(self, level: int) -> Format:
+        """How a run of this level is stored."""
+        layout = self.layout
+        merges = isinstance(layout, PartitionedLayout) and not layout.rebuild
+        return "arrow" if merges and level < self.young else "parquet"
+
     @cached_property
     def stored(self) -> pa.Schema:
         """The schema of data files."""
@@ -266,6 +277,7 @@ class ArchiveSettings:
                 "layout": self.layout.to_json(),
                 "lifetimes": self.lifetimes.to_json(),
                 "contract": self.contract.to_json(),
+                "young": self.young,
             }
         return {
             "scheme": self.layout.scheme.value,
@@ -298,6 +310,7 @@ def _stored_layout(stored: Mapping[str, Any]) -> dict[str, Any]:
             "layout": PartitionedLayout(**stored["layout"]),
             "lifetimes": Lifetimes.from_json(stored["lifetimes"]),
             "contract": Contract(**stored["contract"]),
+            "young": stored.get("young", 0),
         }
     wave = WaveLayout(
         WaveScheme(stored["scheme"]), stored["window"], stored["constituents"], stored["spread"]

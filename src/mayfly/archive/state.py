@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from mayfly.archive.invalidation import INVALID, Invalidation
@@ -14,6 +15,8 @@ from mayfly.storage.manifest import Manifest
 from mayfly.storage.segment import Segment
 
 RUN = "run"
+PART, DAYS = "part", "days"
+"""Tags of a file: which part of its run it is, and how many rows of which days it holds."""
 BATCHES_REMEMBERED = 1000
 
 
@@ -118,6 +121,16 @@ class ArchiveVersion:
     def invalid_segments(self) -> dict[str, Segment]:
         """The files that list what is void, by their group."""
         return {segment.group: segment for segment in self.manifest.in_group(INVALID)}
+
+    @cached_property
+    def files_by_part(self) -> dict[int, tuple[tuple[str, Run, Segment], ...]]:
+        """The files of the constituents, by part, each with its constituent and its run."""
+        found: dict[int, list[tuple[str, Run, Segment]]] = {}
+        for name, runs in self.state.constituent_runs().items():
+            for run in runs:
+                for segment in self.segments_of(run.id):
+                    found.setdefault(segment.tags[PART], []).append((name, run, segment))
+        return {part: tuple(files) for part, files in found.items()}
 
     def segments_of(self, run: str) -> tuple[Segment, ...]:
         return tuple(self.manifest.in_group(run_group(run)))

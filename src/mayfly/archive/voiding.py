@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from mayfly.archive.erasing import noted_void
 from mayfly.archive.invalidation import (
     KEYS,
     ROWS,
@@ -64,7 +65,8 @@ class Voiding:
 
         Only rows stored by now are meant: what later updates bring is not. They are left out of
         every read at once, and removed when an update touches their sub-index; an archive that
-        promises PHYSICAL WITHIN rewrites the runs that hold them at once.
+        promises PHYSICAL WITHIN rewrites the runs that hold them at once, and gives up older
+        versions as if the rows had expired now.
         """
         version = self.version()
         values, kind = self._values(version, keys, rows)
@@ -137,12 +139,16 @@ class Voiding:
         listed = replace(version, manifest=manifest, state=state)
         planned = _without_void(listed)
         try:
-            self.recommit(version, listed, planned)
+            self.recommit(version, listed, planned, noted_void(version))
         finally:
             directory.remove(file.path)
 
     def recommit(
-        self, version: ArchiveVersion, listed: ArchiveVersion, planned: PlannedCommit
+        self,
+        version: ArchiveVersion,
+        listed: ArchiveVersion,
+        planned: PlannedCommit,
+        properties: Mapping[str, Any] | None = None,
     ) -> None:
         """Carry out a plan that changes runs but is no update."""
         raise AssertionError("every archive can")

@@ -29,6 +29,8 @@ from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
 from mayfly.archive.layouts.run_plan import RunWrite
 from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings
 from mayfly.archive.sorting import merge_sorted, sorted_by_key
+from mayfly.archive.state import DAYS as DAYS
+from mayfly.archive.state import PART as PART
 from mayfly.archive.state import run_group
 from mayfly.errors import ProtocolError, StorageError
 from mayfly.faults import reach
@@ -36,8 +38,6 @@ from mayfly.storage.files import Directory, explained
 from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches
 from mayfly.storage.verify import SORTED_BY
 
-PART, DAYS = "part", "days"
-"""Tags of a file: which part of its run it is, and how many rows of which days it holds."""
 BYTES_IN_MEMORY = 512 * 2**20
 ROWS_AT_ONCE = 65_536
 
@@ -330,24 +330,27 @@ def _write_run(
     first = next(merged, None)
     if first is None:
         return []
-    group_rows = _row_group_rows(first, settings.row_group_bytes)
+    format = settings.format_of(write.level)
+    group_rows = (
+        ROWS_AT_ONCE if format == "arrow" else _row_group_rows(first, settings.row_group_bytes)
+    )
     first_key = settings.sort_columns[0]
     ordered = {SORTED_BY: list(settings.sort_columns)} if settings.clustered else {}
     with SegmentWriter(
         directory,
         run_group(write.id),
         settings.stored,
-        format="parquet",
+        format=format,
         # Manifests have no form for intervals; the file's own statistics remain.
         key=None if pa.types.is_duration(first.schema.field(first_key).type) else first_key,
         level=write.level,
         tags={PART: part, **ordered},
-        compression=settings.compression,
+        compression=None if format == "arrow" else settings.compression,
         row_group_rows=group_rows,
     ) as writer:
         days: Counter[int] = Counter()
         for table in _in_whole_groups(chain([first], merged), group_rows):
-            writer.write(table)
+            writer.write(table.combine_chunks() if format == "arrow" else table)
             days += _rows_by_label(table, settings)
         written = writer.close()
     return [replace(written, tags={**written.tags, DAYS: sorted(days.items())})] if written else []

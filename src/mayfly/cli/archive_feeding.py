@@ -82,10 +82,10 @@ def create(
         typer.Option("--max-lifetime", help="In place of a window: rows live up to this long."),
     ] = None,
     exp: Annotated[
-        str | None, typer.Option("--exp", help="The column of expiration times (exp).")
+        str | None, typer.Option("--exp", help="The column of expiration times (exp), or SQL.")
     ] = None,
     lifetime: Annotated[
-        str | None, typer.Option("--lifetime", help="A column of lifetimes, or a duration.")
+        str | None, typer.Option("--lifetime", help="A column of lifetimes, a duration, or SQL.")
     ] = None,
     layout: Annotated[
         str | None,

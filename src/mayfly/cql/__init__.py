@@ -1,7 +1,7 @@
 """The query language: from text to logical plans and statements."""
 
 from mayfly.cql.binding import bind_query
-from mayfly.cql.conditions import bind_condition
+from mayfly.cql.conditions import bind_condition, bind_scalar
 from mayfly.cql.messages import CqlError
 from mayfly.cql.reading import catalog_after, parse
 from mayfly.cql.statements import (
@@ -29,6 +29,7 @@ __all__ = [
     "Update",
     "bind_condition",
     "bind_query",
+    "bind_scalar",
     "catalog_after",
     "parse",
 ]

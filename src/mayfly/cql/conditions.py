@@ -1,8 +1,10 @@
-"""Conditions on their own: a predicate over named columns, outside of any query."""
+"""Conditions and scalars on their own: over named columns, outside of any query."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from sqlglot import exp
 
 from mayfly.cql.dialect import check_complete, parse_expression
 from mayfly.cql.grammar import check_tree
@@ -22,10 +24,28 @@ def bind_condition(text: str, columns: Mapping[str, Mapping[str, DataType]]) -> 
     >>> bind_condition("l.a < r.a", {"l": {"a": INT}, "r": {"a": INT}}).sql()
     '(`l`.`a` < `r`.`a`)'
     """
+    binder, tree = _read(text, columns, "an empty condition", "write one like l.a < r.b")
+    return binder.condition(tree)
+
+
+def bind_scalar(text: str, columns: Mapping[str, Mapping[str, DataType]]) -> Expression:
+    """The scalar expression ``text`` over the columns of each name.
+
+    >>> from mayfly.plan.types import INT
+    >>> bind_scalar("a + 1", {"r": {"a": INT}}).sql()
+    '(`r`.`a` + 1)'
+    """
+    binder, tree = _read(text, columns, "an empty expression", "write one like a + 1")
+    return binder.bind(tree)
+
+
+def _read(
+    text: str, columns: Mapping[str, Mapping[str, DataType]], empty: str, hint: str
+) -> tuple[ScalarBinder, exp.Expr]:
     source = Source(text)
     tokens = tokenize(source)
     if not tokens:
-        raise error_at(source, Span(0, 1), "an empty condition", "write one like l.a < r.b")
+        raise error_at(source, Span(0, 1), empty, hint)
     tree = parse_expression(source, tokens)
     check_tree(source, tree)
     check_complete(source, tokens, tree)
@@ -33,7 +53,7 @@ def bind_condition(text: str, columns: Mapping[str, Mapping[str, DataType]]) -> 
         Item(name, RelationScan(name, name, _schema(name, own), retroactive=False))
         for name, own in columns.items()
     )
-    return ScalarBinder(source, Scope(source, items), "WHERE").condition(tree)
+    return ScalarBinder(source, Scope(source, items), "WHERE"), tree
 
 
 def _schema(name: str, columns: Mapping[str, DataType]) -> tuple[Column, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -19,11 +20,11 @@ from mayfly.archive.invalidation import KEYS, ROWS, Invalidation
 from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
 from mayfly.archive.settings import INSERTED, KEY, NTH, ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
-from mayfly.archive.writing import PART
+from mayfly.archive.writing import PART, with_added_columns
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import quoted
 from mayfly.storage.files import Directory
-from mayfly.storage.segment import EXP, TS, Segment
+from mayfly.storage.segment import EXP, TS, Format, Segment
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,10 @@ def archive_frame(
     settings = version.settings
     found = dict(_files(version, request))
     pieces = []
-    for (hidden, void), segments in found.items():
-        rows = _piece(spark, directory, settings, [one.path for one in segments], hidden)
+    for (format, hidden, void), segments in found.items():
+        read = _parquet_rows if format == "parquet" else _arrow_rows
+        rows = read(spark, [str(directory.path(one.path)) for one in segments], settings)
+        rows = _without_days(rows, settings, hidden)
         for entry in (one for one in version.state.invalid if one.id in void):
             rows = _without(rows, spark, directory, version, entry)
         pieces.append(rows)
@@ -82,28 +85,26 @@ def stored_ddl(settings: ArchiveSettings) -> str:
     return ", ".join([*columns, f"{TS} BIGINT", f"{EXP} BIGINT"])
 
 
-Hidden = tuple[tuple[int, ...], tuple[str, ...]]
-"""Days that are hidden in a run, and invalidations that hide rows in it."""
+Kind = tuple[Format, tuple[int, ...], tuple[str, ...]]
+"""The format of a file, days that are hidden in its run, and invalidations that hide rows in it."""
 
 
-def _files(
-    version: ArchiveVersion, request: FrameRequest
-) -> Iterable[tuple[Hidden, list[Segment]]]:
-    """Files that may hold wanted rows, by what is hidden in them.
+def _files(version: ArchiveVersion, request: FrameRequest) -> Iterable[tuple[Kind, list[Segment]]]:
+    """Files that may hold wanted rows, by their format and what is hidden in them.
 
     A hard read shows nothing dead anyway, so hidden days matter to soft ones only; those show
     what was declared void, too.
     """
-    found: dict[Hidden, list[Segment]] = {}
+    found: dict[Kind, list[Segment]] = {}
     invalid = () if request.selection.soft else version.state.invalid
     parts = _parts(version.settings, request.keys)
     for runs in version.state.constituent_runs().values():
         for run in runs:
             days = tuple(sorted(run.deleted_days)) if request.selection.soft else ()
-            hidden = days, tuple(one.id for one in invalid if run.id in one.pending)
+            void = tuple(one.id for one in invalid if run.id in one.pending)
             for segment in version.segments_of(run.id):
                 if request.selection.may_hold(segment) and _may_have_key(segment, request, parts):
-                    found.setdefault(hidden, []).append(segment)
+                    found.setdefault((segment.format, days, void), []).append(segment)
     return found.items()
 
 
@@ -133,16 +134,36 @@ def _may_have_key(segment: Segment, request: FrameRequest, parts: set[int] | Non
     return not (below or above)
 
 
-def _piece(
-    spark: SparkSession,
-    directory: Directory,
-    settings: ArchiveSettings,
-    names: Sequence[str],
-    hidden: Sequence[int],
+def _parquet_rows(
+    spark: SparkSession, paths: Sequence[str], settings: ArchiveSettings
 ) -> DataFrame:
-    paths = [str(directory.path(name)) for name in names]
-    rows = spark.read.schema(stored_ddl(settings)).parquet(*paths)
-    for day in hidden:
+    return spark.read.schema(stored_ddl(settings)).parquet(*paths)
+
+
+def _arrow_rows(spark: SparkSession, paths: Sequence[str], settings: ArchiveSettings) -> DataFrame:
+    """Spark has no reader of Arrow files, so tasks map them: they are few and small."""
+    tasks = min(len(paths), spark.sparkContext.defaultParallelism)
+    files = spark.range(0, len(paths), 1, tasks)
+    return files.mapInArrow(_MappedFiles(tuple(paths), settings), stored_ddl(settings))
+
+
+@dataclass(frozen=True)
+class _MappedFiles:
+    """One task: the rows of the files whose numbers it gets."""
+
+    paths: tuple[str, ...]
+    settings: ArchiveSettings
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                with pa.memory_map(self.paths[number]) as source:
+                    rows = pa.ipc.open_file(source).read_all()
+                    yield from with_added_columns(rows, self.settings.stored).to_batches()
+
+
+def _without_days(rows: DataFrame, settings: ArchiveSettings, days: Sequence[int]) -> DataFrame:
+    for day in days:
         after, until = settings.calendar.time_of(day - 1), settings.calendar.time_of(day)
         rows = rows.where(f"NOT ({TS} > {after} AND {TS} <= {until})")
     return rows

@@ -29,6 +29,7 @@ from mayfly.storage.files import Directory, explained, is_plain, told
 Format = Literal["arrow", "parquet"]
 Json = Any
 DATA = "data"
+ARROW_SUFFIX = ".arrow"
 TS, EXP = "_ts", "_exp"
 """Columns every segment has: int64 microseconds of generation and expiration."""
 
@@ -201,8 +202,18 @@ class SegmentWriter:
             options = pa.ipc.IpcWriteOptions(compression=self._compression)
             self._sink = pa.ipc.new_file(target, self._schema, options=options)
         else:
+            # Row groups are small: a dictionary in each costs more than it saves, and bounds of
+            # texts that rows are not sorted by would fill the footer.
             self._sink = pq.ParquetWriter(
-                target, self._schema, compression=self._compression or "zstd"
+                target,
+                self._schema,
+                compression=self._compression or "zstd",
+                use_dictionary=False,
+                write_statistics=[
+                    one.name
+                    for one in self._schema
+                    if one.name == self._key or not _is_text(one.type)
+                ],
             )
 
     def close(self) -> Segment | None:
@@ -256,6 +267,10 @@ class SegmentWriter:
     ) -> None:
         if error is not None:
             self.abandon()
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _check_columns(schema: pa.Schema, format: str, key: str | None) -> None:

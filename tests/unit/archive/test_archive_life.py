@@ -373,9 +373,9 @@ def test_an_unpinned_read_that_is_overtaken_starts_anew(
     overtake = racing(reopened(archive), reads=100)
     segments = Reader._segments
 
-    def overtaken(self: Reader, selection: Selection) -> Any:
+    def overtaken(self: Reader, selection: Selection, *parts: Any) -> Any:
         overtake(self)
-        return segments(self, selection)
+        return segments(self, selection, *parts)
 
     monkeypatch.setattr(Reader, "_segments", overtaken)
     match ask:

@@ -48,8 +48,14 @@ def ids(found: pa.Table) -> list[int]:
 
 def stored_exps(root: Path) -> list[int]:
     """Every expiration time in every data file, whoever names it."""
-    files = sorted((root / "data").glob("*.parquet"))
-    return [exp for file in files for exp in pq.read_table(file)[EXP].to_pylist()]
+    found = []
+    for file in sorted((root / "data").iterdir()):
+        if file.suffix == ".arrow":
+            rows = pa.ipc.open_file(file.read_bytes()).read_all()
+        else:
+            rows = pq.read_table(file)
+        found += rows[EXP].to_pylist()
+    return found
 
 
 LAYOUTS = [None, "Rebuild 2x2", "NoRebuild 2x2", "lazy 3x2", "WATA3", "D-exp2"]
@@ -146,11 +152,12 @@ def test_without_the_promise_bytes_linger(tmp_path: Path) -> None:
     assert min(stored_exps(root)) < 10 * 13 - 10
 
 
-def test_verify_finds_bytes_that_should_be_gone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("young", [0, 1])
+def test_verify_finds_bytes_that_should_be_gone(tmp_path: Path, young: int) -> None:
     root = tmp_path / "a"
-    archive = made(root, "NoRebuild 2x2", "PHYSICAL WITHIN 10 us")
+    archive = made(root, "NoRebuild 2x2", "PHYSICAL WITHIN 10 us", young=young)
     archive.update(table(rows_of(1)))
-    kept = sorted((root / "data").glob("*.parquet"))[0]
+    kept = sorted((root / "data").glob("*.arrow" if young else "*.parquet"))[0]
     content = kept.read_bytes()
     for _ in range(P + 1):
         archive.update(None)
@@ -161,6 +168,31 @@ def test_verify_finds_bytes_that_should_be_gone(tmp_path: Path) -> None:
     assert problem.path == f"data/{kept.name}"
     archive.update(None)  # what a crash left behind goes with the next update
     assert archive.verify().ok
+
+
+@pytest.mark.parametrize("layout", [None, "Rebuild 2x2", "WATA3"])
+def test_no_byte_of_an_erased_key_is_left(tmp_path: Path, layout: str | None) -> None:
+    """Looked for in the raw content of every file: data, manifests with their key bounds, lists."""
+    root = tmp_path / "a"
+    archive = mayfly.archive.create(
+        root, "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime=P * 10, refresh=10, origin=0,
+        layout=layout, contract="PHYSICAL WITHIN 20 us", compression="none", keep_versions=9,
+    )  # fmt: skip
+    ends: dict[str, int] = {}
+    for update in range(1, 16):
+        rows = [(f"key-{id:04}-", ts, exp) for _, ts, exp, id in rows_of(update)]
+        ends |= {key: exp for key, _, exp in rows}
+        names = ("k", "ts", "exp")
+        archive.update(pa.table({n: [row[at] for row in rows] for at, n in enumerate(names)}))
+        if update % 5 == 0:
+            taken_back = archive.scan()["k"][0].as_py()
+            archive.invalidate([taken_back])
+            ends[taken_back] = 10 * update
+        content = b"".join(file.read_bytes() for file in root.rglob("*") if file.is_file())
+        left = {key for key in ends if key.encode() in content}
+        due = 10 * (update + 1) - 20
+        assert {key for key, exp in ends.items() if exp > 10 * update} <= left
+        assert not {key for key in left if ends[key] < due}
 
 
 def test_the_promise_wins_over_a_pinned_reader(tmp_path: Path) -> None:

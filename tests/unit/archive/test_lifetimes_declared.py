@@ -10,7 +10,8 @@ import pytest
 
 import mayfly.archive
 from mayfly.archive.declaring_lifetimes import declare_lifetimes, layout_named
-from mayfly.errors import InvalidSetting
+from mayfly.cql import CqlError
+from mayfly.errors import BadInput, InvalidSetting
 from tests.unit.archive.test_contract import DDL, P, ids, made, rows_of, table
 
 
@@ -42,6 +43,8 @@ def test_layouts_by_name(name: str, expected: str) -> None:
         ({"exp": "k"}, "use a TIMESTAMP"),
         ({"lifetime": "word"}, "INTERVAL DAY TO SECOND"),
         ({"lifetime": "ages"}, "cannot read the duration"),
+        ({"lifetime": "upper(word)"}, "is STRING, not a lifetime"),
+        ({"exp": "INTERVAL 1 DAY + INTERVAL 1 HOUR"}, "not an instant"),
         ({"lifetime": "9 days"}, "up to max_lifetime"),
         ({"lifetime": {"word": {"x": "9 days"}}}, "up to max_lifetime"),
         ({"lifetime": "1 h", "exp": "exp"}, "only one of them"),
@@ -54,6 +57,52 @@ def test_what_makes_no_sense_is_refused(settings: dict[str, Any], message: str) 
     columns = "k STRING, word STRING, ts TIMESTAMP, exp TIMESTAMP"
     with pytest.raises(InvalidSetting, match=message):
         declare_lifetimes(columns, **({"key": "k", "max_lifetime": "2 days"} | settings))
+
+
+def test_an_expression_says_where_it_is_wrong() -> None:
+    with pytest.raises(CqlError) as refused:
+        declare_lifetimes(
+            "k STRING, ts TIMESTAMP", key="k", max_lifetime="2 days",
+            lifetime="CASE WHEN kind = 'gold' THEN INTERVAL 2 DAYS ELSE INTERVAL 1 DAY END",
+        )  # fmt: skip
+    assert "line 1, column 11: there is no column kind" in refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "lives"),
+    [
+        ({"lifetime": "CASE WHEN v > 2 THEN INTERVAL 3 MICROSECONDS ELSE INTERVAL 1 MICROSECOND "
+                      "END"}, {1: 1, 2: 1, 3: 3, 4: 3}),
+        ({"lifetime": "v * 2 - 1"}, {1: 1, 2: 3, 3: 5, 4: 7}),
+        ({"exp": "ts + least(v, 3)"}, {1: 1, 2: 2, 3: 3, 4: 3}),
+        ({"lifetime": "INTERVAL 2 MICROSECONDS + INTERVAL 1 MICROSECOND"},
+         {1: 3, 2: 3, 3: 3, 4: 3}),
+    ],
+)  # fmt: skip
+def test_lifetimes_by_expression(
+    tmp_path: Path, settings: dict[str, Any], lives: dict[int, int]
+) -> None:
+    archive = mayfly.archive.create(
+        tmp_path / "a", "k BIGINT, ts BIGINT, v BIGINT", key="k", max_lifetime=8, refresh=1,
+        origin=0, **settings,
+    )  # fmt: skip
+    archive.update(pa.table({"k": [1] * 4, "ts": [1] * 4, "v": [1, 2, 3, 4]}))
+    archive = mayfly.archive.open(tmp_path / "a")
+    for lived in range(8):
+        expected = [v for v, lives_for in lives.items() if lived < lives_for]
+        assert sorted(archive.scan(as_of=1 + lived)["v"].to_pylist()) == expected
+
+
+def test_an_expression_that_says_nothing_or_fails_refuses_the_batch(tmp_path: Path) -> None:
+    archive = mayfly.archive.create(
+        tmp_path / "a", "k BIGINT, ts BIGINT, v BIGINT", key="k", max_lifetime=8, refresh=1,
+        origin=0, lifetime="CAST(8 / v AS BIGINT)",
+    )  # fmt: skip
+    for value, message in ((None, "expiration time is NULL"), (0, "cannot evaluate")):
+        with pytest.raises(BadInput, match=message):
+            archive.update(pa.table({"k": [1], "ts": [1], "v": pa.array([value], pa.int64())}))
+    assert archive.version().state.update == 0
 
 
 def test_the_default_has_about_as_many_ranges_as_each_spans() -> None:

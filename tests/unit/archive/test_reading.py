@@ -13,8 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import mayfly.archive
+from mayfly.archive import stored_files
 from mayfly.archive.archive import Archive
-from mayfly.archive.reading import Reader, ReadReport, Selection, file_directory
+from mayfly.archive.reading import Reader, ReadReport, Selection
+from mayfly.archive.stored_files import file_directory
 from mayfly.errors import CorruptFile, InvalidSetting
 from mayfly.storage import Segment
 from tests.unit.archive.small_archive import day_rows, said, small_archive, small_settings, values
@@ -61,7 +64,10 @@ def test_a_probe_decodes_the_row_groups_of_its_key(archive: Archive) -> None:
     assert report.rows == 4
     report = ReadReport()
     archive.probe(77, generated_between=(1, None), report=report)
-    columns += ["_ts", "_exp"]
+    columns += ["_exp"]  # ts is read anyway, and says the same as _ts
+    assert report.bytes == sum(chunk_bytes(m, columns, groups) for m, groups in touched)
+    archive.probe(77, generated_between=(1, None), columns=["v"], report=(report := ReadReport()))
+    columns = ["k", "v", "_ts", "_exp"]
     assert report.bytes == sum(chunk_bytes(m, columns, groups) for m, groups in touched)
 
 
@@ -73,7 +79,7 @@ def test_fewer_columns_mean_fewer_bytes(archive: Archive) -> None:
     assert rows.num_rows == 800
     files = files_of(archive)
     assert whole.bytes == sum(
-        chunk_bytes(m, ["k", "ts", "v", "_ts", "_exp"], range(m.num_row_groups)) for _, m in files
+        chunk_bytes(m, ["k", "ts", "v"], range(m.num_row_groups)) for _, m in files
     )
     assert whole.bytes - part.bytes == sum(
         chunk_bytes(m, ["v"], range(m.num_row_groups)) for _, m in files
@@ -286,15 +292,56 @@ def test_what_a_damaged_file_does_not_hold_stays_readable(archive: Archive) -> N
 
 if Path("/proc/self/maps").exists():
 
-    def test_no_file_stays_open_or_mapped(archive: Archive) -> None:
-        """A vacuumed file gives its space back, and many files need no descriptor each."""
-        rows = archive.scan()
-        archive.probe(7)
+    def held_files(archive: Archive) -> set[str]:
         data = str(archive.repository.directory.root / "data")
-        open_files = [os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()]
-        assert not [path for path in open_files if path.startswith(data)]
-        assert data not in Path("/proc/self/maps").read_text()
-        assert rows.num_rows == 800
+        mapped = [line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
+        opened = [os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()]
+        return {Path(path).name for path in (*mapped, *opened) if path.startswith(data)}
+
+    def names(archive: Archive) -> set[str]:
+        return {Path(path).name for path in archive.version().manifest.segments}
+
+    def test_only_probes_keep_files_open_and_only_those_of_the_version(archive: Archive) -> None:
+        """A vacuumed file gives its space back."""
+        rows = archive.scan()
+        assert held_files(archive) == set()
+        answer = archive.probe(7)
+        assert held_files(archive) == names(archive)
+        archive.update(day_rows(5, KEYS))
+        assert held_files(archive) <= names(archive)
+        stored_files.let_go(str(archive.repository.directory.root))
+        assert held_files(archive) == set()
+        assert (rows.num_rows, answer.num_rows) == (800, 4)
+
+    def test_few_files_are_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(stored_files, "KEPT_OPEN", 3)
+        archive = small_archive(tmp_path / "archive", days=12, window=12, constituents=12)
+        for key in range(5):
+            assert archive.probe(key).num_rows == 12
+        ours = {path for path in stored_files._open_files if path.startswith(str(tmp_path))}
+        assert len(held_files(archive)) == len(ours) == 3
+
+
+def test_young_runs_are_arrow_files_and_answers_do_not_hold_them(tmp_path: Path) -> None:
+    archive = mayfly.archive.create(
+        tmp_path / "a", "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime=8, refresh=1,
+        origin=0, layout="NoRebuild 1x2", fan_in=2, young=1, span=4,
+    )  # fmt: skip
+    for update in range(1, 4):
+        keys = [f"k{at:03}" for at in range(100)]
+        archive.update(pa.table({"k": keys, "ts": [update] * 100, "exp": [update + 5] * 100}))
+    formats = {(s.level, s.format) for s in archive.version().manifest.segments.values()}
+    assert formats == {(0, "arrow"), (1, "parquet")}
+    for key in ("k000", "k050", "k099"):
+        assert sorted(archive.probe(key)["ts"].to_pylist()) == [1, 2, 3]
+    assert archive.probe("k0505").num_rows == 0
+    assert sorted(archive.probe("k007", "k093", "none")["ts"].to_pylist()) == [1, 1, 2, 2, 3, 3]
+    assert archive.probe_range("k097")["k"].to_pylist().count("k098") == 3
+    mapped = pa.total_allocated_bytes()
+    answer = archive.probe("k050", generated_between=(3, 3))
+    assert answer.num_rows == 1
+    assert 0 < pa.total_allocated_bytes() - mapped < 10_000  # a copy, not the mapped file
+    assert archive.verify().ok
 
 
 def test_a_scan_decodes_a_bounded_number_of_files_ahead(
@@ -304,9 +351,9 @@ def test_a_scan_decodes_a_bounded_number_of_files_ahead(
     decoded: list[str] = []
     decode = Reader._decoded
 
-    def counted(self: Reader, segment: Segment, *rest: Any) -> pa.Table:
+    def counted(self: Reader, segment: Segment, *rest: Any, **how: Any) -> pa.Table:
         decoded.append(segment.path)
-        return decode(self, segment, *rest)
+        return decode(self, segment, *rest, **how)
 
     monkeypatch.setattr(Reader, "_decoded", counted)
     reader = Reader(archive.repository.directory, archive.version())

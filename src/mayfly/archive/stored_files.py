@@ -1,0 +1,205 @@
+"""Data files of an archive as probes meet them: footers parsed once, a few files kept open.
+
+Idea: a probe wants a few rows of every run it meets; opening the file and parsing its footer would
+cost several times as much. So footers stay in memory, and the files that probes used last stay
+mapped. Of a Parquet file the row groups of the key are decoded; an Arrow file needs no decoding.
+Invariant: a file never changes and its name is never used again, so nothing kept can be stale; an
+open file serves one thread at a time. At most ``KEPT_OPEN`` files are held, and of an archive only
+those of the version it was read at last: a vacuumed file gives its space back.
+Cost: a stat per file and probe, and the decoding of its row groups.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mayfly.storage.segment import ARROW_SUFFIX
+
+KEPT_OPEN = 256
+
+
+@dataclass(frozen=True)
+class FileDirectory:
+    """What is kept of a file: its columns, and which row groups (or batches) hold which keys."""
+
+    names: frozenset[str]
+    """The columns of the file; files written before a column was added lack it."""
+    groups: int
+    lows: tuple[Any, ...] | None
+    highs: tuple[Any, ...] | None
+    size: int
+    footer: pq.FileMetaData | None = None
+    """None of an Arrow file."""
+
+    def row_groups(self, low: Any, high: Any) -> range:
+        """The row groups that may hold keys from ``low`` to ``high`` (None: open end)."""
+        if self.lows is None or self.highs is None:
+            return self.everything
+        first = 0 if low is None else bisect_left(self.highs, low)
+        last = len(self.lows) if high is None else bisect_right(self.lows, high)
+        return range(first, last)
+
+    @property
+    def everything(self) -> range:
+        return range(self.groups)
+
+    def stored_bytes(self, groups: Sequence[int], columns: Container[str]) -> int:
+        """What these columns take up in these row groups; of an Arrow file, the whole batches."""
+        if self.footer is None:
+            return self.size * len(groups) // self.groups
+        chunks = (
+            group.column(number)
+            for group in map(self.footer.row_group, groups)
+            for number in range(group.num_columns)
+        )
+        return sum(
+            chunk.total_compressed_size
+            for chunk in chunks
+            if chunk.path_in_schema.partition(".")[0] in columns
+        )
+
+
+@lru_cache(maxsize=4096)
+def file_directory(path: str, size: int, key: str, ordered: bool) -> FileDirectory:
+    """The directory of an immutable file; cached by its name, which is never used again.
+
+    ``ordered`` says that every key has a place in the order of plain values (not so NaN).
+    """
+    if path.endswith(ARROW_SUFFIX):
+        return _arrow_directory(path, size, key, ordered)
+    with pq.ParquetFile(path) as file:
+        footer, schema = file.metadata, file.schema_arrow
+    lows, highs = [], []
+    ordered = ordered and not pa.types.is_duration(schema.field(key).type)
+    number = _column_number(footer, key)
+    for at in range(footer.num_row_groups if ordered else 0):
+        statistics = footer.row_group(at).column(number).statistics
+        if statistics is None or not statistics.has_min_max:
+            ordered = False
+            break
+        lows.append(statistics.min)
+        highs.append(statistics.max)
+    return FileDirectory(
+        frozenset(schema.names),
+        footer.num_row_groups,
+        tuple(lows) if ordered else None,
+        tuple(highs) if ordered else None,
+        size,
+        footer,
+    )
+
+
+def _column_number(footer: pq.FileMetaData, name: str) -> int:
+    group = footer.row_group(0)
+    return next(n for n in range(group.num_columns) if group.column(n).path_in_schema == name)
+
+
+def _arrow_directory(path: str, size: int, key: str, ordered: bool) -> FileDirectory:
+    with pa.memory_map(path) as source:
+        file = pa.ipc.open_file(source)
+        keys = [file.get_batch(at).column(key) for at in range(file.num_record_batches)]
+        lows, highs = (tuple(k[end].as_py() for k in keys) if ordered else None for end in (0, -1))
+        return FileDirectory(frozenset(file.schema.names), len(keys), lows, highs, size)
+
+
+class _Open(Protocol):
+    def read(self, groups: Sequence[int], columns: list[str]) -> pa.Table: ...
+
+    def close(self) -> None: ...
+
+
+class _OpenParquet:
+    def __init__(self, path: str, footer: pq.FileMetaData) -> None:
+        self._source = pa.memory_map(path)
+        self._file = pq.ParquetFile(self._source, metadata=footer, pre_buffer=False)
+
+    def read(self, groups: Sequence[int], columns: list[str]) -> pa.Table:
+        return self._file.read_row_groups(list(groups), columns=columns, use_threads=False)
+
+    def close(self) -> None:
+        self._file.close()
+        self._source.close()
+
+
+class _OpenArrow:
+    def __init__(self, path: str, mapped: bool) -> None:
+        self._source = pa.memory_map(path) if mapped else pa.OSFile(path)
+        file = pa.ipc.open_file(self._source)
+        self._batches = [file.get_batch(at) for at in range(file.num_record_batches)]
+        self._tables: dict[tuple[Any, ...], pa.Table] = {}
+
+    def read(self, groups: Sequence[int], columns: list[str]) -> pa.Table:
+        wanted = (*groups, *columns)
+        if wanted not in self._tables:
+            chosen = [self._batches[at].select(columns) for at in groups]
+            self._tables[wanted] = pa.Table.from_batches(chosen)
+        return self._tables[wanted]
+
+    def close(self) -> None:
+        self._batches, self._tables = [], {}
+        self._source.close()
+
+
+_open_files: OrderedDict[str, _Open] = OrderedDict()
+_turn = threading.Lock()
+
+
+def read_row_groups(
+    path: str, directory: FileDirectory, groups: Sequence[int], columns: list[str], *, again: bool
+) -> pa.Table:
+    """Some columns of some row groups.
+
+    ``again`` if the file is likely to be asked for more: then it stays open, and rows of an Arrow
+    file are its mapped bytes, to be copied before they are given away.
+    """
+    opened: _Open | None = None
+    if again:
+        with _turn:
+            opened = _open_files.pop(path, None)
+    if opened is None:
+        footer = directory.footer
+        opened = _OpenArrow(path, again) if footer is None else _OpenParquet(path, footer)
+    try:
+        rows = opened.read(groups, columns)
+    except BaseException:
+        opened.close()
+        raise
+    if again:
+        _keep(path, opened)
+    else:
+        opened.close()
+    return rows
+
+
+def _keep(path: str, opened: _Open) -> None:
+    with _turn:
+        twin = _open_files.pop(path, None)
+        surplus = [] if twin is None else [twin]
+        _open_files[path] = opened
+        while len(_open_files) > KEPT_OPEN:
+            surplus.append(_open_files.popitem(last=False)[1])
+    for one in surplus:
+        one.close()
+
+
+def let_go(root: str, needed: Container[str] = ()) -> None:
+    """Close the files of an archive that its current version does not need."""
+    beginning = f"{root}/"
+    with _turn:
+        gone = [
+            path
+            for path in _open_files
+            if path.startswith(beginning) and path.removeprefix(beginning) not in needed
+        ]
+        closing = [_open_files.pop(path) for path in gone]
+    for one in closing:
+        one.close()
