@@ -56,10 +56,11 @@ class CellPlanner:
         return tuple(found)
 
     def _due(self) -> frozenset[str]:
-        """Sub-indices that these updates may change; nothing outlives two roll-overs."""
+        """Sub-indices that these updates may change; two roll-overs after the last update nothing
+        of what it left is stored."""
         layout = self.layout
-        first = max(self.last + 1, self.update - 2 * layout.rollover) - self.patience
-        updates = range(first, self.update + 1)
+        until = min(self.update, self.last + 2 * layout.rollover + self.patience)
+        updates = range(self.last + 1 - self.patience, until + 1)
         due = frozenset().union(*(layout.removes(u) | layout.throws_away(u) for u in updates))
         due |= {n for n, runs in self.runs.items() if any(r.id in self.overdue for r in runs)}
         return due | layout.inserts(self.update) if self.has_batch else due
