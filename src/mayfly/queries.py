@@ -135,6 +135,11 @@ class Queries:
     queries: Mapping[str, CqlQuery]
     dead_letters: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in self.queries:
+            if not name or "/" in name:
+                raise InvalidSetting(f"{name!r} cannot name a query", "leave out the slash")
+
     def streams(self, known: Collection[str] = ()) -> tuple[Stream, ...]:
         """Those that are read, and those ``known`` to a checkpoint, as the session ordered them."""
         read = {stream.name for query in self.queries.values() for stream in query.streams()}
@@ -163,6 +168,7 @@ class Queries:
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
         dead_letters: str | os.PathLike[str] | None = None,
+        shed: float = 0.0,
     ) -> dict[str, QueryRun]:
         """Start all queries, or continue them from their checkpoint: a handle for each.
 
@@ -170,7 +176,8 @@ class Queries:
         what is there, closes the last instant and ends; otherwise a batch starts every
         ``interval``, or as soon as there is data. ``pace`` replays recorded streams at a speed.
         Rows that come too late or have no time go to Parquet files under ``dead_letters``, unless
-        their stream was declared with a place of its own.
+        their stream was declared with a place of its own. ``shed`` is the share of rows that is
+        left out; ``status().shed`` counts them.
         With ``sync=False`` a power cut may lose the last batches; a killed process never does.
         """
         if dead_letters is not None:
@@ -178,15 +185,17 @@ class Queries:
         runner, register = self._runner(
             checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace
         )
+        if not 0 <= shed < 1:
+            raise InvalidSetting(f"a share of {shed} to leave out", "use 0 or more, less than 1")
+        runner.wiring = replace(runner.wiring, shed=shed)
         register.settle(runner.wiring.stages)
         runner.sinks_of = {
             name: [*(sinks or {}).get(name, ()), *self._archived(runner, archives or {}, name)]
             for name in self.queries
         }
-        frames = {one.name: self.session.frame_of(one.name) for one in self.streams()}
-        query = started(
-            runner, self.streams(), frames, available_now=available_now, interval=interval
-        )
+        streams = runner.wiring.streams
+        frames = {one.name: self.session.frame_of(one.name) for one in streams}
+        query = started(runner, streams, frames, available_now=available_now, interval=interval)
         return {
             name: QueryRun(runner, query, available_now, name, register) for name in self.queries
         }
@@ -236,6 +245,7 @@ class Queries:
         wiring = ProgramWiring.of(program, streams, types)
         runner = ProgramRunner(spark, None, wiring, register.repository, settings)  # type: ignore[arg-type]
         runner.relations = self.session.relations
+        runner.check_relations()
         return runner, register
 
 
@@ -327,6 +337,10 @@ class QueryRun(Run):
 
     def _clock(self, manifest: Manifest) -> int:
         return self.results.clocks(manifest).query
+
+    def _kept_from(self, manifest: Manifest) -> int:
+        kept: int = manifest.properties["kept_from"].get(self.name, MIN_TIME)
+        return kept
 
     def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
         moment = super()._closed_instant(manifest, at)

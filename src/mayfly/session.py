@@ -85,6 +85,7 @@ class Session:
         idle: str | int | None = None,
         null_time: Literal["error", "dead_letter"] = "error",
         dead_letter: str | os.PathLike[str] | None = None,
+        punctuations: bool = False,
     ) -> SparkStream:
         """Declare a streaming DataFrame as a stream.
 
@@ -92,7 +93,9 @@ class Session:
         rows of one time (such as partition and offset), for count windows; rows may be out of
         order by up to ``slack``. With ``idle="5 s"`` the clock follows the wall clock minus 5 s
         when no rows
-        come. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is given.
+        come; with ``punctuations`` a row that has nothing but a time promises that no earlier one
+        will come. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is
+        given.
         """
         _check_name(name, self._frames)
         if not frame.isStreaming:
@@ -108,6 +111,7 @@ class Session:
             idle=None if idle is None else WallClock(micros(idle)),
             null_time=null_time,
             dead_letter=None if dead_letter is None else os.fspath(local_root(dead_letter)),
+            punctuations=punctuations,
         )
         if dict(frame.dtypes)[time] == "timestamp_ntz":
             raise InvalidSetting(
@@ -420,6 +424,10 @@ class SparkQuery:
         wall_clock: Callable[[], int] | None = None,
     ) -> Runner:
         spark = self.session.spark
+        if any(stream.punctuations for stream in self.query.streams()):
+            raise InvalidSetting(
+                "a join built in Python reads no punctuations", "write it as Session.query(…)"
+            )
         wanted = bucket_count(spark, buckets)
         properties = empty_properties(self.query.streams(), _description(self.query), wanted)
         repository, kept = checkpoint_of(local_root(checkpoint), properties, buckets, sync=sync)

@@ -81,6 +81,7 @@ def test_an_example_runs(spark: SparkSession, tmp_path: Path, name: str) -> None
     for query, run in runs.items():
         alone = local[query]
         end = run.status().clock
+        assert end is not None
         alone.feed({}, dict.fromkeys(alone.clocks.streams, end))
         assert of_spark(run) == of_local(alone), query
         assert of_spark(run), f"{query} gives nothing"

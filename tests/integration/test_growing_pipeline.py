@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,7 +23,9 @@ def run(
     spark: SparkSession, folder: Path, ends: bool = True, **queries: str
 ) -> dict[str, QueryRun]:
     """Over everything recorded; ``ends`` says whether more may come."""
-    text = STREAMS + "".join(f"CREATE QUERY {n} AS {cql};\n" for n, cql in queries.items())
+    text = STREAMS + "".join(
+        f"CREATE QUERY {n} TO parquet('out/{n}') AS {cql};\n" for n, cql in queries.items()
+    )
     (folder / "pipeline.cql").write_text(text)
     runs = load_pipeline(spark, folder / "pipeline.cql").start(
         folder / "state", available_now=ends, sync=False, buckets=2, history="forever"
@@ -63,3 +66,6 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
     manifest = second["pairs"].runner.repository.current()
     assert list(manifest.properties["queries"]) == ["again", "pairs"]
     assert not [name for name in manifest.properties["state"] if "/counts/" in name]
+    third = run(spark, tmp_path, pairs=JOIN)
+    written = pq.read_table(tmp_path / "out" / "pairs").num_rows
+    assert written == third["pairs"].status().changes, "nothing is delivered under another number"

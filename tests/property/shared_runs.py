@@ -77,7 +77,7 @@ class HereRunner(ProgramRunner):
 
     heartbeats: Mapping[str, int] = {}
 
-    def _facts(self, rows: pa.Table, before: Clocks) -> BatchFacts:  # type: ignore[override]
+    def _facts(self, rows: pa.Table, before: Clocks) -> BatchFacts:
         which, ts = rows[STREAM].to_numpy(), rows[TS].to_numpy()
         limits = self._late_before(before)
         largest: dict[str, int | None] = {}
@@ -97,7 +97,7 @@ class HereRunner(ProgramRunner):
         self.heartbeats = heartbeats
         base = self.repository.current()
         rows = tagged(self.wiring, batch)
-        return self._run(rows, base, base.properties["batch"] + 1)  # type: ignore[arg-type]
+        return self._run(rows, base, base.properties["batch"] + 1)
 
 
 def tagged(wiring: ProgramWiring, batch: Mapping[str, pa.Table]) -> pa.Table:

@@ -120,7 +120,7 @@ def test_queries_come_and_go(seed: int) -> None:
         manifest = first.repository.current()
         clocks = Clocks.from_json(manifest.properties["clocks"])
         since = clocks.of(alone["comes"].clocks.streams).query
-        after = {"stays": {"since": None}, "comes": {"since": since}}
+        after: dict[str, dict[str, Any]] = {"stays": {"since": None}, "comes": {"since": since}}
         second = runner_of(
             Path(folder), known, {"stays": stays, "comes": comes},
             since={"comes": since}, streams=every,

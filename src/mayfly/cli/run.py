@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,13 +16,14 @@ from rich.live import Live
 from rich.table import Table
 
 from mayfly.cli.printing import refusals
-from mayfly.errors import InvalidSetting
-from mayfly.lifetime import instant
+from mayfly.errors import InvalidSetting, MayflyError
+from mayfly.lifetime import MIN_TIME, instant
 from mayfly.pipeline.pacing import Pace
 from mayfly.plan.windows import instant_text
 
 if TYPE_CHECKING:
     from mayfly.queries import QueryRun
+    from mayfly.spark.pipelines import Pipeline
 
 REFRESH = 0.5
 File = Annotated[Path, typer.Argument(help="A file of statements.", metavar="PIPELINE.cql")]
@@ -58,6 +60,12 @@ def run_command(
         float | None,
         typer.Option("--speed", help="Replay: seconds of the stream per second, batch by batch."),
     ] = None,
+    shed: Annotated[
+        float, typer.Option("--shed", help="Leave out this share of the rows, and count them.")
+    ] = 0.0,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Take over changes of the file while running.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live view.")] = False,
 ) -> None:
     """Run the queries of a file over its streams; Ctrl-C stops, a second run continues."""
@@ -65,27 +73,82 @@ def run_command(
         if not file.exists():
             raise InvalidSetting(f"there is no file {file}", "name a file of statements")
         end = None if until is None else instant(until)
-        pace = None if speed is None else Pace(speed)
+        if speed is not None:
+            Pace(speed)  # refused before Spark is started
         from mayfly.spark.local import local_spark
         from mayfly.spark.pipelines import load_pipeline
 
         console = Console(stderr=True)
         with console.status("starting Spark"):
             spark = local_spark(master=master)
-        pipeline = load_pipeline(spark, file)
         place = checkpoint or file.with_suffix(".state")
-        settings = {"buckets": buckets, "interval": interval, "history": history, "pace": pace}
+        followed = Followed(file, place, lambda: load_pipeline(spark, file), console, watch)
+        pipeline: Pipeline | None = load_pipeline(spark, file)
+        runs: dict[str, QueryRun] = {}
         with _signals() as asked:
-            runs = pipeline.start(place, available_now=once, **settings)
-            try:
-                _watch(runs, console, quiet, asked, end)
-            finally:
-                for run in runs.values():
-                    run.stop()
+            while pipeline is not None:
+                runs = pipeline.start(
+                    place,
+                    available_now=once,
+                    buckets=buckets,
+                    interval=interval,
+                    history=history,
+                    pace=None if speed is None else Pace(speed),
+                    shed=shed,
+                )
+                _tell_changes(runs, console)
+                try:
+                    pipeline = _watch(runs, console, quiet, asked, end, followed)
+                finally:
+                    for run in runs.values():
+                        run.stop()
         if asked.is_set():
             console.print(f"stopped; run the same command to go on from {place}")
         if once or end is not None:
             console.print(_table(runs))
+
+
+@dataclass
+class Followed:
+    """The pipeline file while it runs: what it says now, if that has changed and can be run."""
+
+    file: Path
+    checkpoint: Path
+    load: Callable[[], Pipeline]
+    console: Console
+    wanted: bool
+    _text: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._text = self.file.read_text(encoding="utf-8")
+
+    def changed(self) -> Pipeline | None:
+        if not self.wanted:
+            return None
+        try:
+            text = self.file.read_text(encoding="utf-8")
+            if text == self._text:
+                return None
+            self._text = text
+            pipeline = self.load()
+            pipeline.open(self.checkpoint)
+        except (MayflyError, OSError) as error:
+            self.console.print(f"the pipeline goes on as it was: {error}", markup=False)
+            return None
+        return pipeline
+
+
+def _tell_changes(runs: dict[str, QueryRun], console: Console) -> None:
+    """What came to the checkpoint and what left it since the last run."""
+    register = next(iter(runs.values())).register
+    if register is None:
+        return
+    for name in register.added:
+        since = runs[name].since
+        begun = "" if since in (None, MIN_TIME) else f" at {instant_text(since or 0)}"
+        console.print(f"the query {name} is new: it begins{begun}, and knows no earlier rows")
+    for name in register.dropped:
+        console.print(f"the query {name} is gone, and its state with it")
 
 
 @contextmanager
@@ -107,33 +170,27 @@ def _watch(
     quiet: bool,
     asked: threading.Event,
     end: int | None,
-) -> None:
-    """Until every query has ended or has reached ``end``, or somebody asks to stop; errors of any
-    of them are raised."""
+    followed: Followed,
+) -> Pipeline | None:
+    """Until the queries have ended or reached ``end``, somebody asks to stop, or the file has
+    changed: then what it says now. Errors of the queries are raised."""
     shown = not quiet and console.is_terminal
-    with (
-        Live(_table(runs), console=console, refresh_per_second=4)
-        if shown
-        else nullcontext() as live
-    ):
-        waiting = list(runs.values())
-        while waiting and not asked.is_set():
-            waiting = [
-                run for run in waiting if not run.await_done(0.05) and not _reached(run, end)
-            ]
+    view = Live(_table(runs), console=console, refresh_per_second=4) if shown else nullcontext()
+    with view as live:
+        while not asked.is_set() and not all(run.await_done(0.05) for run in runs.values()):
             if live is not None:
                 live.update(_table(runs))
+            if end is not None and all(_reached(run, end) for run in runs.values()):
+                return None
+            if (pipeline := followed.changed()) is not None:
+                return pipeline
             asked.wait(REFRESH)
+    return None
 
 
-def _reached(run: QueryRun, end: int | None) -> bool:
-    if end is None:
-        return False
+def _reached(run: QueryRun, end: int) -> bool:
     clock = run.status().clock
-    if clock is None or clock < end:
-        return False
-    run.stop()
-    return True
+    return clock is not None and clock >= end
 
 
 def _table(runs: dict[str, QueryRun]) -> Table:

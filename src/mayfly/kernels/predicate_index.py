@@ -102,12 +102,14 @@ class _Order:
                 value = self.words.get(value)
                 if value is None:
                     return 0, 0
+            before, behind = (
+                int(np.searchsorted(self.values, value, "left")),
+                int(np.searchsorted(self.values, value, "right")),
+            )
             if term.op in ("=", ">=", ">"):
-                side = "right" if term.op == ">" else "left"
-                low = max(low, int(np.searchsorted(self.values, value, side)))
+                low = max(low, behind if term.op == ">" else before)
             if term.op in ("=", "<=", "<"):
-                side = "left" if term.op == "<" else "right"
-                high = min(high, int(np.searchsorted(self.values, value, side)))
+                high = min(high, before if term.op == "<" else behind)
         return low, max(low, high)
 
 

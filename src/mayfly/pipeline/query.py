@@ -49,6 +49,8 @@ class Stream:
     idle: WallClock | None = None
     null_time: Literal["error", "dead_letter"] = "error"
     dead_letter: str | None = None
+    punctuations: bool = False
+    """Whether rows that hold nothing but a time promise that no earlier row will come."""
 
     def __post_init__(self) -> None:
         if not self.name or "." in self.name or self.name.startswith("_"):

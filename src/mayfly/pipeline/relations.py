@@ -7,6 +7,7 @@ batch that first reads it, whichever is later (an earlier instant is closed alre
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,6 +48,7 @@ class Changing:
     _rows: pa.Table = field(init=False)
     _next: int = 1
     _used: set[tuple[Any, ...]] = field(default_factory=set)
+    _digests: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._rows = with_numbers(self._schema().empty_table(), **{ID: np.empty(0, np.int64)})
@@ -58,6 +60,13 @@ class Changing:
     def rows(self) -> pa.Table:
         """The table as the last change left it."""
         return self._rows.drop_columns([ID])
+
+    def digests(self, count: int) -> list[str]:
+        """A short text for each of the first changes, by which another one would be noticed."""
+        for change in self.changes[len(self._digests) : count]:
+            told = change.at, sorted(change.deleted), change.inserted.to_pylist()
+            self._digests.append(hashlib.sha256(repr(told).encode()).hexdigest()[:16])
+        return self._digests[:count]
 
     def load(self, rows: pa.Table, at: int = MIN_TIME) -> None:
         """Insert the rows of a table."""

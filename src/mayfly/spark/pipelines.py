@@ -47,9 +47,7 @@ class Pipeline:
         self, checkpoint: Path, *, available_now: bool = False, **settings: Any
     ) -> dict[str, QueryRun]:
         """Start all queries as one, or continue them from the checkpoint; a handle for each."""
-        queries = Queries(
-            self.session, {one.name: self.session.query_of(one) for one in self.queries}
-        )
+        queries = self._together()
         results = queries.results()
         archives = {
             one.name: declared_archive(
@@ -65,6 +63,13 @@ class Pipeline:
             available_now=available_now,
             **settings,
         )
+
+    def open(self, checkpoint: Path) -> dict[str, QueryRun]:
+        """Handles on the checkpoint for reading, without starting anything."""
+        return self._together().open(checkpoint)
+
+    def _together(self) -> Queries:
+        return Queries(self.session, {one.name: self.session.query_of(one) for one in self.queries})
 
     def _sinks(self, query: QueryDefinition | ArchiveDefinition) -> list[Sink]:
         sink = query.sink if isinstance(query, QueryDefinition) else None
@@ -122,11 +127,6 @@ def _declare_stream(session: Session, definition: StreamDefinition, folder: Path
             f"the dead letters of {definition.name} go to {letters.format}",
             "write DEAD LETTERS TO parquet('folder')",
         )
-    if definition.idle is Idle.PUNCTUATIONS:
-        raise InvalidSetting(
-            f"the stream {definition.name} declares punctuations, which no source brings yet",
-            "use IDLE WALL CLOCK MINUS d, or IDLE NONE",
-        )
     reader = session.spark.readStream.format(definition.source.format)
     if definition.source.format not in GIVEN:
         reader = reader.schema(_ddl(definition.columns))
@@ -143,6 +143,7 @@ def _declare_stream(session: Session, definition: StreamDefinition, folder: Path
         sequence=definition.sequence,
         slack=definition.slack,
         idle=definition.idle_delay if definition.idle is Idle.WALL_CLOCK else None,
+        punctuations=definition.idle is Idle.PUNCTUATIONS,
         null_time="error" if letters is None else "dead_letter",
         dead_letter=None if letters is None else folder / str(letters.path),
     )
@@ -166,7 +167,9 @@ def _rows(spark: SparkSession, definition: RelationDefinition, folder: Path) -> 
     if definition.source is None:
         return schema.empty_table()
     reader = spark.read.format(definition.source.format).schema(_ddl(definition.columns))
-    return _loaded(reader, definition.source, folder).toArrow().cast(schema)
+    rows = _loaded(reader, definition.source, folder).toArrow().cast(schema)
+    # Rows are known by their place, which must be the same when the pipeline is started again.
+    return rows.sort_by([(name, "ascending") for name in schema.names])
 
 
 def _ddl(columns: tuple[ColumnDefinition, ...]) -> str:

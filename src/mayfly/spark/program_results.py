@@ -75,7 +75,7 @@ class Results:
         ]  # fmt: skip
         reader = self._reader(directory, segments, self.schema)
         return Delivery(
-            batch_id=committed.version,
+            batch_id=committed.properties["delivery"],
             rows=sum(one.rows for one in segments),
             schema=self.schema,
             batches=lambda: reader.batches(directory),

@@ -16,10 +16,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
-from mayfly.lifetime import MIN_TIME
+from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
@@ -37,6 +38,8 @@ from mayfly.spark.slots import Slots, projection
 from mayfly.spark.tasks import DEAD_LETTERS
 from mayfly.storage import TS, Manifest, Segment, SetProperties
 
+SHARES = 1_000_000
+
 
 @dataclass(frozen=True)
 class ProgramWiring:
@@ -47,6 +50,8 @@ class ProgramWiring:
     streams: tuple[Stream, ...]
     slot_types: Mapping[str, str]
     slots: tuple[Mapping[str, str], ...]
+    shed: float = 0.0
+    """The share of rows that is left out, chosen by a hash of their values."""
 
     @staticmethod
     def of(
@@ -83,9 +88,25 @@ class ProgramWiring:
         if pa.types.is_timestamp(stream.schema.field(stream.time).type):
             time = f"unix_micros({time})"
         filled = {slot: quoted(name) for slot, name in self.slots[number].items()}
+        tag = self._tag(number, stream)
         return frame.selectExpr(
-            f"{number} AS {STREAM}", f"{time} AS {TS}", *projection(self.slot_types, filled)
+            f"{tag} AS {STREAM}", f"{time} AS {TS}", *projection(self.slot_types, filled)
         )
+
+    def _tag(self, number: int, stream: Stream) -> str:
+        """The number of the stream, unless a row is left out or is a punctuation."""
+        cases = []
+        if stream.punctuations:
+            others = [f"{quoted(n)} IS NULL" for n in stream.schema.names if n != stream.time]
+            alone = " AND ".join([f"{quoted(stream.time)} IS NOT NULL", *others])
+            cases.append(f"WHEN {alone} THEN {_promise(number)}")
+        if self.shed:
+            columns = ", ".join(quoted(name) for name in stream.schema.names)
+            cases.append(
+                f"WHEN pmod(xxhash64({columns}), {SHARES}) < {round(self.shed * SHARES)}"
+                f" THEN {_left_out(number)}"
+            )
+        return f"CASE {' '.join(cases)} ELSE {number} END" if cases else str(number)
 
     def nothing(self, spark: SparkSession) -> DataFrame:
         empty = [f"CAST(id AS INT) AS {STREAM}", f"id AS {TS}"]
@@ -128,6 +149,7 @@ class ProgramRunner(Runner):
     relations: Mapping[str, Changing] = field(default_factory=dict)
     sinks_of: Mapping[str, Sequence[Sink]] = field(default_factory=dict)
     """Per query."""
+    _input_closed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._streams = self.wiring.streams
@@ -136,6 +158,13 @@ class ProgramRunner(Runner):
         self.results = {one.name: Results(one) for one in self.wiring.program.members}
 
     def close_input(self) -> None:
+        """End of input; every query's handle asks for it, once is enough."""
+        if self._input_closed:
+            return
+        self._close()
+        self._input_closed = True
+
+    def _close(self) -> None:
         base = self.repository.current()
         clocks = Clocks.from_json(base.properties["clocks"])
         if clocks.ended:
@@ -158,15 +187,17 @@ class ProgramRunner(Runner):
                 f"count_if({own})",
                 f"count_if({own} AND {TS} IS NULL)",
                 f"count_if({own} AND {TS} < {limits[name]})",
+                f"count_if({STREAM} = {_left_out(number)})",
+                f"max({TS}) FILTER (WHERE {STREAM} = {_promise(number)})",
             ]
         found = list(rows.selectExpr(*wanted).collect()[0])
-        largest, smallest, counts, timeless, late = (
-            dict(zip(self._names, found[at::5], strict=True)) for at in range(5)
+        largest, smallest, counts, timeless, late, shed, promised = (
+            dict(zip(self._names, found[at::7], strict=True)) for at in range(7)
         )
         known = self.repository.current().properties["first"]
         first = {name: at for name, at in smallest.items() if at is not None} | known
-        clocks = self._advanced(before, largest, timeless)
-        return BatchFacts(clocks, counts, timeless, late, first)
+        clocks = self._advanced(before, largest, timeless, promised)
+        return BatchFacts(clocks, counts, timeless, late, first, shed)
 
     def _late_before(self, before: Clocks) -> dict[str, int]:
         """Per stream: the instants before this are closed for some query that reads it."""
@@ -201,7 +232,7 @@ class ProgramRunner(Runner):
             for task in self._relation_tasks()
         }
         edits = self._edits(base, batch, facts, interval, receipts)
-        edits.append(SetProperties({"relations": seen}))
+        edits.append(SetProperties({"relations": seen, "read": self._read_of_relations(seen)}))
         committed = self.repository.commit(base, edits)
         reach("batch.committed")
         return committed
@@ -276,6 +307,29 @@ class ProgramRunner(Runner):
         seen = base.properties["relations"].get(task.name, ())
         return self._changing(task).between(task.relation, intervals[task.group], seen)
 
+    def _read_of_relations(self, seen: Mapping[str, Sequence[int]]) -> dict[str, list[str]]:
+        """Per relation, the changes that some task has seen."""
+        read: dict[str, list[str]] = {}
+        for task in self._relation_tasks():
+            assert task.relation is not None
+            name, changing = task.relation.relation.casefold(), self._changing(task)
+            count = max(len(seen[task.name]), len(read.get(name, ())))
+            read[name] = changing.digests(count)
+        return read
+
+    def check_relations(self) -> None:
+        """Refuse relations that are not those the checkpoint has read, with changes at most."""
+        read = self.repository.current().properties["read"]
+        for task in self._relation_tasks():
+            assert task.relation is not None
+            name, changing = task.relation.relation, self._changing(task)
+            known = read.get(name.casefold(), [])
+            if known != changing.digests(len(known)):
+                raise InvalidSetting(
+                    f"the relation {name} is not the one this checkpoint has read",
+                    "leave what filled it as it was, and add INSERT, UPDATE or DELETE behind it",
+                )
+
     def _expired(self, base: Manifest, interval: Interval, horizon: int) -> Iterator[Segment]:
         """The changes of the batch before; tasks themselves drop what is dead of state and log."""
         yield from base.in_group(OUT)
@@ -293,7 +347,24 @@ class ProgramRunner(Runner):
             "first": dict(facts.first),
             "state": {**base.properties["state"], **stored},
             "answers": answers,
+            "kept_from": self._kept_from(base, facts),
+            "delivery": base.version + 1,
         }
+
+    def _kept_from(self, base: Manifest, facts: BatchFacts) -> dict[str, int]:
+        """Per query, the instant from which its history is whole."""
+        kept = {}
+        for name, one in self.results.items():
+            clock = facts.clocks.of(one.member.group.streams).query
+            forever = self.settings.history >= NEVER or clock == MIN_TIME
+            horizon = MIN_TIME if forever else max(clock - self.settings.history, MIN_TIME)
+            kept[name] = max(base.properties["kept_from"].get(name, MIN_TIME), horizon)
+        return kept
+
+    def _delivery_id(self, committed: Manifest) -> int:
+        """The version of the batch itself: queries that come or go make versions, too."""
+        number: int = committed.properties["delivery"]
+        return number
 
     def _deliver(self, committed: Manifest) -> None:
         self._deliver_dead_letters(committed)
@@ -305,6 +376,16 @@ class ProgramRunner(Runner):
                 if delivery.rows or getattr(sink, "wants_every_batch", False):
                     sink.deliver(delivery)
         reach("batch.delivered")
+
+
+def _left_out(number: int) -> int:
+    """How rows of a stream are marked that are left out; HEARTBEAT is -1."""
+    return -2 * number - 2
+
+
+def _promise(number: int) -> int:
+    """How punctuations of a stream are marked."""
+    return -2 * number - 3
 
 
 def _interval(before: Clocks, after: Clocks, streams: Sequence[str]) -> Interval:
@@ -329,6 +410,6 @@ def empty_program_properties(
     """The properties of a checkpoint before its first batch."""
     own: dict[str, Any] = {
         "kind": "queries", "queries": dict(queries), "first": {}, "state": {}, "relations": {},
-        "answers": {},
+        "answers": {}, "read": {}, "kept_from": {}, "delivery": 0,
     }  # fmt: skip
     return {**empty_properties(streams, {}, buckets), **own}

@@ -9,6 +9,7 @@ Rows equal in all columns, ts and exp cannot be told apart: when one of them end
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,9 +133,9 @@ def declared_archive(
     session: Session, definition: ArchiveDefinition, results: Results, path: Path
 ) -> SparkArchive:
     """The archive a statement declares: opened if it is there, made otherwise."""
-    if path.exists():
-        return session.open_archive(path)
     columns = columns_of(results.ddl(log=True))
+    if path.exists():
+        return _opened(session, definition, columns, path)
     settings: dict[str, Any] = {"key": definition.key, "refresh": definition.refresh}
     longest = definition.max_lifetime or longest_life(results.member.program)
     if longest is None:
@@ -165,10 +166,32 @@ def declared_archive(
     if definition.physical_within is not None:
         contract += f" PHYSICAL WITHIN {format_micros(definition.physical_within)}"
     endless = results.member.program.answer.longest is None and not results.strict
-    life = {"lifetime": format_micros(longest)} if endless else {"exp": "exp"}
+    life: dict[str, Any] = {"lifetime": format_micros(longest)} if endless else {"exp": "exp"}
     return session.create_archive(
         path, columns, max_lifetime=longest, contract=contract, **life, **settings
     )
+
+
+def _opened(
+    session: Session, definition: ArchiveDefinition, columns: Mapping[str, str], path: Path
+) -> SparkArchive:
+    """The archive as it is, unless the statement has meanwhile come to mean another."""
+    archive = session.open_archive(path)
+    settings = archive.settings
+    differing = []
+    if dict(settings.columns) != dict(columns):
+        differing.append(f"columns {', '.join(settings.columns)}")
+    if settings.key != definition.key:
+        differing.append(f"key {', '.join(settings.key)}")
+    if getattr(settings.calendar, "interval", None) != definition.refresh:
+        differing.append(f"refresh {settings.calendar}")
+    if differing:
+        raise InvalidSetting(
+            f"the archive at {path} has {' and '.join(differing)}, not what CREATE ARCHIVE "
+            f"{definition.name} says",
+            "give it another name, or move the old archive away",
+        )
+    return archive
 
 
 def longest_life(program: Program) -> int | None:

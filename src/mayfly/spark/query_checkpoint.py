@@ -53,6 +53,7 @@ class Registered:
             "state": states,
             "relations": {k: v for k, v in stored["relations"].items() if k in tasks},
             "answers": {k: v for k, v in stored["answers"].items() if k in self.queries},
+            "kept_from": {k: v for k, v in stored["kept_from"].items() if k in self.queries},
         }
         self.repository.commit(base, [DropSegments(tuple(sorted(gone))), SetProperties(properties)])
 
@@ -145,8 +146,8 @@ def _check_same(
         return
     lines = []
     if stored[TEXT] != wanted[TEXT]:
-        texts = [_lines(one[TEXT]) for one in (stored, wanted)]
-        lines += [line for line in difflib.ndiff(*texts) if not line.startswith("?")]
+        compared = difflib.ndiff(_lines(stored[TEXT]), _lines(wanted[TEXT]))
+        lines += [line for line in compared if not line.startswith("?")]
     for part in differing:
         if part != PLAN:
             lines += [f"- {part}: {stored.get(part)}", f"+ {part}: {wanted.get(part)}"]

@@ -37,6 +37,8 @@ class Status:
     late: dict[str, int]
     timeless: dict[str, int]
     null_keys: dict[str, int]
+    shed: dict[str, int]
+    """Rows left out on purpose, by load shedding."""
     changes: int
     last_changes: int
     state_rows: int
@@ -71,6 +73,7 @@ def status_of(manifest: Manifest) -> Status:
         late=totals["late"],
         timeless=totals["timeless"],
         null_keys=totals["null_keys"],
+        shed=totals.get("shed", {}),
         changes=totals["changes"],
         last_changes=last["changes"],
         state_rows=sum(segment.rows for segment in state),
@@ -197,7 +200,7 @@ class Run:
                 + (": some stream has sent nothing" if clock == MIN_TIME else f" (clock {clock})"),
                 "ask for an earlier instant, or wait for more input",
             )
-        kept_from = manifest.properties["history_from"]
+        kept_from = self._kept_from(manifest)
         if moment < kept_from:
             history = format_micros(self.runner.settings.history)
             raise VersionExpired(
@@ -205,6 +208,10 @@ class Run:
                 f"ask for {kept_from} or later, or start the query with a longer history",
             )
         return moment
+
+    def _kept_from(self, manifest: Manifest) -> int:
+        kept: int = manifest.properties["history_from"]
+        return kept
 
     def _clock(self, manifest: Manifest) -> int:
         return Clocks.from_json(manifest.properties["clocks"]).query

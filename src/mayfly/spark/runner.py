@@ -90,6 +90,8 @@ class BatchFacts:
     late: Mapping[str, int] = field(default_factory=dict)
     first: Mapping[str, int] = field(default_factory=dict)
     """The generation time of each stream's first row ever, where refreshes begin."""
+    shed: Mapping[str, int] = field(default_factory=dict)
+    """Rows left out on purpose."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -98,13 +100,19 @@ class BatchFacts:
             "timeless": dict(self.timeless),
             "late": dict(self.late),
             "first": dict(self.first),
+            "shed": dict(self.shed),
         }
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> BatchFacts:
         clocks = Clocks.from_json(stored["clocks"])
         return BatchFacts(
-            clocks, stored["rows"], stored["timeless"], stored["late"], stored["first"]
+            clocks,
+            stored["rows"],
+            stored["timeless"],
+            stored["late"],
+            stored["first"],
+            stored["shed"],
         )
 
 
@@ -122,7 +130,7 @@ class Runner:
     _session: SparkSession | None = field(default=None, init=False)
     """The one Spark made for the running stream."""
     stopping: threading.Event = field(default_factory=threading.Event, init=False)
-    _batch: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _batch: Any = field(default_factory=threading.RLock, init=False)
 
     def __post_init__(self) -> None:
         self.schema = visible_schema(self.wiring.stages[-1].join.schema)
@@ -215,7 +223,11 @@ class Runner:
         return BatchFacts(self._advanced(before, largest, timeless), counts, timeless)
 
     def _advanced(
-        self, before: Clocks, largest: Mapping[str, int | None], timeless: Mapping[str, int]
+        self,
+        before: Clocks,
+        largest: Mapping[str, int | None],
+        timeless: Mapping[str, int],
+        promised: Mapping[str, int | None] | None = None,
     ) -> Clocks:
         """The clocks after a batch, unless it holds rows without a time that are not wanted."""
         for stream in self._streams:
@@ -227,6 +239,7 @@ class Runner:
                 )
         now = self.settings.wall_clock()
         heartbeats = {s.name: now - s.idle.minus for s in self._streams if s.idle is not None}
+        heartbeats |= {name: at for name, at in (promised or {}).items() if at is not None}
         slack = {stream.name: stream.slack for stream in self._streams}
         return before.advanced(largest, slack, heartbeats)
 
@@ -370,6 +383,10 @@ class Runner:
         columns = [f"{quoted(one.name)} {self.wiring.column_types[one.column]}" for one in output]
         return ", ".join([*columns, "ts TIMESTAMP", "exp TIMESTAMP"])
 
+    def _delivery_id(self, committed: Manifest) -> int:
+        """What sinks know a committed batch by."""
+        return committed.version
+
     def _deliver_dead_letters(self, committed: Manifest) -> None:
         for stream in self._streams:
             if stream.dead_letter is None:
@@ -380,7 +397,7 @@ class Runner:
             if found:
                 target = (
                     local_root(stream.dead_letter)
-                    / f"{stream.name}-{committed.version:012d}.parquet"
+                    / f"{stream.name}-{self._delivery_id(committed):012d}.parquet"
                 )
                 self._write_dead_letters(target, stream, found)
 
@@ -425,10 +442,13 @@ def _totals(
     before: Mapping[str, Any], facts: BatchFacts, receipts: Sequence[Receipt]
 ) -> dict[str, Any]:
     totals = {name: dict(value) for name, value in before.items() if isinstance(value, dict)}
-    counted = (("rows", facts.rows), ("timeless", facts.timeless), ("late", facts.late))
-    for name, found in counted:
+    counted = {
+        "rows": facts.rows, "timeless": facts.timeless, "late": facts.late, "shed": facts.shed
+    }  # fmt: skip
+    for name, found in counted.items():
         for stream, count in found.items():
-            totals[name][stream] = totals[name].get(stream, 0) + count
+            own = totals.setdefault(name, {})
+            own[stream] = own.get(stream, 0) + count
     for receipt in receipts:
         for name in ("late", "null_keys"):
             for stream, count in getattr(receipt, name).items():
@@ -476,7 +496,14 @@ def empty_properties(
         "interval": [MIN_TIME, MIN_TIME],
         "history_from": MIN_TIME,
         "due": {},
-        "totals": {"rows": {}, "timeless": {}, "late": {}, "null_keys": {}, "changes": 0},
+        "totals": {
+            "rows": {},
+            "timeless": {},
+            "late": {},
+            "null_keys": {},
+            "shed": {},
+            "changes": 0,
+        },
         "last": {"changes": 0, "bucket_rows": [], "slowest_task_seconds": 0.0, "io": {}},
     }
 

@@ -1,0 +1,33 @@
+"""The driver program of a pipeline file, killed and restarted by tests.
+
+    python -m tests.faults.pipeline_driver <pipeline file>
+
+It ends with 0 when all input is processed and closed, and with 3 and a message after an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from mayfly.spark.local import local_spark
+from mayfly.spark.pipelines import load_pipeline
+
+FAILED = 3
+SETTINGS: dict[str, Any] = {"buckets": 2, "sync": False, "history": "forever"}
+
+
+def main(file: Path) -> int:
+    try:
+        pipeline = load_pipeline(local_spark(2), file)
+        runs = pipeline.start(file.with_suffix(".state"), available_now=True, **SETTINGS)
+        next(iter(runs.values())).await_done()
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

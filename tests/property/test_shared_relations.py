@@ -1,0 +1,70 @@
+"""Relations of queries that run together, and of checkpoints that are opened again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mayfly.cql import Insert, catalog_after, parse
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import MIN_TIME
+from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.pipeline.relations import Changing
+from mayfly.plan.catalog import Catalog, RelationDefinition
+from mayfly.testing.queries import DECLARATIONS
+from tests.property.continuous_cases import table_of
+from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
+from tests.property.test_shared_queries import told
+
+SECOND = 1_000_000
+TEXT = DECLARATIONS + "CREATE RELATION r (id INT, name STRING) KEY id;"
+CQL = "SELECT x.v, n.name FROM s1 [RANGE 10 s] x, r n WHERE x.k = n.id"
+ROWS = [
+    {"ts": at * SECOND, "seq": at, "k": at % 3, "g": "a", "v": at, "x": 1.0} for at in range(12)
+]
+
+
+def relation(catalog: Catalog, *inserts: str) -> dict[str, Changing]:
+    definition = catalog.lookup("r")
+    assert isinstance(definition, RelationDefinition)
+    changing = Changing(definition)
+    for values in inserts:
+        (statement,) = parse(f"INSERT INTO r VALUES {values}", catalog)
+        assert isinstance(statement, Insert)
+        changing.carry_out(statement, MIN_TIME)
+    return {"r": changing}
+
+
+def opened(folder: Path, catalog: Catalog, *inserts: str, **queries: str) -> HereRunner:
+    runner = runner_of(folder, catalog, queries)
+    runner.relations = relation(catalog, *inserts)
+    runner.check_relations()
+    return runner
+
+
+def test_every_query_reads_the_whole_relation_and_its_changes(tmp_path: Path) -> None:
+    catalog = catalog_after(parse(TEXT))
+    queries = {"one": CQL, "two": CQL.replace("10 s", "4 s")}
+    first = opened(tmp_path / "ck", catalog, "(1, 'one')", **queries)
+    first.feed({"s1": table_of("s1", ROWS[:6])}, {})
+    again = opened(tmp_path / "ck", catalog, "(1, 'one')", "(2, 'two')", **queries)
+    again.feed({"s1": table_of("s1", ROWS[6:])}, {"s1": 1000 * SECOND})
+    for name, cql in queries.items():
+        changing = relation(catalog, "(1, 'one')")
+        run = ContinuousRun(program_of(cql, catalog), catalog, changing)
+        run.feed({"s1": table_of("s1", ROWS[:6])})
+        (added,) = parse("INSERT INTO r VALUES (2, 'two')", catalog)
+        assert isinstance(added, Insert)
+        changing["r"].carry_out(added, MIN_TIME)
+        run.feed({"s1": table_of("s1", ROWS[6:])}, {"s1": 1000 * SECOND})
+        assert told(results_of(again, name), True) == told(run.lifetimes(), True)
+        assert told(run.lifetimes(), True)
+
+
+def test_another_relation_is_refused(tmp_path: Path) -> None:
+    catalog = catalog_after(parse(TEXT))
+    opened(tmp_path / "ck", catalog, "(1, 'one')", q=CQL).feed({"s1": table_of("s1", ROWS)}, {})
+    opened(tmp_path / "ck", catalog, "(1, 'one')", q=CQL)
+    with pytest.raises(InvalidSetting, match="not the one this checkpoint has read"):
+        opened(tmp_path / "ck", catalog, "(1, 'eins')", q=CQL)
