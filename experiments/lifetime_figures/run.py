@@ -86,6 +86,20 @@ def _recorded(path: Path, configuration: dict[str, Any]) -> dict[str, Any]:
     return dict(found["sweeps"]) if found["configuration"] == configuration else {}
 
 
+def _points(sweeps: dict[str, Any]) -> dict[str, list[Point]]:
+    return {name: [Point(**one) for one in found["points"]] for name, found in sweeps.items()}
+
+
+def _write(path: Path, configuration: dict[str, Any], sweeps: dict[str, Any]) -> None:
+    content = {
+        "experiment": "lifetime_figures",
+        "configuration": configuration,
+        "trends": [asdict(one) for one in check_trends(_points(sweeps))],
+        "sweeps": sweeps,
+    }
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -112,17 +126,11 @@ def main() -> None:
             if found := sweep(name, stage, options.megabytes, options.large):
                 points = [asdict(point) for point in found]
                 sweeps[name] = {"commit": commit(), "machine": machine(), "points": points}
+                _write(path, configuration, sweeps)
     finally:
         stage.close()
-    measured = {name: [Point(**one) for one in found["points"]] for name, found in sweeps.items()}
+    measured = _points(sweeps)
     outcomes = check_trends(measured)
-    content = {
-        "experiment": "lifetime_figures",
-        "configuration": configuration,
-        "trends": [asdict(one) for one in outcomes],
-        "sweeps": sweeps,
-    }
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if not options.no_plots:
         from experiments.lifetime_figures.plots import draw  # drawing is optional
 
