@@ -162,6 +162,23 @@ def test_lifetimes_of_classes_and_intervals(spark: SparkSession, tmp_path: Path)
         by_class.update(spark.createDataFrame([("c", now + timedelta(hours=1), "gold", None)], ddl))
 
 
+def test_windows_of_a_number_of_rows(spark: SparkSession, tmp_path: Path) -> None:
+    archive = mayfly.Session(spark).create_archive(
+        tmp_path / "a", "k BIGINT, ts BIGINT, pos BIGINT", key="k", max_lifetime=60, refresh=10,
+        origin=0, parts=2, counts={"pos": 25}, layout="CountNoRebuild2x2",
+    )  # fmt: skip
+    mayfly.register(spark)
+    for update, first in ((1, 1), (2, 21), (3, 41)):
+        positions = range(first, first + 20)
+        batch = pa.table({"k": positions, "ts": [10 * update] * 20, "pos": positions})
+        archive.update(batch)
+        alive = list(range(max(1, first + 20 - 25), first + 20))
+        assert sorted(archive.scan()["pos"].to_pylist()) == alive
+    for found in (archive.frame(), spark.read.format("mayfly").load(str(tmp_path / "a"))):
+        assert sorted(found.toArrow()["pos"].to_pylist()) == alive
+    assert archive.frame(keys=[35, 36]).toArrow()["pos"].to_pylist() == [36]
+
+
 def test_rows_that_live_too_long_are_refused_with_what_to_do(
     spark: SparkSession, tmp_path: Path
 ) -> None:

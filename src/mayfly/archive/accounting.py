@@ -59,19 +59,23 @@ def account(
     state, settings = version.state, version.settings
     horizon = settings.horizon(planned.update)
     counts = moved(results)
+    if planned.positions is None:
+        removed = sum(
+            rows
+            for day, rows in state.day_rows.items()
+            if settings.horizon(state.update) < day <= horizon
+        )
+        removed += state.hidden_rows(horizon) - state.hidden_rows(settings.horizon(state.update))
+    else:
+        left = sum(_rows_in_files(version, planned.runs, results).values())
+        removed = sum(state.day_rows.values()) + summary.stored - left
     return UpdateReport(
         update=planned.update,
         rows_in=summary.rows,
         stored=summary.stored,
         late=summary.late,
         dead_on_arrival=summary.dead_on_arrival,
-        removed=sum(
-            rows
-            for day, rows in state.day_rows.items()
-            if settings.horizon(state.update) < day <= horizon
-        )
-        - state.hidden_rows(settings.horizon(state.update))
-        + state.hidden_rows(horizon),
+        removed=removed,
         dead_but_stored=_rows_until(horizon, version, planned.runs, results),
         indexes_touched=len({plan.target for plan in planned.plans}),
         files_read=counts["files_read"],
@@ -119,6 +123,8 @@ def rows_by_day(
     Of rows with their own lifetimes, the dead of one label may be gone from one sub-index and
     linger in another: those are counted in the files.
     """
+    if planned.positions is not None:
+        return dict(sorted(_rows_in_files(version, planned.runs, results).items()))
     rows = Counter(version.state.day_rows)
     for result in results:
         rows.update(result.day_rows)
@@ -130,6 +136,14 @@ def rows_by_day(
             rows[label] -= gone
         rows = Counter({label: n for label, n in rows.items() if label > horizon}) + lingering
     return {label: count for label, count in sorted(rows.items()) if label in kept}
+
+
+def _rows_in_files(
+    version: ArchiveVersion, runs: IndexRuns, results: Sequence[PartResult]
+) -> Counter[int]:
+    """The rows of every label as the files of these runs hold them."""
+    everything = max((max(r.days) for held in runs.values() for r in held), default=0)
+    return _dead_rows(everything, version, runs, results)
 
 
 def _made_void(version: ArchiveVersion, runs: IndexRuns) -> Counter[int]:

@@ -22,6 +22,7 @@ from mayfly.archive.admission import AdmissionSummary, LateRows, total
 from mayfly.archive.asking import Asking
 from mayfly.archive.asking import Moment as Moment
 from mayfly.archive.care import Care
+from mayfly.archive.counting import Positions
 from mayfly.archive.erasing import Erasing
 from mayfly.archive.foresight import Foresight
 from mayfly.archive.insight import Insight
@@ -66,6 +67,9 @@ class Executor(Protocol):
 
     def late_days(self, batch: Any, settings: ArchiveSettings, update: int) -> frozenset[int]:
         """Earlier updates that rows of the batch belong to."""
+
+    def highest(self, batch: Any, settings: ArchiveSettings) -> Mapping[str, int | None]:
+        """The largest position of each window of a number of rows in the batch."""
 
     def write(self, batch: Any | None, job: WriteJob) -> list[PartResult]:
         """Run the job on every part and bring back one result per part."""
@@ -136,13 +140,15 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         at: Moment | None = None,
         batch_id: str | None = None,
         properties: Mapping[str, Any] | None = None,
+        positions: Mapping[str, int] | None = None,
     ) -> UpdateReport:
         """Insert the rows of one interval and remove what has expired, as one commit.
 
         The update is the next one, or number ``update``, or the one whose interval holds ``at``;
         missed updates before it run as empty ones in the same commit. ``None`` is an empty
         batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
-        of the same commit.
+        of the same commit. Where windows are of a number of rows, ``positions`` say how far their
+        streams have come, if further than the rows of the batch.
         """
         self.prepare()
         version = self.with_origin(batch, None if at is None else instant(at))
@@ -152,7 +158,8 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         if turn.repeated:
             return UpdateReport(turn.update, repeated=True)
         began = time.perf_counter()
-        planned = self._planned(batch, version, turn.empty_updates, number)
+        reached = self._reached(batch, version, number, positions)
+        planned = self._planned(batch, version, turn.empty_updates, number, reached)
         told = self.foreseen(version, planned, batch)
         results = self._execute(batch, version, planned)
         summary = total(result.summary for result in results)
@@ -172,6 +179,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             prepared=planned.complete,
             report=asdict(report),
             invalid=still_pending(state.invalid, planned.runs),
+            positions={} if reached is None else reached.to_json(),
         )
         self._commit(version, following, results, {**(properties or {}), **remembered})
         self.asked.subtract({"probes": report.probes, "scans": report.scans})
@@ -182,12 +190,47 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             prepared = self.erased()
         return replace(report, **prepared) if prepared else report
 
+    def _reached(
+        self,
+        batch: Any | None,
+        version: ArchiveVersion,
+        number: int,
+        given: Mapping[str, int] | None,
+    ) -> Positions | None:
+        """Where windows of a number of rows stand after the update; None if there are none."""
+        before = version.positions
+        if before is None:
+            if given is not None:
+                raise InvalidSetting(
+                    "positions were given to an archive without windows of a number of rows",
+                    "leave them out, or declare the windows (counts)",
+                )
+            return None
+        seen: dict[str, int | None] = dict.fromkeys(before.sizes)
+        if batch is not None:
+            seen |= self.executor.highest(batch, version.settings)
+        for name, at in (given or {}).items():
+            if name not in before.sizes:
+                raise InvalidSetting(
+                    f"there is no window with positions {name!r}",
+                    f"the windows are {', '.join(before.sizes)}",
+                )
+            seen[name] = max(at, seen[name] or at)
+        return before.after(seen, number - version.state.update)
+
     def _planned(
-        self, batch: Any | None, version: ArchiveVersion, missed: range, number: int
+        self,
+        batch: Any | None,
+        version: ArchiveVersion,
+        missed: range,
+        number: int,
+        reached: Positions | None,
     ) -> PlannedCommit:
         settings, late = version.settings, frozenset[int]()
         if isinstance(settings.layout, PartitionedLayout):
-            return plan_cells(version, settings.layout, number, has_batch=batch is not None)
+            return plan_cells(
+                version, settings.layout, number, has_batch=batch is not None, positions=reached
+            )
         if batch is not None and settings.late is LateRows.OWN_DAY:
             late = self.executor.late_days(batch, settings, number) - {number}
         arrived = late | {number} if batch is not None else frozenset[int]()

@@ -212,6 +212,11 @@ def _smaller(
             "a smaller window was asked of an archive whose rows live equally long",
             "use generated_between",
         )
+    if settings.lifetimes.counts:
+        raise InvalidSetting(
+            "a smaller window was asked of windows of a number of rows",
+            "declare an archive with the smaller windows",
+        )
     if isinstance(window, Mapping):
         for name in window:
             if settings.all_columns.get(name) not in ("timestamp", "bigint"):

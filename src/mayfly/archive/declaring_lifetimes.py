@@ -41,6 +41,7 @@ def declare_lifetimes(
     max_lifetime: Duration,
     exp: str | None = None,
     lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
+    counts: Mapping[str, int] | None = None,
     time: str = "ts",
     refresh: Duration = "1 day",
     origin: Origin | None = None,
@@ -61,7 +62,8 @@ def declare_lifetimes(
     young: int = YOUNG,
 ) -> Declaration:
     """Settings of an archive whose rows live up to ``max_lifetime`` (S), each as long as its
-    ``exp`` column or its ``lifetime`` says, refreshed every ``refresh`` (Δ).
+    ``exp`` column or its ``lifetime`` says, refreshed every ``refresh`` (Δ). With ``counts`` they
+    live as long as they are in windows of a number of rows, by their positions in columns.
 
     >>> declared = declare_lifetimes(
     ...     "k STRING, ts TIMESTAMP, exp TIMESTAMP", key="k", max_lifetime="90 days",
@@ -72,7 +74,7 @@ def declare_lifetimes(
     """
     named = named_columns(columns)
     calendar = update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
-    lifetimes = declared_lifetimes(max_lifetime, exp, lifetime, named)
+    lifetimes = declared_lifetimes(max_lifetime, exp, lifetime, named, counts)
     updates = rollover(max_lifetime, calendar)
     if layout is None:
         chosen = default_layout(updates)

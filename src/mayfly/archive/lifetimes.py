@@ -45,19 +45,24 @@ class Lifetimes:
     """SQL over the row's columns: its lifetime, or the instant of its expiration."""
     instant: bool = False
     """Whether the expression is the instant."""
+    counts: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Windows of a number of rows: the column of positions in each, and its size. Then ``longest``
+    is only how long a row is expected to stay at most."""
 
     def __post_init__(self) -> None:
         if self.longest < 1:
             raise InvalidSetting(
                 f"the longest lifetime is {self.longest} µs", "use a duration longer than 0"
             )
-        ways = (self.exp, self.column, self.constant, self.expression)
+        ways = (self.exp, self.column, self.constant, self.expression, self.counts or None)
         given = [one for one in ways if one is not None]
         if len(given) != 1:
             raise InvalidSetting(
                 "it is not clear how long a row lives",
-                'give either exp="column" or lifetime=…, and only one of them',
+                'give either exp="column", lifetime=… or counts=…, and only one of them',
             )
+        if wrong := [name for name, size in self.counts.items() if size < 1]:
+            raise InvalidSetting(f"a window of {self.counts[wrong[0]]} rows", "use 1 or more")
         fixed = [*self.classes.values(), *([] if self.constant is None else [self.constant])]
         if wrong := [one for one in fixed if not 0 < one <= self.longest]:
             raise InvalidSetting(
@@ -69,6 +74,12 @@ class Lifetimes:
         """Refuse columns that are missing or of a type that says nothing about time."""
         if self.expression is not None:
             self._check_expression(self.expression, types)
+        for position in self.counts:
+            if position not in types or types[position].name != "bigint":
+                raise InvalidSetting(
+                    f"{position!r} is not a column of positions",
+                    "name a BIGINT column of the archive, which numbers the rows of the window",
+                )
         name = self.exp or self.column
         if name is None:
             return
@@ -125,6 +136,7 @@ class Lifetimes:
             "column": self.column,
             "classes": dict(self.classes),
             "constant": self.constant,
+            **({"counts": dict(self.counts)} if self.counts else {}),
             **({"expression": self.expression, "instant": self.instant} if self.expression else {}),
         }
 
@@ -138,11 +150,14 @@ def declared_lifetimes(
     exp: str | None,
     lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None,
     columns: Mapping[str, str],
+    counts: Mapping[str, int] | None = None,
 ) -> Lifetimes:
     """Lifetimes in the words of a user: ``lifetime`` names a column, is a duration for all rows or
     an expression, or says ``{column: {value: duration, …}}``; ``exp`` names a column or is an
     expression."""
     longest = micros(max_lifetime)
+    if counts:
+        return Lifetimes(longest, exp, constant=None if lifetime is None else 1, counts=counts)
     if exp is None and lifetime is None:
         exp = "exp"
     if lifetime is None:

@@ -29,6 +29,11 @@ class InProcess:
         found: int | None = pc.min(times).as_py()
         return found
 
+    def highest(self, batch: pa.Table, settings: ArchiveSettings) -> dict[str, int | None]:
+        rows = as_declared(batch, settings)
+        assert settings.lifetimes is not None
+        return {name: pc.max(rows[name]).as_py() for name in settings.lifetimes.counts}
+
     def late_days(self, batch: pa.Table, settings: ArchiveSettings, update: int) -> frozenset[int]:
         times = as_declared(batch, settings)[settings.time].drop_null().cast(pa.int64())
         days = np.unique(settings.calendar.updates_of(times.to_numpy()))

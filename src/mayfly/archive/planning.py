@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mayfly.archive.counting import Positions
 from mayfly.archive.layouts.cell_plan import CellPlanner, is_old, runs_after
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import Days, WaveState
@@ -61,12 +62,22 @@ class PlannedCommit:
         }
         return replace(self, runs=runs, after=WaveState(self.update, held), open_labels=False)
 
+    positions: Positions | None = None
+    """After the commit, of windows of a number of rows."""
+    examined: tuple[str, ...] = ()
+    """Runs that are read for what is alive in them by its positions."""
+
     open_labels: bool = False
     """Whether ``runs`` are still those before the commit."""
 
 
 def plan_cells(
-    version: ArchiveVersion, layout: PartitionedLayout, number: int, *, has_batch: bool
+    version: ArchiveVersion,
+    layout: PartitionedLayout,
+    number: int,
+    *,
+    has_batch: bool,
+    positions: Positions | None = None,
 ) -> PlannedCommit:
     """The commit of update ``number`` of rows with their own lifetimes."""
     state = version.state
@@ -79,6 +90,11 @@ def plan_cells(
         overdue = frozenset(
             run for run in stored if any(s.exp.low < due for s in version.segments_of(run))
         )
+    dead, examined = frozenset[str](), frozenset[str]()
+    if positions is not None:
+        dead = frozenset(run for run in stored if positions.all_dead(version.segments_of(run)))
+        held = (run for runs in state.runs.values() for run in runs)
+        examined = frozenset(run.id for run in held if min(run.days) <= number + 1) - dead
     planner = CellPlanner(
         layout,
         state.runs,
@@ -88,11 +104,21 @@ def plan_cells(
         stale=state.pending_runs,
         overdue=overdue,
         patience=contract.late,
-        has_batch=has_batch,
+        has_batch=has_batch or bool(examined),
+        examined=dead | examined,
     )
     names = (*layout.names, *(name for name in state.runs if name not in layout.names))
     nothing = WaveState(number, dict.fromkeys(names, frozenset[int]()))
-    return PlannedCommit(number, planner.plans(), nothing, state.runs, True, open_labels=True)
+    return PlannedCommit(
+        number,
+        planner.plans(),
+        nothing,
+        state.runs,
+        True,
+        open_labels=True,
+        positions=positions,
+        examined=tuple(sorted(examined)),
+    )
 
 
 def plan_next(
@@ -135,7 +161,7 @@ def write_job(
     writes = independent([write for plan in planned.plans for write in plan.write])
     kept = {run.id for held in planned.runs.values() for run in held}
     needed = tuple(write for write in writes if planned.open_labels or write.id in kept)
-    read = {source.run for write in needed for source in write.sources}
+    read = {source.run for write in needed for source in write.sources} | set(planned.examined)
     if moved_to is not None:
         read = version.state.used_runs()
     return WriteJob(
@@ -151,6 +177,8 @@ def write_job(
             if read & entry.pending.keys()
         ),
         moved_from=None if moved_to is None else version.settings,
+        positions=planned.positions,
+        examined=planned.examined,
     )
 
 

@@ -74,6 +74,7 @@ class Reader:
 
         A row is returned once, however many of the keys it is found under.
         """
+        selection = selection.at_positions(self.version.positions, self.version.time)
         by_part: dict[int, list[tuple[Any, ...]]] = {}
         normal = [self.key_values(key) for key in keys]
         for key in normal:
@@ -106,6 +107,7 @@ class Reader:
         self, keys: KeyRange, selection: Selection, columns: Sequence[str] | None = None
     ) -> pa.Table:
         """All wanted rows whose first key column lies in the range, each once."""
+        selection = selection.at_positions(self.version.positions, self.version.time)
         key = self.settings.sort_columns[0]
         low, high = (
             None if end is None else self.key_value(key, end) for end in (keys.low, keys.high)
@@ -130,6 +132,7 @@ class Reader:
         self, selection: Selection, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
         """All wanted rows, file by file; a bounded number of files is decoded at a time."""
+        selection = selection.at_positions(self.version.positions, self.version.time)
         whole, timeless = (self._needed(columns, selection, times=t) for t in (True, False))
 
         def needed(run: Run, segment: Segment) -> pa.Schema:
@@ -349,7 +352,7 @@ class Reader:
         wanted.update(self.settings.sort_columns)
         if self.settings.array_key:
             wanted.update((*self.settings.key, NTH))
-        wanted.update(name for name, _ in selection.inputs)
+        wanted.update(name for name, _ in (*selection.inputs, *selection.after))
         wanted.update(name for one in self.hiding for name in one.columns)
         if times:
             wanted.update(self._times(selection, columns))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.archive.counting import Positions
 from mayfly.storage.segment import EXP, TS, Segment
 
 
@@ -32,6 +33,8 @@ class Selection:
     """By how much every row is taken to live shorter, µs (results-index-2005, 3.4)."""
     inputs: tuple[tuple[str, int], ...] = ()
     """Time columns, and how long ago their times may be at most."""
+    after: tuple[tuple[str, int], ...] = ()
+    """Columns of positions, and the last that has left the window."""
 
     def may_hold(self, segment: Segment) -> bool:
         if not self.soft and segment.dead_at(self.as_of + self.shorter):
@@ -48,7 +51,7 @@ class Selection:
             segment.exp.low > self.as_of + self.shorter and segment.ts.high <= self.as_of
         )
         anytime = self.generated_from is None and self.generated_to is None
-        return alive and anytime and not self.inputs
+        return alive and anytime and not self.inputs and not self.after
 
     def mask(self, rows: pa.Table, ts: str = TS, exp: str = EXP) -> pa.ChunkedArray | None:
         """Which rows are wanted, by the columns that hold their times; None if all are."""
@@ -57,6 +60,7 @@ class Selection:
             until = self.as_of + self.shorter
             terms.append(pc.greater(_micros(rows[exp]), until))
             terms.append(pc.less_equal(_micros(rows[ts]), self.as_of))
+        terms += [pc.greater(rows[name], last) for name, last in self.after]
         for name, size in self.inputs:
             times = _micros(rows[name])
             terms.append(pc.fill_null(pc.greater(times, self.as_of - size), False))
@@ -65,6 +69,13 @@ class Selection:
         if self.generated_to is not None:
             terms.append(pc.less_equal(_micros(rows[ts]), self.generated_to))
         return all_of(terms)
+
+    def at_positions(self, positions: Positions | None, latest: int) -> Selection:
+        """The same for windows of a number of rows: time alone does not take them further."""
+        if positions is None or self.soft:
+            return self
+        after = tuple(positions.gone.items())
+        return replace(self, as_of=min(self.as_of, latest), after=after)
 
 
 @dataclass(slots=True)

@@ -35,6 +35,8 @@ INSERTED = "_update"
 """Column of archives of rows with their own lifetimes: the update that brought the row."""
 ROW_GROUP_BYTES = 128_000
 """Of uncompressed rows: a probe decodes one row group per constituent; larger ones scan faster."""
+UNBOUNDED = 365_000 * DAY
+"""How long a row in windows of a number of rows may stay by the clock."""
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -108,6 +110,11 @@ class ArchiveSettings:
             raise InvalidSetting(
                 f"a wave archive cannot promise {self.contract}",
                 "give rows their own lifetimes (max_lifetime), or leave the contract out",
+            )
+        if self.lifetimes is not None and self.lifetimes.counts and self.contract != HARD:
+            raise InvalidSetting(
+                f"windows of a number of rows cannot promise {self.contract}",
+                "leave the contract out: no dead row is returned",
             )
         self.contract.check(self.calendar)
         if self.lifetimes is None and self.late is LateRows.THIS_UPDATE:
@@ -206,7 +213,7 @@ class ArchiveSettings:
     def longest(self) -> int:
         """A bound on exp − ts: a row waits up to one update to be stored, then stays for W."""
         if self.lifetimes is not None:
-            return self.lifetimes.longest
+            return UNBOUNDED if self.lifetimes.counts else self.lifetimes.longest
         calendar = self.calendar
         return (self.window + 1) * (
             calendar.interval if isinstance(calendar, FixedIntervals) else DAY

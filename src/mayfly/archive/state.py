@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from mayfly.archive.counting import Positions
 from mayfly.archive.invalidation import INVALID, Invalidation
 from mayfly.archive.layouts import WaveState
 from mayfly.archive.layouts.run_plan import IndexRuns, Run
@@ -38,6 +39,8 @@ class ArchiveState:
     report: Mapping[str, Any] = field(default_factory=dict)
     invalid: tuple[Invalidation, ...] = ()
     """What was declared void and is still stored."""
+    positions: Mapping[str, Any] = field(default_factory=dict)
+    """Of windows of a number of rows: how far each stream has come, and its rate."""
 
     @property
     def update(self) -> int:
@@ -72,6 +75,7 @@ class ArchiveState:
             "batches": dict(latest),
             "prepared": self.prepared,
             "report": dict(self.report),
+            **({"positions": dict(self.positions)} if self.positions else {}),
             **({INVALID: [entry.to_json() for entry in self.invalid]} if self.invalid else {}),
         }
 
@@ -91,6 +95,7 @@ class ArchiveState:
             batches=stored["batches"],
             prepared=stored["prepared"],
             report=stored["report"],
+            positions=stored.get("positions", {}),
             invalid=tuple(Invalidation.from_json(one) for one in stored.get(INVALID, ())),
         )
 
@@ -116,6 +121,14 @@ class ArchiveVersion:
     def time(self) -> int:
         """The time of the last update."""
         return self.settings.calendar.time_of(self.state.update)
+
+    @cached_property
+    def positions(self) -> Positions | None:
+        """Of windows of a number of rows."""
+        lifetimes = self.settings.lifetimes
+        if lifetimes is None or not lifetimes.counts:
+            return None
+        return Positions.from_json(lifetimes.counts, self.state.positions)
 
     @property
     def invalid_segments(self) -> dict[str, Segment]:

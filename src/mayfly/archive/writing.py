@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.admission import AdmissionSummary, summarize
+from mayfly.archive.counting import BOUNDS, Positions, bounds_of, times_of
 from mayfly.archive.invalidation import Invalidation, hidings, visible
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
@@ -59,6 +60,11 @@ class WriteJob:
     moved_from: ArchiveSettings | None = None
     """The settings that the sources were stored under, if all of them are to find a new home."""
 
+    positions: Positions | None = None
+    """After the update, of windows of a number of rows."""
+    examined: tuple[str, ...] = ()
+    """Runs whose rows are stored anew if they are alive by their positions."""
+
     @property
     def batch_days(self) -> Days:
         """The days whose arriving rows have a place."""
@@ -92,6 +98,8 @@ def write_part(job: WriteJob, which: Callable[[], int], batches: Iterable[pa.Tab
         if job.moved_from is not None:
             for table in _moved(directory, job, part):
                 arrived.hold(table)
+        for table in _examined(directory, job, part):
+            arrived.hold(table)
         if arrived.summary.refused:
             return PartResult(part, arrived.summary)
         _require_planned(job, arrived.day_rows)
@@ -172,7 +180,7 @@ class _Arrived:
     def _admitted(self, rows: pa.Table) -> pa.Table:
         """The rows to be stored, as they will be stored."""
         settings = self._job.settings
-        with_exp = with_lifetimes(rows, settings, self._job.update)
+        with_exp = with_lifetimes(rows, settings, self._job.update, self._job.positions)
         admission = settings.rule.admit(
             self._job.update, with_exp, ts=settings.time, exp=EXP, key=settings.key
         )
@@ -200,14 +208,20 @@ class _Arrived:
         self._held, self._size = [], 0
 
 
-def with_lifetimes(rows: pa.Table, settings: ArchiveSettings, update: int) -> pa.Table:
+def with_lifetimes(
+    rows: pa.Table, settings: ArchiveSettings, update: int, positions: Positions | None = None
+) -> pa.Table:
     """The rows with _ts and _exp, and with their update; NULL times count as 0 here."""
     times = rows[settings.time]
     if pa.types.is_timestamp(times.type):
         times = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
     ts = pc.fill_null(times, 0).to_numpy()
     if settings.lifetimes is not None:
-        exp = settings.lifetimes.expirations(rows, ts)
+        if settings.lifetimes.counts:
+            known = positions or Positions(settings.lifetimes.counts)
+            exp = known.expirations(rows, ts, update, settings.calendar, settings.window)
+        else:
+            exp = settings.lifetimes.expirations(rows, ts)
         rows = rows.append_column(INSERTED, pa.array(np.full(len(ts), update), pa.int64()))
     else:
         days = settings.calendar.updates_of(ts)
@@ -281,6 +295,25 @@ def _moved(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Table]
                 yield alive.set_column(at, INSERTED, pa.array(numbers, pa.int64()))
 
 
+def _examined(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Table]:
+    """What is alive by its positions in a part of the examined runs, under new estimates."""
+    positions, settings = job.positions, job.settings
+    for run in job.examined:
+        for segment in (one for one in job.sources[run] if one.tags[PART] == part):
+            for table in _valid(stored_tables(directory, segment, settings), run, job, directory):
+                assert positions is not None
+                alive = table.filter(positions.alive(table))
+                labels = positions.labels(alive, job.update, settings.window)
+                changed = {
+                    INSERTED: np.full(alive.num_rows, job.update),
+                    EXP: times_of(settings.calendar, labels),
+                }
+                for name, values in changed.items():
+                    at = alive.schema.get_field_index(name)
+                    alive = alive.set_column(at, name, pa.array(values, pa.int64()))
+                yield alive
+
+
 def _valid(
     tables: Iterator[pa.Table], run: str, job: WriteJob, directory: Directory
 ) -> Iterator[pa.Table]:
@@ -349,11 +382,17 @@ def _write_run(
         row_group_rows=group_rows,
     ) as writer:
         days: Counter[int] = Counter()
+        sizes = settings.lifetimes.counts if settings.lifetimes is not None else {}
+        bounds: dict[str, list[int]] = {}
         for table in _in_whole_groups(chain([first], merged), group_rows):
             writer.write(table.combine_chunks() if format == "arrow" else table)
             days += _rows_by_label(table, settings)
+            for name, (low, high) in bounds_of(table, sizes).items():
+                known = bounds.setdefault(name, [low, high])
+                bounds[name] = [min(low, known[0]), max(high, known[1])]
         written = writer.close()
-    return [replace(written, tags={**written.tags, DAYS: sorted(days.items())})] if written else []
+    tags = {DAYS: sorted(days.items()), **({BOUNDS: bounds} if bounds else {})}
+    return [replace(written, tags={**written.tags, **tags})] if written else []
 
 
 def _rows_by_label(table: pa.Table, settings: ArchiveSettings) -> Counter[int]:

@@ -7,7 +7,7 @@ Parquet reader skips row groups, since files are sorted by key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -45,6 +45,8 @@ def archive_frame(
 ) -> DataFrame:
     """The wanted rows; ``report`` counts the files Spark is given and their bytes."""
     settings = version.settings
+    shown = request.selection.at_positions(version.positions, version.time)
+    request = replace(request, selection=shown)
     found = dict(_files(version, request))
     pieces = []
     for (format, hidden, void), segments in found.items():
@@ -196,6 +198,8 @@ def _conditions(settings: ArchiveSettings, request: FrameRequest) -> Iterator[Co
     wanted = request.selection
     if not wanted.soft:
         yield f"{EXP} > {wanted.as_of + wanted.shorter} AND {TS} <= {wanted.as_of}"
+    for name, last in wanted.after:
+        yield f"{quoted(name)} > {last}"
     for name, size in wanted.inputs:
         times = micros_sql(settings, name)
         yield f"{times} > {wanted.as_of - size}"

@@ -46,6 +46,13 @@ class OnSpark:
         found: int | None = batch.selectExpr(f"min({time_micros(settings)})").collect()[0][0]
         return found
 
+    def highest(self, batch: DataFrame, settings: ArchiveSettings) -> dict[str, int | None]:
+        check_columns(batch, settings)
+        assert settings.lifetimes is not None
+        names = list(settings.lifetimes.counts)
+        (found,) = batch.selectExpr(*(f"max({quoted(name)})" for name in names)).collect()
+        return dict(zip(names, found, strict=True))
+
     def days(self, batch: DataFrame, settings: ArchiveSettings) -> list[int]:
         """The updates that rows of the batch belong to, in order; rows without time do not."""
         times = batch.selectExpr(f"{time_micros(settings)} AS t").where("t IS NOT NULL")

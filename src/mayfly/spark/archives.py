@@ -50,16 +50,24 @@ class SparkArchive(Archive):
         at: Moment | None = None,
         batch_id: str | None = None,
         properties: Mapping[str, Any] | None = None,
+        positions: Mapping[str, int] | None = None,
     ) -> UpdateReport:
         """Insert the rows of one interval and remove what has expired, as one commit.
 
         The update is the next one, or number ``update``, or the one whose interval holds ``at``;
         missed updates before it run as empty ones in the same commit. ``None`` is an empty
         batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
-        of the same commit.
+        of the same commit. Where windows are of a number of rows, ``positions`` say how far their
+        streams have come, if further than the rows of the batch.
         """
-        rows = self._rows(batch)
-        return super().update(rows, update=update, at=at, batch_id=batch_id, properties=properties)
+        return super().update(
+            self._rows(batch),
+            update=update,
+            at=at,
+            batch_id=batch_id,
+            properties=properties,
+            positions=positions,
+        )
 
     def load(
         self,

@@ -41,6 +41,8 @@ class CellPlanner:
     overdue: frozenset[str] = frozenset()
     patience: int = 0
     has_batch: bool = True
+    examined: frozenset[str] = frozenset()
+    """Runs that are given up whole: what is alive in them comes again as if it arrived."""
 
     def plans(self) -> tuple[RunPlan, ...]:
         """The plan of every sub-index that changes."""
@@ -62,7 +64,8 @@ class CellPlanner:
         until = min(self.update, self.last + 2 * layout.rollover + self.patience)
         updates = range(self.last + 1 - self.patience, until + 1)
         due = frozenset().union(*(layout.removes(u) | layout.throws_away(u) for u in updates))
-        due |= {n for n, runs in self.runs.items() if any(r.id in self.overdue for r in runs)}
+        changed = self.overdue | self.examined
+        due |= {n for n, runs in self.runs.items() if any(r.id in changed for r in runs)}
         return due | layout.inserts(self.update) if self.has_batch else due
 
     def _arriving(self, name: str) -> Days:
@@ -72,16 +75,18 @@ class CellPlanner:
 
     def _rebuilt(self, name: str, held: tuple[Run, ...]) -> RunPlan:
         batch = self._arriving(name)
-        lasting, again = self.update - self.patience, self.stale | self.overdue
+        lasting = self.update - self.patience
+        again = self.stale | self.overdue | self.examined
         spoiled = any(min(run.days) <= lasting or run.id in again for run in held)
         if not batch and not spoiled:
             return RunPlan(name, held)
-        sources = self._alive(held)
+        sources = self._alive(run for run in held if run.id not in self.examined)
         write = (RunWrite(self._id(name, 1), sources, batch),) if sources or batch else ()
         return RunPlan(name, write=write, release=tuple(run.id for run in held))
 
     def _extended(self, name: str, held: tuple[Run, ...]) -> RunPlan:
-        kept = tuple(run for run in held if max(run.days) > self.update)
+        lasting = (run for run in held if run.id not in self.examined)
+        kept = tuple(run for run in lasting if max(run.days) > self.update)
         written, merged = [], set[str]()
         for number, labels in enumerate(self._ranges(self._arriving(name)), start=1):
             same = [run for run in kept if self._slot(run) == self.layout.slot_of(min(labels))]
