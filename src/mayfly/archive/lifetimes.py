@@ -61,8 +61,8 @@ class Lifetimes:
                 "it is not clear how long a row lives",
                 'give either exp="column", lifetime=… or counts=…, and only one of them',
             )
-        if wrong := [name for name, size in self.counts.items() if size < 1]:
-            raise InvalidSetting(f"a window of {self.counts[wrong[0]]} rows", "use 1 or more")
+        if min(self.counts.values(), default=1) < 1:
+            raise InvalidSetting(f"a window of {min(self.counts.values())} rows", "use 1 or more")
         fixed = [*self.classes.values(), *([] if self.constant is None else [self.constant])]
         if wrong := [one for one in fixed if not 0 < one <= self.longest]:
             raise InvalidSetting(
