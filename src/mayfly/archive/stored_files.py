@@ -4,8 +4,9 @@ Idea: a probe wants a few rows of every run it meets; opening the file and parsi
 cost several times as much. So footers stay in memory, and the files that probes used last stay
 mapped. Of a Parquet file the row groups of the key are decoded; an Arrow file needs no decoding.
 Invariant: a file never changes and its name is never used again, so nothing kept can be stale; an
-open file serves one thread at a time. At most ``KEPT_OPEN`` files are held, and of an archive only
-those of the version it was read at last: a vacuumed file gives its space back.
+open file serves one thread at a time. At most ``KEPT_OPEN`` files are open, ``KEPT_MAPPED`` mapped,
+and of an archive only those of the version it was read at last: a vacuumed file gives its space
+back.
 Cost: a stat per file and probe, and the decoding of its row groups.
 """
 
@@ -24,7 +25,8 @@ import pyarrow.parquet as pq
 
 from mayfly.storage.segment import ARROW_SUFFIX
 
-KEPT_OPEN = 256
+KEPT_OPEN, KEPT_MAPPED = 256, 8192
+"""Parquet files, which need a descriptor each, and Arrow files, which do not."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class FileDirectory:
         )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT_MAPPED)
 def file_directory(path: str, size: int, key: str, ordered: bool) -> FileDirectory:
     """The directory of an immutable file; cached by its name, which is never used again.
 
@@ -132,9 +134,9 @@ class _OpenParquet:
 
 class _OpenArrow:
     def __init__(self, path: str, mapped: bool) -> None:
-        self._source = pa.memory_map(path) if mapped else pa.OSFile(path)
-        file = pa.ipc.open_file(self._source)
-        self._batches = [file.get_batch(at) for at in range(file.num_record_batches)]
+        with pa.memory_map(path) if mapped else pa.OSFile(path) as source:
+            file = pa.ipc.open_file(source)
+            self._batches = [file.get_batch(at) for at in range(file.num_record_batches)]
         self._tables: dict[tuple[Any, ...], pa.Table] = {}
 
     def read(self, groups: Sequence[int], columns: list[str]) -> pa.Table:
@@ -146,10 +148,10 @@ class _OpenArrow:
 
     def close(self) -> None:
         self._batches, self._tables = [], {}
-        self._source.close()
 
 
 _open_files: OrderedDict[str, _Open] = OrderedDict()
+_mapped_files: OrderedDict[str, _Open] = OrderedDict()
 _turn = threading.Lock()
 
 
@@ -164,7 +166,7 @@ def read_row_groups(
     opened: _Open | None = None
     if again:
         with _turn:
-            opened = _open_files.pop(path, None)
+            opened = _files_like(path).pop(path, None)
     if opened is None:
         footer = directory.footer
         opened = _OpenArrow(path, again) if footer is None else _OpenParquet(path, footer)
@@ -180,13 +182,19 @@ def read_row_groups(
     return rows
 
 
+def _files_like(path: str) -> OrderedDict[str, _Open]:
+    return _mapped_files if path.endswith(ARROW_SUFFIX) else _open_files
+
+
 def _keep(path: str, opened: _Open) -> None:
+    files = _files_like(path)
+    most = KEPT_OPEN if files is _open_files else KEPT_MAPPED
     with _turn:
-        twin = _open_files.pop(path, None)
+        twin = files.pop(path, None)
         surplus = [] if twin is None else [twin]
-        _open_files[path] = opened
-        while len(_open_files) > KEPT_OPEN:
-            surplus.append(_open_files.popitem(last=False)[1])
+        files[path] = opened
+        while len(files) > most:
+            surplus.append(files.popitem(last=False)[1])
     for one in surplus:
         one.close()
 
@@ -194,12 +202,14 @@ def _keep(path: str, opened: _Open) -> None:
 def let_go(root: str, needed: Container[str] = ()) -> None:
     """Close the files of an archive that its current version does not need."""
     beginning = f"{root}/"
+    closing = []
     with _turn:
-        gone = [
-            path
-            for path in _open_files
-            if path.startswith(beginning) and path.removeprefix(beginning) not in needed
-        ]
-        closing = [_open_files.pop(path) for path in gone]
+        for files in (_open_files, _mapped_files):
+            gone = [
+                path
+                for path in files
+                if path.startswith(beginning) and path.removeprefix(beginning) not in needed
+            ]
+            closing += [files.pop(path) for path in gone]
     for one in closing:
         one.close()

@@ -342,6 +342,11 @@ def test_young_runs_are_arrow_files_and_answers_do_not_hold_them(tmp_path: Path)
     answer = archive.probe("only")
     assert answer.num_rows == 1
     assert pa.total_allocated_bytes() > before  # a copy, not the mapped file
+    young = {p for p, s in archive.version().manifest.segments.items() if s.format == "arrow"}
+    assert young <= {path[-len(one) :] for path in stored_files._mapped_files for one in young}
+    archive.update(None, update=20)
+    root = str(tmp_path / "a")
+    assert not [path for path in stored_files._mapped_files if path.startswith(root)]
     assert archive.verify().ok
 
 
