@@ -147,6 +147,16 @@ def test_a_dead_run_is_dropped_unread(tmp_path: Path) -> None:
     assert (report.bytes_read, report.removed) == (0, 2)
 
 
+def test_a_row_leaves_when_its_window_has_moved_on_by_its_size(tmp_path: Path) -> None:
+    archive = counted(tmp_path / "a", "CountNoRebuild1x1")
+    rows = [{"k": 1, "ts": 10, "left": at, "right": 9, "id": at} for at in (1, 2, 30)]
+    archive.update(table(rows))
+    for reached, expected in ((40, [1, 2, 30]), (41, [2, 30]), (42, [30])):
+        archive.update(None, positions={"left": reached})
+        assert ids(archive.scan()) == ids(archive.probe(1)) == expected
+    assert ids(archive.scan(soft=True)) == [1, 2, 30]  # hidden, not yet removed
+
+
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     for wrong, message in (
         ({"counts": {"left": 0}}, "1 or more"),

@@ -195,6 +195,23 @@ def test_no_byte_of_an_erased_key_is_left(tmp_path: Path, layout: str | None) ->
         assert not {key for key in left if ends[key] < due}
 
 
+def test_void_rows_leave_older_versions_in_time(tmp_path: Path) -> None:
+    """Nothing has expired, so no other reason makes a version go."""
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 20 us", keep_versions=9)
+    archive.update(table([(1, 10, 90, 1), (2, 10, 90, 2)]))
+    archive.update(table([(1, 20, 90, 3)]))
+    first = archive.version().manifest.version
+    archive.invalidate([1])
+    assert ids(archive.scan(as_of=10)) == [1, 2]
+    archive.update(None)
+    assert first in archive.repository.versions()
+    report = archive.update(None)
+    assert min(archive.repository.versions()) > first
+    assert len(stored_exps(tmp_path / "a")) == 1
+    assert report.erased_until == 40
+    assert archive.verify().ok
+
+
 def test_the_promise_wins_over_a_pinned_reader(tmp_path: Path) -> None:
     archive = made(tmp_path / "a", "Rebuild 2x2", "PHYSICAL WITHIN 10 us")
     for update in range(1, 4):
