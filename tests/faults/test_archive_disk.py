@@ -81,7 +81,7 @@ if can_mount():
         with small_disk(tmp_path, 400) as disk:
             archive = created(disk / "archive", layout)
             with pytest.raises(StorageError, match="No space left on device") as caught:
-                archive.update(large_batch(UPDATES + 1, 60_000))
+                archive.update(large_batch(UPDATES + 1, 400_000))
             assert "free space" in caught.value.hint
             check_unharmed(disk / "archive")
 
