@@ -196,6 +196,15 @@ def test_a_term_of_the_residual_guards_those_after_it() -> None:
         stepped(JoinState(), rows, [(1, 1, 0)], 0, 2, join=bare)
 
 
+def test_every_term_of_the_residual_must_hold() -> None:
+    left, right = ex.Column("l", "v", BIGINT), ex.Column("r", "v", BIGINT)
+    both = ex.And((ex.Compare("<", left, right), ex.Compare("<", right, ex.Literal(9, BIGINT))))
+    join = WindowJoin("j", (side("l"), side("r")), OUTPUT, True, both)
+    rows: Rows = [(1, 1, 4), (1, 1, 5), (1, 1, 9)]
+    _, results = stepped(JoinState(), [(1, 1, 4)], rows, 0, 2, join=join)
+    assert results == [(4, 5, 1, 11)]
+
+
 def test_equal_codes_of_different_keys_do_not_meet() -> None:
     def keyed(name: str, kind: pa.DataType) -> JoinInput:
         return JoinInput(name, pa.schema([(f"{name}.v", kind)]), (f"{name}.v",), 10, 10)
