@@ -107,7 +107,7 @@ class LocalSession:
         how more than two inputs with one key are joined, see ``compile_plan``. The answer depends
         on none of them.
         """
-        way = _strategy(strategy)
+        way = Strategy.named(strategy)
         plan = optimize(self._bound(cql), strategy=way, without=without).plan
         assert isinstance(plan, Output)
         program = compile_plan(plan, self.catalog, way, "weak-distinct" not in without, joins)
@@ -117,7 +117,7 @@ class LocalSession:
 
     def explain(self, cql: str, *, compare: bool = False, strategy: str = "UPA") -> Explanation:
         """What a query means and costs, before it runs."""
-        return explain(self._bound(cql), cql, strategy=_strategy(strategy), compare=compare)
+        return explain(self._bound(cql), cql, strategy=Strategy.named(strategy), compare=compare)
 
     def table(self, relation: str) -> pa.Table:
         """A relation as its last change left it."""
@@ -139,14 +139,6 @@ def replay(run: ContinuousRun, batches: Iterable[Mapping[str, Any]]) -> Continuo
         run.feed(batch)
     run.finish()
     return run
-
-
-def _strategy(name: str) -> Strategy:
-    try:
-        return Strategy(name.upper())
-    except ValueError:
-        known = ", ".join(one.value for one in Strategy)
-        raise InvalidSetting(f"there is no strategy {name!r}", f"use one of {known}") from None
 
 
 def _columns(columns: Columns) -> tuple[ColumnDefinition, ...]:

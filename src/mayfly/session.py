@@ -156,7 +156,7 @@ class Session:
         ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off.
         """
         bound = bind_query(cql, self.catalog)
-        return CqlQuery.of(self, cql, bound, Strategy(strategy), without)
+        return CqlQuery.of(self, cql, bound, Strategy.named(strategy), without)
 
     def relation(
         self,
@@ -213,7 +213,7 @@ class Session:
         return explain(
             bind_query(cql, self.catalog),
             cql,
-            strategy=Strategy(strategy),
+            strategy=Strategy.named(strategy),
             without=without,
             compare=compare,
         )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from mayfly.errors import InvalidSetting
 from mayfly.patterns import Label
 from mayfly.plan.logical import Node
 
@@ -21,6 +22,14 @@ class Strategy(Enum):
     UPA = "UPA"
     NT = "NT"
     DIRECT = "DIRECT"
+
+    @staticmethod
+    def named(name: str) -> Strategy:
+        try:
+            return Strategy(name.upper())
+        except ValueError:
+            known = ", ".join(one.value for one in Strategy)
+            raise InvalidSetting(f"there is no strategy {name!r}", f"use one of {known}") from None
 
 
 class Structure(Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly.cql import bind_query
+from mayfly.errors import InvalidSetting
 from mayfly.optimizer import Statistics
 from mayfly.optimizer.explaining import explain
 from mayfly.plan.catalog import (
@@ -14,7 +15,7 @@ from mayfly.plan.catalog import (
     StreamDefinition,
     columns_from,
 )
-from mayfly.plan.physical import Exchange, Operator, PhysicalPlan, Place
+from mayfly.plan.physical import Exchange, Operator, PhysicalPlan, Place, Strategy
 from mayfly.plan.types import BIGINT
 
 _STREAM = columns_from([("ts", "bigint"), ("a", "bigint"), ("b", "bigint"), ("c", "string")])
@@ -230,3 +231,10 @@ def test_totals_are_sums_over_operators() -> None:
     states = [state for each in plan.root.walk() for state in each.state]
     assert plan.state_rows == sum(state.rows for state in states)
     assert plan.cost.total == pytest.approx(sum(each.cost.total for each in plan.root.walk()))
+
+
+def test_strategies_are_known_by_name() -> None:
+    assert Strategy.named("direct") is Strategy.DIRECT
+    with pytest.raises(InvalidSetting, match="there is no strategy 'lazy'") as raised:
+        Strategy.named("lazy")
+    assert raised.value.hint == "use one of UPA, NT, DIRECT"
