@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -27,6 +29,19 @@ def write_example(folder: Path) -> Path:
         _write(folder / "in" / name, rows)
     (folder / "pipeline.cql").write_text(PIPELINE)
     return folder / "pipeline.cql"
+
+
+def later(folder: Path, number: int) -> None:
+    """One more order and payment, in files that appear whole."""
+    at = f"2026-03-01T{10 + number // 60:02}:{number % 60:02}:00Z"
+    rows = {
+        "orders": {"ts": at, "customer": "ann", "article": "tea", "amount": 1},
+        "payments": {"ts": at, "customer": "ann", "paid": 1},
+    }
+    for name, row in rows.items():
+        file = folder / name / f".{number}"
+        file.write_text(json.dumps(row) + "\n")
+        file.rename(folder / name / f"{number}.json")
 
 
 def batches_done(checkpoint: Path) -> int:
@@ -79,8 +94,14 @@ def test_a_watched_file_changes_while_it_runs(tmp_path: Path) -> None:
     file = write_example(tmp_path)
     checkpoint = tmp_path / "pipeline.state"
 
-    def known() -> list[str]:
-        return list(Repository.open(checkpoint).current().properties["queries"])
+    numbers = count(FILES)
+
+    def taken_over() -> bool:
+        """A query is known to the checkpoint from the first batch that reads rows for it."""
+        later(tmp_path / "in", next(numbers))
+        time.sleep(1)
+        known = list(Repository.open(checkpoint).current().properties["queries"])
+        return known == ["by_town", "unpaid", "larger", "more"]
 
     command = [MAYFLY, "run", "pipeline.cql", "--quiet", "--watch"]
     with subprocess.Popen(
@@ -92,9 +113,12 @@ def test_a_watched_file_changes_while_it_runs(tmp_path: Path) -> None:
         time.sleep(2)
         more = "CREATE QUERY more AS SELECT customer FROM orders [RANGE 1 MIN];"
         file.write_text(PIPELINE.replace("QUERY large", "QUERY larger") + more)
-        wait_for(lambda: known() == ["by_town", "unpaid", "larger", "more"], "the new queries")
-        os.killpg(started.pid, signal.SIGINT)
-        _, told = started.communicate(timeout=120)
+        try:
+            wait_for(taken_over, "the new queries")
+            os.killpg(started.pid, signal.SIGINT)
+            _, told = started.communicate(timeout=120)
+        finally:
+            started.kill()
     assert started.returncode == 0, told
     assert "goes on as it was" in told
     assert "the query more is new" in told
