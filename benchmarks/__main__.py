@@ -20,7 +20,7 @@ COMMANDS: dict[str, list[str]] = {
     ],
     **{
         f"streaming-{peer}": [
-            "benchmarks.streaming", "--runner", peer, "--batches", "5", "--warm-up", "2",
+            "benchmarks.streaming", "--runner", peer, "--batches", "3", "--warm-up", "1",
             "--record", f"streaming-{peer}",
         ]
         for peer in SLOWER_PEERS
