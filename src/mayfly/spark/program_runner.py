@@ -213,11 +213,16 @@ class ProgramRunner(Runner):
         before = Clocks.from_json(base.properties["clocks"])
         interval = _interval(before, facts.clocks, self._names)
         intervals = tuple(_interval(before, facts.clocks, group.streams) for group in self._groups)
+        # Once: a change that comes while the batch runs belongs to the next one.
+        changed = {
+            task.name: self._relation_changes(base, task, intervals)
+            for task in self._relation_tasks()
+        }
         due = self._due(base, intervals, facts)
         receipts: list[Receipt] = []
         if any(due):
             tasks = [
-                self._task_of(base, stage, intervals, facts)
+                self._task_of(base, stage, intervals, facts, changed)
                 for stage in range(self.wiring.stages.stages)
             ]
             limits = self._late_before(before)
@@ -227,10 +232,7 @@ class ProgramRunner(Runner):
             places = [(stage, bucket) for stage, listed in enumerate(due) for bucket in listed]
             receipts = accept(handed_in, places)
         reach("batch.receipts")
-        seen = {
-            task.name: list(self._relation_changes(base, task, intervals)[1])
-            for task in self._relation_tasks()
-        }
+        seen = {name: list(effective) for name, (_, effective) in changed.items()}
         edits = self._edits(base, batch, facts, interval, receipts)
         edits.append(SetProperties({"relations": seen, "read": self._read_of_relations(seen)}))
         committed = self.repository.commit(base, edits)
@@ -259,13 +261,18 @@ class ProgramRunner(Runner):
         return everyone if busy else [[] for _ in everyone]
 
     def _task_of(
-        self, base: Manifest, stage: int, intervals: tuple[Interval, ...], facts: BatchFacts
+        self,
+        base: Manifest,
+        stage: int,
+        intervals: tuple[Interval, ...],
+        facts: BatchFacts,
+        changed: Mapping[str, tuple[Delta, tuple[int, ...]]],
     ) -> ProgramTask:
         states = self._states_of(base, stage)
         relations = {}
         for task in self._relation_tasks():
             if task.stage == stage:
-                delta, _ = self._relation_changes(base, task, intervals)
+                delta, _ = changed[task.name]
                 relations[str(task.number)] = packed(delta.born), packed(delta.cut)
         return ProgramTask(
             root=str(self.repository.directory.root),
