@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mayfly.archive.declaring import columns_of
+from mayfly.archive.layouts.wave import WaveScheme
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.lifetime import format_micros
-from mayfly.pipeline.compiling import Program, Task
+from mayfly.pipeline.compiling import Task
 from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.spark.archive_sink import ArchivedResults, ArchiveSink
 from mayfly.spark.archives import SparkArchive
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 WAITING = "void"
 """The folder of an archive in which ends wait for their update."""
-WAVES = ("DEL", "REINDEX", "REINDEX+", "REINDEX++", "WATA", "RATA")
 
 
 def archive_sink(archive: SparkArchive, results: Results, checkpoint: str) -> Sink:
@@ -137,14 +137,14 @@ def declared_archive(
     if path.exists():
         return _opened(session, definition, columns, path)
     settings: dict[str, Any] = {"key": definition.key, "refresh": definition.refresh}
-    longest = definition.max_lifetime or longest_life(results.member.program)
+    longest = definition.max_lifetime or longest_life(results.member.program.answer)
     if longest is None:
         raise InvalidSetting(
             f"nothing says how long rows of the archive {definition.name} live",
             "add MAX LIFETIME 90 DAYS, or put a RANGE window on every stream",
         )
     layout, sizes = definition.layout, "x".join(map(str, definition.layout.sizes))
-    if layout.name in WAVES:
+    if layout.name in {scheme.value for scheme in WaveScheme}:
         if results.strict:
             raise InvalidSetting(
                 f"{layout.name} keeps every row equally long, but results of {definition.name} "
@@ -194,14 +194,10 @@ def _opened(
     return archive
 
 
-def longest_life(program: Program) -> int | None:
-    """A bound on the lives of a query's results from its windows; None if one has none."""
-    return _longest(program.answer)
-
-
-def _longest(task: Task) -> int | None:
+def longest_life(task: Task) -> int | None:
+    """A bound on the lives of a task's results from its windows; None if one has none."""
     if task.longest is not None:
         return task.longest
-    below = [_longest(one) for one in task.inputs if isinstance(one, Task)]
+    below = [longest_life(one) for one in task.inputs if isinstance(one, Task)]
     known = [one for one in below if one is not None]
     return max(known) if known and len(known) == len(below) else None
