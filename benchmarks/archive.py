@@ -21,13 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.archive_rows import Rows, record_days, truth
+from benchmarks.archive_rows import Rows, day_rows, record_days, truth
 from benchmarks.measure import RESULTS, commit, median, record
 from benchmarks.peers.archives import RUNNERS, Mayfly
 
@@ -66,7 +66,7 @@ def run_child(name: str, rows: Rows, days: Path, work: Path) -> dict[str, Any]:
     ]
     chosen = random.Random(5).sample(range(rows.keys), PROBES)
     right = truth(rows, days, chosen[:20])
-    problems = [k for k, v in right.probes.items() if not _same(archive.probe(k), v)]
+    problems = [k for k, v in right.probes.items() if not same_probe(archive.probe(k), v)]
     if problems or archive.scan() != (right.count, right.key_sum, right.payload_bytes):
         sys.exit(f"{name} gives wrong answers: probes {problems}, scan {archive.scan()}, {right}")
     probes = [seconds(partial(archive.probe, key)) for key in chosen]
@@ -96,16 +96,17 @@ def run_child(name: str, rows: Rows, days: Path, work: Path) -> dict[str, Any]:
     return result
 
 
-def _same(found: tuple[int, float], wanted: tuple[int, float]) -> bool:
+def same_probe(found: tuple[int, float], wanted: tuple[int, float]) -> bool:
     return found[0] == wanted[0] and abs(found[1] - wanted[1]) < 1e-6
 
 
-def in_child(name: str, rows: Rows, days: Path, work: Path) -> dict[str, Any]:
-    words = [sys.executable, "-m", "benchmarks.archive", "--child", name, "--days", str(days),
+def in_child(module: str, name: str, rows: Any, days: Path, work: Path) -> dict[str, Any]:
+    words = [sys.executable, "-m", module, "--child", name, "--days", str(days),
              "--work", str(work), "--rows", json.dumps(asdict(rows))]  # fmt: skip
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
-        return {"failed": (done.stderr or done.stdout)[-2000:]}
+        told = (done.stderr or done.stdout).strip()
+        return {"failed": told[-2000:] or f"ended with {done.returncode}"}
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 
@@ -120,15 +121,15 @@ def measured_before(name: str, rows: Rows) -> dict[str, Any]:
     return dict(found["results"]) if same else {}
 
 
-def in_order(results: dict[str, Any]) -> dict[str, Any]:
+def in_order(results: dict[str, Any], runners: Sequence[str]) -> dict[str, Any]:
     """The results in the order of the runners."""
-    names = dict.fromkeys([*VARIANTS, *PEERS, *results])
+    names = dict.fromkeys([*runners, *results])
     return {name: results[name] for name in names if name in results}
 
 
 def show(name: str, result: dict[str, Any]) -> None:
     if "failed" in result:
-        print(f"{name:34} FAILED: {result['failed'].strip().splitlines()[-1]}", flush=True)
+        print(f"{name:34} FAILED: {result['failed'].splitlines()[-1]}", flush=True)
         return
     print(
         f"{name:34} update {result['update_median']:7.3f} s   probe p50 "
@@ -159,17 +160,17 @@ def main() -> None:
     results = measured_before(options.record, rows) if options.record else {}
     try:
         if not days.exists():
-            record_days(rows, days)
+            record_days(rows.days, partial(day_rows, rows), days)
         for number, name in enumerate(options.runner or [*VARIANTS, *PEERS]):
             work = root / str(number)
             work.mkdir()
-            results[name] = in_child(name, rows, days, work)
+            results[name] = in_child("benchmarks.archive", name, rows, days, work)
             show(name, results[name])
             shutil.rmtree(work)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     if options.record:
-        print(record(options.record, asdict(rows), in_order(results)))
+        print(record(options.record, asdict(rows), in_order(results, (*VARIANTS, *PEERS))))
     if any("failed" in result for result in results.values()):
         sys.exit(1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,7 @@ def day_rows(rows: Rows, day: int) -> pa.Table:
     """The rows of one day: ts in ((day−1)·DAY, day·DAY], payload random hexadecimal text."""
     random = np.random.default_rng((rows.seed, day))
     count = rows.per_day
-    raw = random.bytes(count * rows.payload // 2).hex().encode()
-    offsets = np.arange(count + 1, dtype=np.int32) * rows.payload
-    payload = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(raw))
+    payload = texts(random, count, rows.payload)
     ts = random.integers((day - 1) * DAY + 1, day * DAY + 1, count)
     return pa.table(
         {
@@ -53,10 +51,17 @@ def day_rows(rows: Rows, day: int) -> pa.Table:
     )
 
 
-def record_days(rows: Rows, folder: Path) -> None:
+def texts(random: np.random.Generator, count: int, size: int) -> pa.StringArray:
+    """Random hexadecimal texts of one size."""
+    raw = random.bytes(count * size // 2).hex().encode()
+    offsets = np.arange(count + 1, dtype=np.int32) * size
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(raw))
+
+
+def record_days(days: int, rows_of: Callable[[int], pa.Table], folder: Path) -> None:
     folder.mkdir(parents=True)
-    for day in range(1, rows.days + 1):
-        pq.write_table(day_rows(rows, day), folder / f"{day:05d}.parquet", compression="zstd")
+    for day in range(1, days + 1):
+        pq.write_table(rows_of(day), day_file(folder, day), compression="zstd")
 
 
 def day_file(folder: Path, day: int) -> str:
@@ -75,7 +80,10 @@ class Truth:
 
 
 def truth(rows: Rows, folder: Path, keys: list[int]) -> Truth:
-    alive = pa.concat_tables(_alive(rows, folder))
+    return answers(pa.concat_tables(_alive(rows, folder)), keys)
+
+
+def answers(alive: pa.Table, keys: list[int]) -> Truth:
     probes = {}
     for key in keys:
         found = alive.filter(pc.equal(alive["k"], key))

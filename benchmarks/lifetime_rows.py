@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.archive_rows import DAY, Truth, day_file
+from benchmarks.archive_rows import DAY, Truth, answers, day_file, texts
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,7 @@ def day_rows(rows: LivingRows, day: int) -> pa.Table:
     """The rows of one day: ts in ((day−1)·DAY, day·DAY], payload random hexadecimal text."""
     chance = np.random.default_rng((rows.seed, day))
     count = rows.per_day
-    raw = chance.bytes(count * rows.payload // 2).hex().encode()
-    offsets = np.arange(count + 1, dtype=np.int32) * rows.payload
-    payload = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(raw))
+    payload = texts(chance, count, rows.payload)
     ts = chance.integers((day - 1) * DAY + 1, day * DAY + 1, count)
     stamp = pa.timestamp("us", tz="UTC")
     return pa.table(
@@ -56,20 +54,9 @@ def day_rows(rows: LivingRows, day: int) -> pa.Table:
     )
 
 
-def record_days(rows: LivingRows, folder: Path) -> None:
-    folder.mkdir(parents=True)
-    for day in range(1, rows.days + 1):
-        pq.write_table(day_rows(rows, day), folder / f"{day:05d}.parquet", compression="zstd")
-
-
 def truth(rows: LivingRows, folder: Path, keys: list[int]) -> Truth:
     """What any archive must answer after the last update."""
     now = pa.scalar(rows.days * DAY, pa.int64())
     days = (pq.read_table(day_file(folder, day)) for day in range(1, rows.days + 1))
     alive = pa.concat_tables(t.filter(pc.greater(t["exp"].cast(pa.int64()), now)) for t in days)
-    probes = {}
-    for key in keys:
-        found = alive.filter(pc.equal(alive["k"], key))
-        probes[key] = (found.num_rows, float(pc.sum(found["amount"]).as_py() or 0.0))
-    length = pc.sum(pc.binary_length(alive["payload"])).as_py()
-    return Truth(alive.num_rows, pc.sum(alive["k"]).as_py(), length, probes)
+    return answers(alive, keys)

@@ -20,7 +20,6 @@ import json
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,8 +29,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.archive import quantile, seconds
-from benchmarks.lifetime_rows import LivingRows, record_days, truth
+from benchmarks.archive import in_child, in_order, quantile, same_probe, seconds
+from benchmarks.archive_rows import record_days
+from benchmarks.lifetime_rows import LivingRows, day_rows, truth
 from benchmarks.measure import RESULTS, commit, median, record
 from benchmarks.peers.lifetimes import RUNNERS, Mayfly
 
@@ -86,7 +86,7 @@ def run_child(name: str, rows: LivingRows, days: Path, work: Path) -> dict[str, 
     written = (bytes_written() - before) / rows.measured
     chosen = random.Random(5).sample(range(rows.keys), min(PROBES, rows.keys))
     right = truth(rows, days, chosen[:20])
-    wrong = [k for k, v in right.probes.items() if not _same(archive.probe(k), v)]
+    wrong = [k for k, v in right.probes.items() if not same_probe(archive.probe(k), v)]
     found = archive.scan()
     if wrong or found != (right.count, right.key_sum, right.payload_bytes):
         sys.exit(f"{name} gives wrong answers: probes {wrong}, scan {found}, {right}")
@@ -127,21 +127,6 @@ def _repeated(work: Sequence[Callable[[], object]]) -> list[float]:
     return found
 
 
-def _same(found: tuple[int, float], wanted: tuple[int, float]) -> bool:
-    return found[0] == wanted[0] and abs(found[1] - wanted[1]) < 1e-6
-
-
-def in_child(name: str, rows: LivingRows, days: Path, work: Path) -> dict[str, Any]:
-    words = [sys.executable, "-m", "benchmarks.lifetimes", "--child", name, "--days", str(days),
-             "--work", str(work), "--rows", json.dumps(asdict(rows))]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        told = (done.stderr or done.stdout).strip()
-        return {"failed": told[-2000:] or f"ended with {done.returncode}"}
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
-
-
 def measured_before(name: str, rows: LivingRows) -> dict[str, Any]:
     """What this record holds of the same configuration; every result names its commit."""
     path = RESULTS / f"{name}.json"
@@ -149,11 +134,6 @@ def measured_before(name: str, rows: LivingRows) -> dict[str, Any]:
         return {}
     found = json.loads(path.read_text())
     return dict(found["results"]) if found["configuration"] == asdict(rows) else {}
-
-
-def in_order(results: dict[str, Any]) -> dict[str, Any]:
-    names = dict.fromkeys([*VARIANTS, *PEERS, *results])
-    return {name: results[name] for name in names if name in results}
 
 
 def show(name: str, result: dict[str, Any], took: float) -> None:
@@ -192,16 +172,19 @@ def main() -> None:
     results = measured_before(options.record, rows) if options.record else {}
     try:
         if not days.exists():
-            record_days(rows, days)
+            record_days(rows.days, partial(day_rows, rows), days)
         for number, name in enumerate(options.runner or [*VARIANTS, *PEERS]):
             work = root / str(number)
             work.mkdir()
             began = time.perf_counter()
-            results[name] = {"commit": commit(), **in_child(name, rows, days, work)}
+            results[name] = {
+                "commit": commit(),
+                **in_child("benchmarks.lifetimes", name, rows, days, work),
+            }
             show(name, results[name], time.perf_counter() - began)
             shutil.rmtree(work)
             if options.record:
-                record(options.record, asdict(rows), in_order(results))
+                record(options.record, asdict(rows), in_order(results, (*VARIANTS, *PEERS)))
     finally:
         shutil.rmtree(root, ignore_errors=True)
     if any("failed" in result for result in results.values()):

@@ -138,21 +138,25 @@ class SparkParquet:
 class DuckDb:
     """One table; DuckDB keeps min-max indexes, which key-ordered inserts make useful."""
 
-    def __init__(self, rows: Rows, folder: Path, work: Path, variant: str) -> None:
+    columns = "k BIGINT, ts TIMESTAMPTZ, amount DOUBLE, payload VARCHAR"
+
+    def __init__(self, rows: Any, folder: Path, work: Path, variant: str) -> None:
         import duckdb
 
         self.rows, self.folder = rows, folder
         self.db = duckdb.connect(str(work / "archive.duckdb"), config={"threads": 2})
         self.db.execute("SET TimeZone = 'UTC'")
-        self.db.execute("CREATE TABLE t (k BIGINT, ts TIMESTAMPTZ, amount DOUBLE, payload VARCHAR)")
+        self.db.execute(f"CREATE TABLE t ({self.columns})")
+
+    def expired(self, day: int) -> str:
+        return f"epoch_us(ts) <= {(day - self.rows.window) * DAY}"
 
     def update(self, day: int) -> None:
-        horizon = (day - self.rows.window) * DAY
         self.db.execute("BEGIN")
         self.db.execute(
             f"INSERT INTO t SELECT * FROM read_parquet('{day_file(self.folder, day)}') ORDER BY k"
         )
-        self.db.execute(f"DELETE FROM t WHERE epoch_us(ts) <= {horizon}")
+        self.db.execute(f"DELETE FROM t WHERE {self.expired(day)}")
         self.db.execute("COMMIT")
         self.db.execute("CHECKPOINT")
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.archive_rows import DAY, day_file
 from benchmarks.lifetime_rows import LivingRows
-from benchmarks.peers.archives import ClickHouse, Probe, Scan, probe_of, scan_of
+from benchmarks.peers.archives import ClickHouse, DuckDb, Probe, Scan, probe_of, scan_of
 
 DDL = "k BIGINT, ts TIMESTAMP, exp TIMESTAMP, amount DOUBLE, payload STRING"
 COLUMNS = ["k", "ts", "exp", "amount", "payload"]
@@ -75,36 +75,18 @@ def _settings(rows: LivingRows, variant: str) -> dict[str, Any]:
     return {"key": "k", "max_lifetime": longest, "refresh": DAY, "origin": 0, **layout}
 
 
-class DuckDb:
+class DuckDbLifetimes(DuckDb):
     """One table; its min-max indexes are of use because rows come sorted by key."""
 
-    def __init__(self, rows: LivingRows, folder: Path, work: Path, variant: str) -> None:
-        import duckdb
+    columns = "k BIGINT, ts TIMESTAMPTZ, exp TIMESTAMPTZ, amount DOUBLE, payload VARCHAR"
 
-        self.folder = folder
-        self.db = duckdb.connect(str(work / "archive.duckdb"), config={"threads": 2})
-        self.db.execute("SET TimeZone = 'UTC'")
-        self.db.execute(
-            "CREATE TABLE t (k BIGINT, ts TIMESTAMPTZ, exp TIMESTAMPTZ, amount DOUBLE, "
-            "payload VARCHAR)"
-        )
+    def __init__(self, rows: LivingRows, folder: Path, work: Path, variant: str) -> None:
+        super().__init__(rows, folder, work, variant)
         if variant == "indexed":
             self.db.execute("CREATE INDEX by_key ON t (k)")
 
-    def update(self, day: int) -> None:
-        self.db.execute("BEGIN")
-        self.db.execute(
-            f"INSERT INTO t SELECT * FROM read_parquet('{day_file(self.folder, day)}') ORDER BY k"
-        )
-        self.db.execute(f"DELETE FROM t WHERE exp <= make_timestamptz({day * DAY})")
-        self.db.execute("COMMIT")
-        self.db.execute("CHECKPOINT")
-
-    def probe(self, key: int) -> Probe:
-        return probe_of(self.db.sql(f"SELECT * FROM t WHERE k = {key}").to_arrow_table())
-
-    def scan(self) -> Scan:
-        return scan_of(self.db.sql("SELECT * FROM t").to_arrow_table())
+    def expired(self, day: int) -> str:
+        return f"exp <= make_timestamptz({day * DAY})"
 
 
 class ClickHouseLifetimes(ClickHouse):
@@ -280,7 +262,7 @@ class RocksDb:
 RUNNERS: dict[str, Any] = {
     "mayfly": Mayfly,
     "mayfly-spark": MayflyOnSpark,
-    "duckdb": DuckDb,
+    "duckdb": DuckDbLifetimes,
     "clickhouse": ClickHouseLifetimes,
     "delta": Delta,
     "rocksdb": RocksDb,

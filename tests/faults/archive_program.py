@@ -6,15 +6,11 @@ of an archive follows from its last update alone, so whoever opens it can tell w
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import resource
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -31,9 +27,8 @@ from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CommitConflict
 from mayfly.storage import Repository
-from tests.faults import storage_program
+from tests.faults import storage_program, storage_starter
 from tests.faults.storage_program import attempted
-from tests.faults.storage_starter import ROOT, Starter
 
 WINDOW, LAST = 4, 9
 LAYOUTS = {
@@ -113,12 +108,7 @@ def killed(root: str, layout: str, at: str) -> None:
 
 def times_reached(root: str, layout: str, points: list[str]) -> str:
     """How often each point is reached when nothing happens there."""
-    counts = Counter[str]()
-    with contextlib.ExitStack() as watched:
-        for point in points:
-            watched.enter_context(faults.on_reach(point, partial(counts.update, [point])))
-        play(root, layout)
-    return json.dumps(counts)
+    return storage_program.times_reached(points, partial(play, root, layout))
 
 
 def with_small_files(root: str, limit: int) -> str:
@@ -205,15 +195,7 @@ PROGRAMS: dict[str, Callable[..., str | None]] = {
 }
 
 
-@contextlib.contextmanager
-def starter() -> Iterator[Starter]:
-    command = [sys.executable, "-m", "tests.faults.archive_program"]
-    with subprocess.Popen(
-        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        yield Starter(process.stdin, process.stdout)
+starter = partial(storage_starter.starter, "tests.faults.archive_program")
 
 
 if __name__ == "__main__":

@@ -6,12 +6,8 @@ archive stands, so that it can be taken up after a kill at any point.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +18,7 @@ import mayfly.archive
 from mayfly import faults
 from mayfly.archive import Archive
 from mayfly.storage import Repository
-from tests.faults import storage_program
-from tests.faults.storage_starter import ROOT, Starter
+from tests.faults import storage_program, storage_starter
 
 LAST, VOID_AFTER, MOVED_AFTER, VOID_KEY = 10, 4, 6, 1
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -96,12 +91,7 @@ def killed(root: str, kind: str, at: str) -> None:
 
 
 def times_reached(root: str, kind: str, points: list[str]) -> str:
-    counts = Counter[str]()
-    with contextlib.ExitStack() as watched:
-        for point in points:
-            watched.enter_context(faults.on_reach(point, partial(counts.update, [point])))
-        play(root, kind)
-    return json.dumps(counts)
+    return storage_program.times_reached(points, partial(play, root, kind))
 
 
 PROGRAMS: dict[str, Callable[..., str | None]] = {
@@ -109,15 +99,7 @@ PROGRAMS: dict[str, Callable[..., str | None]] = {
 }
 
 
-@contextlib.contextmanager
-def starter() -> Iterator[Starter]:
-    command = [sys.executable, "-m", "tests.faults.lifetimes_program"]
-    with subprocess.Popen(
-        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        yield Starter(process.stdin, process.stdout)
+starter = partial(storage_starter.starter, "tests.faults.lifetimes_program")
 
 
 def opened(root: Path) -> Archive:

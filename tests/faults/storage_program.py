@@ -7,14 +7,17 @@ that has imported everything but done nothing costs milliseconds, so every crash
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -191,6 +194,16 @@ def vacuum_until(root: str, total: int) -> str:
 
 def create(root: str, name: int) -> str:
     return attempted(lambda: Repository.create(root, {"by": name}, sync=False))
+
+
+def times_reached(points: list[str], work: Callable[[], object]) -> str:
+    """How often each point is reached when nothing happens there."""
+    counts = Counter[str]()
+    with contextlib.ExitStack() as watched:
+        for point in points:
+            watched.enter_context(faults.on_reach(point, partial(counts.update, [point])))
+        work()
+    return json.dumps(counts)
 
 
 PROGRAMS: dict[str, Callable[..., str | None]] = {

@@ -1,4 +1,4 @@
-"""Starting the programs of ``storage_program``."""
+"""Starting the programs of ``storage_program`` and of modules like it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Starter:
 
 
 @contextlib.contextmanager
-def starter() -> Iterator[Starter]:
-    command = [sys.executable, "-m", "tests.faults.storage_program"]
+def starter(module: str = "tests.faults.storage_program") -> Iterator[Starter]:
+    command = [sys.executable, "-m", module]
     with subprocess.Popen(
         command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

@@ -19,6 +19,7 @@ from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.queries import QueryRun
 from mayfly.session import Session
 from tests.integration.recorded import declare, record
+from tests.property.continuous_cases import told
 
 SCHEMA = pa.schema(
     [
@@ -117,29 +118,12 @@ def of_spark(run: QueryRun) -> Any:
             endless = NEVER if name == "exp" else MIN_TIME
             times = pc.fill_null(table[name].cast(pa.int64()), endless)
             table = table.set_column(at, name, times)
-    return _told(table, view=run.results.view)
+    return told(table, view=run.results.view)
 
 
 def of_local(run: ContinuousRun) -> Any:
     view = run.program.sent is None
-    return _told(run.lifetimes() if view else run.changes(), view=view)
-
-
-def _told(table: pa.Table, view: bool) -> Any:
-    """The changes of the answer's multiset of values; of a stream, its rows."""
-    columns = [[_rounded(value) for value in column.to_pylist()] for column in table.columns]
-    rows = list(zip(*columns, strict=True))
-    if not view:
-        return Counter(rows)
-    changes: Counter[Any] = Counter()
-    for *values, ts, exp in rows:
-        changes[(*values, ts)] += 1
-        changes[(*values, exp)] -= 1
-    return {key: net for key, net in changes.items() if net}
-
-
-def _rounded(value: Any) -> Any:
-    return round(value, 9) if isinstance(value, float) else value
+    return told(run.lifetimes() if view else run.changes(), view=view)
 
 
 def check(spark: SparkSession, folder: Path, checkpoint: Path, cql: str) -> None:

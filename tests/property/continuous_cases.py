@@ -235,6 +235,19 @@ def rows_of(table: pa.Table) -> Answer:
     return Counter(zip(*columns, strict=True)) if columns else Counter({(): table.num_rows})
 
 
+def told(table: pa.Table, view: bool) -> Any:
+    """The changes of the answer's multiset of values; of a stream, its rows."""
+    columns = [[comparable(value) for value in column.to_pylist()] for column in table.columns]
+    rows = list(zip(*columns, strict=True))
+    if not view:
+        return Counter(rows)
+    changes: Counter[Any] = Counter()
+    for *values, ts, exp in rows:
+        changes[(*values, ts)] += 1
+        changes[(*values, exp)] -= 1
+    return {key: net for key, net in changes.items() if net}
+
+
 def change_points(case: Case, rows: dict[str, list[Row]], clock: int) -> list[int]:
     """Every closed instant at which the answer may change, and those just before."""
     points: set[int] = set()

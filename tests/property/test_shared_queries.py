@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -18,7 +16,7 @@ from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.spark.query_checkpoint import Registered
 from mayfly.storage import verify
 from mayfly.testing.queries import STREAMS, random_query
-from tests.property.continuous_cases import _cut, _rows, catalog, comparable, table_of
+from tests.property.continuous_cases import _cut, _rows, catalog, table_of, told
 from tests.property.shared_runs import program_of, results_of, runner_of
 
 SECOND = 1_000_000
@@ -38,19 +36,6 @@ def random_queries(rng: Random) -> dict[str, str]:
         picked = rng.sample(tests, 5)
         texts += [f"SELECT seq, v FROM s1 [RANGE {r} s] WHERE {t}" for r, t in enumerate(picked, 3)]
     return {f"q{number}": text for number, text in enumerate(texts)}
-
-
-def told(table: pa.Table, view: bool) -> Any:
-    """The changes of the answer's multiset of values; of a stream, its rows."""
-    columns = [[comparable(value) for value in column.to_pylist()] for column in table.columns]
-    rows = list(zip(*columns, strict=True))
-    if not view:
-        return Counter(rows)
-    changes: Counter[Any] = Counter()
-    for *values, ts, exp in rows:
-        changes[(*values, ts)] += 1
-        changes[(*values, exp)] -= 1
-    return {key: net for key, net in changes.items() if net}
 
 
 @some

@@ -13,9 +13,8 @@ from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.testing.queries import DECLARATIONS
-from tests.property.continuous_cases import table_of
+from tests.property.continuous_cases import table_of, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
-from tests.property.test_shared_queries import told
 
 SECOND = 1_000_000
 TEXT = DECLARATIONS + "CREATE RELATION r (id INT, name STRING) KEY id;"
