@@ -57,7 +57,19 @@ class HereWiring(ProgramWiring):
     ) -> Collected:
         names = tuple(stream.name for stream in self.streams)
         splitter = Splitter(self.stages, names, self.slots, count, late_before)
-        moving = _unpacked(splitter(iter(rows.to_batches())))
+        return self.stepped(_unpacked(splitter(iter(rows.to_batches()))), tasks, due, count)
+
+    def kept_rows(self, spark: Any, reader: Any, count: int) -> list[Parcel]:  # type: ignore[override]
+        numbered = pa.RecordBatch.from_pydict({"id": list(range(count))})
+        return _unpacked(reader(iter([numbered])))
+
+    def stepped(  # type: ignore[override]
+        self,
+        moving: list[Parcel],
+        tasks: Sequence[ProgramTask],
+        due: Sequence[Sequence[int]],
+        count: int,
+    ) -> Collected:
         for task, listed in zip(tasks, due, strict=True):
             moving += [Parcel(bucket, task.stage, MARKER, b"") for bucket in listed]
             after: list[Parcel] = []
@@ -134,8 +146,11 @@ def runner_of(
     buckets: int = 2,
     since: Mapping[str, int | None] | None = None,
     streams: Sequence[str] = (),
+    entries: Mapping[str, int | None] | None = None,
+    strategy: Strategy = Strategy.UPA,
 ) -> HereRunner:
-    program = shared({name: program_of(cql, catalog) for name, cql in queries.items()}, since or {})
+    programs = {name: program_of(cql, catalog, strategy) for name, cql in queries.items()}
+    program = shared(programs, since or {}, entries)
     read = {name for member in program.members for name in member.group.streams} | set(streams)
     declared = [
         _stream(one) for one in catalog if isinstance(one, StreamDefinition) and one.name in read

@@ -24,7 +24,7 @@ from mayfly.kernels.outputs import Sent
 from mayfly.kernels.rows import numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
-from mayfly.kernels.windows import WindowRows
+from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.pipeline.compiling import Entering, Operator, Relation, Stream, Task
 from mayfly.pipeline.sharing import ClockGroup, Member, SharedProgram
 from mayfly.plan.logical import OutputKind
@@ -47,12 +47,19 @@ class Route:
         """The code of each row; equal keys have equal codes."""
         if self.single or not rows.num_rows:
             return np.zeros(rows.num_rows, np.int64)
-        for operator in self.before:
-            rows = applied(operator, rows)
         if self.key is None:
             return numbers(rows, TS).copy()
+        # Rows that are not selected later may go anywhere.
+        found, left = np.zeros(rows.num_rows, np.int64), np.arange(rows.num_rows)
+        for operator in self.before:
+            if isinstance(operator, SelectRows):
+                left = left[operator.marks(rows)]
+            rows = applied(operator, rows)
         codes: Int64s = self.key(rows, self.side)
-        return codes
+        if len(left) == len(found):
+            return codes
+        found[left] = codes
+        return found
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,16 @@ class StagedProgram:
             for answer in self.answers
             if answer.stage == stage
         )
+
+
+IDENTITIES = 40
+"""Each bucket numbers the rows it admits from its own multiple of 2^40 on."""
+
+
+def first_state(operator: Operator, bucket: int) -> Any:
+    """The state in which an operator begins in a bucket: identities differ between buckets."""
+    state = operator.state()
+    return replace(state, number=bucket << IDENTITIES) if isinstance(state, WindowState) else state
 
 
 def applied(operator: Operator, rows: pa.Table) -> pa.Table:

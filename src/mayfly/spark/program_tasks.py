@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
+from mayfly.kernels.delta import ID, Delta, concatenated, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.outputs import seen
@@ -28,7 +28,15 @@ from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.pipeline.staging import Feed, Route, StagedAnswer, StagedProgram, StagedTask, applied
+from mayfly.pipeline.staging import (
+    Feed,
+    Route,
+    StagedAnswer,
+    StagedProgram,
+    StagedTask,
+    applied,
+    first_state,
+)
 from mayfly.pipeline.storing import Stored, load_state, next_event, store_state
 from mayfly.plan.physical import Structure
 from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, packed, parcels_of, split
@@ -266,30 +274,29 @@ class _Step:
     def run(self) -> dict[int, Delta]:
         results: dict[int, Delta] = {}
         for staged in self.program.tasks:
-            if staged.stage == self.task.stage:
+            if staged.stage == self.task.stage and self._runs_here(staged):
                 results[staged.number] = self._run(staged, results)
         return results
 
+    def _runs_here(self, staged: StagedTask) -> bool:
+        """What needs everything in one place is in bucket 0, whatever else its stage does."""
+        return staged.bucketed or self.bucket == 0
+
     def _run(self, staged: StagedTask, results: Mapping[int, Delta]) -> Delta:
         inputs = [
-            results[local] if local is not None else self._input(staged, side)
+            self._input(staged, side)
+            if local is None
+            else results.get(local, self._nothing(local))
             for side, local in enumerate(staged.local)
         ]
         name = f"task/{staged.name}"
-        before = self._load(name, staged.operator.state())
+        before = self._load(name, first_state(staged.operator, self.bucket))
         delta: Delta
         after, delta = staged.operator.step(before, inputs, self.task.intervals[staged.group])
         self._keep(name, after, staged.group)
         if isinstance(after, WindowState):
             self._count_rows(staged, inputs[0])
-        if isinstance(staged.operator, WindowRows) and staged.operator.order is None:
-            delta = delta.map(self._identified)
         return delta
-
-    def _identified(self, rows: pa.Table) -> pa.Table:
-        """Identities that differ between buckets."""
-        ids = numbers(rows, ID)
-        return with_numbers(rows, **{ID: mixed_ids(ids, np.full(len(ids), self.bucket))})
 
     def _input(self, staged: StagedTask, side: int) -> Delta:
         if staged.relation is not None:
@@ -369,7 +376,7 @@ class _Step:
     def finish(self, results: Mapping[int, Delta]) -> None:
         """Write the answers that leave in this stage, dead letters, and every state."""
         for answer in self.program.answers:
-            if answer.stage == self.task.stage:
+            if answer.stage == self.task.stage and self._leaves_here(answer):
                 self.changes[answer.query] = self._output(answer, results)
         for edge in self.parcels_in:
             if edge.startswith(f"{DEAD_LETTERS}/"):
@@ -382,6 +389,11 @@ class _Step:
             known = self.before.get(name)
             old = [path for paths in known.runs.values() for path in paths] if known else []
             self.dropped += [path for path in old if path not in set(in_use)]
+
+    def _leaves_here(self, answer: StagedAnswer) -> bool:
+        if answer.sent is None:
+            return self._runs_here(self.program.tasks[answer.task])
+        return not answer.route.single or self.bucket == 0
 
     def _write_dead(self, edge: str) -> None:
         rows = concatenated(self._tables(edge))
