@@ -29,15 +29,19 @@ from mayfly.plan.logical import Node, Output
 
 @dataclass(frozen=True)
 class ClockGroup:
-    """Queries that read the same streams, registered when their clock was ``since``."""
+    """Queries that read the same streams, registered when their clock was ``since``.
+
+    ``entry`` tells apart those that came one after the other at one clock.
+    """
 
     streams: tuple[str, ...]
     since: int | None = None
+    entry: int | None = None
 
     @property
     def name(self) -> str:
         begun = "" if self.since is None else f"@{self.since}"
-        return "+".join(self.streams) + begun
+        return "+".join(self.streams) + begun + ("" if self.entry is None else f"#{self.entry}")
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,16 @@ def streams_of(program: Program) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def shared(programs: Mapping[str, Program], since: Mapping[str, int | None]) -> SharedProgram:
-    """The programs by query name as one; ``since`` says when each was registered."""
+def shared(
+    programs: Mapping[str, Program],
+    since: Mapping[str, int | None],
+    entries: Mapping[str, int | None] | None = None,
+) -> SharedProgram:
+    """The programs by query name as one; ``since`` and ``entries`` say when each was registered."""
     pool: dict[tuple[ClockGroup, str], Task] = {}
     members = []
     for name, program in programs.items():
-        group = ClockGroup(streams_of(program), since.get(name))
+        group = ClockGroup(streams_of(program), since.get(name), (entries or {}).get(name))
         answer = _Pooling(pool, group).pooled(program.answer)
         members.append(Member(name, replace(program, answer=answer), group))
     names: dict[Task, str] = {}
