@@ -1,0 +1,44 @@
+"""``mayfly migrate``: the checkpoint of a pipeline moved to another number of buckets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from mayfly.cli.printing import refusals
+from mayfly.cli.run import File
+from mayfly.errors import InvalidSetting
+
+
+def migrate_command(
+    file: File,
+    buckets: Annotated[int, typer.Option("--buckets", help="Key buckets to go on with.")],
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint", help="Where state and results are kept (default: FILE.state)."
+        ),
+    ] = None,
+) -> None:
+    """Move the checkpoint of a stopped pipeline to another number of buckets."""
+    with refusals():
+        if not file.exists():
+            raise InvalidSetting(f"there is no file {file}", "name a file of statements")
+        if buckets < 1:
+            raise InvalidSetting(f"{buckets} buckets", "use 1 or more")
+        from mayfly.queries import Queries
+        from mayfly.spark.local import local_spark
+        from mayfly.spark.pipelines import load_pipeline
+
+        console = Console(stderr=True)
+        with console.status("starting Spark"):
+            pipeline = load_pipeline(local_spark(), file)
+        place = checkpoint or file.with_suffix(".state")
+        session = pipeline.session
+        named = {one.name: session.query_of(one) for one in pipeline.queries}
+        with console.status("moving state"):
+            Queries(session, named).migrate(place, buckets=buckets)
+        console.print(f"{place} has {buckets} buckets; mayfly run goes on from there")

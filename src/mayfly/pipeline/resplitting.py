@@ -1,0 +1,267 @@
+"""Another number of buckets: the states of a program's tasks, spread anew.
+
+Idea: a row belongs to the bucket of its code under the route by which it once came, so a state is
+taken apart row by row and put together again. What a task keeps by key says its code itself;
+windows find it by their route; rows that nobody will look for (they are never cut) may stay
+anywhere. Results in the log must lie where the task that may cut them now runs: it is asked which
+results it still knows, by identity (``known_results``). Tasks that need everything in one place
+stay as they are.
+Invariant: the rows of all buckets together are the same, and every later step finds in its bucket
+what it would have found there from the beginning.
+Cost: every row of a spread state is read and written once; joins that can be cut are joined again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.errors import InvalidSetting
+from mayfly.kernels.codes import buckets
+from mayfly.kernels.delta import ID, concatenated
+from mayfly.kernels.kept import Kept
+from mayfly.kernels.negation import AntiJoinRows
+from mayfly.kernels.rows import CODE, Run, chosen, gathered, numbers
+from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.windows import WindowRows, WindowState
+from mayfly.lifetime import MIN_TIME
+from mayfly.pipeline.known_results import known_results
+from mayfly.pipeline.staging import (
+    IDENTITIES,
+    NumberKey,
+    Route,
+    StagedAnswer,
+    StagedProgram,
+    StagedTask,
+)
+from mayfly.pipeline.storing import parts_of
+from mayfly.storage.segment import EXP, TS
+
+Placing = Callable[[pa.Table, int], Int64s]
+"""The new bucket of every row of a table from an old bucket; -1 for a row to leave out."""
+_NOTHING = pa.table({})
+
+
+class Resplitting:
+    """The states of one program on their way from ``before`` buckets to ``after``."""
+
+    def __init__(
+        self, program: StagedProgram, before: int, after: int, *, cells: bool = True
+    ) -> None:
+        """``cells`` says whether the places of runs in calendar queues still hold."""
+        self.program, self.before, self.after, self.cells = program, before, after, cells
+        self._placed: dict[int, list[Any]] = {}
+        """Per spread task: its new states, for what comes after it in the stage."""
+
+    def task(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
+        """The states of a spread task, given by old bucket, by new bucket."""
+        operator: Any = staged.operator
+        if isinstance(operator, WindowRows):
+            found = self._window(staged, states)
+        elif isinstance(operator, AntiJoinRows) and operator.by_identity:
+            found = self._by_identity(staged, states)
+        else:
+            found = self._spread(states, dict.fromkeys(parts_of(states[0]), self._by_code))
+        self._placed[staged.number] = found
+        return found
+
+    def sent(self, states: Sequence[Any]) -> list[Any]:
+        """The states of an output that is spread by value."""
+        return self._spread(states, dict.fromkeys(parts_of(states[0]), self._by_code))
+
+    def log(self, answer: StagedAnswer, strict: bool, logs: Sequence[Kept]) -> list[Kept]:
+        """The kept results of a view, where the task that may cut them runs now."""
+        if not strict:
+            return self._log(logs, lambda rows, bucket: _all(rows, bucket % self.after))
+        known = [
+            known_results(self.program, answer.task, self._placed, bucket)
+            for bucket in range(self.after)
+        ]
+        linked, keyless = known[0].linked, known[0].keyless
+        if linked and keyless:
+            raise InvalidSetting(
+                f"the results of {answer.query} do not tell where they belong: some come from "
+                "other tasks, others from rows without a key",
+                "use a new checkpoint, or let the query begin anew with --replace",
+            )
+        places = _Places([one.ids for one in known])
+
+        def place(rows: pa.Table, bucket: int) -> Int64s:
+            otherwise = _all(rows, bucket % self.after)
+            if linked:
+                otherwise = buckets(numbers(rows, TS).copy(), self.after)
+            elif keyless:
+                otherwise = buckets(_all(rows, 0), self.after)
+            return places.of(numbers(rows, ID), otherwise)
+
+        return self._log(logs, place)
+
+    def _log(self, logs: Sequence[Kept], place: Placing) -> list[Kept]:
+        return [one["kept"] for one in self._parts(logs, {"kept": place})]
+
+    # ── where rows belong ─────────────────────────────────────────────────────────────────
+
+    def _by_code(self, rows: pa.Table, bucket: int) -> Int64s:
+        """By the code they are kept under; a relation's rows have copies in other buckets."""
+        codes = numbers(rows, CODE)
+        return np.where(buckets(codes, self.before) == bucket, buckets(codes, self.after), -1)
+
+    def _by_route(self, route: Route | None) -> Placing:
+        def place(rows: pa.Table, bucket: int) -> Int64s:
+            codes = numbers(rows, TS).copy() if route is None else route.codes(rows)
+            return buckets(codes, self.after)
+
+        return place
+
+    def _by_owner(self, placed: Sequence[Iterable[pa.Table]], column: str) -> Placing:
+        """Where the row of that identity is; without it, nowhere."""
+        found = _Places(
+            [
+                np.concatenate([np.empty(0, np.int64), *(numbers(one, ID) for one in tables)])
+                for tables in placed
+            ]
+        )
+
+        def place(rows: pa.Table, bucket: int) -> Int64s:
+            return found.of(numbers(rows, column), np.full(rows.num_rows, -1))
+
+        return place
+
+    def _route_to(self, staged: StagedTask, side: int = 0) -> Route | None:
+        """How the rows of an input find their bucket; None if they are already there."""
+        for feed in self.program.feeds:
+            if feed.task == staged.number:
+                return feed.route
+        for link in self.program.links:
+            if (link.consumer, link.side) == (staged.number, side):
+                return link.route
+        return None
+
+    # ── states ────────────────────────────────────────────────────────────────────────────
+
+    def _window(self, staged: StagedTask, states: Sequence[WindowState]) -> list[WindowState]:
+        operator: Any = staged.operator
+        route = self._by_route(self._route_to(staged))
+        found = self._spread(states, {"waiting": route, "held": self._by_code, "pending": route})
+        if operator.window.counts_rows:
+            held = [() if one.held is None else (one.held,) for one in found]
+            leaving = self._by_owner(held, ID)
+        else:
+            leaving = route
+        left = self._parts([one.leaving for one in states], {"kept": leaving})
+        # Every bucket goes on in a range of identities that none has used.
+        unused = 1 + max(one.number >> IDENTITIES for one in states)
+        return [
+            replace(one, leaving=part["kept"], number=(unused + bucket) << IDENTITIES)
+            for bucket, (one, part) in enumerate(zip(found, left, strict=True))
+        ]
+
+    def _by_identity(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
+        """Left rows by the route they came on, what covers them beside them."""
+        pairs = staged.local[1]
+        joined: Any = None if pairs is None else self.program.tasks[pairs].operator
+        route = Route(NumberKey(ID)) if joined is None else Route(joined.spread_by)
+        left = self._parts([one.left for one in states], {"kept": self._by_route(route)})
+        rows = [[run.load() for run in part["kept"].runs] for part in left]
+        owner = self._by_owner(rows, CODE)
+        rest = self._spread(states, {"covers": owner, "right": owner})
+        return [replace(one, left=part["kept"]) for one, part in zip(rest, left, strict=True)]
+
+    def _spread(self, states: Sequence[Any], placing: Mapping[str, Placing]) -> list[Any]:
+        parts = self._parts(states, placing)
+        if isinstance(states[0], Kept):
+            return [one["kept"] for one in parts]
+        shares = _shared({name: [parts_of(one)[name] for one in states] for name in
+                          parts_of(states[0])}, self.after)  # fmt: skip
+        return [replace(states[0], **{**part, **share}) for part, share in
+                zip(parts, shares, strict=True)]  # fmt: skip
+
+    def _parts(self, states: Sequence[Any], placing: Mapping[str, Placing]) -> list[dict[str, Any]]:
+        """The collections and tables that ``placing`` names, by new bucket."""
+        found: list[dict[str, Any]] = [{} for _ in range(self.after)]
+        for name, place in placing.items():
+            held = [parts_of(one)[name] for one in states]
+            for bucket, part in enumerate(self._part(held, place)):
+                if part is not None:
+                    found[bucket][name] = part
+        return found
+
+    def _part(self, held: Sequence[Any], place: Placing) -> list[Any]:
+        first = next((one for one in held if one is not None), None)
+        if isinstance(first, Kept):
+            runs = self._runs([one.runs for one in held], place)
+            return [replace(first, runs=listed).after(_NOTHING, MIN_TIME) for listed in runs]
+        if isinstance(first, tuple):
+            waiting = self._runs(held, place)
+            tables = [[run.load() for run in listed] for listed in waiting]
+            return [(Run.of(gathered(one, TS)),) if one else () for one in tables]
+        if isinstance(first, pa.Table):
+            return self._tables(held, place)
+        return [None] * self.after
+
+    def _runs(self, held: Sequence[tuple[Run, ...]], place: Placing) -> list[tuple[Run, ...]]:
+        """Every run taken apart; those of each old bucket stay in their order."""
+        found: list[list[list[Run]]] = [[[] for _ in held] for _ in range(self.after)]
+        for bucket, runs in enumerate(held):
+            for run in runs:
+                table = run.load()
+                where = place(table, bucket)
+                where = np.where(numbers(table, EXP) == MIN_TIME, -1, where)
+                for target in np.unique(where[where >= 0]).tolist():
+                    rows = chosen(table, where == target).combine_chunks()
+                    own = Run.of(rows, level=run.level, cell=run.cell if self.cells else None)
+                    found[target][bucket].append(own)
+        return [tuple(heapq.merge(*lists, key=lambda run: run.ts.low)) for lists in found]
+
+    def _tables(self, held: Sequence[pa.Table | None], place: Placing) -> list[pa.Table | None]:
+        parts: list[list[pa.Table]] = [[] for _ in range(self.after)]
+        for bucket, table in enumerate(held):
+            if table is not None:
+                where = place(table, bucket)
+                for target in range(self.after):
+                    parts[target].append(chosen(table, where == target))
+        return [concatenated(tables) if tables else None for tables in parts]
+
+
+class _Places:
+    """Which bucket each identity is in."""
+
+    def __init__(self, ids: Sequence[Int64s]) -> None:
+        where = np.repeat(np.arange(len(ids)), [len(one) for one in ids])
+        every = np.concatenate(ids)
+        order = np.argsort(every, kind="stable")
+        self._ids, self._where = every[order], where[order]
+
+    def of(self, wanted: Int64s, otherwise: Int64s) -> Int64s:
+        if not len(self._ids):
+            return otherwise
+        at = np.minimum(np.searchsorted(self._ids, wanted), len(self._ids) - 1)
+        return np.where(self._ids[at] == wanted, self._where[at], otherwise)
+
+
+def _shared(held: Mapping[str, Sequence[Any]], after: int) -> list[dict[str, Any]]:
+    """Counts divided among the buckets; the first instant, and whether one has begun, for all."""
+    found: list[dict[str, Any]] = [{} for _ in range(after)]
+    for name, values in held.items():
+        if not all(one is None or isinstance(one, int) for one in values):
+            continue
+        known = [one for one in values if one is not None]
+        if not known:
+            continue
+        for bucket, own in enumerate(found):
+            if name == "first":
+                own[name] = min(known)
+            elif name == "count" or any(isinstance(one, bool) for one in known):
+                own[name] = max(known)
+            else:
+                own[name] = (sum(known) + after - 1 - bucket) // after
+    return found
+
+
+def _all(rows: pa.Table, bucket: int) -> Int64s:
+    return np.full(rows.num_rows, bucket, np.int64)

@@ -1,0 +1,103 @@
+"""The format in which states of queries are stored: newer ones are refused, older ones renewed.
+
+| format | since then |
+|---|---|
+| 1 | (no number in the manifest) rows that a window admits are numbered from 0 in every bucket |
+| 2 | every bucket numbers from its own multiple of 2^40 on; what needs one place is in bucket 0 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mayfly.errors import UnsupportedFormat
+from mayfly.kernels.delta import ID, mixed_ids, with_numbers
+from mayfly.kernels.kept import Kept
+from mayfly.kernels.rows import CODE, Run, clustered, numbers
+from mayfly.kernels.windows import WindowRows, WindowState
+from mayfly.pipeline.staging import IDENTITIES, StagedProgram, StagedTask
+from mayfly.pipeline.storing import Stored, load_state, store_state
+from mayfly.spark.program_tasks import LOG, SENT
+from mayfly.storage import AddSegments, DropSegments, Manifest, Repository, Segment, SetProperties
+
+STATE_FORMAT = "state_format"
+CURRENT = 2
+
+
+def check_format(root: Path, properties: Mapping[str, Any]) -> None:
+    """Refuse what a later version of Mayfly wrote."""
+    found = properties.get(STATE_FORMAT, 1)
+    if found > CURRENT:
+        raise UnsupportedFormat(
+            f"the states in {root} have format {found}; this version of Mayfly knows up to "
+            f"{CURRENT}",
+            "use the version that wrote them, or a later one",
+        )
+
+
+def renewed(repository: Repository, stages: StagedProgram) -> Manifest:
+    """The checkpoint in the current format, by one commit; nothing is done to one that has it."""
+    base = repository.current()
+    if base.properties.get(STATE_FORMAT, 1) >= CURRENT:
+        return base
+    states, added = dict(base.properties["state"]), list[Segment]()
+    for name in _out_of_place(states, stages):
+        del states[name]
+    for task in stages.tasks:
+        for bucket in range(base.properties["buckets"]):
+            name = f"task/{task.name}/{bucket}"
+            if isinstance(task.operator, WindowRows) and name in states:
+                stored, fresh = _numbered(repository, base, task, bucket, states[name])
+                states[name] = stored.to_json()
+                added += fresh
+    gone = paths_of(base.properties["state"]) - paths_of(states)
+    edits = [
+        AddSegments(tuple(added)),
+        DropSegments(tuple(sorted(gone))),
+        SetProperties({"state": states, STATE_FORMAT: CURRENT}),
+    ]
+    return repository.commit(base, edits)
+
+
+def paths_of(states: Mapping[str, Any]) -> set[str]:
+    """The segments in which states are."""
+    return {path for one in states.values() for paths in one["runs"].values() for path in paths}
+
+
+def _out_of_place(states: Mapping[str, Any], stages: StagedProgram) -> list[str]:
+    """States that format 1 kept in buckets where nothing ever comes."""
+    single = {f"task/{task.name}" for task in stages.tasks if not task.bucketed}
+    for answer in stages.answers:
+        spread = not answer.route.single if answer.sent else stages.tasks[answer.task].bucketed
+        single |= set() if spread else {f"{kind}/{answer.query}" for kind in (LOG, SENT)}
+    return [
+        name for name in states if name.rpartition("/")[0] in single and not name.endswith("/0")
+    ]
+
+
+def _numbered(
+    repository: Repository, base: Manifest, task: StagedTask, bucket: int, known: Mapping[str, Any]
+) -> tuple[Stored, list[Segment]]:
+    """A window's state whose rows are known by the identities they went out with."""
+    stored, operator, directory = Stored.from_json(known), task.operator, repository.directory
+    assert isinstance(operator, WindowRows)
+    number = (bucket << IDENTITIES) + int(stored.numbers["number"] or 0)
+    added: list[Segment] = []
+    runs = dict(stored.runs)
+    if operator.order is None and runs.get("leaving"):
+        state: WindowState = load_state(operator.state(), stored, base.segments, directory)
+        left = Kept(state.leaving.shape, tuple(_renamed(one, bucket) for one in state.leaving.runs))
+        group = f"state/task/{task.name}/{bucket}/leaving"
+        written, added, _ = store_state(left, group.removesuffix("/leaving"), directory)
+        runs["leaving"] = written.runs["kept"]
+    return Stored(runs, {**stored.numbers, "number": number}), added
+
+
+def _renamed(run: Run, bucket: int) -> Run:
+    """Format 1 mixed the bucket into identities when rows left the window."""
+    rows = run.load()
+    ids = numbers(rows, ID)
+    mixed = mixed_ids(ids, ids * 0 + bucket)
+    return Run.of(clustered(with_numbers(rows, **{ID: mixed, CODE: mixed})), level=run.level)

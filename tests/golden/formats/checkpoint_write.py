@@ -1,0 +1,52 @@
+"""Writes a checkpoint of queries as the golden ones of its state format were written.
+
+    python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-version-1
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from mayfly.plan.physical import Strategy
+from mayfly.storage import vacuum
+from tests.property.continuous_cases import SECOND, Row, catalog, table_of
+from tests.property.shared_runs import HereRunner, runner_of
+
+QUERIES = {
+    "pairs": "SELECT x.v, y.v AS w FROM s1 [RANGE 10 s] x, s2 [RANGE 6 s] y WHERE x.k = y.k",
+    "latest": "SELECT g, v FROM s1 [PARTITION BY g ROWS 2]",
+}
+WRITTEN = 2
+"""So many batches are in the golden checkpoints; the others come after."""
+
+
+def batches(count: int = 4, rows: int = 8) -> list[dict[str, pa.Table]]:
+    made = []
+    for at in range(0, count * rows, rows):
+        listed = {name: [_row(name, n) for n in range(at, at + rows)] for name in ("s1", "s2")}
+        made.append({name: table_of(name, rows) for name, rows in listed.items()})
+    return made
+
+
+def _row(stream: str, n: int) -> Row:
+    salt = 3 if stream == "s1" else 5
+    key = None if n % 7 == 6 else n * salt % 4
+    return {"ts": n * SECOND, "seq": n, "k": key, "g": "abc"[n * salt % 3], "v": n, "x": n / 2}
+
+
+def golden_runner(folder: Path) -> HereRunner:
+    return runner_of(folder, catalog(0), QUERIES, buckets=2, strategy=Strategy.NT)
+
+
+def main(folder: Path) -> None:
+    runner = golden_runner(folder)
+    for batch in batches()[:WRITTEN]:
+        runner.feed(batch, {})
+    vacuum(runner.repository, grace=0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

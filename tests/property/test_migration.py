@@ -1,0 +1,144 @@
+"""A checkpoint that moves to other buckets or another strategy answers as if it had not."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from mayfly.errors import InvalidSetting
+from mayfly.faults import on_reach
+from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.pipeline.sharing import shared
+from mayfly.plan.catalog import Catalog
+from mayfly.plan.physical import Strategy
+from mayfly.spark.query_migration import Migration
+from mayfly.storage import Repository, vacuum, verify
+from mayfly.storage.segment import DATA
+from mayfly.testing.queries import SHAPES, STREAMS, random_query
+from tests.property.continuous_cases import SECOND, _cut, _rows, catalog, table_of, told
+from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
+
+seeds = st.integers(0, 2**48)
+some = settings(max_examples=max(20, settings().max_examples // 3), phases=[Phase.generate])
+MORE = (
+    "SELECT x.v, y.v AS w FROM s1 [PARTITION BY g ROWS 2] x, s2 [RANGE 5 s] y WHERE x.k = y.k",
+    "SELECT k, v FROM s1 [PARTITION BY k ROWS 2] x WHERE NOT EXISTS"
+    " (SELECT * FROM s2 [RANGE 8 s] y WHERE y.k = x.k AND y.v > x.v)",
+    "SELECT k FROM s1 [RANGE 6 s] UNION ALL SELECT k FROM s2 [PARTITION BY k ROWS 2]",
+    "SELECT v FROM s1 [PARTITION BY g ROWS 3] x WHERE NOT EXISTS"
+    " (SELECT * FROM s2 [RANGE 8 s] y WHERE y.k = x.k)",
+    "SELECT x.g, y.g AS h, z.v FROM s1 [RANGE 9 s] x, s2 [PARTITION BY k ROWS 2] y,"
+    " s1 [RANGE 5 s] z WHERE x.k = y.k AND y.k = z.k",
+    "SELECT Istream(g, COUNT(*) AS n, MAX(v) AS m) FROM s1 [RANGE 8 s] GROUP BY g",
+    "SELECT g, COUNT(*) AS n FROM s1 [RANGE 20 s INTERNAL SLIDE 5 s] GROUP BY g",
+    "SELECT COUNT(*) AS n FROM s1 [ROWS 4]",
+)
+
+
+def moved(
+    runner: HereRunner,
+    known: Catalog,
+    queries: dict[str, str],
+    buckets: int,
+    strategy: Strategy = Strategy.UPA,
+    before: Strategy = Strategy.UPA,
+) -> HereRunner:
+    folder = Path(runner.repository.directory.root)
+    old, new = (
+        shared({name: program_of(cql, known, way) for name, cql in queries.items()}, {})
+        for way in (before, strategy)
+    )
+    named: dict[str, dict[str, str]] = {name: {} for name in queries}
+    Migration(runner.repository, old, new, buckets, named).done()
+    return runner_of(folder, known, queries, buckets, strategy=strategy)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, None])
+@some
+@given(seeds)
+def test_migrations_between_batches_change_no_answer(shape: str | None, seed: int) -> None:
+    rng = Random(seed)
+    known = catalog(0)
+    texts = rng.sample(MORE, 2) if shape is None else [random_query(rng, shape).cql]
+    queries = {f"q{number}": text for number, text in enumerate(texts)}
+    rows = {name: _rows(rng, name, rng.choice((3, 9, 24))) for name in STREAMS}
+    ways = rng.choice(([Strategy.UPA, Strategy.DIRECT], [Strategy.UPA], [Strategy.NT]))
+    with tempfile.TemporaryDirectory() as folder:
+        way, count = ways[0], rng.choice((1, 2, 3))
+        here = runner_of(Path(folder), known, queries, count, strategy=way)
+        read = {stream.name for stream in here.wiring.streams}
+        runs = {q: ContinuousRun(program_of(cql, known, way), known) for q, cql in queries.items()}
+        for batch in [*_cut(rng, rows, 0), {}]:
+            tables = {name: table_of(name, own) for name, own in batch.items() if name in read}
+            beats = {} if batch else dict.fromkeys(read, 10_000 * SECOND)
+            here.feed(tables, beats)
+            for run in runs.values():
+                own = set(run.clocks.streams)
+                run.feed(
+                    {n: t for n, t in tables.items() if n in own},
+                    {n: at for n, at in beats.items() if n in own},
+                )
+            if rng.random() < 0.5:
+                old, way, count = way, rng.choice(ways), rng.choice((1, 2, 3, 5))
+                here = moved(here, known, queries, count, way, old)
+        for name, run in runs.items():
+            view = run.program.sent is None
+            wanted = told(run.lifetimes() if view else run.changes(), view)
+            assert told(results_of(here, name), view) == wanted, (queries, name)
+        assert verify(here.repository).ok
+        vacuum(here.repository, keep_versions=1, grace=0)
+        directory = here.repository.directory
+        assert directory.all_names(DATA) == sorted(here.repository.current().segments)
+
+
+def fed_runner(folder: Path, queries: dict[str, str], strategy: Strategy) -> HereRunner:
+    here = runner_of(folder, catalog(0), queries, 2, strategy=strategy)
+    rng = Random(1)
+    rows = {stream.name: _rows(rng, stream.name, 30) for stream in here.wiring.streams}
+    here.feed({name: table_of(name, own) for name, own in rows.items()}, {})
+    return here
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("point", ["segment.closed", "migration.written", "migration.committed"])
+def test_a_migration_that_is_killed_happens_whole_or_not_at_all(tmp_path: Path, point: str) -> None:
+    queries = {"q": MORE[0]}
+    here = fed_runner(tmp_path / "ck", queries, Strategy.UPA)
+    before = told(results_of(here, "q"), True)
+
+    def kill() -> None:
+        raise Killed
+
+    with on_reach(point, kill), pytest.raises(Killed):
+        moved(here, catalog(0), queries, 3)
+    manifest = Repository.open(tmp_path / "ck").current()
+    committed = point == "migration.committed"
+    assert manifest.properties["buckets"] == (3 if committed else 2)
+    vacuum(here.repository, keep_versions=1, grace=0)
+    assert here.repository.directory.all_names(DATA) == sorted(manifest.segments)
+    again = moved(here, catalog(0), queries, 3)
+    assert told(results_of(again, "q"), True) == before
+
+
+def test_a_strategy_without_lifetimes_is_refused(tmp_path: Path) -> None:
+    queries = {"q": MORE[0]}
+    here = fed_runner(tmp_path / "ck", queries, Strategy.NT)
+    with pytest.raises(InvalidSetting, match="under NT rows do not know when they expire"):
+        moved(here, catalog(0), queries, 2, Strategy.UPA, Strategy.NT)
+    assert here.repository.current().version == Repository.open(tmp_path / "ck").current().version
+
+
+def test_nothing_to_move_makes_no_version(tmp_path: Path) -> None:
+    queries = {"q": MORE[0]}
+    here = fed_runner(tmp_path / "ck", queries, Strategy.UPA)
+    version = here.repository.current().version
+    moved(here, catalog(0), queries, 2)
+    assert here.repository.current().version == version
