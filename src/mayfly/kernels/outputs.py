@@ -93,10 +93,17 @@ class Sent:
         return Sending(Kept(self.shape))
 
     def step(
-        self, state: Sending, delta: Delta, interval: Interval, first: int | None
+        self,
+        state: Sending,
+        delta: Delta,
+        interval: Interval,
+        first: int | None,
+        *,
+        stretched: bool = False,
     ) -> tuple[Sending, pa.Table]:
         """The rows to send. ``delta`` is the answer's, as it is seen outside; refreshes are
-        answered from ``first`` on, the generation time of the first row of any stream."""
+        answered from ``first`` on, the generation time of the first row of any stream. A
+        ``stretched`` step answers only the last of its refreshes."""
         born, cut = (self._coded(rows) for rows in (delta.born, delta.cut))
         answer = state.answer.cut(cut)
         due = rows_with(answer.due(interval.began, interval.clock), born.slice(0, 0))
@@ -104,16 +111,28 @@ class Sent:
         lasting = chosen(born, numbers(born, EXP) >= interval.clock)
         after = replace(state, answer=answer.after(lasting, interval.clock - 1))
         tables = [*(run.load() for run in answer.runs), born]
+        last = self._last(interval, first) if stretched else None
         if self.restore:
-            return self._restored(after, events, tables, interval, first)
+            return self._restored(after, events, tables, interval, first, last)
+        if last is not None:
+            events = events.moved_to(last)
         if self.kind is OutputKind.RSTREAM:
             instants = self._instants(events, first, interval)
+            if last is not None:
+                instants = np.array([last])
             whole = self._whole(tables, instants)
             cut_off = self.limit is not None or self.offset > 0
             if cut_off and (self.slide is None or not self.slide.period):
                 return self._unrepeated(after, whole, instants)
             return after, whole
         return after, self._ordered(self._differences(events))
+
+    def _last(self, interval: Interval, first: int | None) -> int | None:
+        """The last refresh of a step."""
+        if self.slide is None or not self.slide.period:
+            return None
+        instants = refreshes(self.slide, first, interval)
+        return int(instants[-1]) if len(instants) else None
 
     def _coded(self, rows: pa.Table) -> pa.Table:
         columns = [whole(rows.column(name)) for name in self.columns.names]
@@ -206,10 +225,13 @@ class Sent:
         tables: list[pa.Table],
         interval: Interval,
         first: int | None,
+        last: int | None,
     ) -> tuple[Sending, pa.Table]:
         """At each refresh: the plain output, and what rose and fell since the last one."""
         assert self.slide is not None
         instants = refreshes(self.slide, first, interval)
+        if last is not None:
+            instants = np.array([last])
         rows = with_numbers(events.rows, **{TS: events.time, EXP: events.net})
         if state.path is not None:
             rows = concatenated([rows.slice(0, 0), state.path.select(rows.schema.names), rows])
@@ -252,6 +274,10 @@ class Changes:
         first = np.flatnonzero(heads)
         net = np.add.reduceat(sign, first)
         return Changes(taken(rows, first), time[first], net)
+
+    def moved_to(self, last: int) -> Changes:
+        """As seen by whoever looks only at this instant, and at later ones."""
+        return Changes.of(self.rows, np.maximum(self.time, last), self.net)
 
     def where(self, keep: np.ndarray) -> Changes:
         return Changes(chosen(self.rows, keep), self.time[keep], self.net[keep])

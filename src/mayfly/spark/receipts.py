@@ -40,10 +40,14 @@ class Receipt:
     """Where the state of each operator is, for queries of the language."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """Changes per query, where queries leave in this stage."""
+    shed: Mapping[str, int] = field(default_factory=dict)
+    """Rows of each stream that joins left out on purpose."""
+    refreshes: Mapping[str, list[int]] = field(default_factory=dict)
+    """Per query that is answered at refreshes: how many were, and how many were passed over."""
     error: tuple[str, str, str] | None = None
 
     def encode(self) -> str:
-        maps = ("rows_in", "late", "null_keys", "io", "stored", "answers")
+        maps = ("rows_in", "late", "null_keys", "io", "stored", "answers", "shed", "refreshes")
         stored: dict[str, Any] = {
             name: getattr(self, name) for name in self.__slots__ if name not in ("added", *maps)
         }

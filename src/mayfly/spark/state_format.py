@@ -53,7 +53,7 @@ def renewed(repository: Repository, stages: StagedProgram) -> Manifest:
                 states[name] = stored.to_json()
                 added += fresh
     gone = paths_of(base.properties["state"]) - paths_of(states)
-    edits = [
+    edits: list[Any] = [
         AddSegments(tuple(added)),
         DropSegments(tuple(sorted(gone))),
         SetProperties({"state": states, STATE_FORMAT: CURRENT}),
