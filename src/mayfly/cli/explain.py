@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json as json_text
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, parse
+from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, catalog_after, parse
 from mayfly.cql.messages import Source
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.optimizer.explaining import explain
-from mayfly.optimizer.pipeline import check_rule_names
+from mayfly.optimizer.pipeline import check_rule_names, optimize
 from mayfly.plan.catalog import ArchiveDefinition, QueryDefinition
 from mayfly.plan.explain import Explanation
 from mayfly.plan.explain_json import as_values
 from mayfly.plan.explain_page import page_of
 from mayfly.plan.logical import Output
 from mayfly.plan.physical import Strategy
+
+if TYPE_CHECKING:
+    from mayfly.pipeline.explain_sharing import Together
 
 REFUSED = 2
 """The exit code when the file or an option is wrong."""
@@ -38,6 +41,8 @@ class Query:
     text: str
     plan: Output
     compare: bool = False
+    registered: bool = False
+    """Whether it is one of the queries that run."""
 
 
 def explain_command(
@@ -70,17 +75,22 @@ def explain_command(
             (each, _explained(each, strategy, without or [], compare or each.compare))
             for each in found
         ]
+        running = [each for each in found if each.registered]
+        shared = _shared(_statements(file), running, strategy, without)
         if html is not None:
             html.write_text(page_of([explanation for _, explanation in shown]), encoding="utf-8")
     if json:
         values = [
-            {"name": each.name, **as_values(explanation, timings)} for each, explanation in shown
+            {"name": each.name, **as_values(explanation, timings), **_shares(shared, each.name)}
+            for each, explanation in shown
         ]
         typer.echo(json_text.dumps(values, indent=2, ensure_ascii=False))
     elif html is not None:
         typer.echo(f"wrote {html}")
     else:
         _print(shown, timings)
+        if shared is not None:
+            typer.echo(f"== together\n{shared.text()}")
 
 
 def check_command(
@@ -154,7 +164,7 @@ def _queries_of(statements: list[Statement], file: Path) -> list[Query]:
         line = f"line {statement.position.line}"
         match statement:
             case Create(definition=QueryDefinition() | ArchiveDefinition() as definition):
-                found.append(Query(definition.name, text, definition.plan))
+                found.append(Query(definition.name, text, definition.plan, registered=True))
             case Explain(plan=plan, compare=compare, name=name):
                 found.append(Query(name or line, text, plan, compare))
             case OneTimeQuery(plan=plan):
@@ -174,6 +184,39 @@ def _chosen(found: list[Query], names: list[str], file: Path) -> list[Query]:
 
 def _explained(each: Query, strategy: Strategy, without: list[str], compare: bool) -> Explanation:
     return explain(each.plan, each.text, None, strategy, without, compare)
+
+
+def _shared(
+    statements: list[Statement],
+    queries: list[Query],
+    strategy: Strategy,
+    without: list[str] | None,
+) -> Together | None:
+    """What the queries of a pipeline have in common, if there is more than one."""
+    if len(queries) < 2:
+        return None
+    from mayfly.pipeline.compiling import compile_plan
+    from mayfly.pipeline.explain_sharing import together
+    from mayfly.pipeline.sharing import canonical
+
+    catalog, programs = catalog_after(statements), {}
+    for each in queries:
+        plan = optimize(each.plan, strategy=strategy, without=without or ()).plan
+        assert isinstance(plan, Output)
+        with suppress(MayflyError):  # what can be explained but not run shares nothing
+            programs[each.name] = compile_plan(canonical(plan), catalog, strategy)
+    return together(programs) if len(programs) > 1 else None
+
+
+def _shares(shared: Together | None, name: str) -> dict[str, object]:
+    parts = () if shared is None else shared.parts
+    return {
+        "shared": [
+            {"part": one.part, "over": one.over, "queries": one.queries}
+            for one in parts
+            if name in one.queries
+        ]
+    }
 
 
 def _print(shown: list[tuple[Query, Explanation]], timings: bool) -> None:

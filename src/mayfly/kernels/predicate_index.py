@@ -22,6 +22,8 @@ from mayfly.kernels.sorting import Int64s
 from mayfly.plan.expressions import Cast, Column, Compare, Expression, Literal, conjuncts
 
 MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MANY_SELECTIONS = 4
+"""So many selections over one stream are found by an index instead of one by one."""
 WORTHWHILE = 2
 """A slice of more than one row in so many is not worth taking apart."""
 

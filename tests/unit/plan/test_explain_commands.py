@@ -44,6 +44,7 @@ def test_explain_shows_every_query_of_a_file(script: Path) -> None:
         "== without",
         "== without",
         "== last",
+        "== together",
     ]
     assert "STR because of NOT EXISTS at line 5" in result.output
     assert "plan 1 of 3, chosen" in result.output
