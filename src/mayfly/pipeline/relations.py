@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -60,6 +61,13 @@ class Changing:
     def rows(self) -> pa.Table:
         """The table as the last change left it."""
         return self._rows.drop_columns([ID])
+
+    def twin(self) -> Changing:
+        """The same relation, to be changed by itself."""
+        other = copy(self)
+        other.changes, other._digests = list(self.changes), list(self._digests)
+        other._used = set(self._used)
+        return other
 
     def digests(self, count: int) -> list[str]:
         """A short text for each of the first changes, by which another one would be noticed."""

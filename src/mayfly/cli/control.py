@@ -1,0 +1,84 @@
+"""``mayfly control``: tell a running pipeline something, through the checkpoint it runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mayfly.cli.printing import REFUSED, refusals
+from mayfly.pipeline.control import Command, Control
+
+app = typer.Typer(no_args_is_help=True, help="Tell a running pipeline something.")
+
+Checkpoint = Annotated[Path, typer.Argument(help="The checkpoint of the pipeline.")]
+Wait = Annotated[
+    float,
+    typer.Option("--wait", help="Seconds to wait until it is done; 0 returns at once."),
+]
+
+
+@app.command("add")
+def add_command(
+    checkpoint: Checkpoint,
+    name: Annotated[str, typer.Argument(help="What the query is called.")],
+    query: Annotated[str, typer.Argument(help="The query: SELECT …", metavar="SELECT")],
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", help="Write its changes to files in this folder.")
+    ] = None,
+    wait: Wait = 0.0,
+) -> None:
+    """Add a query; it is refused here if it could not run."""
+    with refusals():
+        control = Control.of(checkpoint)
+        _told(control, control.add(name, query, parquet=parquet), wait)
+
+
+@app.command("drop")
+def drop_command(
+    checkpoint: Checkpoint,
+    name: Annotated[str, typer.Argument(help="The query that is to leave.")],
+    wait: Wait = 0.0,
+) -> None:
+    """Drop a query, with its state and its history."""
+    with refusals():
+        control = Control.of(checkpoint)
+        _told(control, control.drop(name), wait)
+
+
+@app.command("change")
+def change_command(
+    checkpoint: Checkpoint,
+    statement: Annotated[str, typer.Argument(help="INSERT INTO, UPDATE or DELETE FROM …")],
+    wait: Wait = 0.0,
+) -> None:
+    """Change a relation or NRR; with AT '…' from that instant on, otherwise with the next batch."""
+    with refusals():
+        control = Control.of(checkpoint)
+        _told(control, control.change(statement), wait)
+
+
+@app.command("stop")
+def stop_command(checkpoint: Checkpoint, wait: Wait = 0.0) -> None:
+    """Stop the pipeline after the batch that is running."""
+    with refusals():
+        control = Control.of(checkpoint)
+        _told(control, control.stop(), wait)
+
+
+@app.command("log")
+def log_command(checkpoint: Checkpoint) -> None:
+    """Show what was asked for, and what became of it."""
+    with refusals():
+        control = Control.of(checkpoint)
+        for one in control.commands():
+            typer.echo(f"{one.number}\t{one}\t{control.outcome(one) or 'waits for the pipeline'}")
+
+
+def _told(control: Control, command: Command, wait: float) -> None:
+    """The number of the command, and its outcome if there is one by then."""
+    outcome = control.wait(command, wait) if wait else control.outcome(command)
+    typer.echo(f"{command.number}: {command}: {outcome or 'waits for the pipeline'}")
+    if outcome is not None and not outcome.startswith("done"):
+        raise typer.Exit(REFUSED)

@@ -1,0 +1,273 @@
+"""The control log of a checkpoint: what other processes ask of the pipeline that runs on it.
+
+Idea: a command is a file ``control/<number>.json`` that appears whole under the next free number,
+so commands have an order and none is lost. The driver applies them in that order. How far it got,
+what became of each, and what they add up to, is a property of the manifest that also holds their
+effects. Invariant: each command is applied once, whoever dies meanwhile. What is wrong with a
+command is told to the one who asks, before it is written, as far as the checkpoint can tell.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from mayfly.cql import Delete, Insert, Statement, Update, bind_query, parse
+from mayfly.errors import InvalidSetting
+from mayfly.optimizer.pipeline import optimize
+from mayfly.pipeline.compiling import compile_plan
+from mayfly.pipeline.sharing import streams_of
+from mayfly.plan.catalog import (
+    Catalog,
+    ColumnDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
+from mayfly.plan.logical import Output
+from mayfly.plan.types import parse_type
+from mayfly.storage import Manifest, Repository
+from mayfly.storage.files import local_root
+
+CONTROL, DECLARED = "control", "declared"
+ADD, DROP, CHANGE, STOP = "add", "drop", "change", "stop"
+REMEMBERED = 100
+"""So many outcomes are kept."""
+_NUMBER = re.compile(rf"^{CONTROL}/(\d{{12}})\.json$")
+Change = Insert | Update | Delete
+
+
+@dataclass(frozen=True)
+class Command:
+    """One thing that is asked for: a query to add or drop, a change of a relation, or to stop."""
+
+    number: int
+    kind: str
+    name: str = ""
+    text: str = ""
+    parquet: str | None = None
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.kind, self.name, self.text) if part)
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """What the commands applied so far add up to."""
+
+    applied: int = 0
+    queries: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    """Added by commands: text, and the folder of a Parquet sink."""
+    dropped: tuple[str, ...] = ()
+    """Queries the program still names."""
+    changes: tuple[Mapping[str, Any], ...] = ()
+    """Of relations: the text, and when it takes effect."""
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(manifest: Manifest) -> Controlled:
+        stored = manifest.properties.get(CONTROL)
+        if stored is None:
+            return Controlled()
+        lists = {"dropped": tuple(stored["dropped"]), "changes": tuple(stored["changes"])}
+        return Controlled(**{**stored, **lists})
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def done(self, command: Command, outcome: str = "done") -> Controlled:
+        told = {**self.outcomes, str(command.number): outcome}
+        kept = dict(sorted(told.items(), key=lambda one: int(one[0]))[-REMEMBERED:])
+        return replace(self, applied=command.number, outcomes=kept)
+
+    def with_query(self, command: Command) -> Controlled:
+        added = {**self.queries, command.name: {"text": command.text, "parquet": command.parquet}}
+        left = tuple(name for name in self.dropped if name != command.name)
+        return replace(self, queries=added, dropped=left)
+
+    def without_query(self, name: str) -> Controlled:
+        if name in self.queries:
+            return replace(
+                self, queries={one: kept for one, kept in self.queries.items() if one != name}
+            )
+        return replace(self, dropped=(*self.dropped, name))
+
+
+@dataclass(frozen=True)
+class Control:
+    """A checkpoint whose pipeline is to be told something, from any process, without Spark."""
+
+    repository: Repository
+
+    @staticmethod
+    def of(checkpoint: str | os.PathLike[str]) -> Control:
+        root = local_root(checkpoint)
+        if not Repository.exists(root):
+            raise InvalidSetting(f"there is no checkpoint at {root}", "start the pipeline first")
+        return Control(Repository.open(root))
+
+    def add(
+        self, name: str, cql: str, *, parquet: str | os.PathLike[str] | None = None
+    ) -> Command:
+        """Ask for one more query; its changes go to files under ``parquet`` if that is given."""
+        manifest = self.repository.current()
+        check_addition(name, cql, self._expected(manifest), self.catalog(manifest))
+        folder = None if parquet is None else os.fspath(local_root(parquet))
+        return self._written(ADD, name, " ".join(cql.split()), folder)
+
+    def drop(self, name: str) -> Command:
+        """Ask for a query to leave, with its state and its history."""
+        check_drop(name, self._expected(self.repository.current()))
+        return self._written(DROP, name)
+
+    def change(self, text: str) -> Command:
+        """Ask for an INSERT, UPDATE or DELETE; without AT it takes effect with the next batch."""
+        change_of(text, self.catalog(self.repository.current()))
+        return self._written(CHANGE, text=" ".join(text.split()))
+
+    def stop(self) -> Command:
+        """Ask the pipeline to stop after the batch that is running."""
+        return self._written(STOP)
+
+    def commands(self, after: int = 0) -> list[Command]:
+        """What was asked for, in order."""
+        directory = self.repository.directory
+        found = [_NUMBER.match(name) for name in directory.names(CONTROL)]
+        wanted = [(int(one[1]), one[0]) for one in found if one and int(one[1]) > after]
+        return [
+            Command(number, **json.loads(directory.read(name))) for number, name in sorted(wanted)
+        ]
+
+    def pending(self) -> list[Command]:
+        """What was asked for and not applied yet."""
+        return self.commands(Controlled.of(self.repository.current()).applied)
+
+    def outcome(self, command: Command | int) -> str | None:
+        """What became of a command: "done", "refused: …", or None while it is not applied."""
+        number = command if isinstance(command, int) else command.number
+        controlled = Controlled.of(self.repository.current())
+        if number > controlled.applied:
+            return None
+        return controlled.outcomes.get(str(number), "applied long ago")
+
+    def wait(self, command: Command | int, timeout: float = 60.0) -> str | None:
+        """The outcome as soon as there is one; None after ``timeout`` seconds."""
+        end = time.monotonic() + timeout
+        while (found := self.outcome(command)) is None and time.monotonic() < end:
+            time.sleep(0.2)
+        return found
+
+    def catalog(self, manifest: Manifest) -> Catalog:
+        """The streams and relations that the pipeline has declared."""
+        declared = manifest.properties.get(DECLARED)
+        if declared is None:
+            raise InvalidSetting(
+                f"{self.repository.directory.root} does not say what the pipeline's streams are",
+                "start the pipeline once with this version of Mayfly",
+            )
+        return declared_catalog(declared)
+
+    def _expected(self, manifest: Manifest) -> set[str]:
+        """The queries there will be when everything asked for is done."""
+        names = set(manifest.properties["queries"])
+        for one in self.commands(Controlled.of(manifest).applied):
+            if one.kind == ADD:
+                names.add(one.name)
+            elif one.kind == DROP:
+                names.discard(one.name)
+        return names
+
+    def _written(
+        self, kind: str, name: str = "", text: str = "", parquet: str | None = None
+    ) -> Command:
+        asked = {"kind": kind, "name": name, "text": text, "parquet": parquet}
+        data = json.dumps(asked).encode()
+        while True:
+            last = Controlled.of(self.repository.current()).applied
+            number = max([last, *(one.number for one in self.commands())]) + 1
+            if self.repository.directory.put_if_absent(f"{CONTROL}/{number:012d}.json", data):
+                return Command(number, **asked)
+
+
+def check_addition(name: str, cql: str, names: set[str], catalog: Catalog) -> None:
+    """Refuse a query that could not be run beside those there are."""
+    if not name or "/" in name:
+        raise InvalidSetting(f"{name!r} cannot name a query", "leave out the slash")
+    if name in names:
+        raise InvalidSetting(
+            f"there is already a query {name}", "choose another name, or drop that one first"
+        )
+    plan = optimize(bind_query(cql, catalog)).plan
+    assert isinstance(plan, Output)
+    if not streams_of(compile_plan(plan, catalog)):
+        raise InvalidSetting(f"the query {name} reads no stream", "name a stream with a window")
+
+
+def check_drop(name: str, names: set[str]) -> None:
+    if name not in names:
+        known = ", ".join(sorted(names))
+        raise InvalidSetting(f"there is no query {name}", f"the queries are: {known}")
+    if len(names) == 1:
+        raise InvalidSetting(f"{name} is the only query", "stop the pipeline instead")
+
+
+def change_of(text: str, catalog: Catalog) -> Change:
+    """The one change of a relation that a text asks for."""
+    statements: list[Statement] = parse(text, catalog)
+    if len(statements) != 1 or not isinstance(statements[0], Insert | Update | Delete):
+        raise InvalidSetting(
+            f"not a change of a relation: {text}",
+            "give one INSERT INTO, UPDATE or DELETE FROM statement",
+        )
+    return statements[0]
+
+
+# ── declarations ──────────────────────────────────────────────────────────────────────────
+
+
+def declarations(catalog: Catalog, streams: set[str]) -> dict[str, Any]:
+    """What others must know of the catalog to write a query; only these streams are read."""
+
+    def columns(one: StreamDefinition | RelationDefinition) -> list[list[Any]]:
+        return [[column.name, column.type.sql(), column.nullable] for column in one.columns]
+
+    return {
+        "streams": {
+            one.name: {
+                "columns": columns(one), "time": one.time, "sequence": list(one.sequence),
+                "slack": one.slack,
+            }
+            for one in catalog.of_kind(StreamDefinition)
+            if one.name in streams
+        },
+        "relations": {
+            one.name: {
+                "columns": columns(one), "key": list(one.key), "retroactive": one.retroactive
+            }
+            for one in catalog.of_kind(RelationDefinition)
+        },
+    }  # fmt: skip
+
+
+def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
+    catalog = Catalog()
+    for name, one in declared["streams"].items():
+        definition = StreamDefinition(
+            name, _columns(one), one["time"], tuple(one["sequence"]), slack=one["slack"]
+        )
+        catalog = catalog.declare(definition)
+    for name, one in declared["relations"].items():
+        relation = RelationDefinition(name, _columns(one), tuple(one["key"]), one["retroactive"])
+        catalog = catalog.declare(relation)
+    return catalog
+
+
+def _columns(stored: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:
+    return tuple(
+        ColumnDefinition(name, parse_type(kind), nullable)
+        for name, kind, nullable in stored["columns"]
+    )

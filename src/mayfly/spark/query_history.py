@@ -1,0 +1,239 @@
+"""Queries that come to a checkpoint: registered together with the history they find there.
+
+Idea: the rows a newcomer needs are read from the states of running queries (see
+``pipeline.history``), and one step of the newcomer's operators closes all instants up to its clock.
+That step and the registration are one commit, so a crash leaves either neither or both. Results of
+the step go to the newcomer's sinks before the next batch; until they are delivered, the checkpoint
+says so, and a new start delivers them again under the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from mayfly.faults import reach
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.rows import chosen, numbers
+from mayfly.lifetime import MIN_TIME
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.history import WAITING, Filling, History, Kept, history_of
+from mayfly.pipeline.staging import StagedProgram, applied
+from mayfly.spark.parcels import Parcel, batch_of, split
+from mayfly.spark.program_runner import ProgramRunner, bucket_counts
+from mayfly.spark.program_tasks import OUT
+from mayfly.spark.query_checkpoint import WHOLE_FROM, Registered
+from mayfly.spark.receipts import Receipt, accept
+from mayfly.spark.runner import BatchFacts
+from mayfly.storage import (
+    TS,
+    AddSegments,
+    DropSegments,
+    Manifest,
+    Segment,
+    SetProperties,
+    segment_batches,
+)
+from mayfly.storage.edits import Draft
+from mayfly.storage.files import Directory
+
+KNOWN, UNSENT = "known", "unsent"
+AT_ONCE = {"0/0": MIN_TIME}
+"""What is due after a step of newcomers only: everything, so that all places tell it anew."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Stored rows for one feed: the names of their columns, and which of them are wanted."""
+
+    segment: Segment
+    feed: int
+    names: Mapping[str, str]
+    """Column of the stream → stored name."""
+    since: int
+
+
+@dataclass(frozen=True)
+class HistoryReader:
+    """Kept rows to parcels for the windows of newcomers, as input rows would have come."""
+
+    root: str
+    program: StagedProgram
+    pieces: tuple[Piece, ...]
+    counts: tuple[int, ...]
+    """Buckets per stage."""
+    times: Mapping[str, pa.DataType]
+    """Per stream: the type of its time."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        directory = Directory.at(self.root)
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                piece = self.pieces[number]
+                for rows in segment_batches(directory, piece.segment):
+                    yield batch_of(self._parcels(piece, pa.Table.from_batches([rows])))
+
+    def _parcels(self, piece: Piece, rows: pa.Table) -> Iterator[Parcel]:
+        feed = self.program.feeds[piece.feed]
+        rows = chosen(rows, numbers(rows, TS) >= piece.since)
+        time = rows.column(TS).cast(self.times[feed.source.stream])
+        arrays = [
+            time if piece.names[name] == TS else rows.column(piece.names[name])
+            for name in feed.source.columns
+        ]
+        names = [f"{feed.source.alias}.{name}" for name in feed.source.columns]
+        own = pa.table([*arrays, rows.column(TS)], names=[*names, TS])
+        for operator in feed.path:
+            own = applied(operator, own)
+        codes = feed.route.codes(own)
+        yield from split(own, codes, self.counts[feed.stage], feed.stage, f"feed/{piece.feed}")
+
+
+def settle(
+    runner: ProgramRunner, register: Registered, remembered: Mapping[str, Any] | None = None
+) -> None:
+    """Write down which queries there are now, and what else is to be remembered; newcomers get
+    to know what is kept."""
+    base = runner.repository.current()
+    more = {k: v for k, v in (remembered or {}).items() if base.properties.get(k) != v}
+    if not register.added and not register.dropped:
+        if more:
+            runner.repository.commit(base, [SetProperties(more)])
+        return
+    edits = register.edits(base, runner.wiring.stages)
+    if register.added and base.properties["batch"] >= 0:
+        history = _history(runner, register, base)
+        edits += _filled(runner, _edited(base, edits), history, register)
+    edits.append(SetProperties({"due": AT_ONCE, **more}))
+    runner.repository.commit(base, edits)
+    reach("queries.settled")
+
+
+def deliver_history(runner: ProgramRunner) -> None:
+    """Give newcomers' first results to their sinks, once for certain."""
+    base = runner.repository.current()
+    unsent: Mapping[str, int] = base.properties.get(UNSENT, {})
+    if not unsent:
+        return
+    for name, number in unsent.items():
+        for sink in runner.sinks_of.get(name, ()):
+            delivery = runner.results[name].delivery(
+                runner.spark, runner.repository.directory, base
+            )
+            if delivery.rows or getattr(sink, "wants_every_batch", False):
+                sink.deliver(replace(delivery, batch_id=number))
+    reach("history.delivered")
+    gone = [one.path for name in unsent for one in base.in_group(f"{OUT}/{name}")]
+    runner.repository.commit(base, [DropSegments(tuple(gone)), SetProperties({UNSENT: {}})])
+
+
+def _history(runner: ProgramRunner, register: Registered, base: Manifest) -> History:
+    stored = base.properties
+    known = [one for one in register.queries if one not in register.added]
+    kept = Kept(
+        Clocks.from_json(stored["clocks"]),
+        stored["totals"]["late"],
+        {name: stored["kept_from"].get(name, MIN_TIME) for name in known},
+        stored.get(KNOWN, {}),
+        {one.name: one.time for one in runner.wiring.streams},
+    )
+    return history_of(runner.wiring.stages, frozenset(register.added), kept)
+
+
+def _filled(
+    runner: ProgramRunner, base: Manifest, history: History, register: Registered
+) -> list[Any]:
+    """One step of the newcomers' operators over what is kept, as edits."""
+    stages = runner.wiring.stages
+    tasks = {task.name for task in stages.tasks}
+    known = {k: v for k, v in base.properties.get(KNOWN, {}).items() if k in tasks}
+    queries = {
+        name: {**one, WHOLE_FROM: history.whole_from.get(name, one.get(WHOLE_FROM))}
+        for name, one in base.properties["queries"].items()
+    }
+    edits: list[Any] = [SetProperties({KNOWN: known | dict(history.known), "queries": queries})]
+    if not history.fillings:
+        return edits
+    receipts, relations = _stepped(runner, base, history)
+    state = {k: v for one in receipts for k, v in one.stored.items()}
+    answers = dict(base.properties["answers"])
+    for one in receipts:
+        for name, count in one.answers.items():
+            answers[name] = answers.get(name, 0) + count
+    groups = history.began
+    filled = [one.query for one in stages.answers if one.group in groups]
+    return [
+        *edits,
+        AddSegments(tuple(segment for one in receipts for segment in one.added)),
+        SetProperties({
+            "state": {**base.properties["state"], **state},
+            "relations": {**base.properties["relations"], **relations},
+            "read": runner.read_of_relations(
+                {**dict.fromkeys((t.name for t in runner.relation_tasks()), ()),
+                 **base.properties["relations"], **relations}
+            ),
+            "answers": answers,
+            UNSENT: dict.fromkeys(filled, base.version),
+        }),
+    ]  # fmt: skip
+
+
+def _stepped(
+    runner: ProgramRunner, base: Manifest, history: History
+) -> tuple[list[Receipt], dict[str, list[int]]]:
+    stages, clocks = runner.wiring.stages, Clocks.from_json(base.properties["clocks"])
+    nothing = dict.fromkeys(clocks.streams, 0)
+    facts = BatchFacts(clocks, nothing, nothing, first=base.properties["first"])
+    intervals, begins = [], {}
+    for number, group in enumerate(stages.groups):
+        clock = clocks.of(group.streams).query
+        if number in history.began:
+            begins[number] = clock
+        intervals.append(Interval(min(history.began.get(number, clock), clock), clock))
+    changed = runner.relation_changes(
+        base, [one if at in begins else Interval() for at, one in enumerate(intervals)]
+    )
+    tasks = [
+        replace(runner.task_of(base, stage, tuple(intervals), facts, changed), begins=begins)
+        for stage in range(stages.stages)
+    ]
+    counts = bucket_counts(stages, runner.settings.buckets)
+    due = [list(range(count)) for count in counts]
+    reader = HistoryReader(
+        str(runner.repository.directory.root), stages, tuple(_pieces(base, history.fillings)),
+        counts, {one.name: one.schema.field(one.time).type for one in runner.wiring.streams},
+    )  # fmt: skip
+    moving = runner.wiring.kept_rows(runner.spark, reader, len(reader.pieces))
+    frame = runner.wiring.stepped(moving, tasks, due, runner.settings.buckets)
+    handed_in = [Receipt.decode(bytes(row[0]).decode()) for row in frame.collect()]
+    places = [(stage, bucket) for stage, listed in enumerate(due) for bucket in listed]
+    seen = {
+        task.name: list(changed[task.name][1])
+        for task in runner.relation_tasks()
+        if task.group in begins
+    }
+    return accept(handed_in, places), seen
+
+
+def _pieces(base: Manifest, fillings: Sequence[Filling]) -> Iterator[Piece]:
+    for one in fillings:
+        for (name, part), columns in one.keeping.places.items():
+            since = max(one.since, one.keeping.clock) if part == WAITING else one.since
+            for state, stored in base.properties["state"].items():
+                if state.rpartition("/")[0] != name:
+                    continue
+                for path in stored["runs"].get(part, ()):
+                    segment = base.segments[path]
+                    if segment.ts.high >= since:
+                        yield Piece(segment, one.access.feed, columns, since)
+
+
+def _edited(base: Manifest, edits: Sequence[Any]) -> Manifest:
+    """The version that the edits would make."""
+    draft = Draft.of(base)
+    for edit in edits:
+        edit.apply(draft)
+    return base.followed_by(segments=draft.segments, properties=draft.properties)

@@ -1,0 +1,262 @@
+"""The control log: what is asked of a pipeline, in order, applied once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mayfly.cql import CqlError, catalog_after, parse
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import MIN_TIME
+from mayfly.pipeline.commands import Commands
+from mayfly.pipeline.control import (
+    ADD,
+    DECLARED,
+    DROP,
+    REMEMBERED,
+    STOP,
+    Control,
+    Controlled,
+    declarations,
+    declared_catalog,
+)
+from mayfly.pipeline.relations import Changing
+from mayfly.plan.catalog import RelationDefinition
+from mayfly.storage import Repository, SetProperties
+
+CATALOG = catalog_after(
+    parse(
+        """
+        CREATE STREAM s (ts TIMESTAMP, n BIGINT, k INT, name STRING, p DECIMAL(10, 2))
+          TIMESTAMP BY ts SEQUENCE n SLACK 2 s;
+        CREATE STREAM other (at BIGINT) TIMESTAMP BY at;
+        CREATE RELATION r (id INT, name STRING) KEY id;
+        CREATE NRR fixed (id INT) KEY id;
+        """
+    )
+)
+INSERT = "INSERT INTO r VALUES (1, 'one')"
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    properties = {"queries": {"q": {}, "p": {}}, DECLARED: declarations(CATALOG, {"s"})}
+    Repository.create(tmp_path / "ck", properties, sync=False)
+    return Control.of(tmp_path / "ck")
+
+
+def commands(control: Control) -> Commands:
+    definition = CATALOG.lookup("r")
+    assert isinstance(definition, RelationDefinition)
+    return Commands.of(control, CATALOG, {"r": Changing(definition)})
+
+
+def committed(control: Control, applied: Commands) -> None:
+    base = control.repository.current()
+    control.repository.commit(base, [SetProperties(applied.property())])
+
+
+def names(applied: Commands) -> list[str]:
+    return [row["name"] for row in applied.relations["r"].rows.to_pylist()]
+
+
+def test_declarations_come_back_as_they_were() -> None:
+    again = declared_catalog(declarations(CATALOG, {"s", "other"}))
+    assert list(again) == list(CATALOG)
+
+
+def test_commands_have_the_order_in_which_they_were_asked_for(control: Control) -> None:
+    control.add("new", "SELECT k FROM s [RANGE 1 s]", parquet="/out")
+    control.change(f"  {INSERT}\n  AT '2026-01-01'")
+    control.drop("q")
+    control.stop()
+    found = control.commands()
+    assert [one.number for one in found] == [1, 2, 3, 4]
+    assert [one.kind for one in found] == ["add", "change", "drop", "stop"]
+    assert found[0].text == "SELECT k FROM s [RANGE 1 s]"
+    assert found[0].parquet == "/out"
+    assert str(found[2]) == "drop q"
+    assert control.commands(after=3) == found[3:]
+    assert control.outcome(found[0]) is None
+
+
+def test_no_command_is_lost_among_many(control: Control) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        asked = list(pool.map(lambda _: control.stop().number, range(40)))
+    assert sorted(asked) == list(range(1, 41))
+
+
+@pytest.mark.parametrize(
+    ("name", "cql", "problem"),
+    [
+        ("new", "SELECT nothing FROM s [RANGE 1 s]", "nothing"),
+        ("new", "SELECT at FROM other [RANGE 1 s]", "other"),
+        ("new", "SELECT k FROM s [RANGE 1", "line 1"),
+        ("q", "SELECT k FROM s [RANGE 1 s]", "already a query q"),
+        ("a/b", "SELECT k FROM s [RANGE 1 s]", "slash"),
+    ],
+)
+def test_a_wrong_query_is_refused_to_the_one_who_asks(
+    control: Control, name: str, cql: str, problem: str
+) -> None:
+    with pytest.raises((InvalidSetting, CqlError), match=problem):
+        control.add(name, cql)
+    assert control.commands() == []
+
+
+def test_a_name_may_be_used_again_once_it_is_to_be_dropped(control: Control) -> None:
+    with pytest.raises(InvalidSetting, match="no query x"):
+        control.drop("x")
+    control.drop("q")
+    with pytest.raises(InvalidSetting, match="only query"):
+        control.drop("p")
+    control.add("q", "SELECT k FROM s [RANGE 1 s]")
+    with pytest.raises(InvalidSetting, match="already"):
+        control.add("q", "SELECT k FROM s [RANGE 1 s]")
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1", f"{INSERT}; {INSERT}", "DELETE FROM s", "INSERT INTO r VALUES (1)", "UPD"]
+)
+def test_a_wrong_change_is_refused_to_the_one_who_asks(control: Control, text: str) -> None:
+    with pytest.raises((InvalidSetting, CqlError)):
+        control.change(text)
+    assert control.commands() == []
+
+
+def test_a_running_pipeline_takes_changes_up_to_what_needs_a_new_start(control: Control) -> None:
+    control.change(INSERT)
+    control.add("new", "SELECT k FROM s [RANGE 1 s]")
+    control.change("UPDATE r SET name = 'eins' WHERE id = 1")
+    applied = commands(control)
+    applied.taken()
+    assert names(applied) == ["one"]
+    assert applied.asked == ADD
+    assert applied.state.applied == 1
+    committed(control, applied)
+    assert control.outcome(1) == "done"
+    assert control.outcome(2) is None
+    again = commands(control)
+    assert names(again) == ["one"], "what was applied is there after a new start"
+    again.all_taken({"q", "p"})
+    assert again.names({"q", "p"}) == {"q", "p", "new"}
+    assert names(again) == ["eins"]
+    committed(control, again)
+    assert [control.outcome(one) for one in (1, 2, 3)] == ["done"] * 3
+    assert commands(control).taken() == {}, "nothing is applied twice"
+
+
+def test_what_was_not_committed_is_applied_by_the_next_one(control: Control) -> None:
+    control.change(INSERT)
+    lost = commands(control)
+    lost.taken()
+    assert control.outcome(1) is None
+    again = commands(control)
+    again.taken()
+    assert names(again) == ["one"]
+
+
+def test_a_command_that_fails_when_it_is_applied_says_so(control: Control) -> None:
+    control.change(INSERT)
+    control.change(INSERT)
+    control.change("DELETE FROM r")
+    applied = commands(control)
+    applied.taken()
+    committed(control, applied)
+    assert control.outcome(1) == "done"
+    assert str(control.outcome(2)).startswith("refused: the key (1,) occurs twice in r")
+    assert control.outcome(3) == "done"
+    assert names(applied) == []
+    assert len(applied.relations["r"].changes) == 2
+    assert commands(control).relations["r"].digests(2) == applied.relations["r"].digests(2)
+
+
+def test_stop_is_done_once(control: Control) -> None:
+    control.stop()
+    control.change(INSERT)
+    applied = commands(control)
+    applied.taken()
+    assert applied.asked == STOP
+    assert applied.state.applied == 1
+    committed(control, applied)
+    again = commands(control)
+    again.taken()
+    assert again.asked is None
+    assert names(again) == ["one"]
+
+
+def test_a_stop_that_nobody_heard_stops_nothing_later(control: Control) -> None:
+    control.stop()
+    applied = commands(control)
+    applied.all_taken({"q", "p"})
+    committed(control, applied)
+    assert control.outcome(1) == "done: nothing was running"
+    assert commands(control).awaited() is None
+
+
+def test_a_stop_behind_another_command_still_stops_what_is_started_anew(control: Control) -> None:
+    control.drop("q")
+    control.stop()
+    applied = commands(control)
+    applied.all_taken({"q", "p"}, resumed=True)
+    assert applied.names({"q", "p"}) == {"p"}
+    committed(control, applied)
+    assert commands(control).awaited() == STOP
+
+
+def test_queries_come_and_go(control: Control) -> None:
+    control.add("new", "SELECT k FROM s [RANGE 1 s]")
+    control.drop("q")
+    control.drop("new")
+    applied = commands(control)
+    assert applied.awaited() == ADD
+    applied.all_taken({"q", "p"})
+    assert applied.names({"q", "p"}) == {"p"}
+    assert applied.state.dropped == ("q",)
+    assert applied.state.queries == {}
+    committed(control, applied)
+    control.repository.commit(
+        control.repository.current(), [SetProperties({"queries": {"p": {}}})]
+    )
+    control.add("q", "SELECT k FROM s [RANGE 5 s]")
+    assert commands(control).awaited() == ADD
+    back = commands(control)
+    back.all_taken({"q", "p"})
+    assert back.state.dropped == ()
+    assert back.names({"q", "p"}) == {"p", "q"}
+
+
+def test_a_drop_is_awaited_and_changes_are_not(control: Control) -> None:
+    control.change(INSERT)
+    assert commands(control).awaited() is None
+    control.drop("q")
+    assert commands(control).awaited() == DROP
+
+
+def test_changes_take_effect_in_order(control: Control) -> None:
+    control.change(f"{INSERT} AT '2026-01-01'")
+    control.change("DELETE FROM r")
+    control.change("INSERT INTO r VALUES (2, 'two') AT '2025-01-01'")
+    applied = commands(control)
+    applied.taken()
+    first, second = applied.relations["r"].changes
+    assert first.at == second.at > MIN_TIME
+    assert str(applied.state.outcomes["3"]).startswith("refused")
+
+
+def test_old_outcomes_are_forgotten(control: Control) -> None:
+    for _ in range(REMEMBERED + 5):
+        control.stop()
+    applied = commands(control)
+    applied.all_taken({"q"})
+    committed(control, applied)
+    assert len(Controlled.of(control.repository.current()).outcomes) == REMEMBERED
+    assert control.outcome(1) == "applied long ago"
+    assert control.outcome(REMEMBERED + 5) == "done: nothing was running"
+
+
+def test_there_must_be_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="no checkpoint"):
+        Control.of(tmp_path)
