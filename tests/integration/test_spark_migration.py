@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ from pyspark.sql import SparkSession
 from mayfly.errors import InvalidSetting
 from mayfly.queries import Queries, QueryRun
 from mayfly.session import Session
+from mayfly.storage import Repository
 from tests.integration.recorded import assert_nothing_orphaned, declare, record
+from tests.integration.test_run_command import write_example
 from tests.integration.test_spark_queries import (
     MORE,
     QUERIES,
@@ -22,6 +26,7 @@ from tests.integration.test_spark_queries import (
     of_spark,
 )
 
+MAYFLY = str(Path(sys.executable).with_name("mayfly"))
 TEXTS = {"pairs": QUERIES["join"], "lonely": MORE["negation"], "latest": MORE["union"]}
 
 
@@ -83,3 +88,22 @@ def test_a_changed_query_begins_anew_while_others_go_on(
     assert latest.changes().num_rows > 0
     again = run(queries, checkpoint, ends=True, anew=["latest"])["latest"]
     assert again.since == since, "what has begun anew is not replaced again"
+
+
+@pytest.mark.slow
+def test_a_pipeline_file_is_moved_from_the_command_line(tmp_path: Path) -> None:
+    file = write_example(tmp_path)
+
+    def mayfly(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [MAYFLY, *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    refused = mayfly("migrate", file.name, "--buckets", "3")
+    assert (refused.returncode, "no checkpoint" in refused.stderr) == (2, True), refused.stderr
+    assert mayfly("run", file.name, "--once", "--quiet", "--buckets", "2").returncode == 0
+    done = mayfly("migrate", file.name, "--buckets", "3")
+    assert done.returncode == 0, done.stderr
+    root = file.with_suffix(".state")
+    assert Repository.open(root).current().properties["buckets"] == 3
+    again = mayfly("run", file.name, "--once", "--quiet")
+    assert again.returncode == 0, again.stderr

@@ -37,6 +37,7 @@ MORE = (
     "SELECT Istream(g, COUNT(*) AS n, MAX(v) AS m) FROM s1 [RANGE 8 s] GROUP BY g",
     "SELECT g, COUNT(*) AS n FROM s1 [RANGE 20 s INTERNAL SLIDE 5 s] GROUP BY g",
     "SELECT COUNT(*) AS n FROM s1 [ROWS 4]",
+    "SELECT g, v FROM s1 [PARTITION BY k ROWS 2 RANGE 7 s SLIDE 3 s]",
 )
 
 

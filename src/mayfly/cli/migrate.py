@@ -11,6 +11,7 @@ from rich.console import Console
 from mayfly.cli.printing import refusals
 from mayfly.cli.run import File
 from mayfly.errors import InvalidSetting
+from mayfly.storage import Repository
 
 
 def migrate_command(
@@ -29,6 +30,9 @@ def migrate_command(
             raise InvalidSetting(f"there is no file {file}", "name a file of statements")
         if buckets < 1:
             raise InvalidSetting(f"{buckets} buckets", "use 1 or more")
+        place = checkpoint or file.with_suffix(".state")
+        if not Repository.exists(place):
+            raise InvalidSetting(f"there is no checkpoint at {place}", "run the pipeline first")
         from mayfly.queries import Queries
         from mayfly.spark.local import local_spark
         from mayfly.spark.pipelines import load_pipeline
@@ -36,7 +40,6 @@ def migrate_command(
         console = Console(stderr=True)
         with console.status("starting Spark"):
             pipeline = load_pipeline(local_spark(), file)
-        place = checkpoint or file.with_suffix(".state")
         session = pipeline.session
         named = {one.name: session.query_of(one) for one in pipeline.queries}
         with console.status("moving state"):

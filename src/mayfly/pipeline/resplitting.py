@@ -118,8 +118,10 @@ class Resplitting:
 
         return place
 
-    def _by_owner(self, placed: Sequence[Iterable[pa.Table]], column: str) -> Placing:
-        """Where the row of that identity is; without it, nowhere."""
+    def _by_owner(
+        self, placed: Sequence[Iterable[pa.Table]], column: str, *, alone: bool
+    ) -> Placing:
+        """Where the row of that identity is; without it anywhere, or nowhere if not ``alone``."""
         found = _Places(
             [
                 np.concatenate([np.empty(0, np.int64), *(numbers(one, ID) for one in tables)])
@@ -128,7 +130,8 @@ class Resplitting:
         )
 
         def place(rows: pa.Table, bucket: int) -> Int64s:
-            return found.of(numbers(rows, column), np.full(rows.num_rows, -1))
+            otherwise = _all(rows, bucket % self.after if alone else -1)
+            return found.of(numbers(rows, column), otherwise)
 
         return place
 
@@ -150,7 +153,7 @@ class Resplitting:
         found = self._spread(states, {"waiting": route, "held": self._by_code, "pending": route})
         if operator.window.counts_rows:
             held = [() if one.held is None else (one.held,) for one in found]
-            leaving = self._by_owner(held, ID)
+            leaving = self._by_owner(held, ID, alone=True)
         else:
             leaving = route
         left = self._parts([one.leaving for one in states], {"kept": leaving})
@@ -168,7 +171,7 @@ class Resplitting:
         route = Route(NumberKey(ID)) if joined is None else Route(joined.spread_by)
         left = self._parts([one.left for one in states], {"kept": self._by_route(route)})
         rows = [[run.load() for run in part["kept"].runs] for part in left]
-        owner = self._by_owner(rows, CODE)
+        owner = self._by_owner(rows, CODE, alone=False)
         rest = self._spread(states, {"covers": owner, "right": owner})
         return [replace(one, left=part["kept"]) for one, part in zip(rest, left, strict=True)]
 
@@ -176,10 +179,11 @@ class Resplitting:
         parts = self._parts(states, placing)
         if isinstance(states[0], Kept):
             return [one["kept"] for one in parts]
-        shares = _shared({name: [parts_of(one)[name] for one in states] for name in
-                          parts_of(states[0])}, self.after)  # fmt: skip
-        return [replace(states[0], **{**part, **share}) for part, share in
-                zip(parts, shares, strict=True)]  # fmt: skip
+        held = {name: [parts_of(one)[name] for one in states] for name in parts_of(states[0])}
+        shares = _shared(held, self.after)
+        return [
+            replace(states[0], **part, **share) for part, share in zip(parts, shares, strict=True)
+        ]
 
     def _parts(self, states: Sequence[Any], placing: Mapping[str, Placing]) -> list[dict[str, Any]]:
         """The collections and tables that ``placing`` names, by new bucket."""

@@ -75,3 +75,24 @@ def test_other_streams_and_buckets_are_refused(root: Path) -> None:
         registered(root, [STREAMS[0], Stream("c", SCHEMA)], same, 2, None, sync=False)
     with pytest.raises(InvalidSetting, match="has 2 buckets, not 3"):
         opened(root, same, asked=3)
+
+
+def test_a_changed_query_may_begin_anew_under_its_name(root: Path) -> None:
+    changed = {"q": query("SELECT k FROM a [RANGE 6 s]", "other")}
+    register = registered(root, STREAMS, changed, 2, None, sync=False, replace=["q"])
+    assert (register.added, register.dropped, register.replaced) == (("q",), (), ("q",))
+    assert register.since == {"q": 7}
+
+
+def test_a_query_that_is_the_same_is_not_replaced(root: Path) -> None:
+    same = {"q": query("SELECT k FROM a [RANGE 5 s]")}
+    register = registered(root, STREAMS, same, 2, None, sync=False, replace=["q"])
+    assert (register.added, register.replaced, register.since) == ((), (), {"q": None})
+    with pytest.raises(InvalidSetting, match="no query other to replace"):
+        registered(root, STREAMS, same, 2, None, sync=False, replace=["other"])
+
+
+def test_another_number_of_buckets_is_told_how_to_get_there(root: Path) -> None:
+    with pytest.raises(InvalidSetting, match="has 2 buckets, not 3") as refused:
+        opened(root, {"q": query("SELECT k FROM a [RANGE 5 s]")}, 3)
+    assert "mayfly migrate" in refused.value.hint
