@@ -46,6 +46,7 @@ COMMANDS: dict[str, list[str]] = {
         "--runner", "clickhouse:age-off in eights", "--runner", "rocksdb",
     ],
     "planning": ["benchmarks.planning"],
+    "pipelines": ["benchmarks.pipelines", "--record", "pipelines"],
     "kernels": ["benchmarks.kernels", "--record", "kernels"],
 }  # fmt: skip
 

@@ -111,13 +111,13 @@ def in_child(module: str, name: str, rows: Any, days: Path, work: Path) -> dict[
     return result
 
 
-def measured_before(name: str, rows: Rows) -> dict[str, Any]:
+def measured_before(name: str, configuration: Any) -> dict[str, Any]:
     """What this record holds of this commit and configuration."""
     path = RESULTS / f"{name}.json"
     if not path.exists():
         return {}
     found = json.loads(path.read_text())
-    same = found["commit"] == commit() and found["configuration"] == asdict(rows)
+    same = found["commit"] == commit() and found["configuration"] == asdict(configuration)
     return dict(found["results"]) if same else {}
 
 

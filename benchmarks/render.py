@@ -163,9 +163,56 @@ def kernels() -> str:
     return "\n".join([*lines, "", _origin(result)]) + "\n"
 
 
+def pipelines() -> str:
+    result = load("pipelines")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks pipelines`.\n"
+    setting, found = result["configuration"], result["results"]
+    lines = [
+        f"{setting['rows']:,} rows a batch over all streams, {setting['seconds']} s of event time "
+        "a batch, windows of 10 s, `local[2]`, every batch committed:",
+        "",
+        "| query | Mayfly: batch | rows a second | beside it, Spark's | batch | Spark ÷ Mayfly |",
+        "|---|---:|---:|---|---:|---:|",
+    ]
+    for name, runners in found.items():
+        own = runners["mayfly"]
+        line = f"| {name} | {own['median_seconds']:.2f} s | {own['rows_per_second']:,.0f} |"
+        peers = {k: one for k, one in runners.items() if k != "mayfly"}
+        for peer, one in peers.items():
+            ratio = one["median_seconds"] / own["median_seconds"]
+            line += f" {peer} | {one['median_seconds']:.2f} s | {ratio:.1f} |"
+        lines.append(line if peers else f"{line} | | |")
+    few = [found.get(f"{count} of ten queries") for count in (1, 9, 10)]
+    extra = []
+    if all(few):
+        one, nine, ten = (each["mayfly"]["median_seconds"] for each in few if each)
+        extra = [
+            f"The tenth query adds {ten - nine:.2f} s to a batch of nine, {(ten - nine) / one:.0%} "
+            f"of the first; on average each further one adds {(ten - one) / 9 / one:.0%}.",
+            "",
+        ]
+    return "\n".join([*lines, "", *extra, _origin(result)]) + "\n"
+
+
+def flink() -> str:
+    result = load("flink")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks.flink` (needs a Python with Flink).\n"
+    rates = {name: one["rows_per_second"] for name, one in result["results"].items()}
+    return (
+        f"The join of two streams, by formula: Mayfly {rates['mayfly']:,.0f} rows a second, Flink "
+        f"SQL's interval join {rates['flink']:,.0f}: {rates['mayfly'] / rates['flink']:.2f} times. "
+        "Mayfly reads files and commits every batch, Flink makes its rows in memory and keeps no "
+        f"checkpoints.\n\n{_origin(result)}\n"
+    )
+
+
 RENDERERS: dict[str, Callable[[], str]] = {
     "streaming": streaming,
     "kernels": kernels,
+    "pipelines": pipelines,
+    "flink": flink,
     "archive-250k": archive("archive-250k"),
     "archive-2500k": archive("archive-2500k"),
     "lifetimes-250k": lifetimes("lifetimes-250k"),

@@ -1,0 +1,194 @@
+"""Spark's own stateful operators over the streams of the pipelines benchmark.
+
+Each peer runs twice: once with sums to check it against DuckDB, once into the noop sink to be
+timed. Sums are taken over results that are final well before the input ends, because Spark keeps
+the last ones back until its watermark passes them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from benchmarks.streaming import batch_seconds, read_side
+
+ROCKSDB = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""The store that transformWithState needs."""
+TEN = "INTERVAL 10 SECONDS"
+Built = Callable[[Any, Path], Any]
+
+
+@dataclass(frozen=True)
+class SparkPeer:
+    """A streaming DataFrame, the sums that are compared, and the same sums in DuckDB."""
+
+    build: Built
+    sums: str
+    """Over columns of the result; {end} is the instant before which results are final."""
+    expected: str
+    """DuckDB over {name} tables and the same {end}."""
+    streams: tuple[str, ...] = ("s",)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    mode: str = "append"
+
+    def run(self, spark: Any, folder: Path, work: Path, ends: int) -> dict[str, Any]:
+        self._check(spark, folder, work, ends - 40_000_000)
+        query = (
+            self.build(spark, folder).writeStream.format("noop").outputMode(self.mode)
+            .option("checkpointLocation", str(work / "timed")).trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+        return {"batch_seconds": batch_seconds(query)}
+
+    def _check(self, spark: Any, folder: Path, work: Path, end: int) -> None:
+        totals: list[int] = []
+
+        def add(frame: Any, _: int) -> None:
+            found = frame.selectExpr(*self.sums.format(end=end).split(";")).collect()[0]
+            numbers = [int(one or 0) for one in found]
+            totals[:] = [a + b for a, b in zip(totals or [0] * len(numbers), numbers, strict=True)]
+
+        self.build(spark, folder).writeStream.foreachBatch(add).outputMode(self.mode).option(
+            "checkpointLocation", str(work / "check")
+        ).trigger(availableNow=True).start().awaitTermination()
+        tables = ", ".join(
+            f"{name} AS (SELECT epoch_us(ts) AS ts, k, v FROM "
+            f"read_parquet('{folder}/{name}/*.parquet'))"
+            for name in self.streams
+        )
+        row = duckdb.execute(f"WITH {tables} {self.expected.format(end=end)}").fetchall()[0]
+        wanted = [int(one or 0) for one in row]
+        if totals != wanted:
+            sys.exit(f"the peer is wrong: found {totals}, expected {wanted}")
+
+
+def _watermarked(spark: Any, folder: Path, name: str, delay: str = "0 seconds") -> Any:
+    return read_side(spark, folder, name).withWatermark("ts", delay)
+
+
+def chained_joins(spark: Any, folder: Path) -> Any:
+    from pyspark.sql.functions import expr
+
+    a, b, c = (_watermarked(spark, folder, name).alias(name) for name in "abc")
+    near = "{0}.ts < {1}.ts + " + TEN + " AND {1}.ts < {0}.ts + " + TEN
+    first = a.join(b, expr(f"a.k = b.k AND {near.format('a', 'b')}"))
+    both = first.join(
+        c, expr(f"b.k = c.k AND {near.format('b', 'c')} AND {near.format('a', 'c')}")
+    )
+    return both.selectExpr("a.k AS k", "a.v AS v", "b.v AS w", "c.v AS x", "a.ts AS ts")
+
+
+def deduplicated(spark: Any, folder: Path) -> Any:
+    rows = _watermarked(spark, folder, "s", "10 seconds")
+    return rows.dropDuplicatesWithinWatermark(["k"])
+
+
+def alone(spark: Any, folder: Path) -> Any:
+    from pyspark.sql.functions import expr
+
+    a, b = (_watermarked(spark, folder, name).alias(name) for name in "ab")
+    near = f"a.ts < b.ts + {TEN} AND b.ts < a.ts + {TEN}"
+    joined = a.join(b, expr(f"a.k = b.k AND {near}"), "left_outer")
+    return joined.where("b.k IS NULL").selectExpr("a.k AS k", "a.v AS v", "a.ts AS ts")
+
+
+def sliding(aggregate: str) -> Built:
+    def build(spark: Any, folder: Path) -> Any:
+        from pyspark.sql.functions import expr, window
+
+        rows = _watermarked(spark, folder, "s")
+        grouped = rows.groupBy(window("ts", "10 seconds", "1 second"), "k")
+        return grouped.agg(expr(f"{aggregate}(v)").alias("x"))
+
+    return build
+
+
+def last_ten(spark: Any, folder: Path) -> Any:
+    """Each row enters as (k, v, +1), and leaves as (k, v, -1) when ten younger ones are there."""
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class LastTen(StatefulProcessor):  # type: ignore[misc]
+        def init(self, handle: Any) -> None:
+            self.kept = handle.getValueState("kept", "ts ARRAY<BIGINT>, v ARRAY<BIGINT>")
+
+        def handleInputRows(  # noqa: N802
+            self, key: Any, rows: Iterator[Any], timers: Any
+        ) -> Iterator[Any]:
+            new = pd.concat(list(rows)).sort_values("us")
+            held = self.kept.get() if self.kept.exists() else ([], [])
+            times, values = [*held[0], *new["us"]], [*held[1], *new["v"]]
+            gone = values[:-10] if len(values) > 10 else []
+            self.kept.update((times[-10:], values[-10:]))
+            signs = [1] * len(new) + [-1] * len(gone)
+            yield pd.DataFrame({"k": key[0], "v": [*new["v"], *gone], "sign": signs})
+
+        def close(self) -> None:
+            pass
+
+    rows = read_side(spark, folder, "s").selectExpr("k", "v", "unix_micros(ts) AS us")
+    return rows.groupBy("k").transformWithStateInPandas(
+        LastTen(), "k BIGINT, v BIGINT, sign INT", "Append", "None"
+    )
+
+
+_WINDOWS = """
+    SELECT count(*), sum(k::HUGEINT), sum(x::HUGEINT) FROM (
+        SELECT k, {aggregate}(v) AS x, u.e FROM s,
+            LATERAL (SELECT unnest(generate_series(ts // 1000000 + 1, ts // 1000000 + 10)) AS e) u
+        GROUP BY k, u.e) WHERE e * 1000000 < {{end}}"""
+_WINDOW_SUMS = (
+    "count_if(unix_micros(window.end) < {end});"
+    "sum(k) FILTER (WHERE unix_micros(window.end) < {end});"
+    "sum(x) FILTER (WHERE unix_micros(window.end) < {end})"
+)
+
+PEERS: dict[str, SparkPeer] = {
+    "chained joins": SparkPeer(
+        chained_joins,
+        "count(*);sum(k);sum(v * 5 + w * 3 + x)",
+        "SELECT count(*), sum(a.k), sum(a.v * 5 + b.v * 3 + c.v) FROM a JOIN b ON a.k = b.k "
+        "AND abs(a.ts - b.ts) < 10000000 JOIN c ON b.k = c.k AND abs(b.ts - c.ts) < 10000000 "
+        "AND abs(a.ts - c.ts) < 10000000",
+        ("a", "b", "c"),
+    ),
+    # A batch is much longer than the window. Within one a key is told once, and what it leaves is
+    # forgotten at the end of the next one, so that every second batch tells all keys.
+    "dropDuplicatesWithinWatermark": SparkPeer(
+        deduplicated,
+        "count(*) - count(DISTINCT k);count(*);sum(k)",
+        "SELECT 0, count(*), sum(k) FROM (SELECT DISTINCT ts // 100000000 AS batch, k "
+        "FROM s) WHERE batch % 2 = 0",
+    ),
+    "left outer join": SparkPeer(
+        alone,
+        "count_if(unix_micros(ts) < {end});sum(k) FILTER (WHERE unix_micros(ts) < {end});"
+        "sum(v) FILTER (WHERE unix_micros(ts) < {end})",
+        "SELECT count(*), sum(k), sum(v) FROM a WHERE ts < {end} AND NOT EXISTS "
+        "(FROM b WHERE b.k = a.k AND abs(a.ts - b.ts) < 10000000)",
+        ("a", "b"),
+    ),
+    "window() with sum": SparkPeer(
+        sliding("sum"), _WINDOW_SUMS, _WINDOWS.format(aggregate="sum")
+    ),
+    "window() with max": SparkPeer(
+        sliding("max"), _WINDOW_SUMS, _WINDOWS.format(aggregate="max")
+    ),
+    "transformWithStateInPandas": SparkPeer(
+        last_ten,
+        "count_if(sign > 0);sum(sign);sum(sign * v)",
+        "SELECT (SELECT count(*) FROM s), count(*), sum(v) FROM (FROM s QUALIFY "
+        "row_number() OVER (PARTITION BY k ORDER BY ts DESC) <= 10)",
+        settings=ROCKSDB,
+    ),
+}
