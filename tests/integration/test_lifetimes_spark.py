@@ -177,6 +177,9 @@ def test_windows_of_a_number_of_rows(spark: SparkSession, tmp_path: Path) -> Non
     for found in (archive.frame(), spark.read.format("mayfly").load(str(tmp_path / "a"))):
         assert sorted(found.toArrow()["pos"].to_pylist()) == alive
     assert archive.frame(keys=[35, 36]).toArrow()["pos"].to_pylist() == [36]
+    source = spark.read.format("mayfly").option("window", "7")
+    for found in (archive.frame(window=7), source.load(str(tmp_path / "a"))):
+        assert sorted(found.toArrow()["pos"].to_pylist()) == alive[-7:]
 
 
 def test_rows_that_live_too_long_are_refused_with_what_to_do(

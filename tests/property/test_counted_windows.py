@@ -55,11 +55,11 @@ class Windows:
         self.rows += found
         return found
 
-    def alive(self) -> list[dict[str, int]]:
+    def alive(self, **sizes: int) -> list[dict[str, int]]:
         return [
             row
             for row in self.rows
-            if all(row[name] > self.now[name] - size for name, size in SIZES.items())
+            if all(row[n] > self.now[n] - size for n, size in (SIZES | sizes).items())
         ]
 
 
@@ -82,6 +82,15 @@ def check(archive: Archive, windows: Windows, update: int) -> None:
     assert ids(archive.probe(1, 2, columns=["id"])) == [
         row["id"] for row in alive if row["k"] in (1, 2)
     ]
+    for window in ({"left": 7}, {"right": 4}, {"left": 1, "right": 15}):
+        fewer = windows.alive(**window)
+        assert ids(archive.scan(window=window)) == [row["id"] for row in fewer]
+        assert ids(archive.probe(1, window=window)) == [r["id"] for r in fewer if r["k"] == 1]
+        assert ids(archive.probe_range(0, 2, window=window)) == [
+            row["id"] for row in fewer if row["k"] <= 2
+        ]
+    same = windows.alive(left=15, right=15)
+    assert ids(archive.scan(window=15)) == [row["id"] for row in same]
     assert set(ids(archive.scan())) <= set(ids(archive.scan(soft=True)))
     assert archive.verify().ok
 
@@ -170,8 +179,16 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     archive = counted(tmp_path / "a")
     with pytest.raises(InvalidSetting, match="no window with positions 'up'"):
         archive.update(None, positions={"up": 1})
-    with pytest.raises(InvalidSetting, match="windows of a number of rows"):
-        archive.scan(window=10)
+    for window, message in (
+        ({"up": 1}, "no window with positions 'up'"),
+        (16, "asked of the last 15 by right"),
+        (0, "a window of 0 rows"),
+        ("2 hours", "not a number of rows"),
+        ({"left": True}, "not a number of rows"),
+    ):
+        with pytest.raises(InvalidSetting, match=message):
+            archive.scan(window=window)
+    assert archive.scan(window="10 rows").num_rows == 0
     row = pa.table({"k": [1], "ts": [1], "left": [1], "right": pa.array([None], pa.int64()),
                     "id": [1]})  # fmt: skip
     with pytest.raises(BadInput, match="expiration time is NULL"):

@@ -27,6 +27,7 @@ from mayfly.archive.erasing import Erasing
 from mayfly.archive.foresight import Foresight
 from mayfly.archive.insight import Insight
 from mayfly.archive.invalidation import still_pending
+from mayfly.archive.key_places import forget_hashes
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.migrating import Migrating
 from mayfly.archive.origin import ORIGIN_IS_OPEN, CountedFrom
@@ -123,7 +124,9 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         if self._cached is None or self._cached[0] != self.repository.newest():
             manifest = self.repository.current()
             self._cached = (manifest.version, ArchiveVersion.of(manifest))
-            let_go(str(self.repository.directory.root), manifest.segments)
+            root = str(self.repository.directory.root)
+            let_go(root, manifest.segments)
+            forget_hashes(root, manifest.segments)
         return self._cached[1]
 
     @property

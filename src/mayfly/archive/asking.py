@@ -21,7 +21,8 @@ Moment = int | str | datetime
 Between = tuple[Moment | None, Moment | None]
 """The first and the last generation time wanted; None leaves an end open."""
 Window = str | int | timedelta | Mapping[str, str | int | timedelta]
-"""A window smaller than the longest lifetime, or one for each of several time columns."""
+"""A window smaller than the longest lifetime, or one for each of several time columns; of windows
+of a number of rows, fewer rows, for all windows or by their columns of positions."""
 ATTEMPTS = 100
 """How often a version may be vacuumed between the look for it and its pin."""
 
@@ -50,7 +51,8 @@ class Asking:
         """The rows under these keys that are alive at ``as_of`` (by default the last update).
 
         ``window`` asks as if rows lived shorter: a duration in place of the longest lifetime, or
-        ``{column: duration}`` for the results of a join that keep the times of their inputs.
+        ``{column: duration}`` for the results of a join that keep the times of their inputs. Of
+        windows of a number of rows it is a smaller one, or ``{column of positions: number}``.
         """
 
         def read(reader: Reader, moment: int) -> pa.Table:
@@ -186,7 +188,8 @@ def selection(
 ) -> Selection:
     """Which rows a read of an archive with these settings wants."""
     low, high = between or (None, None)
-    shorter, inputs = _smaller(settings, as_of, window)
+    counted = settings.lifetimes is not None and bool(settings.lifetimes.counts)
+    shorter, inputs = _smaller(settings, as_of, None if counted else window)
     if soft and window is not None:
         raise InvalidSetting(
             "a soft read shows what is stored, whatever the window", "leave soft or window out"
@@ -198,6 +201,7 @@ def selection(
         soft,
         shorter,
         inputs,
+        rows=_fewer_rows(settings, window) if counted else (),
     )
 
 
@@ -211,11 +215,6 @@ def _smaller(
         raise InvalidSetting(
             "a smaller window was asked of an archive whose rows live equally long",
             "use generated_between",
-        )
-    if settings.lifetimes.counts:
-        raise InvalidSetting(
-            "a smaller window was asked of windows of a number of rows",
-            "declare an archive with the smaller windows",
         )
     if isinstance(window, Mapping):
         for name in window:
@@ -233,3 +232,39 @@ def _smaller(
             "ask for a smaller window, longer than 0",
         )
     return longest - size, ()
+
+
+def _fewer_rows(settings: ArchiveSettings, window: Window | None) -> tuple[tuple[str, int], ...]:
+    """For which columns of positions how many rows are asked for, at most as many as are kept."""
+    assert settings.lifetimes is not None
+    sizes = settings.lifetimes.counts
+    if window is None:
+        return ()
+    wanted = window if isinstance(window, Mapping) else dict.fromkeys(sizes, window)
+    found = []
+    for name, given in wanted.items():
+        if name not in sizes:
+            raise InvalidSetting(
+                f"there is no window with positions {name!r}",
+                f"the windows are {', '.join(sizes)}",
+            )
+        rows = _number_of_rows(given)
+        if not 0 < rows <= sizes[name]:
+            raise InvalidSetting(
+                f"a window of {rows} rows was asked of the last {sizes[name]} by {name}",
+                f"ask for 1 to {sizes[name]} rows; others are not kept",
+            )
+        found.append((name, rows))
+    return tuple(found)
+
+
+def _number_of_rows(given: Any) -> int:
+    """From 100, "100" or "100 rows"."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    text = given.strip().lower().removesuffix("rows").strip() if isinstance(given, str) else ""
+    if not text.isdecimal():
+        raise InvalidSetting(
+            f"{given!r} is not a number of rows", "windows of this archive count rows: ask for 100"
+        )
+    return int(text)

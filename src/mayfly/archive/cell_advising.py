@@ -128,6 +128,17 @@ def laid_out_for(advice: CellAdvice | None) -> dict[str, Any]:
     return {AUTO: LaidOutFor(load.megabytes, load.probes, load.scans).to_json()}
 
 
+PENDING = "proposal"
+"""Property: what was proposed last, by which update, and the layout it was proposed for."""
+
+
+def pending_proposal(version: ArchiveVersion) -> Mapping[str, Any] | None:
+    """The proposal that stands: nothing was weighed since, and the layout is still that one."""
+    known: Mapping[str, Any] | None = version.manifest.properties.get(PENDING)
+    layout = str(version.settings.layout)
+    return known if known is not None and known["layout"] == layout else None
+
+
 @dataclass(frozen=True)
 class Proposal:
     """The load that the layout has now been weighed for, and another layout if that is better."""

@@ -13,8 +13,8 @@ results-index-2005, 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,10 @@ class Positions:
                 rates[name] = rate if before is None else before + SMOOTHING * (rate - before)
             now[name] = reached
         return Positions(self.sizes, now, rates)
+
+    def within(self, rows: Iterable[tuple[str, int]]) -> Positions:
+        """The same for windows of fewer rows."""
+        return replace(self, sizes={**self.sizes, **dict(rows)})
 
     @property
     def gone(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from mayfly.archive.accounting import UpdateReport
-from mayfly.archive.cell_advising import AUTO, advise_lifetimes, observed_load, propose
+from mayfly.archive.cell_advising import AUTO, PENDING, advise_lifetimes, observed_load, propose
 from mayfly.archive.cell_measuring import expected_seconds
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.planning import PlannedCommit
@@ -56,4 +56,13 @@ class Foresight:
         proposal = propose(self.repository.directory, version, reports)
         if proposal is None:
             return report, {}
-        return replace(report, proposal=proposal.text), {AUTO: proposal.load.to_json()}
+        pending = {
+            "text": proposal.text,
+            "update": report.update,
+            "layout": str(version.settings.layout),
+        }
+        remembered = {
+            AUTO: proposal.load.to_json(),
+            PENDING: None if proposal.text is None else pending,
+        }
+        return replace(report, proposal=proposal.text), remembered

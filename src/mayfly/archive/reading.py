@@ -13,7 +13,7 @@ import math
 import os
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,11 +27,12 @@ import pyarrow.compute as pc
 
 from mayfly.archive.hashing import part_of
 from mayfly.archive.invalidation import Hiding, hidings, visible
+from mayfly.archive.key_places import File, Hashes, KeyPlaces, file_hashes, key_hashes
 from mayfly.archive.layouts.run_plan import Run
 from mayfly.archive.selecting import KeyRange as KeyRange
 from mayfly.archive.selecting import ReadReport as ReadReport
 from mayfly.archive.selecting import Selection as Selection
-from mayfly.archive.selecting import all_of
+from mayfly.archive.selecting import all_of, in_pieces
 from mayfly.archive.settings import KEY, NTH, ArchiveSettings
 from mayfly.archive.sorting import order_key
 from mayfly.archive.state import ArchiveVersion
@@ -42,6 +43,8 @@ from mayfly.storage.commit import manifest_name
 from mayfly.storage.files import Directory, told
 from mayfly.storage.segment import EXP, TS, Segment, check_present
 
+SCANNED_AT_ONCE = 1 << 22
+"""Bytes of small files from which rows are chosen at once."""
 Wanted = Callable[[Any], Any]
 """Values of the first key column → which of them are asked for."""
 
@@ -83,7 +86,7 @@ class Reader:
         values, several = self._ordered([key[0] for key in normal]), len(normal) > 1
         whole, timeless = (self._needed(columns, selection, times=t) for t in (True, False))
         found: dict[tuple[Run | None, bool], list[pa.Table]] = {}
-        for name, run, segment in self._segments(selection, by_part):
+        for name, run, segment in self._probed(selection, by_part):
             directory = self._directory(segment)
             own = by_part[segment.tags[PART]]
             groups = sorted({at for key in own for at in directory.row_groups(key[0], key[0])})
@@ -131,31 +134,34 @@ class Reader:
     def scan_tables(
         self, selection: Selection, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
-        """All wanted rows, file by file; a bounded number of files is decoded at a time."""
+        """All wanted rows, a file or some small ones at a time; few are decoded ahead."""
         selection = selection.at_positions(self.version.positions, self.version.time)
         whole, timeless = (self._needed(columns, selection, times=t) for t in (True, False))
 
-        def needed(run: Run, segment: Segment) -> pa.Schema:
-            return timeless if _at_any_time(run, segment, selection) else whole
-
-        def one(run: Run, segment: Segment) -> pa.Table:
-            directory, schema = self._directory(segment), needed(run, segment)
-            rows = self._decoded(segment, directory, directory.everything, schema)
+        def read(kind: tuple[Run | None, bool], segments: Sequence[Segment]) -> pa.Table:
+            hidden_in, every_time = kind
+            tables = []
+            for segment in segments:
+                directory, schema = self._directory(segment), timeless if every_time else whole
+                tables.append(self._decoded(segment, directory, directory.everything, schema))
+            rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
             if self.settings.array_key:
                 rows = rows.filter(pc.equal(rows[NTH], 0))
-            return self._chosen(rows, run, schema is timeless, selection)
+            return self._chosen(rows, hidden_in, every_time, selection)
 
-        wanted = list(self._segments(selection))
-        for name, run, segment in wanted:
-            directory = self._directory(segment)
-            self._note(name, directory, directory.everything, needed(run, segment))
-        if len(wanted) < 2:
-            yield from (one(run, segment) for _, run, segment in wanted)
+        alike = []
+        for name, run, segment in self._segments(selection):
+            directory, every_time = self._directory(segment), _at_any_time(run, segment, selection)
+            self._note(name, directory, directory.everything, timeless if every_time else whole)
+            alike.append(((self._with_hidden(run, selection), every_time), segment))
+        together = list(in_pieces(alike, SCANNED_AT_ONCE))
+        if len(together) < 2:
+            yield from (read(*piece) for piece in together)
             return
         under_way: deque[Future[pa.Table]] = deque()
         with ThreadPoolExecutor(self.threads) as pool:
-            for _, run, segment in wanted:
-                under_way.append(pool.submit(one, run, segment))
+            for piece in together:
+                under_way.append(pool.submit(read, *piece))
                 if len(under_way) > self.threads:
                     yield under_way.popleft().result()
             while under_way:
@@ -173,15 +179,39 @@ class Reader:
                     self._decoded(segment, directory, directory.everything, schema),
                 )
 
-    def _segments(
-        self, selection: Selection, parts: Container[int] | None = None
-    ) -> Iterator[tuple[str, Run, Segment]]:
+    def _segments(self, selection: Selection) -> Iterator[File]:
         """Files of the constituents that may hold wanted rows."""
-        for part, files in self.version.files_by_part.items():
-            if parts is None or part in parts:
-                for name, run, segment in files:
-                    if selection.may_hold(segment):
-                        yield name, run, segment
+        for files in self.version.files_by_part.values():
+            for name, run, segment in files:
+                if selection.may_hold(segment):
+                    yield name, run, segment
+
+    def _probed(
+        self, selection: Selection, keys: Mapping[int, Sequence[tuple[Any, ...]]]
+    ) -> Iterator[File]:
+        """Files that may hold wanted rows of these keys, which are given by part."""
+        for part, own in keys.items():
+            wanted = key_hashes(self._plain([key[0] for key in own]))
+            for name, run, segment in self._places(part).holding(wanted):
+                if selection.may_hold(segment):
+                    yield name, run, segment
+
+    def _places(self, part: int) -> KeyPlaces:
+        """Where the keys of a part lie, found out once per version."""
+        known = self.version.key_places
+        if part not in known:
+            files = self.version.files_by_part.get(part, ())
+            known[part] = KeyPlaces.of(files, self._hashes)
+        found: KeyPlaces = known[part]
+        return found
+
+    def _hashes(self, segment: Segment) -> Hashes:
+        self._require(segment)
+        path = self._path(segment)
+        try:
+            return file_hashes(path, self.settings.sort_columns[0])
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(Path(path), error) from error
 
     def _with_hidden(self, run: Run, selection: Selection) -> Run | None:
         """The run, if rows of it must be left out that are alive or asked for."""
@@ -202,8 +232,12 @@ class Reader:
 
     def _ordered(self, values: Sequence[Any]) -> pa.Array:
         """Values of the first key column in the form of ``order_key``."""
+        return order_key(self._plain(values)).combine_chunks()
+
+    def _plain(self, values: Sequence[Any]) -> pa.ChunkedArray:
+        """Values of the first key column as files hold them."""
         kind = self.settings.stored.field(self.settings.sort_columns[0]).type
-        return order_key(pa.chunked_array([pa.array(values, kind)])).combine_chunks()
+        return pa.chunked_array([pa.array(values, kind)])
 
     def _between(self, low: Any, high: Any) -> Wanted:
         ends = [None if end is None else self._ordered([end])[0] for end in (low, high)]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.counting import Positions
 from mayfly.storage.segment import EXP, TS, Segment
+
+Kind = TypeVar("Kind", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Selection:
     """Time columns, and how long ago their times may be at most."""
     after: tuple[tuple[str, int], ...] = ()
     """Columns of positions, and the last that has left the window."""
+    rows: tuple[tuple[str, int], ...] = ()
+    """Windows of fewer rows than are kept, by their columns of positions."""
 
     def may_hold(self, segment: Segment) -> bool:
         if not self.soft and segment.dead_at(self.as_of + self.shorter):
@@ -74,7 +79,7 @@ class Selection:
         """The same for windows of a number of rows: time alone does not take them further."""
         if positions is None or self.soft:
             return self
-        after = tuple(positions.gone.items())
+        after = tuple(positions.within(self.rows).gone.items())
         return replace(self, as_of=min(self.as_of, latest), after=after)
 
 
@@ -92,6 +97,21 @@ class ReadReport:
         """Add what another read touched."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+
+def in_pieces(
+    files: Iterable[tuple[Kind, Segment]], most: int
+) -> Iterator[tuple[Kind, list[Segment]]]:
+    """Files of equal kind together, until they have so many bytes."""
+    waiting: dict[Kind, list[Segment]] = {}
+    sizes: Counter[Kind] = Counter()
+    for kind, segment in files:
+        waiting.setdefault(kind, []).append(segment)
+        sizes[kind] += segment.bytes
+        if sizes[kind] >= most:
+            del sizes[kind]
+            yield kind, waiting.pop(kind)
+    yield from waiting.items()
 
 
 def all_of(terms: Sequence[Any]) -> Any:

@@ -145,6 +145,11 @@ class ArchiveVersion:
                     found.setdefault(segment.tags[PART], []).append((name, run, segment))
         return {part: tuple(files) for part, files in found.items()}
 
+    @cached_property
+    def key_places(self) -> dict[int, Any]:
+        """Where keys lie, by part: what probes of this version have found out so far."""
+        return {}
+
     def segments_of(self, run: str) -> tuple[Segment, ...]:
         return tuple(self.manifest.in_group(run_group(run)))
 

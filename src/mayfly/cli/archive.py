@@ -50,6 +50,12 @@ Between = Annotated[
 Columns = Annotated[
     str | None, typer.Option("--columns", help="Only these columns, apart by commas.")
 ]
+Window = Annotated[
+    str | None,
+    typer.Option(
+        "--window", help='As if rows lived shorter: "2 hours", "100 rows", or COLUMN=SIZE,…'
+    ),
+]
 Soft = Annotated[bool, typer.Option("--soft", help="Also expired rows that are still stored.")]
 Limit = Annotated[
     int | None,
@@ -88,6 +94,7 @@ def probe(
     high: Annotated[str | None, typer.Option("--to", help="Keys up to here, included.")] = None,
     as_of: AsOf = None,
     between: Between = None,
+    window: Window = None,
     columns: Columns = None,
     soft: Soft = False,
     limit: Limit = None,
@@ -105,6 +112,7 @@ def probe(
         asked: dict[str, Any] = {
             "as_of": _moment(as_of),
             "generated_between": _between(between),
+            "window": _window(window),
             "columns": _names(columns),
             "soft": soft,
             "report": touched,
@@ -123,6 +131,7 @@ def scan(
     path: ArchivePath,
     as_of: AsOf = None,
     between: Between = None,
+    window: Window = None,
     columns: Columns = None,
     soft: Soft = False,
     limit: Limit = None,
@@ -140,7 +149,7 @@ def scan(
             reader = Reader(archive.repository.directory, version, report=touched)
             names = _names(columns) or list(version.settings.all_columns)
             tables = reader.scan_tables(
-                selection(reader.settings, at, _between(between), soft), names
+                selection(reader.settings, at, _between(between), soft, _window(window)), names
             )
             print_rows(tables, names, Form(json, csv, limit, report), touched)
 
@@ -300,6 +309,13 @@ def _between(pair: tuple[str, str] | None) -> tuple[int | None, int | None] | No
         return None
     low, high = (None if end == "-" else instant_from_text(end) for end in pair)
     return low, high
+
+
+def _window(text: str | None) -> str | dict[str, str] | None:
+    if text is None or "=" not in text:
+        return text
+    pairs = (one.partition("=") for one in text.split(","))
+    return {name.strip(): size.strip() for name, _, size in pairs}
 
 
 def _names(columns: str | None) -> list[str] | None:

@@ -87,6 +87,14 @@ def create(
     lifetime: Annotated[
         str | None, typer.Option("--lifetime", help="A column of lifetimes, a duration, or SQL.")
     ] = None,
+    counts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--counts",
+            help="Rows live in a window of a number of rows, by their positions in a column.",
+            metavar="COLUMN=ROWS",
+        ),
+    ] = None,
     layout: Annotated[
         str | None,
         typer.Option("--layout", help="auto, Rebuild4x4, NoRebuild3x3, lazy 4x4, R-ins16, …"),
@@ -128,9 +136,15 @@ def create(
             "parts": os.cpu_count() or 1 if parts is None else parts,
             "keep_versions": keep_versions,
         }  # fmt: skip
+        if counts and not max_lifetime:
+            raise InvalidSetting(
+                "windows of a number of rows need --max-lifetime",
+                "say how long a row is expected to stay in them at most",
+            )
         if max_lifetime:
             counted |= {
                 "max_lifetime": max_lifetime, "exp": exp, "lifetime": lifetime, "layout": layout,
+                "counts": _counts(counts or []),
                 "contract": contract, "late": late or "this update",
                 "expect": Workload(megabytes, probes, scans),
             }  # fmt: skip
@@ -152,6 +166,19 @@ def create(
             load = Workload(megabytes, probes, scans)
             declared = _advised(declared, path, load, technique, not soft, quiet=json)
         _create(path, declared, given, kind, header, json)
+
+
+def _counts(texts: Sequence[str]) -> dict[str, int] | None:
+    """Windows of a number of rows: column → rows."""
+    found = {}
+    for text in texts:
+        name, _, rows = text.partition("=")
+        if not name.strip() or not rows.strip().isdecimal():
+            raise InvalidSetting(
+                f"--counts {text!r} is not a window", "write its column and its rows: pos=1000"
+            )
+        found[name.strip()] = int(rows)
+    return found or None
 
 
 def _create(

@@ -354,6 +354,7 @@ def test_a_scan_decodes_a_bounded_number_of_files_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = small_archive(tmp_path / "archive", days=12, window=12, constituents=12)
+    monkeypatch.setattr("mayfly.archive.reading.SCANNED_AT_ONCE", 1)  # one file a piece
     decoded: list[str] = []
     decode = Reader._decoded
 

@@ -84,6 +84,53 @@ def test_what_cannot_be_is_told_in_a_message(
     assert not (tmp_path / "a").exists()
 
 
+COUNTED = (
+    "--key", "k", "--max-lifetime", "6 hours", "--refresh", "1 hour",
+    "--columns", "k STRING, ts TIMESTAMP, kind STRING, pos BIGINT",
+    "--origin", "1970-01-01T00:00:00Z",
+)  # fmt: skip
+
+
+def test_windows_of_a_number_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "a")
+    assert run("create", path, *COUNTED, "--counts", "pos=4") == 0
+    archive = mayfly.archive.open(path)
+    for update in (1, 2):
+        positions = pa.array(range(5 * update - 4, 5 * update + 1), pa.int64())
+        archive.update(batch(update).append_column("pos", positions))
+    capsys.readouterr()
+
+    def shown(*options: str) -> list[int]:
+        assert run(*options, "--json") == 0
+        return [json.loads(line)["pos"] for line in capsys.readouterr().out.splitlines()]
+
+    assert sorted(shown("scan", path)) == [7, 8, 9, 10]
+    assert sorted(shown("scan", path, "--window", "2 rows")) == [9, 10]
+    assert shown("probe", path, "c4", "--window", "pos=1") == [10]
+    assert shown("probe", path, "c3", "--window", "1") == []
+    assert run("scan", path, "--window", "9") == 2
+    assert "asked of the last 4 by pos" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--counts", "pos"), "is not a window"),
+        (("--counts", "pos=many"), "is not a window"),
+        (("--counts", "kind=4"), "not a column of positions"),
+        (("--counts", "pos=4", "--contract", "PHYSICAL WITHIN 1 day"), "cannot promise"),
+        (("--counts", "pos=4", "--max-lifetime", ""), "need --max-lifetime"),
+    ],
+)
+def test_windows_that_cannot_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: tuple[str, ...], said: str
+) -> None:
+    window = ("--window", "3") if "--max-lifetime" in wrong else ()
+    assert run("create", str(tmp_path / "a"), *COUNTED, *wrong, *window) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+
+
 def test_rows_are_taken_back(sessions: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert run("invalidate", str(sessions), "c1", "c9") == 0
