@@ -2,7 +2,8 @@
 
 One row of 1,000 bytes per unit of time, 36 updates to a roll-over, 100 keys, lifetimes uniform up
 to the longest. A load of so many megabytes is what arrives in one roll-over. Fluctuating loads
-bring between half and twice as much per update, and as much in all.
+bring between half and twice as much per update, and as much in all. Of a counted load rows leave a
+window of as many rows as arrive in a roll-over: a row's position is that of its oldest part.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 COLUMNS = {"k": "bigint", "ts": "bigint", "exp": "bigint", "payload": "string"}
+COUNTED = {"k": "bigint", "ts": "bigint", "pos": "bigint", "payload": "string"}
 ROLLOVER, KEYS, PAYLOAD, INTERVAL = 36, 100, 976, 1_000_000
 
 
@@ -25,6 +27,8 @@ class Load:
 
     megabytes: float
     fluctuating: bool = False
+    counted: bool = False
+    """Whether rows live by positions in a window of a number of rows, not by time."""
     updates: int = 2 * ROLLOVER
     seed: int = 7
 
@@ -37,6 +41,19 @@ class Load:
         rates = 2.0 ** np.random.default_rng(self.seed).uniform(-1, 1, self.updates)
         return [round(even * rate) for rate in rates / rates.mean()]
 
+    @property
+    def window(self) -> int:
+        """Rows of the window of a counted load."""
+        return round(self.megabytes * 1000)
+
+    def reached(self, update: int) -> int:
+        """The position of the last row of an update."""
+        return sum(self.counts[:update])
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return COUNTED if self.counted else COLUMNS
+
 
 def update_rows(load: Load, update: int) -> pa.Table:
     chance = np.random.default_rng((load.seed, update))
@@ -44,11 +61,16 @@ def update_rows(load: Load, update: int) -> pa.Table:
     raw = chance.bytes(count * PAYLOAD // 2).hex().encode()
     offsets = np.arange(count + 1, dtype=np.int32) * PAYLOAD
     ts = chance.integers((update - 1) * INTERVAL + 1, update * INTERVAL + 1, count)
+    keys, lives = chance.integers(0, KEYS, count), chance.random(count)
+    if load.counted:
+        end = {"pos": load.reached(update) - (lives * load.window).astype(np.int64)}
+    else:
+        end = {"exp": ts + 1 + (lives * ROLLOVER * INTERVAL).astype(np.int64)}
     return pa.table(
         {
-            "k": chance.integers(0, KEYS, count),
+            "k": keys,
             "ts": ts,
-            "exp": ts + chance.integers(1, ROLLOVER * INTERVAL + 1, count),
+            **end,
             "payload": pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(raw)),
         }
     )
@@ -73,9 +95,11 @@ class Recorded:
 
     def alive(self, update: int) -> int:
         """How many rows are alive after an update."""
-        now = update * INTERVAL
+        column, gone = "exp", update * INTERVAL
+        if self.load.counted:
+            column, gone = "pos", self.load.reached(update) - self.load.window
+        files = (self.folder / f"{u}.parquet" for u in range(1, update + 1))
         return sum(
-            int(np.count_nonzero(pq.read_table(self.folder / f"{u}.parquet", columns=["exp"])
-                                 ["exp"].to_numpy() > now))
-            for u in range(max(1, update - ROLLOVER), update + 1)
-        )  # fmt: skip
+            int(np.count_nonzero(pq.read_table(file, columns=[column])[column].to_numpy() > gone))
+            for file in files
+        )

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from experiments.lifetime_figures.loads import COLUMNS, INTERVAL, KEYS, ROLLOVER, Load, Recorded
+from experiments.lifetime_figures.loads import INTERVAL, KEYS, ROLLOVER, Load, Recorded
 from mayfly.archive import Archive, ReadReport
 from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.local import InProcess
@@ -74,13 +74,13 @@ class Stage:
         if (load, clustered) not in self._built:
             place = self.root / f"built {len(self._built)}"
             settings = declare_lifetimes(
-                COLUMNS, key="k", max_lifetime=ROLLOVER * INTERVAL, refresh=INTERVAL, origin=0,
-                clustered=clustered,
+                load.columns, key="k", max_lifetime=ROLLOVER * INTERVAL, refresh=INTERVAL, origin=0,
+                clustered=clustered, counts={"pos": load.window} if load.counted else None,
             ).settings  # fmt: skip
             archive = Archive.create(place, settings, InProcess(), sync=False)
             rows, _ = self.recorded(load)
             for update in range(1, ROLLOVER + 1):
-                archive.update(rows.rows(update))
+                archive.update(rows.rows(update), positions=_reached(load, update))
             archive.vacuum(keep_versions=1, grace=0)
             self._built[load, clustered] = place
         return self._built[load, clustered]
@@ -111,7 +111,7 @@ class Stage:
         taken_back = 0
         for update in range(ROLLOVER + 1, ROLLOVER + self.updates + 1):
             rows = recorded.rows(update)
-            reports.append(archive.update(rows))
+            reports.append(archive.update(rows, positions=_reached(recorded.load, update)))
             if void:
                 some = rows.slice(0, void)
                 voiding.append(_timed(partial(archive.invalidate, rows=some)))
@@ -142,6 +142,11 @@ class Stage:
             invalidate_seconds=fmean(voiding) if voiding else 0.0,
             updates=seconds,
         )
+
+
+def _reached(load: Load, update: int) -> dict[str, int] | None:
+    """Where the window of a counted load stands after an update."""
+    return {"pos": load.reached(update)} if load.counted else None
 
 
 def _lasting(rows: pa.Table, update: int) -> int:

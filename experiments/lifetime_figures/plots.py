@@ -35,6 +35,7 @@ TITLES = {
     "fluctuating": "figure_V9_R13",
     "unindexed": "unindexed",
     "invalidated": "invalidated",
+    "count": "figure_R17",
 }
 
 
@@ -45,6 +46,8 @@ def draw(points: Mapping[str, Sequence[Point]], out: Path) -> None:
         if sweep in ("small", "large"):
             variants = points.get("variants", ()) if sweep == "small" else ()
             _lines([*found, *variants], out / f"{TITLES[sweep]}.png")
+        elif sweep == "count":
+            _bars(found, out / f"{TITLES[sweep]}.png", relative=False)
         elif sweep == "shape":
             _bars(found, out / f"{TITLES[sweep]}.png", relative=True)
         else:

@@ -5,99 +5,132 @@
     python -m experiments.lifetime_figures.run --large 5000       # also V10 to V12, at 5 GB
     python -m experiments.lifetime_figures.run --sweep shape --sweep unindexed
 
-Writes all points and the outcome of every trend as JSON, and one picture per figure. Sweeps that
-were measured before with the same sizes are kept, so that a long run can be cut into several.
+Writes every point as soon as it is measured, with the outcome of every trend, as JSON, and one
+picture per figure. A point that was measured before with the same sizes and the same code is kept,
+so a run that was stopped goes on where it was; ``--any-commit`` keeps points of other code too.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import commit, machine
-from experiments.lifetime_figures.loads import ROLLOVER, Load
+from experiments.lifetime_figures.loads import ROLLOVER
 from experiments.lifetime_figures.measured import Point, Stage
+from experiments.lifetime_figures.sweeps import SWEEPS, VOID_SHARE, Wanted, points_of
 from experiments.lifetime_figures.trends import check_trends
 
 HERE = Path(__file__).parent
-SIDES = (2, 3, 4, 5)
-SHAPES = ("Rebuild 4x4", "Rebuild 2x8", "Rebuild 8x2")
-COMPARED = (
-    *(f"{kind} {s}x{s}" for kind in ("Rebuild", "NoRebuild") for s in SIDES),
-    *(f"{kind}{s * s}" for kind in ("R-ins", "D-ins") for s in SIDES),
+MEASURED_CODE = (
+    "src/mayfly/archive",
+    "src/mayfly/storage",
+    "experiments/lifetime_figures/loads.py",
+    "experiments/lifetime_figures/measured.py",
 )
-VARIANTS = (
-    *(f"chronological Rebuild {s}x{s}" for s in SIDES),
-    *(f"{kind} {s}x{s}" for kind in ("LazyRebuild", "LazyNoRebuild") for s in SIDES[1:]),
-    *(f"WATA{s * s}" for s in SIDES),
-)
-FLUCTUATING = ("Rebuild 2x2", "Rebuild 4x4", "NoRebuild 2x2", "NoRebuild 4x4", "R-ins4", "R-ins16",
-               "D-ins4", "D-ins16")  # fmt: skip
-SWEEPS = ("shape", "small", "variants", "unindexed", "fluctuating", "large", "invalidated")
-VOID_SHARE = 0.02
-"""Of each update's rows are declared void as soon as they are stored."""
+Recorded = dict[str, dict[str, Any]]
+"""Name of a point → the point, when and at which commit it was measured."""
 
 
-def sweep(name: str, stage: Stage, megabytes: float, large: float | None) -> list[Point]:
-    load = Load(megabytes)
-    wanted: list[tuple[str, Load, dict[str, Any]]]
-    match name:
-        case "shape":
-            wanted = [(layout, load, {}) for layout in SHAPES]
-        case "small":
-            wanted = [(layout, load, {}) for layout in COMPARED]
-        case "variants":
-            wanted = [(layout, load, {}) for layout in VARIANTS]
-        case "unindexed":
-            names = ("Rebuild 4x4", "chronological Rebuild 4x4")
-            wanted = [(layout, load, {"clustered": False}) for layout in names]
-        case "fluctuating":
-            uneven = Load(megabytes, fluctuating=True)
-            wanted = [(layout, uneven, {}) for layout in FLUCTUATING]
-        case "large":
-            wanted = [(layout, Load(large), {}) for layout in COMPARED] if large else []
-        case "invalidated":
-            void = max(1, round(VOID_SHARE * load.counts[0]))
-            names = ("Rebuild 4x4", "NoRebuild 4x4")
-            wanted = [(layout, load, {"invalidated": void}) for layout in names]
-        case _:
-            raise SystemExit(f"there is no sweep {name}; there are: {', '.join(SWEEPS)}")
-    found = []
-    for layout, given, how in wanted:
-        found.append(stage.measure(layout, given, **how))
-        point = found[-1]
-        print(
-            f"{name:12} {point.layout:32} update {1000 * point.update_seconds:8.1f} ms "
-            f"{point.update_bytes / 1e6:8.1f} MB  probe {1000 * point.probe_seconds:7.2f} ms  scan "
-            f"{1000 * point.scan_seconds:7.1f} ms  {point.stored_bytes / 1e6:8.1f} MB stored",
-            flush=True,
-        )
-    return found
+@cache
+def measured_code() -> str:
+    """A digest of the code that is measured."""
+    root, digest = HERE.parents[1], hashlib.sha256()
+    for place in MEASURED_CODE:
+        files = sorted((root / place).rglob("*.py")) or [root / place]
+        for file in files:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
-def _recorded(path: Path, configuration: dict[str, Any]) -> dict[str, Any]:
-    """What was measured before under the same configuration, sweep by sweep."""
+def recorded(path: Path, configuration: Mapping[str, Any]) -> Recorded:
+    """What was measured before under the same configuration."""
     if not path.exists():
         return {}
     found = json.loads(path.read_text(encoding="utf-8"))
-    return dict(found["sweeps"]) if found["configuration"] == configuration else {}
+    return dict(found["points"]) if found["configuration"] == configuration else {}
 
 
-def _points(sweeps: dict[str, Any]) -> dict[str, list[Point]]:
-    return {name: [Point(**one) for one in found["points"]] for name, found in sweeps.items()}
+def by_sweep(wanted: Sequence[Wanted], known: Recorded) -> dict[str, list[Point]]:
+    """The measured points of every sweep."""
+    found: dict[str, list[Point]] = {}
+    for one in wanted:
+        if one.name in known:
+            found.setdefault(one.sweep, []).append(Point(**known[one.name]["point"]))
+    return found
 
 
-def _write(path: Path, configuration: dict[str, Any], sweeps: dict[str, Any]) -> None:
+def complete(points: Mapping[str, list[Point]], wanted: Sequence[Wanted]) -> dict[str, list[Point]]:
+    """The sweeps of which no point is missing: what trends and pictures are made of."""
+    sizes = {sweep: sum(one.sweep == sweep for one in wanted) for sweep in points}
+    return {sweep: found for sweep, found in points.items() if len(found) == sizes[sweep]}
+
+
+def write(
+    path: Path, configuration: Mapping[str, Any], wanted: Sequence[Wanted], known: Recorded
+) -> None:
+    whole = complete(by_sweep(wanted, known), wanted)
     content = {
         "experiment": "lifetime_figures",
         "configuration": configuration,
-        "trends": [asdict(one) for one in check_trends(_points(sweeps))],
-        "sweeps": sweeps,
+        "trends": [asdict(one) for one in check_trends(whole)],
+        "points": known,
     }
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    hidden.replace(path)
+
+
+def minutes_left(todo: Sequence[Wanted], known: Recorded) -> float | None:
+    """By how long points took so far, relative to their megabytes."""
+    took: list[tuple[float, float]] = [
+        (one["took"], one["point"]["megabytes"]) for one in known.values()
+    ]
+    if not took:
+        return None
+    per_megabyte = sum(seconds for seconds, _ in took) / sum(size for _, size in took)
+    return per_megabyte * sum(one.load.megabytes for one in todo) / 60
+
+
+def show(wanted: Wanted, point: Point, number: str, left: float | None) -> None:
+    print(
+        f"{number:>7} {wanted.sweep:11} {point.layout:31} "
+        f"update {1000 * point.update_seconds:8.1f} ms {point.update_bytes / 1e6:8.1f} MB  "
+        f"probe {1000 * point.probe_seconds:7.2f} ms  scan {1000 * point.scan_seconds:7.1f} ms  "
+        f"{point.stored_bytes / 1e6:8.1f} MB stored"
+        + ("" if left is None else f"  about {left:.0f} min left"),
+        flush=True,
+    )
+
+
+def measure(todo: Sequence[Wanted], updates: int, known: Recorded, written: Any) -> None:
+    """Measure what is missing; every point is written down at once."""
+    stage = Stage(updates)
+    try:
+        for number, one in enumerate(todo, start=1):
+            began = time.perf_counter()
+            point = stage.measure(
+                one.layout, one.load, clustered=one.clustered, invalidated=one.invalidated
+            )
+            known[one.name] = {
+                "commit": commit(),
+                "code": measured_code(),
+                "machine": machine(),
+                "took": round(time.perf_counter() - began, 3),
+                "point": asdict(point),
+            }
+            written()
+            left = minutes_left(todo[number:], known)
+            show(one, point, f"{number}/{len(todo)}", left)
+    finally:
+        stage.close()
 
 
 def main() -> None:
@@ -109,6 +142,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=ROLLOVER, help="measured, at most 36")
     parser.add_argument("--sweep", action="append", help=f"one of {', '.join(SWEEPS)}")
     parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--any-commit", action="store_true", help="keep points of other code too")
     parser.add_argument("--no-plots", action="store_true")
     options = parser.parse_args()
     configuration = {
@@ -119,23 +153,29 @@ def main() -> None:
     }
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "lifetime_figures.json"
-    sweeps = _recorded(path, configuration)
-    stage = Stage(options.updates)
-    try:
-        for name in options.sweep or SWEEPS:
-            if found := sweep(name, stage, options.megabytes, options.large):
-                points = [asdict(point) for point in found]
-                sweeps[name] = {"commit": commit(), "machine": machine(), "points": points}
-                _write(path, configuration, sweeps)
-    finally:
-        stage.close()
-    measured = _points(sweeps)
-    outcomes = check_trends(measured)
+    known = recorded(path, configuration)
+    everything = [
+        one for sweep in SWEEPS for one in points_of(sweep, options.megabytes, options.large)
+    ]
+    asked = [one for name in options.sweep or SWEEPS
+             for one in points_of(name, options.megabytes, options.large)]  # fmt: skip
+    kept = {
+        name
+        for name, one in known.items()
+        if options.any_commit or one["code"] == measured_code()
+    }
+    todo = list({one.name: one for one in asked if one.name not in kept}.values())
+    left = minutes_left(todo, known)
+    told = "" if left is None or not todo else f", about {left:.0f} min"
+    print(f"{len(asked) - len(todo)} points known, {len(todo)} to be measured{told}", flush=True)
+    measure(todo, options.updates, known, lambda: write(path, configuration, everything, known))
+    write(path, configuration, everything, known)
+    measured = complete(by_sweep(everything, known), everything)
     if not options.no_plots:
         from experiments.lifetime_figures.plots import draw  # drawing is optional
 
         draw(measured, options.out)
-    for one in outcomes:
+    for one in check_trends(measured):
         print(f"{'holds' if one.holds else 'FAILS'}  {one.figure}: {one.claim}")
         print(f"       {one.evidence}")
 

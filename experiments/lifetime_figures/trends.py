@@ -217,12 +217,24 @@ def _count(points: Points) -> Outcome:
 
 
 def _count_shape(points: Points) -> Outcome:
-    square, flat = (of(points, "count", f"CountRebuild {x}") for x in ("4x4", "8x2"))
+    found = [of(points, "count", f"CountRebuild {x}") for x in ("4x4", "8x2", "2x8")]
+    times = [one.update_seconds for one in found]
     return _outcome(
         "R17",
-        "G = E remains best for count windows (CountRebuild 4x4 against 8x2)",
-        square.update_seconds < flat.update_seconds,
-        _ms([square, flat]),
+        "G = E remains best for count windows: CountRebuild 4x4 before 8x2, and 2x8 last",
+        times == sorted(times),
+        _ms(found),
+    )
+
+
+def _count_small(points: Points) -> Outcome:
+    pairs = [(of(points, "count", f"Count{kind} 2x2"), of(points, "count", f"{kind} 2x2"))
+             for kind in ("Rebuild", "NoRebuild")]  # fmt: skip
+    return _outcome(
+        "R17",
+        "with few sub-indices chronological expirations help: Count… 2x2 before … 2x2",
+        all(counted.update_seconds < plain.update_seconds for counted, plain in pairs),
+        _ms(one for pair in pairs for one in pair),
     )
 
 
@@ -244,5 +256,5 @@ CHECKS: Mapping[str, tuple[Callable[[Points], Outcome], ...]] = {
         _rebuilding("large", "V10 V11"),
     ),
     "invalidated": (_invalidation,),
-    "count": (_count, _count_shape),
+    "count": (_count, _count_shape, _count_small),
 }
