@@ -25,7 +25,7 @@ from mayfly.plan.physical import Strategy
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
 from mayfly.spark.program_runner import ProgramRunner, ProgramWiring
-from mayfly.spark.query_archives import archive_sink
+from mayfly.spark.query_archives import archive_sink, promises_of
 from mayfly.spark.query_checkpoint import PLAN, TEXT, Registered, registered, streams_known_to
 from mayfly.spark.run import Run, Status
 from mayfly.spark.sinks import Sink
@@ -172,7 +172,8 @@ class Queries:
     ) -> dict[str, QueryRun]:
         """Start all queries, or continue them from their checkpoint: a handle for each.
 
-        ``history`` is how long dead results stay in the change log. ``available_now`` processes
+        ``history`` is how long dead results stay in the change log, at most as long as archives
+        that promise PHYSICAL WITHIN allow. ``available_now`` processes
         what is there, closes the last instant and ends; otherwise a batch starts every
         ``interval``, or as soon as there is data. ``pace`` replays recorded streams at a speed.
         Rows that come too late or have no time go to Parquet files under ``dead_letters``, unless
@@ -188,6 +189,8 @@ class Queries:
         if not 0 <= shed < 1:
             raise InvalidSetting(f"a share of {shed} to leave out", "use 0 or more, less than 1")
         runner.wiring = replace(runner.wiring, shed=shed)
+        runner.promises = lambda: promises_of((archives or {}).values())
+        runner.check_dead_letters()
         register.settle(runner.wiring.stages)
         runner.sinks_of = {
             name: [*(sinks or {}).get(name, ()), *self._archived(runner, archives or {}, name)]
@@ -285,7 +288,7 @@ class QueryRun(Run):
             rows={name: found.rows.get(name, 0) for name in clocks.streams},
             late={name: found.late.get(name, 0) for name in clocks.streams},
             changes=manifest.properties["answers"].get(self.name, 0),
-            last_changes=sum(one.rows for one in manifest.in_group(f"out/{self.name}")),
+            last_changes=manifest.properties.get("last_answers", {}).get(self.name, 0),
             state_rows=sum(one.rows for one in state),
             state_bytes=sum(one.bytes for one in state),
             log_rows=sum(one.rows for one in log),

@@ -74,17 +74,17 @@ def content(spark: SparkSession, file: Path) -> dict[str, Any]:
         found[f"changes of {name}"] = run.status().changes
         assert run.verify().ok
     for name in ("named", "groups"):
-        found[f"files of {name}"] = _rows(pq.read_table(file.parent / "out" / name))
+        found[f"files of {name}"] = rows_in(pq.read_table(file.parent / "out" / name))
     for name in ("pairs", "totals"):
         archive = pipeline.session.open_archive(file.parent / ARCHIVES / name)
         assert archive.verify().ok
-        found[f"archive {name}"] = archive.version().state.update, _rows(archive.scan())
-    found["late"] = _rows(pq.read_table(file.parent / "late"))
+        found[f"archive {name}"] = archive.version().state.update, rows_in(archive.scan())
+    found["late"] = rows_in(pq.read_table(file.parent / "late"))
     assert_nothing_orphaned(next(iter(runs.values())))
     return found
 
 
-def _rows(table: pa.Table) -> Counter[str]:
+def rows_in(table: pa.Table) -> Counter[str]:
     return Counter(map(repr, table.to_pylist()))
 
 

@@ -46,7 +46,7 @@ class Contract:
 
     def check(self, calendar: UpdateCalendar) -> None:
         """Refuse a promise that updates at these times cannot keep."""
-        interval = calendar.interval if isinstance(calendar, FixedIntervals) else DAY * 25 // 24
+        interval = longest_interval(calendar)
         if self.erased_within is not None and self.erased_within < interval:
             raise InvalidSetting(
                 f"bytes cannot be gone within {format_micros(self.erased_within)}: a row that "
@@ -80,3 +80,8 @@ class Contract:
 
 
 HARD = Contract()
+
+
+def longest_interval(calendar: UpdateCalendar) -> int:
+    """The longest time between two updates, µs."""
+    return calendar.interval if isinstance(calendar, FixedIntervals) else DAY * 25 // 24

@@ -12,28 +12,31 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from mayfly.archive.staging import STAGED
+from mayfly.archive.calendar import Int64Array
+from mayfly.archive.contract import longest_interval
+from mayfly.archive.feeding import expirations, kept_elsewhere
+from mayfly.archive.staging_erasing import erase_staged
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, VersionExpired
 from mayfly.faults import reach
+from mayfly.lifetime import NEVER
+from mayfly.pipeline.erasing import Promise
 from mayfly.storage import Problem, Repository, vacuum
 from mayfly.storage.commit import manifest_name
 from mayfly.storage.manifest import Manifest
-from mayfly.storage.segment import ARROW_SUFFIX, DATA, EXP
+from mayfly.storage.segment import DATA
 
 VOID = "void"
 """Property of archives that promise to erase: which versions hold rows that were declared void, as
-[first version without them, time of the last update then], oldest first."""
+[first version without them, the instant from which they are void], oldest first."""
 VOID_REMEMBERED = 1000
 
 
-def noted_void(version: ArchiveVersion) -> dict[str, Any]:
-    """The property after rows of this version were declared void."""
+def noted_void(version: ArchiveVersion, ended: int | None = None) -> dict[str, Any]:
+    """The property after rows of this version were declared void, which ended now or earlier."""
     earlier = version.manifest.properties.get(VOID, [])
-    return {VOID: [*earlier, [version.manifest.version + 1, version.time]][-VOID_REMEMBERED:]}
+    at = version.time if ended is None else min(ended, version.time)
+    return {VOID: [*earlier, [version.manifest.version + 1, at]][-VOID_REMEMBERED:]}
 
 
 class Erasing:
@@ -54,17 +57,26 @@ class Erasing:
         if due is None:
             return hidden
         self._give_up(due)
+        erase_staged(self.repository.directory.root, due, version.manifest.properties)
         return {**hidden, "erased_until": self.erased_until()}
 
+    def gone_until(self) -> int:
+        """The same of everything that belongs to the archive: also of what streams have staged and
+        of the checkpoints of queries that feed it, as far as their clocks have come."""
+        reached = self.erased_until()
+        for _, found, _ in self._elsewhere():
+            reached = min(reached, int(found.min()) - 1)
+        return reached
+
     def erased_until(self) -> int:
-        """Rows that expired up to this instant have left the directory, as its files say."""
+        """Rows that expired up to this instant have left the data files, as those say."""
         reached: int = self.version().time
         void = self.version().manifest.properties.get(VOID, [])
         for manifest in self._manifests():
             reached = min([reached, *(one.exp.low - 1 for one in manifest.segments.values())])
             reached = min([reached, *(at - 1 for first, at in void if manifest.version < first)])
         for name in self._unnamed():
-            reached = min([reached, *(exp - 1 for exp in self._expirations(name))])
+            reached = min(reached, int(self._expirations(name).min(initial=NEVER)) - 1)
         return reached
 
     def overdue(self) -> Iterator[Problem]:
@@ -83,11 +95,23 @@ class Erasing:
                     manifest_name(manifest.version), "shows void rows that should be gone"
                 )
         directory = self.repository.directory
-        for name in (*directory.all_names(DATA), *directory.all_names(STAGED)):
-            if rows := sum(exp < due for exp in self._expirations(name)):
+        own = ((name, self._expirations(name), NEVER) for name in directory.all_names(DATA))
+        within = version.settings.contract.erased_within
+        promise = Promise(within or 0, longest_interval(version.settings.calendar))
+        for name, found, clock in (*own, *self._elsewhere()):
+            # Queries beside the one that feeds the archive may be behind it.
+            limit = due if clock == NEVER else min(due, promise.due_at(clock))
+            if rows := int((found < limit).sum()):
                 yield Problem(
-                    name, f"holds {rows} rows that expired before {due} and should be gone"
+                    name, f"holds {rows} rows that expired before {limit} and should be gone"
                 )
+
+    def _elsewhere(self) -> Iterator[tuple[str, Int64Array, int]]:
+        """Other files with rows of the archive."""
+        lifetimes = self.version().settings.lifetimes
+        longest = 0 if lifetimes is None else lifetimes.longest
+        found = kept_elsewhere(self.repository.directory.root, longest)
+        return (one for one in found if len(one[1]))
 
     def _give_up(self, due: int) -> None:
         current, limit = self.version().manifest.version, self._first_without_void(due)
@@ -109,7 +133,7 @@ class Erasing:
         now = self.version().time
         done = {path for manifest in given_up for path in manifest.segments}
         for name in self._unnamed():
-            if name in done or any(exp <= now for exp in self._expirations(name)):
+            if name in done or (self._expirations(name) <= now).any():
                 self.repository.directory.remove(name)
                 reach("archive.erased")
 
@@ -123,19 +147,9 @@ class Erasing:
         named = {path for manifest in self._manifests() for path in manifest.segments}
         return [n for n in self.repository.directory.all_names(DATA) if n not in named]
 
-    def _expirations(self, name: str) -> list[int]:
+    def _expirations(self, name: str) -> Int64Array:
         """The expiration times in a file, by looking into it."""
-        try:
-            path = self.repository.directory.path(name)
-            if name.endswith(ARROW_SUFFIX):
-                with pa.OSFile(str(path)) as file:
-                    rows = pa.ipc.open_file(file).read_all()
-            else:
-                rows = pq.read_table(path, columns=[EXP])
-            found: list[int] = rows[EXP].to_pylist()
-        except (pa.ArrowException, OSError, KeyError, ValueError):
-            return []  # no data file, or damaged: verify names it if a version needs it
-        return found
+        return expirations(self.repository.directory.path(name))
 
     def _manifests(self) -> Iterator[Manifest]:
         """Every version on disk, also those that are kept for a reader only."""

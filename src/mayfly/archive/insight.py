@@ -35,11 +35,11 @@ class Insight:
     def status(self) -> ArchiveStatus:
         """The current version in figures, from manifests and from files that no version names."""
         root, version = os.fspath(self.repository.directory.root), self.version()
-        erased = None if version.settings.lifetimes is None else self.erased_until()
+        erased = None if version.settings.lifetimes is None else self.gone_until()
         return status_of(root, version, self.repository.versions(), staged_figures(root), erased)
 
-    def erased_until(self) -> int:
-        """Rows that expired up to this instant have left the directory."""
+    def gone_until(self) -> int:
+        """Rows that expired up to this instant have left everything that belongs to the archive."""
         raise AssertionError("every archive can tell")
 
     def reports(self) -> list[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mayfly.archive.cell_advising import pending_proposal
 from mayfly.archive.layouts import WaveLayout
 from mayfly.archive.layouts.run_plan import Run, is_packed
 from mayfly.archive.origin import ORIGIN_IS_OPEN
@@ -78,7 +79,10 @@ class ArchiveStatus:
     hidden_until: int | None = None
     """Rows with their own lifetimes that expired up to this instant are not returned, µs."""
     erased_until: int | None = None
-    """And of those that expired up to this one no byte is left in the directory, µs."""
+    """And of those that expired up to this one no byte is left: neither here nor in the checkpoints
+    of queries that feed the archive (``source`` of a sink), µs."""
+    proposal: Mapping[str, Any] | None = None
+    """What an automatic archive proposes and nobody has carried out yet: ``text``, ``update``."""
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -139,6 +143,7 @@ def status_of(
             else None
         ),
         erased_until=erased_until,
+        proposal=pending_proposal(version),
     )
 
 

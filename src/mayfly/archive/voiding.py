@@ -59,14 +59,18 @@ class Voiding:
         raise AssertionError("every archive has one")
 
     def invalidate(
-        self, keys: Iterable[Any] | None = None, *, rows: pa.Table | None = None
+        self,
+        keys: Iterable[Any] | None = None,
+        *,
+        rows: pa.Table | None = None,
+        ended: int | None = None,
     ) -> VoidReport:
         """Return no longer what is stored under these keys, or the rows equal to these.
 
         Only rows stored by now are meant: what later updates bring is not. They are left out of
         every read at once, and removed when an update touches their sub-index; an archive that
         promises PHYSICAL WITHIN rewrites the runs that hold them at once, and gives up older
-        versions as if the rows had expired now.
+        versions as if the rows had expired now, or at the instant ``ended``.
         """
         version = self.version()
         values, kind = self._values(version, keys, rows)
@@ -82,7 +86,7 @@ class Voiding:
         state = replace(version.state, invalid=(*version.state.invalid, entry))
         at_once = version.settings.contract.erased_within is not None
         if at_once:
-            self._erase(version, state, file)
+            self._erase(version, state, file, ended)
         else:
             properties = SetProperties({"state": state.to_json()})
             self.repository.commit(version.manifest, [AddSegments((file,)), properties])
@@ -130,7 +134,9 @@ class Voiding:
                 latest = max(latest, segment.exp.high)
         return {run: dict(labels) for run, labels in pending.items()}, latest
 
-    def _erase(self, version: ArchiveVersion, state: ArchiveState, file: Segment) -> None:
+    def _erase(
+        self, version: ArchiveVersion, state: ArchiveState, file: Segment, ended: int | None
+    ) -> None:
         """Write the runs that hold void rows anew, without them; the list itself is not kept."""
         directory = self.repository.directory
         manifest = replace(
@@ -139,7 +145,7 @@ class Voiding:
         listed = replace(version, manifest=manifest, state=state)
         planned = _without_void(listed)
         try:
-            self.recommit(version, listed, planned, noted_void(version))
+            self.recommit(version, listed, planned, noted_void(version, ended))
         finally:
             directory.remove(file.path)
 

@@ -114,12 +114,15 @@ def _afterwards(status: ArchiveStatus, last: Prediction | None) -> Iterable[Text
             f"last update: {count(status.last['rows_in'])} rows in, "
             f"{count(status.last['removed'])} out, {took}{expected}"
         )
+    if status.proposal is not None:
+        yield Text(f"since update {status.proposal['update']}: {status.proposal['text']}")
     for name, sink in status.sinks.items():
         clock = "–" if sink["clock"] is None else instant_text(sink["clock"])
+        query = f"; results of the query {sink['source']}" if "/" in (sink["source"] or "") else ""
         yield Text(
             f"stream {name}: {count(sink['rows'])} rows in {count(sink['batch'] + 1)} batches, "
             f"{count(sink['staged_rows'])} staged, {count(sink['late'])} late, "
-            f"{count(sink['dead'])} dead on arrival; clock {clock}"
+            f"{count(sink['dead'])} dead on arrival; clock {clock}{query}"
         )
 
 

@@ -148,6 +148,16 @@ class WindowRows:
             first=first,
         ), admitted
 
+    def without_admitted(self, state: WindowState, clock: int) -> WindowState:
+        """Without waiting rows of instants before ``clock``: those that were admitted stay stored
+        until that is cheap to change."""
+        done = self._refreshed(clock)
+        left = [run for run in state.waiting if run.ts.high >= done]
+        if len(left) == len(state.waiting) and all(run.ts.low >= done for run in left):
+            return state
+        rows = (run if run.ts.low >= done else _from_instant(run, done) for run in left)
+        return replace(state, waiting=tuple(rows))
+
     def _refreshed(self, at: int) -> int:
         """The instants before this one belong to refreshes that are closed before ``at``."""
         slide = self.window.slide
@@ -294,6 +304,11 @@ class WindowRows:
 
     def _nothing(self) -> Delta:
         return Delta.empty(self.columns)
+
+
+def _from_instant(run: Run, instant: int) -> Run:
+    rows = run.load()
+    return Run.of(chosen(rows, numbers(rows, TS) >= instant).combine_chunks(), level=run.level)
 
 
 def _by_instant(rows: pa.Table, began: int, clock: int) -> tuple[int, pa.Table, pa.Table]:

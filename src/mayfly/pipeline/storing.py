@@ -21,7 +21,8 @@ from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, open_segment, write_segment
 
-_OWN = {"own_ts": TS, "own_exp": EXP}
+OWN_EXP = "own_exp"
+_OWN = {"own_ts": TS, OWN_EXP: EXP}
 """A table is kept as long as its operator wants: its segment lives for ever, and its own times
 have other names."""
 Numbers = Mapping[str, int | bool | None]
@@ -46,7 +47,7 @@ class Stored:
         return Stored(runs, stored["numbers"])
 
 
-def _parts(state: Any) -> dict[str, Any]:
+def parts_of(state: Any) -> dict[str, Any]:
     """The named parts of a state; one that is a collection itself has a single part."""
     if isinstance(state, Kept) or not is_dataclass(state):
         return {"kept": state}
@@ -60,7 +61,7 @@ def load_state(
     if stored is None:
         return blank
     loaded: dict[str, Any] = {}
-    for name, part in _parts(blank).items():
+    for name, part in parts_of(blank).items():
         listed = [segments[path] for path in stored.runs.get(name, ())]
         if isinstance(part, Kept):
             loaded[name] = replace(part, runs=tuple(stored_run(directory, one) for one in listed))
@@ -87,7 +88,7 @@ def store_state(
     runs: dict[str, tuple[str, ...]] = {}
     counts: dict[str, int | bool | None] = {}
     added: list[Segment] = []
-    for name, part in _parts(state).items():
+    for name, part in parts_of(state).items():
         if isinstance(part, Kept | tuple):
             held: tuple[Run, ...] = part.runs if isinstance(part, Kept) else part
             listed = [one for run in held for one in _without_removed(run)]
@@ -157,7 +158,7 @@ def next_event(states: Sequence[Any], clock: int) -> int | None:
     """An instant before which nothing of these states falls due; None if nothing ever does."""
     found: list[int] = []
     for state in states:
-        for part in _parts(state).values():
+        for part in parts_of(state).values():
             if isinstance(part, Kept):
                 found += [max(run.exp.low, clock) for run in part.runs if run.exp.low < NEVER]
             elif isinstance(part, tuple):

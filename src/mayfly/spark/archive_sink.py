@@ -288,21 +288,39 @@ class ArchivedResults:
 
     sink: ArchiveSink
     checkpoint: str
+    erases: bool = False
+    """Whether the query forgets what an archive that promises PHYSICAL WITHIN must erase."""
     wants_every_batch = True
 
     @staticmethod
-    def of(archive: SparkArchive, results: str, checkpoint: str) -> ArchivedResults:
+    def of(
+        archive: SparkArchive, results: str, checkpoint: str, *, erases: bool = False
+    ) -> ArchivedResults:
         """``results`` are the query's columns as DDL; the archive must have a choice of them."""
-        found, wanted = columns_of(results), archive.settings.all_columns
-        missing = [f"{name} {kind}" for name, kind in wanted.items() if found.get(name) != kind]
+        given, wanted = columns_of(results), archive.settings.all_columns
+        missing = [f"{name} {kind}" for name, kind in wanted.items() if given.get(name) != kind]
         if missing:
             raise InvalidSetting(
                 f"the query's results lack columns of the archive: {', '.join(missing)}",
-                f"the results have {', '.join(f'{n} {k}' for n, k in found.items())}",
+                f"the results have {', '.join(f'{n} {k}' for n, k in given.items())}",
             )
-        return ArchivedResults(archive.sink(RESULTS), checkpoint)
+        found = ArchivedResults(archive.sink(RESULTS), checkpoint, erases)
+        found.check_promise()
+        return found
+
+    def check_promise(self) -> None:
+        """Refuse a promise about bytes that would not hold for the query's own files."""
+        contract = self.sink.archive.settings.contract
+        if contract.erased_within is not None and not self.erases:
+            raise InvalidSetting(
+                f"the archive promises {contract}, but a join built in Python keeps dead rows in "
+                "its state and its log for longer",
+                "write the join as Session.query(…), which erases them, or give the archive a "
+                "contract without PHYSICAL",
+            )
 
     def deliver(self, delivery: Delivery) -> None:
+        self.check_promise()
         rows = None
         if delivery.rows:
             rows = delivery.frame().select(*self.sink.archive.settings.all_columns)

@@ -8,7 +8,8 @@ have clocks of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -22,6 +23,7 @@ from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.erasing import Promise, due_at
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.sharing import ClockGroup, SharedProgram
@@ -36,9 +38,11 @@ from mayfly.spark.runner import BatchFacts, Runner, empty_properties
 from mayfly.spark.sinks import Sink
 from mayfly.spark.slots import Slots, projection
 from mayfly.spark.tasks import DEAD_LETTERS
-from mayfly.storage import TS, Manifest, Segment, SetProperties
+from mayfly.storage import TS, DropSegments, Manifest, Segment, SetProperties, vacuum
 
 SHARES = 1_000_000
+DELIVERED = "delivered"
+"""Property: the batch whose changes were erased after all sinks had taken them."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,8 @@ class ProgramRunner(Runner):
     relations: Mapping[str, Changing] = field(default_factory=dict)
     sinks_of: Mapping[str, Sequence[Sink]] = field(default_factory=dict)
     """Per query."""
+    promises: Callable[[], Iterable[Promise]] = tuple
+    """What archives that are fed promise about bytes, as of now."""
     _input_closed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -210,6 +216,7 @@ class ProgramRunner(Runner):
         }
 
     def _step(self, rows: DataFrame, base: Manifest, batch: int, facts: BatchFacts) -> Manifest:
+        self.check_dead_letters()
         before = Clocks.from_json(base.properties["clocks"])
         interval = _interval(before, facts.clocks, self._names)
         intervals = tuple(_interval(before, facts.clocks, group.streams) for group in self._groups)
@@ -257,7 +264,9 @@ class ProgramRunner(Runner):
         slides = any(one.sent is not None and one.sent.slide is not None for one in stages.answers)
         known = properties["state"]
         fresh = any(f"task/{task.name}/0" not in known for task in stages.tasks)
-        busy = any(facts.rows.values()) or waking or changed or slides or fresh
+        promises = tuple(self.promises())
+        erases = any(due_at(promises, i.began) != due_at(promises, i.clock) for i in intervals)
+        busy = any(facts.rows.values()) or waking or changed or slides or fresh or erases
         return everyone if busy else [[] for _ in everyone]
 
     def _task_of(
@@ -284,9 +293,10 @@ class ProgramRunner(Runner):
             states=states,
             segments={path: base.segments[path] for path in _paths(states)},
             relations=relations,
-            history=max(1, self.settings.history),
+            history=max(1, self.history),
             max_state_bytes=self.settings.max_state_bytes,
             first=tuple(_first(group, facts.first) for group in self._groups),
+            erased=tuple(due_at(self.promises(), one.clock) for one in intervals),
         )
 
     def _states_of(self, base: Manifest, stage: int) -> dict[str, Any]:
@@ -347,14 +357,14 @@ class ProgramRunner(Runner):
     ) -> dict[str, Any]:
         stored = {k: v for receipt in receipts for k, v in receipt.stored.items()}
         answers = dict(base.properties["answers"])
-        for receipt in receipts:
-            for name, count in receipt.answers.items():
-                answers[name] = answers.get(name, 0) + count
+        for name, count in _answered(receipts).items():
+            answers[name] = answers.get(name, 0) + count
         return {
             "first": dict(facts.first),
             "state": {**base.properties["state"], **stored},
             "answers": answers,
             "kept_from": self._kept_from(base, facts),
+            "last_answers": _answered(receipts),
             "delivery": base.version + 1,
         }
 
@@ -363,8 +373,8 @@ class ProgramRunner(Runner):
         kept = {}
         for name, one in self.results.items():
             clock = facts.clocks.of(one.member.group.streams).query
-            forever = self.settings.history >= NEVER or clock == MIN_TIME
-            horizon = MIN_TIME if forever else max(clock - self.settings.history, MIN_TIME)
+            forever = self.history >= NEVER or clock == MIN_TIME
+            horizon = MIN_TIME if forever else max(clock - self.history, MIN_TIME)
             kept[name] = max(base.properties["kept_from"].get(name, MIN_TIME), horizon)
         return kept
 
@@ -373,7 +383,24 @@ class ProgramRunner(Runner):
         number: int = committed.properties["delivery"]
         return number
 
+    @property
+    def history(self) -> int:
+        """How long dead results are kept: as asked for, or less where an archive forbids it."""
+        return min([self.settings.history, *(one.history for one in self.promises())])
+
+    def check_dead_letters(self) -> None:
+        """Refuse to keep dead letters of rows whose bytes an archive promises to erase."""
+        kept = [one for one in self._streams if one.dead_letter is not None]
+        if kept and any(True for _ in self.promises()):
+            raise InvalidSetting(
+                f"dead letters of stream {kept[0].name} are kept in {kept[0].dead_letter}, but an "
+                "archive that the query feeds promises PHYSICAL WITHIN: nobody would remove them",
+                "run it without dead letters, or give the archive a contract without PHYSICAL",
+            )
+
     def _deliver(self, committed: Manifest) -> None:
+        if committed.properties.get(DELIVERED) == self._delivery_id(committed):
+            return  # every sink had it, and what it brought was erased
         self._deliver_dead_letters(committed)
         reach("dead-letters.delivered")
         directory = self.repository.directory
@@ -383,6 +410,29 @@ class ProgramRunner(Runner):
                 if delivery.rows or getattr(sink, "wants_every_batch", False):
                     sink.deliver(delivery)
         reach("batch.delivered")
+        if any(True for _ in self.promises()):
+            self._erase_delivered(committed)
+
+    def _erase_delivered(self, committed: Manifest) -> None:
+        """Keep no changes of the batch and no older version: either may hold rows that must go.
+
+        A reader of an older version finds it gone.
+        """
+        gone = DropSegments(tuple(sorted(one.path for one in committed.in_group(OUT))))
+        done = SetProperties({DELIVERED: self._delivery_id(committed)})
+        current = self.repository.commit(committed, [gone, done])
+        reach("batch.erased")
+        older = [one for one in self.repository.stored_versions() if one != current.version]
+        # Between two batches nothing of ours is being written, so nothing is too young.
+        vacuum(self.repository, keep_versions=1, grace=0, broken=older)
+
+
+def _answered(receipts: Sequence[Receipt]) -> dict[str, int]:
+    """Per query, the changes of one batch."""
+    found: Counter[str] = Counter()
+    for receipt in receipts:
+        found.update(receipt.answers)
+    return dict(found)
 
 
 def _left_out(number: int) -> int:

@@ -28,6 +28,7 @@ from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.pipeline.erasing import without_expired
 from mayfly.pipeline.staging import (
     Feed,
     Route,
@@ -176,6 +177,8 @@ class ProgramTask:
     max_state_bytes: int
     first: tuple[int | None, ...]
     """Of each clock group: the generation time of its first row, where refreshes begin."""
+    erased: tuple[int | None, ...] = ()
+    """Of each clock group: the instant before which rows expired whose bytes must go, if any."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         began = time.perf_counter()
@@ -293,6 +296,9 @@ class _Step:
         before = self._load(name, first_state(staged.operator, self.bucket))
         delta: Delta
         after, delta = staged.operator.step(before, inputs, self.task.intervals[staged.group])
+        if isinstance(staged.operator, WindowRows) and self._due(staged.group) is not None:
+            clock = self.task.intervals[staged.group].clock
+            after = staged.operator.without_admitted(after, clock)
         self._keep(name, after, staged.group)
         if isinstance(after, WindowState):
             self._count_rows(staged, inputs[0])
@@ -365,8 +371,13 @@ class _Step:
         self.before[name] = stored
         return state
 
+    def _due(self, group: int) -> int | None:
+        """The instant before which rows expired whose bytes must go."""
+        return self.task.erased[group] if self.task.erased else None
+
     def _keep(self, name: str, state: Any, group: int) -> None:
-        self.after[name] = state
+        due = self._due(group)
+        self.after[name] = state if due is None else without_expired(state, due)
         self.clocks[name] = self.task.intervals[group].clock
 
     def next_due(self) -> int | None:

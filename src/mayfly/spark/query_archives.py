@@ -9,7 +9,7 @@ Rows equal in all columns, ts and exp cannot be told apart: when one of them end
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mayfly.archive.contract import longest_interval
 from mayfly.archive.declaring import columns_of
+from mayfly.archive.feeding import WAITING
 from mayfly.archive.layouts.wave import WaveScheme
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.lifetime import format_micros
 from mayfly.pipeline.compiling import Task
+from mayfly.pipeline.erasing import Promise
 from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.spark.archive_sink import ArchivedResults, ArchiveSink
 from mayfly.spark.archives import SparkArchive
@@ -33,9 +36,6 @@ from mayfly.spark.sinks import Delivery, Sink, write_parquet
 if TYPE_CHECKING:
     from mayfly.session import Session
 
-WAITING = "void"
-"""The folder of an archive in which ends wait for their update."""
-
 
 def archive_sink(archive: SparkArchive, results: Results, checkpoint: str) -> Sink:
     """The sink that keeps a query's results in an archive."""
@@ -44,8 +44,18 @@ def archive_sink(archive: SparkArchive, results: Results, checkpoint: str) -> Si
             f"the query {results.name} sends a stream; an archive keeps rows with lifetimes",
             "leave the stream operator out of the SELECT",
         )
-    plain = ArchivedResults.of(archive, results.ddl(log=True), checkpoint)
+    plain = ArchivedResults.of(archive, results.ddl(log=True), checkpoint, erases=True)
     return ArchivedAnswers(plain.sink, checkpoint) if results.strict else plain
+
+
+def promises_of(archives: Iterable[SparkArchive]) -> tuple[Promise, ...]:
+    """What these archives promise about bytes now: a migration may have changed it."""
+    settings = [archive.settings for archive in archives]
+    return tuple(
+        Promise(one.contract.erased_within, longest_interval(one.calendar))
+        for one in settings
+        if one.contract.erased_within is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -104,7 +114,8 @@ class ArchivedAnswers:
             due = pc.less_equal(ended[CUT].cast(pa.int64()), done)
             if not pc.any(due).as_py():
                 continue
-            archive.invalidate(rows=self._as_archived(ended.filter(due)))
+            first = pc.min(ended[CUT].cast(pa.int64())).as_py()
+            archive.invalidate(rows=self._as_archived(ended.filter(due)), ended=first)
             reach("archive.ends-applied")
             rest = ended.filter(pc.invert(due))
             if rest.num_rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from mayfly.archive.declaring_lifetimes import declare_lifetimes, default_layout
 from mayfly.archive.layouts.cell_run import uniform
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.planning import plan_cells
+from mayfly.cli import main
 from mayfly.errors import InvalidSetting
 
 DAY = 86_400_000_000
@@ -296,7 +298,7 @@ def test_auto_takes_the_layout_with_the_least_work(tmp_path: Path) -> None:
 
 
 def test_a_changed_load_makes_an_update_propose_another_layout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("mayfly.archive.cell_advising.measured_constants", lambda *_: DISK)
     monkeypatch.setattr("mayfly.archive.cell_advising.sampled_constants", lambda *_: DISK)
@@ -318,6 +320,18 @@ def test_a_changed_load_makes_an_update_propose_another_layout(
     assert len(proposed) >= 1
     assert "would save" in proposed[-1]
     assert "NoRebuild" in proposed[-1]
+    pending = archive.status().proposal
+    assert pending is not None
+    assert pending["text"] == proposed[-1]
+    assert pending["update"] == max(one.update for one in reports if one.proposal)
+    for option in ([], ["--json"]):
+        with pytest.raises(SystemExit):
+            main(["archive", "status", str(tmp_path / "a"), *option])
+        shown = capsys.readouterr().out
+        if option:
+            assert json.loads(shown)["proposal"]["text"] == proposed[-1]
+        else:
+            assert f"since update {pending['update']}: {proposed[-1]}" in shown
     found = LaidOutFor.of(archive.version().manifest.properties)
     assert found is not None
     assert found.measured
@@ -325,6 +339,7 @@ def test_a_changed_load_makes_an_update_propose_another_layout(
     before = archive.scan().num_rows
     report = archive.migrate(layout="auto")
     assert "NoRebuild" in report.layout
+    assert archive.status().proposal is None
     assert archive.scan().num_rows == before
     later = [archive.update(batch(update, 20_000, 8, chance)) for update in range(9, 12)]
     assert all(one.proposal is None for one in later)

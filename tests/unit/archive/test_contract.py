@@ -15,8 +15,10 @@ import pytest
 import mayfly.archive
 from mayfly.archive import Archive
 from mayfly.archive.contract import Contract
+from mayfly.archive.staging import Brought, Staging, brought, day_group
 from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.storage import EXP
+from mayfly.storage.segment import write_segment
 
 DDL = "k BIGINT, ts BIGINT, exp BIGINT, id BIGINT"
 P = 8
@@ -212,6 +214,67 @@ def test_void_rows_leave_older_versions_in_time(tmp_path: Path) -> None:
     assert archive.verify().ok
 
 
+def test_rows_that_a_stopped_stream_has_staged_go_too(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 10 us")
+    staging = Staging.at(tmp_path / "a", "slow")
+    rows = table([(1, 1, 25, 1), (1, 2, 60, 2)])
+    rows = rows.append_column("_ts", rows["ts"]).append_column(EXP, rows["exp"])
+    directory = staging.repository.directory
+    file = write_segment(directory, day_group(1), rows, format="parquet")
+    assert file is not None
+    other = write_segment(directory, day_group(1), rows.slice(1), format="parquet")
+    assert other is not None
+    staging.add(staging.current(), [file, other], (), Brought(batch=0, rows=3))
+    archive.update(None)
+    archive.update(None)
+    assert archive.verify().ok
+    assert archive.status().erased_until == 20
+    archive.update(None)
+    assert archive.verify().ok
+    assert archive.status().erased_until == 30
+    assert not directory.exists(file.path)
+    assert directory.exists(other.path)
+    now = brought(staging.current())
+    assert (now.rows, now.dead, staging.current().rows) == (3, 1, 2)
+    for _ in range(4):
+        archive.update(None)
+    assert staging.current().rows == 0
+    assert not list((tmp_path / "a" / "staged").rglob("*.parquet"))
+
+
+def test_verify_finds_staged_rows_that_should_be_gone(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 10 us")
+    archive.update(None, update=5)
+    rows = table([(1, 1, 25, 1)])
+    rows = rows.append_column("_ts", rows["ts"]).append_column(EXP, rows["exp"])
+    directory = Staging.at(tmp_path / "a", "lost").repository.directory
+    file = write_segment(directory, day_group(1), rows, format="parquet")
+    assert file is not None
+    (problem,) = archive.verify().problems
+    assert problem.path == f"staged/lost/{file.path}"
+    assert archive.status().erased_until == 24
+
+
+def test_rows_that_ended_before_they_were_declared_void(tmp_path: Path) -> None:
+    """Their bytes go in time after their end, not after somebody said so."""
+    for ended, left in ((None, True), (11, False)):
+        root = tmp_path / str(ended)
+        archive = made(root, "NoRebuild 2x2", "PHYSICAL WITHIN 15 us", keep_versions=9)
+        archive.update(table([(1, 10, 90, 1), (2, 10, 90, 2)]))
+        archive.update(None)
+        before = archive.version().manifest.version
+        archive.invalidate([1], ended=ended)
+        assert (before in archive.repository.versions()) == left
+        assert archive.verify().ok
+
+
+@pytest.fixture
+def file_by_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scans give small files one by one, as they do with large ones."""
+    monkeypatch.setattr("mayfly.archive.reading.SCANNED_AT_ONCE", 1)
+
+
+@pytest.mark.usefixtures("file_by_file")
 def test_the_promise_wins_over_a_pinned_reader(tmp_path: Path) -> None:
     archive = made(tmp_path / "a", "Rebuild 2x2", "PHYSICAL WITHIN 10 us")
     for update in range(1, 4):
@@ -227,6 +290,7 @@ def test_the_promise_wins_over_a_pinned_reader(tmp_path: Path) -> None:
         archive.repository.load(pin.manifest.version)
 
 
+@pytest.mark.usefixtures("file_by_file")
 def test_without_the_promise_a_pinned_reader_wins(tmp_path: Path) -> None:
     archive = made(tmp_path / "a", "Rebuild 2x2")
     for update in range(1, 4):

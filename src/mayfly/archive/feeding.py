@@ -1,0 +1,124 @@
+"""Bytes of archived rows outside the archive's own data: what streams and queries keep of them.
+
+Rows come in through staged files, ends of results wait in ``void/``, and the checkpoint of a query
+that feeds the archive holds its state, its change log and its last changes. A promise about bytes
+speaks of all of them, so whoever checks it looks into all of these files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mayfly.archive.calendar import Int64Array
+from mayfly.archive.staging import STAGED, brought
+from mayfly.errors import CorruptFile, VersionExpired
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.erasing import COVERS
+from mayfly.pipeline.storing import OWN_EXP
+from mayfly.storage import Repository
+from mayfly.storage.segment import ARROW_SUFFIX, DATA, EXP, TS
+
+WAITING = "void"
+"""The folder of an archive in which ends of results wait for their update."""
+ENDED = "cut"
+QUERIES = "queries"
+WAITING_ROWS = "waiting"
+"""Of a window: rows whose instant is not closed yet."""
+
+
+@dataclass(frozen=True)
+class Feeder:
+    """The checkpoint of the query whose results come in through a sink."""
+
+    checkpoint: Path
+    repository: Repository
+
+    @property
+    def clock(self) -> int:
+        """So far all queries of the checkpoint have come."""
+        return Clocks.from_json(self.repository.current().properties["clocks"]).query
+
+    def files(self, longest: int) -> Iterator[tuple[str, Int64Array]]:
+        """Its data files, whether a version names them or not, with the expirations in them."""
+        directory, groups = self.repository.directory, self._groups()
+        for name in directory.all_names(DATA):
+            kind = groups.get(name, "").rpartition("/")[2]
+            if kind == WAITING_ROWS:
+                yield name, _times(directory.path(name), TS) + longest
+            elif kind != COVERS:
+                yield name, _times(directory.path(name), OWN_EXP, EXP)
+
+    def _groups(self) -> dict[str, str]:
+        """What the files are that some version names."""
+        found: dict[str, str] = {}
+        for number in self.repository.stored_versions():
+            with contextlib.suppress(VersionExpired, CorruptFile):
+                segments = self.repository.load(number).segments.values()
+                found |= {one.path: one.group for one in segments}
+        return found
+
+
+def feeders(root: str | os.PathLike[str]) -> list[Feeder]:
+    """The checkpoints of queries that feed the archive, as far as they are where they were."""
+    found = []
+    folder = Path(root) / STAGED
+    for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
+        if not Repository.exists(folder / name):
+            continue
+        source = brought(Repository.open(folder / name).current()).source
+        checkpoint = Path(source or "").parent
+        if source and os.sep in source and Repository.exists(checkpoint):
+            repository = Repository.open(checkpoint)
+            if repository.current().properties.get("kind") == QUERIES:
+                found.append(Feeder(checkpoint, repository))
+    return found
+
+
+def kept_elsewhere(
+    root: str | os.PathLike[str], longest: int
+) -> Iterator[tuple[str, Int64Array, int]]:
+    """Every file beside the archive's own data that holds rows of it, with their expirations.
+
+    And the clock by which they are removed: that of the query, or none (NEVER).
+    """
+    base = Path(root)
+    for folder, column in ((STAGED, EXP), (WAITING, ENDED)):
+        for parent, _, names in os.walk(base / folder):
+            for name in sorted(names):
+                path = Path(parent) / name
+                yield str(path.relative_to(base)), _times(path, column), NEVER
+    for feeder in feeders(root):
+        for name, found in feeder.files(longest):
+            yield str(feeder.checkpoint / name), found, feeder.clock
+
+
+def expirations(path: Path) -> Int64Array:
+    """The expiration times in a data file, by looking into it."""
+    return _times(path, EXP)
+
+
+def _times(path: Path, *columns: str) -> Int64Array:
+    """The first of these columns that the file has; without rows that were removed in place."""
+    try:
+        if path.name.endswith(ARROW_SUFFIX):
+            with pa.OSFile(str(path)) as file:
+                rows = pa.ipc.open_file(file).read_all()
+        else:
+            names = pq.read_schema(path).names
+            rows = pq.read_table(path, columns=[one for one in columns if one in names])
+        column = next(one for one in columns if one in rows.column_names)
+        found: Int64Array = pc.fill_null(rows[column].cast(pa.int64()), NEVER).to_numpy()
+    except (pa.ArrowException, OSError, StopIteration, ValueError):
+        return np.empty(0, np.int64)  # no data file, or damaged: verify names it if it is needed
+    lasting: Int64Array = found[found != MIN_TIME]
+    return lasting
