@@ -12,13 +12,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mayfly.archive.calendar import FixedIntervals
-from mayfly.archive.contract import Contract
+from mayfly.archive.contract import Contract, Promise, due_at
 from mayfly.kernels.kept import Kept
 from mayfly.kernels.rows import numbers
 from mayfly.kernels.windows import WindowRows
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.erasing import COVERS, Promise, due_at, without_expired
+from mayfly.pipeline.erasing import COVERS, without_expired
 from mayfly.pipeline.storing import parts_of
 from mayfly.plan.physical import Strategy
 from mayfly.storage.segment import EXP, TS

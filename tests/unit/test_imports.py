@@ -37,6 +37,8 @@ LAYERS: dict[str, set[str]] = {
     "local": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer", "pipeline"},
     "archive": GROUND | {"plan", "storage"},
     "archive.lifetimes": GROUND | {"plan", "archive", "cql", "kernels"},
+    "archive.key_places": {"archive", "kernels", "storage"},
+    "archive.feeding": {"errors", "lifetime", "archive", "pipeline", "storage"},
     "archive.layouts": GROUND | {"storage"},
     "archive.cost": GROUND,
     **dict.fromkeys(("sharing", "scheduling", "isolation"), GROUND | {"plan"}),

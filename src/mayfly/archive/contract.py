@@ -8,12 +8,13 @@ after a row's expiration, by the archive's updates, none of its bytes is left in
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from mayfly.archive.calendar import DAY, FixedIntervals, UpdateCalendar
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import format_micros, micros
+from mayfly.lifetime import MIN_TIME, format_micros, micros
 
 _WORDS = re.compile(
     r"\s*(?:(HARD)|SOFT\s*\(\s*(\d+)\s*\))?\s*(?:PHYSICAL\s+WITHIN\s+(.+?))?\s*", re.IGNORECASE
@@ -80,6 +81,38 @@ class Contract:
 
 
 HARD = Contract()
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What PHYSICAL WITHIN asks of a query that feeds the archive.
+
+    Bytes are gone ``within`` so many µs of an expiration; updates come every ``interval``.
+    Invariant: ``due_at`` is not before the instant up to which the archive itself erases with the
+    updates that the same clock brings, wherever its intervals begin, and not beyond the clock.
+    """
+
+    within: int
+    interval: int
+
+    def due_at(self, clock: int) -> int:
+        """Rows that expired before this instant must be gone when the clock is there."""
+        if clock == MIN_TIME:
+            return MIN_TIME
+        # The archive looks ahead to its next update, which is less than an interval away; rounded
+        # up, so that runs are written anew once per interval and not with every batch.
+        ahead = (clock // self.interval + 2) * self.interval
+        return min(clock, ahead - self.within)
+
+    @property
+    def history(self) -> int:
+        """How long dead results may be kept at most; the last closed instant is always known."""
+        return max(1, self.within - 2 * self.interval)
+
+
+def due_at(promises: Iterable[Promise], clock: int) -> int | None:
+    """What all promises together ask for; None if there are none."""
+    return max((one.due_at(clock) for one in promises), default=None)
 
 
 def longest_interval(calendar: UpdateCalendar) -> int:

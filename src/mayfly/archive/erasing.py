@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from mayfly.archive.calendar import Int64Array
-from mayfly.archive.contract import longest_interval
+from mayfly.archive.contract import Promise, longest_interval
 from mayfly.archive.feeding import expirations, kept_elsewhere
 from mayfly.archive.staging_erasing import erase_staged
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, VersionExpired
 from mayfly.faults import reach
 from mayfly.lifetime import NEVER
-from mayfly.pipeline.erasing import Promise
 from mayfly.storage import Problem, Repository, vacuum
 from mayfly.storage.commit import manifest_name
 from mayfly.storage.manifest import Manifest

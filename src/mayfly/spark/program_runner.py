@@ -17,13 +17,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mayfly.archive.contract import Promise, due_at
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.erasing import Promise, due_at
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.sharing import ClockGroup, SharedProgram

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mayfly.archive.contract import longest_interval
+from mayfly.archive.contract import Promise, longest_interval
 from mayfly.archive.declaring import columns_of
 from mayfly.archive.feeding import WAITING
 from mayfly.archive.layouts.wave import WaveScheme
@@ -26,7 +26,6 @@ from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.lifetime import format_micros
 from mayfly.pipeline.compiling import Task
-from mayfly.pipeline.erasing import Promise
 from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.spark.archive_sink import ArchivedResults, ArchiveSink
 from mayfly.spark.archives import SparkArchive
