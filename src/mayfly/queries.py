@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,19 +16,38 @@ from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.lifetime import MIN_TIME, NEVER, instant
 from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
+from mayfly.pipeline.commands import Commands
 from mayfly.pipeline.compiling import Program, compile_plan
+from mayfly.pipeline.control import (
+    DECLARED,
+    Control,
+    declarations,
+    declared_catalog,
+)
+from mayfly.pipeline.explain_sharing import Together, together
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sharing import canonical, described, fingerprint, shared
+from mayfly.pipeline.shedding import RANDOM, Shedding
 from mayfly.plan.explain import Explanation
 from mayfly.plan.logical import Output, StreamScan
 from mayfly.plan.physical import Strategy
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
-from mayfly.spark.program_runner import ProgramRunner, ProgramWiring
+from mayfly.spark.program_runner import REFRESHES, ProgramRunner, ProgramWiring
 from mayfly.spark.query_archives import archive_sink, promises_of
-from mayfly.spark.query_checkpoint import PLAN, TEXT, Registered, registered, streams_known_to
+from mayfly.spark.query_checkpoint import (
+    PLAN,
+    TEXT,
+    WHOLE_FROM,
+    Registered,
+    registered,
+    streams_known_to,
+)
+from mayfly.spark.query_history import deliver_history, settle
+from mayfly.spark.query_migration import migrated
 from mayfly.spark.run import Run, Status
+from mayfly.spark.serving import sinks_of_command, wanted_anew
 from mayfly.spark.sinks import Sink
 from mayfly.spark.starting import (
     DEFAULT_HISTORY,
@@ -37,6 +57,7 @@ from mayfly.spark.starting import (
     sinks_of,
     started,
 )
+from mayfly.spark.state_format import renewed
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.files import local_root
 
@@ -76,6 +97,10 @@ class CqlQuery:
             without=self.without,
             compare=compare,
         )
+
+    def under(self, strategy: Strategy) -> CqlQuery:
+        """The same query, run in another way."""
+        return CqlQuery.of(self.session, self.text, self.bound, strategy, self.without)
 
     def streams(self) -> tuple[Stream, ...]:
         names = dict.fromkeys(
@@ -134,11 +159,17 @@ class Queries:
     session: Session
     queries: Mapping[str, CqlQuery]
     dead_letters: str | None = None
+    anew: tuple[str, ...] = ()
+    """Names that may have stood for other queries: these begin anew then."""
 
     def __post_init__(self) -> None:
         for name in self.queries:
             if not name or "/" in name:
                 raise InvalidSetting(f"{name!r} cannot name a query", "leave out the slash")
+
+    def explain(self) -> Together:
+        """What the queries share: streams, parts that are computed once, clocks."""
+        return together({name: one.program for name, one in self.queries.items()})
 
     def streams(self, known: Collection[str] = ()) -> tuple[Stream, ...]:
         """Those that are read, and those ``known`` to a checkpoint, as the session ordered them."""
@@ -169,6 +200,10 @@ class Queries:
         pace: Pace | None = None,
         dead_letters: str | os.PathLike[str] | None = None,
         shed: float = 0.0,
+        shed_by: str = RANDOM,
+        stretch_above: int | None = None,
+        anew: Sequence[str] = (),
+        resumed: bool = False,
     ) -> dict[str, QueryRun]:
         """Start all queries, or continue them from their checkpoint: a handle for each.
 
@@ -178,30 +213,61 @@ class Queries:
         ``interval``, or as soon as there is data. ``pace`` replays recorded streams at a speed.
         Rows that come too late or have no time go to Parquet files under ``dead_letters``, unless
         their stream was declared with a place of its own. ``shed`` is the share of rows that is
-        left out; ``status().shed`` counts them.
+        left out, at random or (``shed_by="partners"``) those that find the fewest partners in
+        joins; ``status().shed`` counts them. A batch of more than ``stretch_above`` rows answers
+        only the last of the refreshes it closes; ``status().refreshes`` counts those. Names in
+        ``anew`` may stand for other queries than they did in the checkpoint: these begin anew, and
+        what they replace is gone. ``resumed`` says that the queries ran a moment ago and are only
+        started again, so that a command to stop them still holds.
         With ``sync=False`` a power cut may lose the last batches; a killed process never does.
         """
         if dead_letters is not None:
             self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
+        self = replace(self, anew=tuple(anew))
         runner, register = self._runner(
-            checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace
-        )
-        if not 0 <= shed < 1:
-            raise InvalidSetting(f"a share of {shed} to leave out", "use 0 or more, less than 1")
-        runner.wiring = replace(runner.wiring, shed=shed)
+            checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace,
+            taking=lambda commands, names: commands.all_taken(names, resumed=resumed),
+        )  # fmt: skip
+        shedding = Shedding(shed, shed_by, stretch_above)
+        shedding.check(runner.wiring.stages)
+        runner.wiring = replace(runner.wiring, shedding=shedding)
         runner.promises = lambda: promises_of((archives or {}).values())
         runner.check_dead_letters()
-        register.settle(runner.wiring.stages)
+        renewed(register.repository, runner.wiring.stages)
+        settle(runner, register, self._remembered(runner))
         runner.sinks_of = {
-            name: [*(sinks or {}).get(name, ()), *self._archived(runner, archives or {}, name)]
-            for name in self.queries
+            name: [
+                *(sinks or {}).get(name, ()),
+                *self._archived(runner, archives or {}, name),
+                *sinks_of_command(runner, name),
+            ]
+            for name in runner.results
         }
+        deliver_history(runner)
         streams = runner.wiring.streams
         frames = {one.name: self.session.frame_of(one.name) for one in streams}
         query = started(runner, streams, frames, available_now=available_now, interval=interval)
         return {
-            name: QueryRun(runner, query, available_now, name, register) for name in self.queries
+            name: QueryRun(runner, query, available_now, name, register) for name in runner.results
         }
+
+    def serve(
+        self,
+        checkpoint: str | os.PathLike[str],
+        *,
+        on_start: Callable[[dict[str, QueryRun]], object] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Run the queries and do what the control log asks for, until it asks to stop or the
+        input ends. ``on_start`` gets the handles, again whenever a query came or went."""
+        resumed = False
+        while True:
+            runs = self.start(checkpoint, resumed=resumed, **settings)
+            resumed = True
+            if on_start is not None:
+                on_start(runs)
+            if not wanted_anew(runs):
+                return
 
     def _archived(
         self, runner: ProgramRunner, archives: Mapping[str, SparkArchive], name: str
@@ -216,7 +282,40 @@ class Queries:
         if not Repository.exists(checkpoint):
             raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
         runner, register = self._runner(checkpoint)
-        return {name: QueryRun(runner, None, False, name, register) for name in self.queries}
+        return {name: QueryRun(runner, None, False, name, register) for name in runner.results}
+
+    def migrate(self, checkpoint: str | os.PathLike[str], *, buckets: int | None = None) -> int:
+        """Move a stopped checkpoint to so many buckets, and to the strategies these queries have
+        now; the number of buckets it then has. Answers stay as they are. Queries that are new to
+        the checkpoint come to it at the next start."""
+        root = local_root(checkpoint)
+        return migrated(root, self._under_control(root)[0].queries, buckets)
+
+    def _under_control(
+        self, root: Path, taking: Callable[[Commands, set[str]], None] | None = None
+    ) -> tuple[Queries, Commands | None]:
+        """These queries without those that commands have dropped, with those that they added."""
+        if not Repository.exists(root):
+            return self, None
+        streams = set(streams_known_to(root))
+        catalog = declared_catalog(declarations(self.session.catalog, streams))
+        commands = Commands.of(Control.of(root), catalog, self.session.relations)
+        if taking is not None:
+            taking(commands, set(self.queries))
+        named = {n: one for n, one in self.queries.items() if n not in commands.state.dropped}
+        added = {
+            name: self.session.query(str(one["text"]))
+            for name, one in commands.state.queries.items()
+            if name not in named
+        }
+        return replace(self, queries={**named, **added}), commands
+
+    def _remembered(self, runner: ProgramRunner) -> dict[str, Any]:
+        """What other processes must find in the checkpoint to ask for more."""
+        assert runner.commands is not None
+        streams = {one.name for one in runner.wiring.streams}
+        state = runner.commands.property() if runner.commands.state.applied else {}
+        return {**state, DECLARED: declarations(self.session.catalog, streams)}
 
     def results(self) -> dict[str, Results]:
         """What each query gives, before anything is started."""
@@ -233,21 +332,31 @@ class Queries:
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
+        *,
+        taking: Callable[[Commands, set[str]], None] | None = None,
     ) -> tuple[ProgramRunner, Registered]:
         spark, root = self.session.spark, local_root(checkpoint)
+        self, commands = self._under_control(root, taking)
         streams = self.streams(streams_known_to(root))
         described_queries = {name: one.description() for name, one in self.queries.items()}
         wanted = bucket_count(spark, buckets)
-        register = registered(root, streams, described_queries, wanted, buckets, sync=sync)
+        declared = {DECLARED: declarations(self.session.catalog, {one.name for one in streams})}
+        register = registered(
+            root, streams, described_queries, wanted, buckets, sync=sync, remembered=declared,
+            replace=self.anew,
+        )  # fmt: skip
         check_spark_part(register.repository)
         settings = run_settings(
             register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace
         )
         types = {one.name: dict(self.session.frame_of(one.name).dtypes) for one in streams}
-        program = shared({n: q.program for n, q in self.queries.items()}, register.since)
+        programs = {name: one.program for name, one in self.queries.items()}
+        program = shared(programs, register.since, register.entries)
         wiring = ProgramWiring.of(program, streams, types)
         runner = ProgramRunner(spark, None, wiring, register.repository, settings)  # type: ignore[arg-type]
-        runner.relations = self.session.relations
+        runner.commands = commands or self._under_control(root)[1]
+        assert runner.commands is not None
+        runner.relations = runner.commands.relations
         runner.check_relations()
         return runner, register
 
@@ -269,11 +378,26 @@ class QueryRun(Run):
 
     @property
     def since(self) -> int | None:
-        """The clock when the query was added to a running pipeline; None if it was there first.
-
-        Rows before it were not seen: answers are whole once windows have passed it.
-        """
+        """The clock when the query was added to a running pipeline; None if it was there first."""
         return self.results.member.group.since
+
+    @property
+    def whole_from(self) -> int | None:
+        """The instant from which answers are those of a query that was always there.
+
+        None if this one was. Before ``since`` if the windows it needs were kept when it was added;
+        NEVER if some earlier row will always matter.
+        """
+        return self._whole_from(self.runner.repository.current())
+
+    def _whole_from(self, manifest: Manifest) -> int | None:
+        found: int | None = manifest.properties["queries"].get(self.name, {}).get(WHOLE_FROM)
+        return found
+
+    @property
+    def control(self) -> Control:
+        """To add and drop queries, change relations, or stop, from here as from elsewhere."""
+        return Control(self.runner.repository)
 
     def status(self) -> Status:
         """This query's changes and streams; state and input and output are those of all queries."""
@@ -281,6 +405,7 @@ class QueryRun(Run):
         found, clocks = super().status(), self.results.clocks(manifest)
         state = [one for one in manifest.in_group("state") if not one.group.startswith("state/log")]
         log = list(manifest.in_group(f"state/log/{self.name}"))
+        whole = self._whole_from(manifest)
         return replace(
             found,
             clock=None if clocks.query == MIN_TIME else clocks.query,
@@ -293,6 +418,8 @@ class QueryRun(Run):
             state_bytes=sum(one.bytes for one in state),
             log_rows=sum(one.rows for one in log),
             log_bytes=sum(one.bytes for one in log),
+            refreshes=tuple(manifest.properties.get(REFRESHES, {}).get(self.name, (0, 0))),
+            warming_until=None if whole is None or whole < clocks.query else whole,
         )
 
     def snapshot(self, at: int | str | None = None) -> pa.Table:
@@ -347,9 +474,10 @@ class QueryRun(Run):
 
     def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
         moment = super()._closed_instant(manifest, at)
-        if self.since is not None and moment < self.since:
+        whole, since = self._whole_from(manifest), self.since
+        if since is not None and moment < since and (whole is None or moment < whole):
             raise VersionExpired(
-                f"the query {self.name} was added at {self.since}; it knows nothing of {moment}",
+                f"the query {self.name} was added at {since}; it knows nothing of {moment}",
                 "ask for a later instant",
             )
         return moment

@@ -21,6 +21,7 @@ from mayfly.cql import Delete, Insert, Update, bind_condition, bind_query
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, format_micros, micros
 from mayfly.optimizer import explain
+from mayfly.pipeline.control import Control
 from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
@@ -193,6 +194,10 @@ class Session:
     def queries(self, **cql: str) -> Queries:
         """Queries by name that run together: each stream is read once, equal parts run once."""
         return Queries(self, {name: self.query(text) for name, text in cql.items()})
+
+    def control(self, checkpoint: str | os.PathLike[str]) -> Control:
+        """To tell something to the pipeline that runs on a checkpoint, here or elsewhere."""
+        return Control.of(checkpoint)
 
     def declared(self, stream: str) -> Stream:
         return self._declared[stream]

@@ -111,7 +111,8 @@ def test_queries_come_and_go(seed: int) -> None:
             since={"comes": since}, streams=every,
         )  # fmt: skip
         register = Registered(second.repository, 2, after, ("comes",), ("goes",))
-        register.settle(second.wiring.stages)
+        base = second.repository.current()
+        second.repository.commit(base, register.edits(base, second.wiring.stages))
         # the newcomer's clock is that of its streams, and earlier rows are late for it
         alone["comes"].clocks = clocks.of(alone["comes"].clocks.streams)
         end = dict.fromkeys(every, 10_000 * SECOND)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.cql import Insert, catalog_after, parse
+from mayfly.cql import Insert, Update, catalog_after, parse
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
+from mayfly.pipeline.commands import Commands
 from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.pipeline.control import Control
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.testing.queries import DECLARATIONS
@@ -67,3 +69,32 @@ def test_another_relation_is_refused(tmp_path: Path) -> None:
     opened(tmp_path / "ck", catalog, "(1, 'one')", q=CQL)
     with pytest.raises(InvalidSetting, match="not the one this checkpoint has read"):
         opened(tmp_path / "ck", catalog, "(1, 'eins')", q=CQL)
+
+
+def test_a_relation_changed_by_a_command_is_that_relation(tmp_path: Path) -> None:
+    """What a command changes takes effect with the next batch, once, also after a new start."""
+    catalog = catalog_after(parse(TEXT))
+    runner = opened(tmp_path / "ck", catalog, "(1, 'one')", q=CQL)
+    changing = relation(catalog, "(1, 'one')")
+    local = ContinuousRun(program_of(CQL, catalog), catalog, changing)
+    texts = ("INSERT INTO r VALUES (2, 'two')", "UPDATE r SET name = 'eins' WHERE id = 1")
+    for number, text in enumerate(texts):
+        rows = {"s1": table_of("s1", ROWS[number * 4 : number * 4 + 4])}
+        runner.feed(rows, {})
+        local.feed(rows)
+        control = Control(runner.repository)
+        control._written("change", text=text)
+        declared = relation(catalog, "(1, 'one')")
+        runner = runner_of(tmp_path / "ck", catalog, {"q": CQL})
+        runner.commands = Commands.of(control, catalog, declared)
+        runner.relations = runner.commands.relations
+        runner.check_relations()
+        (statement,) = parse(text, catalog)
+        assert isinstance(statement, Insert | Update)
+        changing["r"].carry_out(statement, MIN_TIME)
+    rows = {"s1": table_of("s1", ROWS[8:])}
+    runner.feed(rows, {"s1": 1000 * SECOND})
+    local.feed(rows, {"s1": 1000 * SECOND})
+    assert told(results_of(runner, "q"), True) == told(local.lifetimes(), True)
+    assert {row["name"] for row in results_of(runner, "q").to_pylist()} == {"one", "two", "eins"}
+    assert [control.outcome(one) for one in (1, 2)] == ["done", "done"]

@@ -17,6 +17,8 @@ COMMANDS = {
     "init": "mayfly.cli.starting:init_command",
     "doctor": "mayfly.cli.doctor:doctor_command",
     "run": "mayfly.cli.run:run_command",
+    "migrate": "mayfly.cli.migrate:migrate_command",
+    "control": "mayfly.cli.control:app",
     "explain": "mayfly.cli.explain:explain_command",
     "check": "mayfly.cli.explain:check_command",
     "archive": "mayfly.cli.archive:app",

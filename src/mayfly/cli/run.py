@@ -17,7 +17,7 @@ from rich.table import Table
 
 from mayfly.cli.printing import refusals
 from mayfly.errors import InvalidSetting, MayflyError
-from mayfly.lifetime import MIN_TIME, instant
+from mayfly.lifetime import MIN_TIME, NEVER, instant
 from mayfly.pipeline.pacing import Pace
 from mayfly.plan.windows import instant_text
 
@@ -63,6 +63,19 @@ def run_command(
     shed: Annotated[
         float, typer.Option("--shed", help="Leave out this share of the rows, and count them.")
     ] = 0.0,
+    shed_by: Annotated[
+        str, typer.Option("--shed-by", help="random, or partners: rows that join least.")
+    ] = "random",
+    stretch_above: Annotated[
+        int | None,
+        typer.Option(
+            "--stretch-above", help="Larger batches answer only the last refresh they close."
+        ),
+    ] = None,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option("--replace", help="A query that has changed under its name begins anew."),
+    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Take over changes of the file while running.")
     ] = False,
@@ -77,6 +90,7 @@ def run_command(
             Pace(speed)  # refused before Spark is started
         from mayfly.spark.local import local_spark
         from mayfly.spark.pipelines import load_pipeline
+        from mayfly.spark.serving import ended_for_others, stopped_by_log
 
         console = Console(stderr=True)
         with console.status("starting Spark"):
@@ -95,6 +109,10 @@ def run_command(
                     history=history,
                     pace=None if speed is None else Pace(speed),
                     shed=shed,
+                    shed_by=shed_by,
+                    stretch_above=stretch_above,
+                    anew=replace or (),
+                    resumed=bool(runs),
                 )
                 _tell_changes(runs, console)
                 try:
@@ -102,8 +120,12 @@ def run_command(
                 finally:
                     for run in runs.values():
                         run.stop()
+                if ended_for_others(runs) and pipeline is None and not asked.is_set():
+                    pipeline = load_pipeline(spark, file)
         if asked.is_set():
             console.print(f"stopped; run the same command to go on from {place}")
+        elif stopped_by_log(runs):
+            console.print(f"stopped by the control log; run the same command to go on from {place}")
         if once or end is not None:
             console.print(_table(runs))
 
@@ -144,11 +166,22 @@ def _tell_changes(runs: dict[str, QueryRun], console: Console) -> None:
     if register is None:
         return
     for name in register.added:
-        since = runs[name].since
-        begun = "" if since in (None, MIN_TIME) else f" at {instant_text(since or 0)}"
-        console.print(f"the query {name} is new: it begins{begun}, and knows no earlier rows")
+        console.print(f"the query {name} is new{_beginning(runs[name])}", highlight=False)
     for name in register.dropped:
         console.print(f"the query {name} is gone, and its state with it")
+
+
+def _beginning(run: QueryRun) -> str:
+    """From when on the answers of a query that was added are whole."""
+    since, whole = run.since, run.whole_from
+    if since is None or whole is None:
+        return ""
+    if whole < since:
+        return ": the rows it needs were kept, it answers at once"
+    begun = "" if since == MIN_TIME else f" at {instant_text(since)}"
+    if whole == NEVER:
+        return f": it begins{begun}, and never knows earlier rows, which matter for ever"
+    return f": it begins{begun}, and is warming up until {instant_text(whole)}"
 
 
 @contextmanager
@@ -172,8 +205,11 @@ def _watch(
     end: int | None,
     followed: Followed,
 ) -> Pipeline | None:
-    """Until the queries have ended or reached ``end``, somebody asks to stop, or the file has
-    changed: then what it says now. Errors of the queries are raised."""
+    """Until the queries have ended or reached ``end``, somebody asks to stop, the control log
+    asks for something else, or the file has changed: then what it says now. Errors of the
+    queries are raised."""
+    from mayfly.spark.serving import awaited
+
     shown = not quiet and console.is_terminal
     view = Live(_table(runs), console=console, refresh_per_second=4) if shown else nullcontext()
     with view as live:
@@ -184,6 +220,8 @@ def _watch(
                 return None
             if (pipeline := followed.changed()) is not None:
                 return pipeline
+            if awaited(runs) is not None:
+                return None
             asked.wait(REFRESH)
     return None
 

@@ -184,7 +184,7 @@ class Control:
     def _written(
         self, kind: str, name: str = "", text: str = "", parquet: str | None = None
     ) -> Command:
-        asked = {"kind": kind, "name": name, "text": text, "parquet": parquet}
+        asked: dict[str, Any] = {"kind": kind, "name": name, "text": text, "parquet": parquet}
         data = json.dumps(asked).encode()
         while True:
             last = Controlled.of(self.repository.current()).applied

@@ -42,6 +42,8 @@ class Kept:
     clocks: Clocks
     late: Mapping[str, int]
     """Per stream: rows that were late for some query."""
+    shed: Mapping[str, int]
+    """Per stream: rows that were left out, perhaps by some joins only."""
     log_from: Mapping[str, int]
     """Per query: the instant from which its log is whole."""
     known: Mapping[str, int]
@@ -273,9 +275,10 @@ def _keepings(stages: StagedProgram, kept: Kept) -> Iterator[Keeping]:
         lasting = operator.window.lifetime
         clock = kept.clocks.of(group.streams).query
         time = {kept.times[feed.source.stream]: TS}
-        for place, held, more, bound in _holders(stages, task, columns, kept, clock):
+        stream = feed.source.stream
+        for place, held, more, bound in _holders(stages, task, stream, columns, kept, clock):
             yield Keeping(
-                feed.source.stream,
+                stream,
                 group.streams,
                 frozenset(conditions | more),
                 {(f"task/{task.name}", WAITING): {**_turned(columns), **time},
@@ -296,7 +299,12 @@ Held = tuple[Place, Mapping[str, str], set[str], int]
 
 
 def _holders(
-    stages: StagedProgram, task: StagedTask, columns: Mapping[str, str], kept: Kept, clock: int
+    stages: StagedProgram,
+    task: StagedTask,
+    stream: str,
+    columns: Mapping[str, str],
+    kept: Kept,
+    clock: int,
 ) -> Iterator[Held]:
     for answer in stages.answers:
         if answer.task == task.number and answer.sent is None and answer.query in kept.log_from:
@@ -308,7 +316,7 @@ def _holders(
             operator, name = user.operator, f"task/{user.name}"
             if isinstance(operator, JoinRows):
                 present = _keys_present(operator, side, columns)
-                if present is not None:
+                if present is not None and not kept.shed.get(stream, 0):
                     yield (name, ("left", "right")[side]), columns, present, clock + 1
             elif isinstance(operator, GroupRows):
                 yield (name, "members"), _members(operator, columns), set(), clock

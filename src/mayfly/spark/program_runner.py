@@ -24,9 +24,11 @@ from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.commands import Commands
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.sharing import ClockGroup, SharedProgram
+from mayfly.pipeline.shedding import NOTHING, Shedding
 from mayfly.pipeline.staging import StagedProgram, StagedTask, staged
 from mayfly.plan.expressions import quoted
 from mayfly.spark.exchange import HEARTBEAT, STREAM
@@ -37,10 +39,12 @@ from mayfly.spark.receipts import Receipt, accept
 from mayfly.spark.runner import BatchFacts, Runner, empty_properties
 from mayfly.spark.sinks import Sink
 from mayfly.spark.slots import Slots, projection
+from mayfly.spark.state_format import CURRENT, STATE_FORMAT
 from mayfly.spark.tasks import DEAD_LETTERS
 from mayfly.storage import TS, DropSegments, Manifest, Segment, SetProperties, vacuum
 
 SHARES = 1_000_000
+REFRESHES = "refreshes"
 DELIVERED = "delivered"
 """Property: the batch whose changes were erased after all sinks had taken them."""
 
@@ -54,8 +58,8 @@ class ProgramWiring:
     streams: tuple[Stream, ...]
     slot_types: Mapping[str, str]
     slots: tuple[Mapping[str, str], ...]
-    shed: float = 0.0
-    """The share of rows that is left out, chosen by a hash of their values."""
+    shedding: Shedding = NOTHING
+    """What is left out on purpose."""
 
     @staticmethod
     def of(
@@ -104,10 +108,11 @@ class ProgramWiring:
             others = [f"{quoted(n)} IS NULL" for n in stream.schema.names if n != stream.time]
             alone = " AND ".join([f"{quoted(stream.time)} IS NOT NULL", *others])
             cases.append(f"WHEN {alone} THEN {_promise(number)}")
-        if self.shed:
+        if self.shedding.of_rows:
             columns = ", ".join(quoted(name) for name in stream.schema.names)
             cases.append(
-                f"WHEN pmod(xxhash64({columns}), {SHARES}) < {round(self.shed * SHARES)}"
+                f"WHEN pmod(xxhash64({columns}), {SHARES})"
+                f" < {round(self.shedding.of_rows * SHARES)}"
                 f" THEN {_left_out(number)}"
             )
         return f"CASE {' '.join(cases)} ELSE {number} END" if cases else str(number)
@@ -128,8 +133,22 @@ class ProgramWiring:
         names = tuple(stream.name for stream in self.streams)
         splitter = Splitter(self.stages, names, self.slots, count, late_before)
         moving = rows.where(f"{STREAM} >= 0").mapInArrow(splitter, DDL)
+        return self.stepped(moving, tasks, due, count)
+
+    def kept_rows(self, spark: SparkSession, reader: Any, count: int) -> DataFrame:
+        """The parcels a reader makes of so many stored pieces."""
+        return spark.range(0, count, 1, max(1, count)).mapInArrow(reader, DDL)
+
+    def stepped(
+        self,
+        moving: DataFrame,
+        tasks: Sequence[ProgramTask],
+        due: Sequence[Sequence[int]],
+        count: int,
+    ) -> DataFrame:
+        """All stages over parcels, as receipts."""
         for task, listed in zip(tasks, due, strict=True):
-            markers = self._markers(rows.sparkSession, task.stage, listed)
+            markers = self._markers(moving.sparkSession, task.stage, listed)
             moving = (
                 moving.unionAll(markers).repartitionById(count, "_bucket").mapInArrow(task, DDL)
             )
@@ -155,6 +174,8 @@ class ProgramRunner(Runner):
     """Per query."""
     promises: Callable[[], Iterable[Promise]] = tuple
     """What archives that are fed promise about bytes, as of now."""
+    commands: Commands | None = None
+    """What other processes ask for."""
     _input_closed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -162,6 +183,11 @@ class ProgramRunner(Runner):
         self._names = [stream.name for stream in self._streams]
         self._groups = self.wiring.stages.groups
         self.results = {one.name: Results(one) for one in self.wiring.program.members}
+
+    def process(self, rows: DataFrame, batch_id: int) -> None:
+        super().process(rows, batch_id)
+        if self.commands is not None and self.commands.asked is not None:
+            self.end_soon()
 
     def close_input(self) -> None:
         """End of input; every query's handle asks for it, once is enough."""
@@ -220,16 +246,14 @@ class ProgramRunner(Runner):
         before = Clocks.from_json(base.properties["clocks"])
         interval = _interval(before, facts.clocks, self._names)
         intervals = tuple(_interval(before, facts.clocks, group.streams) for group in self._groups)
+        asked = self.commands.taken() if self.commands is not None else {}
         # Once: a change that comes while the batch runs belongs to the next one.
-        changed = {
-            task.name: self._relation_changes(base, task, intervals)
-            for task in self._relation_tasks()
-        }
+        changed = self.relation_changes(base, intervals)
         due = self._due(base, intervals, facts)
         receipts: list[Receipt] = []
         if any(due):
             tasks = [
-                self._task_of(base, stage, intervals, facts, changed)
+                self.task_of(base, stage, intervals, facts, changed)
                 for stage in range(self.wiring.stages.stages)
             ]
             limits = self._late_before(before)
@@ -241,7 +265,8 @@ class ProgramRunner(Runner):
         reach("batch.receipts")
         seen = {name: list(effective) for name, (_, effective) in changed.items()}
         edits = self._edits(base, batch, facts, interval, receipts)
-        edits.append(SetProperties({"relations": seen, "read": self._read_of_relations(seen)}))
+        read = self.read_of_relations(seen)
+        edits.append(SetProperties({"relations": seen, "read": read, **asked}))
         committed = self.repository.commit(base, edits)
         reach("batch.committed")
         return committed
@@ -251,25 +276,25 @@ class ProgramRunner(Runner):
     ) -> list[list[int]]:
         """All buckets of every stage, unless nothing came and nothing falls due."""
         stages, properties = self.wiring.stages, base.properties
-        everyone = [
-            [0] if stages.single(stage) else list(range(self.settings.buckets))
-            for stage in range(stages.stages)
-        ]
+        everyone = [list(range(count)) for count in bucket_counts(stages, self.settings.buckets)]
         latest = max(one.clock for one in intervals)
         waking = any(at < latest for at in properties["due"].values())
         changed = any(
             len(self._changing(task).changes) > len(properties["relations"].get(task.name, ()))
-            for task in self._relation_tasks()
+            for task in self.relation_tasks()
         )
         slides = any(one.sent is not None and one.sent.slide is not None for one in stages.answers)
         known = properties["state"]
         fresh = any(f"task/{task.name}/0" not in known for task in stages.tasks)
         promises = tuple(self.promises())
         erases = any(due_at(promises, i.began) != due_at(promises, i.clock) for i in intervals)
-        busy = any(facts.rows.values()) or waking or changed or slides or fresh or erases
+        # The first instants that are closed have an answer, if only that nothing came.
+        opening = any(one.began == MIN_TIME < one.clock for one in intervals)
+        due = waking or changed or slides or fresh or erases or opening
+        busy = due or any(facts.rows.values())
         return everyone if busy else [[] for _ in everyone]
 
-    def _task_of(
+    def task_of(
         self,
         base: Manifest,
         stage: int,
@@ -279,7 +304,7 @@ class ProgramRunner(Runner):
     ) -> ProgramTask:
         states = self._states_of(base, stage)
         relations = {}
-        for task in self._relation_tasks():
+        for task in self.relation_tasks():
             if task.stage == stage:
                 delta, _ = changed[task.name]
                 relations[str(task.number)] = packed(delta.born), packed(delta.cut)
@@ -296,6 +321,8 @@ class ProgramRunner(Runner):
             history=max(1, self.history),
             max_state_bytes=self.settings.max_state_bytes,
             first=tuple(_first(group, facts.first) for group in self._groups),
+            shed=self.wiring.shedding.at_joins,
+            stretched=self.wiring.shedding.stretches(sum(facts.rows.values())),
             erased=tuple(due_at(self.promises(), one.clock) for one in intervals),
         )
 
@@ -309,25 +336,28 @@ class ProgramRunner(Runner):
         known = base.properties["state"]
         return {name: known[name] for name in known if name.rpartition("/")[0] in mine}
 
-    def _relation_tasks(self) -> Iterator[StagedTask]:
+    def relation_tasks(self) -> Iterator[StagedTask]:
         return (task for task in self.wiring.stages.tasks if task.relation is not None)
 
     def _changing(self, task: StagedTask) -> Changing:
         assert task.relation is not None
         return self.relations[task.relation.relation.casefold()]
 
-    def _relation_changes(
-        self, base: Manifest, task: StagedTask, intervals: Sequence[Interval]
-    ) -> tuple[Delta, tuple[int, ...]]:
-        """What changes in a stored table for a task, and when all its changes took effect."""
-        assert task.relation is not None
-        seen = base.properties["relations"].get(task.name, ())
-        return self._changing(task).between(task.relation, intervals[task.group], seen)
+    def relation_changes(
+        self, base: Manifest, intervals: Sequence[Interval]
+    ) -> dict[str, tuple[Delta, tuple[int, ...]]]:
+        """Per task over a stored table: what changes for it, and when all changes took effect."""
+        found = {}
+        for task in self.relation_tasks():
+            assert task.relation is not None
+            seen, own = base.properties["relations"].get(task.name, ()), intervals[task.group]
+            found[task.name] = self._changing(task).between(task.relation, own, seen)
+        return found
 
-    def _read_of_relations(self, seen: Mapping[str, Sequence[int]]) -> dict[str, list[str]]:
+    def read_of_relations(self, seen: Mapping[str, Sequence[int]]) -> dict[str, list[str]]:
         """Per relation, the changes that some task has seen."""
         read: dict[str, list[str]] = {}
-        for task in self._relation_tasks():
+        for task in self.relation_tasks():
             assert task.relation is not None
             name, changing = task.relation.relation.casefold(), self._changing(task)
             count = max(len(seen[task.name]), len(read.get(name, ())))
@@ -337,7 +367,7 @@ class ProgramRunner(Runner):
     def check_relations(self) -> None:
         """Refuse relations that are not those the checkpoint has read, with changes at most."""
         read = self.repository.current().properties["read"]
-        for task in self._relation_tasks():
+        for task in self.relation_tasks():
             assert task.relation is not None
             name, changing = task.relation.relation, self._changing(task)
             known = read.get(name.casefold(), [])
@@ -363,6 +393,7 @@ class ProgramRunner(Runner):
             "first": dict(facts.first),
             "state": {**base.properties["state"], **stored},
             "answers": answers,
+            REFRESHES: _refreshes(base, receipts),
             "kept_from": self._kept_from(base, facts),
             "last_answers": _answered(receipts),
             "delivery": base.version + 1,
@@ -435,6 +466,11 @@ def _answered(receipts: Sequence[Receipt]) -> dict[str, int]:
     return dict(found)
 
 
+def bucket_counts(stages: StagedProgram, buckets: int) -> tuple[int, ...]:
+    """Per stage, in how many buckets it runs."""
+    return tuple(1 if stages.single(stage) else buckets for stage in range(stages.stages))
+
+
 def _left_out(number: int) -> int:
     """How rows of a stream are marked that are left out; HEARTBEAT is -1."""
     return -2 * number - 2
@@ -461,12 +497,22 @@ def _paths(states: Mapping[str, Any]) -> Iterator[str]:
             yield from paths
 
 
+def _refreshes(base: Manifest, receipts: Sequence[Receipt]) -> dict[str, list[int]]:
+    """Per query: refreshes answered and passed over so far."""
+    found = {name: list(pair) for name, pair in base.properties.get(REFRESHES, {}).items()}
+    for receipt in receipts:
+        for name, pair in receipt.refreshes.items():
+            old = found.get(name, [0, 0])
+            found[name] = [one + other for one, other in zip(old, pair, strict=True)]
+    return found
+
+
 def empty_program_properties(
     streams: Sequence[Stream], queries: Mapping[str, Mapping[str, Any]], buckets: int
 ) -> dict[str, Any]:
     """The properties of a checkpoint before its first batch."""
     own: dict[str, Any] = {
         "kind": "queries", "queries": dict(queries), "first": {}, "state": {}, "relations": {},
-        "answers": {}, "read": {}, "kept_from": {}, "delivery": 0,
+        "answers": {}, "read": {}, "kept_from": {}, "delivery": 0, STATE_FORMAT: CURRENT,
     }  # fmt: skip
     return {**empty_properties(streams, {}, buckets), **own}

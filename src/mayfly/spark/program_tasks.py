@@ -21,14 +21,18 @@ from mayfly.faults import reach
 from mayfly.kernels.delta import ID, Delta, concatenated, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
+from mayfly.kernels.meeting import JoinRows
+from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.kernels.outputs import seen
-from mayfly.kernels.predicate_index import PredicateIndex
+from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
+from mayfly.kernels.refreshes import refreshes
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.erasing import without_expired
+from mayfly.pipeline.shedding import shed_sides, without_least_promising
 from mayfly.pipeline.staging import (
     Feed,
     Route,
@@ -50,8 +54,6 @@ STREAM = "_stream"
 OUT, BORN, CUT = "out", "born", "cut"
 LOG, SENT = "log", "sent"
 PARCEL_BYTES = 16 << 20
-MANY_SELECTIONS = 4
-"""So many selections over one stream are found by an index instead of one by one."""
 
 
 @dataclass(frozen=True)
@@ -177,8 +179,15 @@ class ProgramTask:
     max_state_bytes: int
     first: tuple[int | None, ...]
     """Of each clock group: the generation time of its first row, where refreshes begin."""
+    begins: Mapping[int, int] = field(default_factory=dict)
+    """Clock groups that learn their history, and the clock they found: only these are stepped."""
     erased: tuple[int | None, ...] = ()
     """Of each clock group: the instant before which rows expired whose bytes must go, if any."""
+
+    shed: float = 0.0
+    """The share of rows that joins leave out: those with the fewest partners."""
+    stretched: bool = False
+    """Whether of the refreshes that are closed only the last one is answered."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         began = time.perf_counter()
@@ -210,6 +219,9 @@ class ProgramTask:
     def _receipt(self, bucket: int, receipt: Receipt) -> Parcel:
         return Parcel(bucket, self.stage, RECEIPT, receipt.encode().encode())
 
+    def steps(self, group: int) -> bool:
+        return not self.begins or group in self.begins
+
     def _stepped(
         self, bucket: int, parcels: Mapping[str, list[bytes]], began: float
     ) -> Iterator[pa.RecordBatch]:
@@ -240,6 +252,8 @@ class ProgramTask:
             io=directory.io.to_json(),
             stored={name: stored.to_json() for name, stored in step.stored.items()},
             answers=step.changes,
+            shed=step.shed,
+            refreshes=step.refreshes,
         )
         yield batch_of([self._receipt(bucket, receipt)])
 
@@ -269,6 +283,10 @@ class _Step:
     """Per query."""
     clocks: dict[str, int] = field(default_factory=dict)
     """Per state: the clock of its group."""
+    shed: dict[str, int] = field(default_factory=dict)
+    """Per stream: rows that joins left out."""
+    refreshes: dict[str, list[int]] = field(default_factory=dict)
+    """Per query: refreshes answered and passed over."""
 
     @property
     def program(self) -> StagedProgram:
@@ -277,7 +295,8 @@ class _Step:
     def run(self) -> dict[int, Delta]:
         results: dict[int, Delta] = {}
         for staged in self.program.tasks:
-            if staged.stage == self.task.stage and self._runs_here(staged):
+            stepped = self.task.steps(staged.group) and self._runs_here(staged)
+            if staged.stage == self.task.stage and stepped:
                 results[staged.number] = self._run(staged, results)
         return results
 
@@ -295,6 +314,8 @@ class _Step:
         name = f"task/{staged.name}"
         before = self._load(name, first_state(staged.operator, self.bucket))
         delta: Delta
+        if self.task.shed:
+            inputs = self._with_partners(staged, before, inputs)
         after, delta = staged.operator.step(before, inputs, self.task.intervals[staged.group])
         if isinstance(staged.operator, WindowRows) and self._due(staged.group) is not None:
             clock = self.task.intervals[staged.group].clock
@@ -303,6 +324,19 @@ class _Step:
         if isinstance(after, WindowState):
             self._count_rows(staged, inputs[0])
         return delta
+
+    def _with_partners(self, staged: StagedTask, state: Any, inputs: list[Delta]) -> list[Delta]:
+        """Of a join's new rows, those that are not left out on purpose."""
+        sides, operator = shed_sides(self.program, staged), staged.operator
+        if not isinstance(operator, JoinRows | MultiwayJoin) or not sides:
+            return inputs
+        interval = self.task.intervals[staged.group]
+        inputs, lost = without_least_promising(
+            operator, state, inputs, sides, self.task.shed, interval
+        )
+        for stream, count in lost.items():
+            self.shed[stream] = self.shed.get(stream, 0) + count
+        return inputs
 
     def _input(self, staged: StagedTask, side: int) -> Delta:
         if staged.relation is not None:
@@ -387,7 +421,8 @@ class _Step:
     def finish(self, results: Mapping[int, Delta]) -> None:
         """Write the answers that leave in this stage, dead letters, and every state."""
         for answer in self.program.answers:
-            if answer.stage == self.task.stage and self._leaves_here(answer):
+            stepped = self.task.steps(answer.group) and self._leaves_here(answer)
+            if answer.stage == self.task.stage and stepped:
                 self.changes[answer.query] = self._output(answer, results)
         for edge in self.parcels_in:
             if edge.startswith(f"{DEAD_LETTERS}/"):
@@ -416,7 +451,7 @@ class _Step:
         """This step's changes for the sinks, and the log that snapshots are read from."""
         sent, interval = answer.sent, self.task.intervals[answer.group]
         if sent is None:
-            delta = seen(results[answer.task])
+            delta = self._known_at(answer.group, seen(results[answer.task]))
             self._write_out(answer, delta)
             self._log_view(answer, delta)
             return delta.rows
@@ -431,13 +466,27 @@ class _Step:
         name = f"{SENT}/{answer.query}"
         before = self._load(name, sent.state())
         first = self.task.first[answer.group]
-        after, rows = sent.step(before, delta, interval, first)
+        stretched = self.task.stretched
+        after, rows = sent.step(before, delta, interval, first, stretched=stretched)
+        if sent.slide is not None and self.bucket == 0:
+            closed = len(refreshes(sent.slide, first, interval))
+            passed = max(0, closed - 1) if stretched else 0
+            self.refreshes[answer.query] = [closed - passed, passed]
         self._keep(name, after, answer.group)
+        if answer.group in self.task.begins:
+            rows = chosen(rows, numbers(rows, TS) >= self.task.begins[answer.group])
         order = np.arange(rows.num_rows)
         rows = with_numbers(rows, **{EXP: numbers(rows, TS) + 1, ID: order})
         self._write_out(answer, Delta(rows, rows.slice(0, 0)))
         self._appended(answer, self._log(answer), rows)
         return int(rows.num_rows)
+
+    def _known_at(self, group: int, delta: Delta) -> Delta:
+        """Of results that history gives, those of the last closed instant and later."""
+        since = self.task.begins.get(group)
+        if since is None:
+            return delta
+        return delta.where(lambda rows: numbers(rows, EXP) >= since)
 
     def _write_out(self, answer: StagedAnswer, delta: Delta) -> None:
         for kind, rows in ((BORN, delta.born), (CUT, delta.cut)):

@@ -8,7 +8,7 @@ with its state. Nothing is changed by looking.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from mayfly.errors import InvalidSetting
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.staging import StagedProgram
-from mayfly.spark.program_runner import empty_program_properties
+from mayfly.spark.program_runner import REFRESHES, empty_program_properties
 from mayfly.spark.program_tasks import LOG, SENT
+from mayfly.spark.state_format import check_format
 from mayfly.storage import DropSegments, Manifest, Repository, SetProperties
 
 SINCE, TEXT, PLAN = "since", "text", "plan"
+ENTRY, WHOLE_FROM = "entry", "whole_from"
 
 
 @dataclass(frozen=True)
@@ -33,29 +35,35 @@ class Registered:
     queries: Mapping[str, Mapping[str, Any]]
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    """Names that were others' before; these queries are among the added ones."""
 
     @property
     def since(self) -> dict[str, int | None]:
         return {name: one[SINCE] for name, one in self.queries.items()}
 
-    def settle(self, stages: StagedProgram) -> None:
-        """Write down which queries there are now, and drop what belonged to others."""
-        if not self.added and not self.dropped:
-            return
-        base = self.repository.current()
+    @property
+    def entries(self) -> dict[str, int | None]:
+        return {name: one.get(ENTRY) for name, one in self.queries.items()}
+
+    def edits(self, base: Manifest, stages: StagedProgram) -> list[Any]:
+        """Which queries there are now, and no more of what belonged to others."""
         stored = base.properties
-        states = _needed(stored["state"], stages)
+        anew = {f"{kind}/{name}" for name in self.replaced for kind in (LOG, SENT)}
+        states = _needed(stored["state"], stages, anew)
         gone = {path for name, one in stored["state"].items() if name not in states
                 for paths in one["runs"].values() for path in paths}  # fmt: skip
         tasks = {task.name for task in stages.tasks}
+        stay = set(self.queries) - set(self.replaced)
         properties = {
             "queries": {name: dict(one) for name, one in self.queries.items()},
             "state": states,
             "relations": {k: v for k, v in stored["relations"].items() if k in tasks},
-            "answers": {k: v for k, v in stored["answers"].items() if k in self.queries},
-            "kept_from": {k: v for k, v in stored["kept_from"].items() if k in self.queries},
+            "answers": {k: v for k, v in stored["answers"].items() if k in stay},
+            "kept_from": {k: v for k, v in stored["kept_from"].items() if k in stay},
+            REFRESHES: {k: v for k, v in stored.get(REFRESHES, {}).items() if k in stay},
         }
-        self.repository.commit(base, [DropSegments(tuple(sorted(gone))), SetProperties(properties)])
+        return [DropSegments(tuple(sorted(gone))), SetProperties(properties)]
 
 
 def streams_known_to(root: Path) -> tuple[str, ...]:
@@ -65,9 +73,9 @@ def streams_known_to(root: Path) -> tuple[str, ...]:
     return tuple(Repository.open(root).current().properties["clocks"]["streams"])
 
 
-def _needed(states: Mapping[str, Any], stages: StagedProgram) -> dict[str, Any]:
+def _needed(states: Mapping[str, Any], stages: StagedProgram, anew: set[str]) -> dict[str, Any]:
     mine = {f"task/{task.name}" for task in stages.tasks}
-    mine |= {f"{kind}/{one.query}" for one in stages.answers for kind in (LOG, SENT)}
+    mine |= {f"{kind}/{one.query}" for one in stages.answers for kind in (LOG, SENT)} - anew
     return {name: one for name, one in states.items() if name.rpartition("/")[0] in mine}
 
 
@@ -79,45 +87,65 @@ def registered(
     asked: int | None,
     *,
     sync: bool,
+    remembered: Mapping[str, Any] | None = None,
+    replace: Collection[str] = (),
 ) -> Registered:
-    """The checkpoint at ``root`` for these queries; made if there is none."""
+    """The checkpoint at ``root`` for these queries; made with what is to be remembered if there
+    is none. Those to ``replace`` begin anew if they are not what their name stands for there."""
+    for name in [one for one in replace if one not in queries]:
+        raise InvalidSetting(f"there is no query {name} to replace", f"use one of {list(queries)}")
     if not Repository.exists(root):
         named = {name: {**one, SINCE: None} for name, one in queries.items()}
-        properties = empty_program_properties(streams, named, buckets)
+        properties = {**empty_program_properties(streams, named, buckets), **(remembered or {})}
         return Registered(Repository.create(root, properties, sync=sync), buckets, named)
-    repository = Repository.open(root, sync=sync)
+    repository = opened(root, sync=sync)
     manifest = repository.current()
     stored = manifest.properties
-    if "queries" not in stored:
-        raise InvalidSetting(
-            f"the checkpoint {root} belongs to a {stored['kind']}", "use a new checkpoint directory"
-        )
     if asked is not None and stored["buckets"] != asked:
         raise InvalidSetting(
             f"the checkpoint {root} has {stored['buckets']} buckets, not {asked}",
-            "leave buckets out to continue it, or use a new checkpoint",
+            "leave buckets out to continue it, or move it with mayfly migrate",
         )
     _check_streams(root, manifest, streams)
-    for name in [one for one in queries if one in stored["queries"]]:
-        _check_same(root, name, stored["queries"][name], queries[name])
-    now = {name: {**one, SINCE: _since(manifest, name, one)} for name, one in queries.items()}
+    known: dict[str, Any] = stored["queries"]
+    others = [n for n in replace if n in known and differing(known[n], queries[n])]
+    for name in [one for one in queries if one in known and one not in others]:
+        check_same(root, name, known[name], queries[name])
+    old = {name: one for name, one in known.items() if name not in others}
+    now = {name: {**one, **_entered(manifest, old, name, one)} for name, one in queries.items()}
     return Registered(
         repository,
         stored["buckets"],
         now,
-        tuple(name for name in now if name not in stored["queries"]),
-        tuple(name for name in stored["queries"] if name not in now),
+        tuple(name for name in now if name not in old),
+        tuple(name for name in known if name not in now),
+        tuple(others),
     )
 
 
-def _since(manifest: Manifest, name: str, query: Mapping[str, Any]) -> int | None:
-    known = manifest.properties["queries"].get(name)
+def opened(root: Path, *, sync: bool) -> Repository:
+    """A checkpoint of queries whose states this version can read."""
+    repository = Repository.open(root, sync=sync)
+    stored = repository.current().properties
+    if "queries" not in stored:
+        raise InvalidSetting(
+            f"the checkpoint {root} belongs to a {stored['kind']}", "use a new checkpoint directory"
+        )
+    check_format(root, stored)
+    return repository
+
+
+def _entered(
+    manifest: Manifest, old: Mapping[str, Any], name: str, query: Mapping[str, Any]
+) -> dict[str, Any]:
+    """When a query came to the checkpoint; one that is new comes now."""
+    known = old.get(name)
     if known is not None:
-        began: int | None = known[SINCE]
-        return began
+        return {part: known[part] for part in (SINCE, ENTRY, WHOLE_FROM) if part in known}
     if manifest.properties["batch"] < 0:
-        return None
-    return Clocks.from_json(manifest.properties["clocks"]).of(query["streams"]).query
+        return {SINCE: None}
+    clock = Clocks.from_json(manifest.properties["clocks"]).of(query["streams"]).query
+    return {SINCE: clock, ENTRY: manifest.version}
 
 
 def _check_streams(root: Path, manifest: Manifest, streams: Sequence[Stream]) -> None:
@@ -133,22 +161,24 @@ def _check_streams(root: Path, manifest: Manifest, streams: Sequence[Stream]) ->
         )
 
 
-def _check_same(
+def differing(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """In what two queries are not the same; how they are laid out does not matter."""
+    parts = sorted({*stored, *wanted} - {SINCE, ENTRY, WHOLE_FROM, TEXT})
+    return [part for part in parts if stored.get(part) != wanted.get(part)]
+
+
+def check_same(
     root: Path, name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> None:
     """Refuse to continue a checkpoint with another query: its state would mean something else."""
-    differing = [
-        part
-        for part in sorted({*stored, *wanted} - {SINCE, TEXT})
-        if stored.get(part) != wanted.get(part)
-    ]
-    if not differing:
+    parts = differing(stored, wanted)
+    if not parts:
         return
     lines = []
     if stored[TEXT] != wanted[TEXT]:
         compared = difflib.ndiff(_lines(stored[TEXT]), _lines(wanted[TEXT]))
         lines += [line for line in compared if not line.startswith("?")]
-    for part in differing:
+    for part in parts:
         if part != PLAN:
             lines += [f"- {part}: {stored.get(part)}", f"+ {part}: {wanted.get(part)}"]
     if not lines:
@@ -157,7 +187,8 @@ def _check_same(
         f"the checkpoint {root} belongs to another query {name}:\n"
         + "\n".join(f"  {line.rstrip()}" for line in lines),
         "use the query it was made for or a new checkpoint; in a pipeline, a new name lets the "
-        "changed query begin anew while the others go on",
+        f"changed query begin anew while the others go on, and so does --replace {name} (from "
+        "Python anew=[…]) under the old name",
     )
 
 

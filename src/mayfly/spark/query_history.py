@@ -136,6 +136,7 @@ def _history(runner: ProgramRunner, register: Registered, base: Manifest) -> His
     kept = Kept(
         Clocks.from_json(stored["clocks"]),
         stored["totals"]["late"],
+        stored["totals"].get("shed", {}),
         {name: stored["kept_from"].get(name, MIN_TIME) for name in known},
         stored.get(KNOWN, {}),
         {one.name: one.time for one in runner.wiring.streams},

@@ -50,6 +50,17 @@ class Status:
     bucket_rows: list[int]
     """New rows per bucket in the last batch."""
     io: dict[str, int]
+    warming_until: int | None = None
+    """Answers before this instant lack rows from before the query came; None if none does."""
+
+    refreshes: tuple[int, int] = (0, 0)
+    """Refreshes of a query with SLIDE that were answered, and that were passed over on purpose."""
+
+    @property
+    def stretch(self) -> float:
+        """How many times its declared slide a query was really refreshed after, on average."""
+        answered, passed = self.refreshes
+        return (answered + passed) / answered if answered else 1.0
 
     @property
     def skew(self) -> float:
@@ -145,17 +156,20 @@ class Run:
             if self.runner.stopping.is_set():
                 return True
             raise self._cause(error) from (None if self.runner.error else error)
-        if done and self.drain:
+        if done and self.drain and not self.runner.stopping.is_set():
             self.runner.close_input()
         return bool(done)
 
     def stop(self) -> None:
         """Stop after the batch that is running; the next start goes on from there.
 
-        The input has not ended, so its last instant stays open.
+        The input has not ended, so its last instant stays open. Called by a sink of the query
+        itself, it returns at once, and the query ends when its batch has.
         """
         self.drain = False
-        if self.query is not None:
+        if self.runner.in_batch:
+            self.runner.end_soon()
+        elif self.query is not None:
             self.runner.finish_batch()
             self.query.stop()
 

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.errors import BadInput, InvalidSetting, ProtocolError
 from mayfly.faults import reach
@@ -130,7 +131,11 @@ class Runner:
     _session: SparkSession | None = field(default=None, init=False)
     """The one Spark made for the running stream."""
     stopping: threading.Event = field(default_factory=threading.Event, init=False)
+    stream: StreamingQuery | None = field(default=None, init=False)
+    """What feeds the batches, once it is started."""
     _batch: Any = field(default_factory=threading.RLock, init=False)
+    _worker: int | None = field(default=None, init=False)
+    """The thread that runs a batch."""
 
     def __post_init__(self) -> None:
         self.schema = visible_schema(self.wiring.stages[-1].join.schema)
@@ -143,7 +148,28 @@ class Runner:
     def process(self, rows: DataFrame, batch_id: int) -> None:
         """foreachBatch: run and commit a batch, or deliver it again if it is committed."""
         with self._batch:
-            self._process(rows, batch_id)
+            self._worker = threading.get_ident()
+            try:
+                self._process(rows, batch_id)
+            finally:
+                self._worker = None
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether this is asked by a sink, inside the batch that is delivered."""
+        return self._worker == threading.get_ident()
+
+    def end_soon(self) -> None:
+        """End the stream after the batch that is running, without waiting for that: Spark waits
+        for its batch to return before it stops."""
+        self.stopping.set()
+        threading.Thread(target=self._end, daemon=True).start()
+
+    def _end(self) -> None:
+        self.finish_batch()
+        while self.stream is None:  # the first batch may be quicker than the call that began it
+            time.sleep(0.01)
+        self.stream.stop()
 
     def finish_batch(self) -> None:
         """Return when no batch is running; none is begun any more."""
@@ -450,7 +476,7 @@ def _totals(
             own = totals.setdefault(name, {})
             own[stream] = own.get(stream, 0) + count
     for receipt in receipts:
-        for name in ("late", "null_keys"):
+        for name in ("late", "null_keys", "shed"):
             for stream, count in getattr(receipt, name).items():
                 totals[name][stream] = totals[name].get(stream, 0) + count
     last = max((receipt.stage for receipt in receipts), default=0)

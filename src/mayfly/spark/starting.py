@@ -118,4 +118,5 @@ def started(
         writer = writer.trigger(availableNow=True)
     elif interval is not None:
         writer = writer.trigger(processingTime=interval)
-    return writer.start()
+    runner.stream = writer.start()
+    return runner.stream
