@@ -122,8 +122,8 @@ def _match(
 ) -> None:
     if _kind(old) != _kind(new) or len(old.inputs) != len(new.inputs):
         raise InvalidSetting(
-            f"the query {query} is planned differently under the other strategy: "
-            f"{type(old.operator).__name__} became {type(new.operator).__name__}",
+            f"the query {query} gets another plan under the other strategy, whose states are not "
+            f"those it has: at {new.operator.name}",
             f"use a new checkpoint, or let it begin anew with --replace {query}",
         )
     found[after.names[new]] = before.names[old]
