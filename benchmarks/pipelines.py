@@ -197,7 +197,7 @@ def run_one(name: str, runner: str, load: Load, folder: Path, work: Path) -> dic
     if runner == "mayfly":
         return run_mayfly(question, load, folder, work)
     peer = PEERS[runner]
-    spark = session(peer.settings)
+    spark = session(dict(peer.settings))
     seconds = load.seconds * load.batches
     return peer.run(spark, folder, work, seconds * SECOND)
 
@@ -224,7 +224,7 @@ def in_child(name: str, runner: str, load: Load, folder: Path, work: Path) -> di
 
 def measure(name: str, load: Load, only: str | None) -> dict[str, Any]:
     root = Path(tempfile.mkdtemp(prefix="mayfly-pipelines-"))
-    results = {}
+    results: dict[str, Any] = {}
     try:
         generate(QUESTIONS[name], load, root / "data")
         for runner in filter(None, ("mayfly", QUESTIONS[name].peer)):

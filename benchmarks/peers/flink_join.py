@@ -34,7 +34,8 @@ def environment(load: dict[str, int], batches: int) -> Any:
         table.execute_sql(f"""
             CREATE TABLE {name}_numbers (n BIGINT,
                 ts AS TO_TIMESTAMP_LTZ(n * {1000 * load["seconds"]} / {load["rows"]}, 3),
-                k AS MOD(n * n * {a} + n * {b}, {load["keys"]}), v AS MOD(n, 1000003),
+                k AS CAST(MOD(n * n * {a} + n * {b}, {load["keys"]}) AS BIGINT),
+                v AS CAST(MOD(n, 1000003) AS BIGINT),
                 WATERMARK FOR ts AS ts)
             WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0',
                   'fields.n.end' = '{last}', 'rows-per-second' = '2000000000')""")

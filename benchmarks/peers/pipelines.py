@@ -80,12 +80,15 @@ def chained_joins(spark: Any, folder: Path) -> Any:
     from pyspark.sql.functions import expr
 
     a, b, c = (_watermarked(spark, folder, name).alias(name) for name in "abc")
-    near = "{0}.ts < {1}.ts + " + TEN + " AND {1}.ts < {0}.ts + " + TEN
-    first = a.join(b, expr(f"a.k = b.k AND {near.format('a', 'b')}"))
-    both = first.join(
-        c, expr(f"b.k = c.k AND {near.format('b', 'c')} AND {near.format('a', 'c')}")
-    )
-    return both.selectExpr("a.k AS k", "a.v AS v", "b.v AS w", "c.v AS x", "a.ts AS ts")
+    near = "{0} < {1} + " + TEN + " AND {1} < {0} + " + TEN
+    first = a.join(b, expr(f"a.k = b.k AND {near.format('a.ts', 'b.ts')}"))
+    # Spark wants one event time a stream; an expression over the other one is an ordinary column.
+    pairs = first.selectExpr(
+        "a.k AS k", "a.v AS v", "b.v AS w", "a.ts AS ts", "b.ts + INTERVAL 0 SECONDS AS other"
+    ).alias("p")
+    close = f"{near.format('p.ts', 'c.ts')} AND {near.format('p.other', 'c.ts')}"
+    both = pairs.join(c, expr(f"p.k = c.k AND {close}"))
+    return both.selectExpr("p.k AS k", "p.v AS v", "p.w AS w", "c.v AS x")
 
 
 def deduplicated(spark: Any, folder: Path) -> Any:
@@ -118,7 +121,7 @@ def last_ten(spark: Any, folder: Path) -> Any:
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    class LastTen(StatefulProcessor):  # type: ignore[misc]
+    class LastTen(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self.kept = handle.getValueState("kept", "ts ARRAY<BIGINT>, v ARRAY<BIGINT>")
 
