@@ -16,6 +16,8 @@ from tests.integration.test_spark_queries import batches, in_process
 
 ALL = "SELECT k, g, v, seq FROM a [RANGE 60 us]"
 COUNTS = "SELECT g, COUNT(*) AS n, SUM(v) AS s FROM a [RANGE 25 us] WHERE v > 1 GROUP BY g"
+KEYS = "SELECT k FROM b [NOW]"
+"""Reads b, but keeps too little of it."""
 OTHERS = "SELECT l.v, r.v AS w FROM a [RANGE 20 us] l, b [RANGE 10 us] r WHERE l.k = r.k"
 
 
@@ -30,10 +32,11 @@ def assert_same(found: pa.Table, local: ContinuousRun, at: int) -> None:
 def test_a_newcomer_answers_over_what_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     rows = batches()
     record(tmp_path / "streams", rows[:2])
-    first = run(spark, tmp_path, ends=False, everything=ALL)
+    before = {"everything": ALL, "keys": KEYS}
+    first = run(spark, tmp_path, ends=False, **before)
     clock = first["everything"].status().clock
     assert clock is not None
-    second = run(spark, tmp_path, ends=False, everything=ALL, counts=COUNTS, others=OTHERS)
+    second = run(spark, tmp_path, ends=False, **before, counts=COUNTS, others=OTHERS)
     counts, others = second["counts"], second["others"]
     local = in_process(COUNTS)
     assert counts.since == clock
@@ -44,10 +47,10 @@ def test_a_newcomer_answers_over_what_is_kept(spark: SparkSession, tmp_path: Pat
     first_file = pq.read_table(tmp_path / "out" / "counts")
     assert first_file.num_rows >= counts.snapshot().num_rows, "sinks have it, too"
     arrived = max(batch["b"]["ts"].cast(pa.int64()).to_numpy().max() for batch in rows[:2])
-    assert others.whole_from == arrived + 10, "nobody kept the rows of b"
+    assert others.whole_from == arrived + 10, "nobody kept enough of b"
     assert others.status().warming_until == others.whole_from
     record(tmp_path / "streams", rows[2:], first=2)
-    third = run(spark, tmp_path, everything=ALL, counts=COUNTS, others=OTHERS)
+    third = run(spark, tmp_path, ends=True, **before, counts=COUNTS, others=OTHERS)
     end = third["counts"].status().clock
     assert end is not None
     for at in range(clock - 1, end):
