@@ -94,7 +94,7 @@ class Meter:
         }
 
     def _heap(self) -> int:
-        jvm: Any = self.spark._jvm  # type: ignore[attr-defined]
+        jvm: Any = self.spark._jvm
         jvm.java.lang.System.gc()
         runtime = jvm.java.lang.Runtime.getRuntime()
         return int(runtime.totalMemory() - runtime.freeMemory())
