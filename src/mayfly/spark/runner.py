@@ -194,6 +194,7 @@ class Runner:
                     # Spark does not know of the commit that closed the input: it may have been
                     # the last thing a driver did before it died, so nobody was told yet.
                     self._deliver(base)
+                    base = self.repository.current()  # a delivery may erase, which is a version
                 base = self._run(rows, base, batch_id)
             if batch_id == base.properties["batch"]:
                 self._deliver(base)
