@@ -177,7 +177,7 @@ def test_stopping_does_not_end_the_input(spark: SparkSession, tmp_path: Path) ->
 
 def test_a_stopped_query_that_ends_in_peace_has_not_read_its_input_to_the_end() -> None:
     """Whether Spark interrupts the batch that follows, or there is none to interrupt."""
-    runner, query = Mock(), Mock()
+    runner, query = Mock(in_batch=False), Mock()
     runner.stopping.is_set.return_value = False
     query.awaitTermination.return_value = None
     run = Run(runner, query, drain=True)

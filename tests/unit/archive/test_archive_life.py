@@ -371,13 +371,14 @@ def test_an_unpinned_read_that_is_overtaken_starts_anew(
     """Once: from then on its files are pinned, however fast others commit and vacuum."""
     archive = small_archive(tmp_path / "archive", days=4, keep_versions=1)
     overtake = racing(reopened(archive), reads=100)
-    segments = Reader._segments
+    choosing = "_probed" if ask == "probe" else "_segments"
+    files = getattr(Reader, choosing)
 
-    def overtaken(self: Reader, selection: Selection, *parts: Any) -> Any:
+    def overtaken(self: Reader, *wanted: Any) -> Any:
         overtake(self)
-        return segments(self, selection, *parts)
+        return files(self, *wanted)
 
-    monkeypatch.setattr(Reader, "_segments", overtaken)
+    monkeypatch.setattr(Reader, choosing, overtaken)
     match ask:
         case "scan":
             assert values(archive.scan()) == said(range(2, 6))
