@@ -35,8 +35,10 @@ COMMANDS: dict[str, list[str]] = {
     "archive-2500k": [
         "benchmarks.archive", "--live", "2500000", "--measured", "5", "--record", "archive-2500k",
         "--runner", "mayfly:WATA/packed shadow/6", "--runner", "mayfly:WATA/in-place/6",
-        "--runner", "mayfly:DEL/in-place/4", "--runner", "mayfly:REINDEX/packed shadow/1",
-        "--runner", "duckdb", "--runner", "clickhouse", "--runner", "spark-parquet",
+        "--runner", "mayfly:RATA/packed shadow/6", "--runner", "mayfly:DEL/in-place/4",
+        "--runner", "mayfly:REINDEX/packed shadow/4", "--runner", "mayfly:REINDEX+/packed shadow/4",
+        "--runner", "mayfly:REINDEX++/packed shadow/4", "--runner", "spark-parquet",
+        "--runner", "duckdb", "--runner", "clickhouse", "--runner", "delta",
     ],
     "lifetimes-250k": ["benchmarks.lifetimes", "--live", "250000", "--record", "lifetimes-250k"],
     "lifetimes-2500k": [

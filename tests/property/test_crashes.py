@@ -24,7 +24,7 @@ from tests.property.shared_runs import HereRunner, program_of, results_of, runne
 from tests.property.test_migration import MORE, moved
 
 seeds = st.integers(0, 2**48)
-some = settings(max_examples=max(20, settings().max_examples // 3), phases=[Phase.generate])
+some = settings(max_examples=max(8, settings().max_examples // 6), phases=[Phase.generate])
 POINTS = (
     "batch.clock-recorded", "stage-1.begun", "stage-2.begun", "segment.closed",
     "task.state-written", "task.done", "batch.receipts", "batch.committed",

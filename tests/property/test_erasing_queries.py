@@ -27,7 +27,7 @@ from tests.property.continuous_cases import SECOND, fed, random_case, start
 from tests.property.test_continuous import checked
 
 seeds = st.integers(0, 2**48)
-few = settings(max_examples=40, phases=[Phase.generate])
+few = settings(max_examples=max(12, settings().max_examples // 5), phases=[Phase.generate])
 
 
 def expired(state: Any, before: int) -> int:

@@ -24,7 +24,7 @@ from tests.property.continuous_cases import SECOND, _cut, _rows, catalog, table_
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
 
 seeds = st.integers(0, 2**48)
-some = settings(max_examples=max(20, settings().max_examples // 3), phases=[Phase.generate])
+some = settings(max_examples=max(6, settings().max_examples // 10), phases=[Phase.generate])
 MORE = (
     "SELECT x.v, y.v AS w FROM s1 [PARTITION BY g ROWS 2] x, s2 [RANGE 5 s] y WHERE x.k = y.k",
     "SELECT k, v FROM s1 [PARTITION BY k ROWS 2] x WHERE NOT EXISTS"

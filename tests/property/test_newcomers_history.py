@@ -47,7 +47,7 @@ VIEWS = {
     "groups": "SELECT k, g, SUM(v) AS n FROM s1 [RANGE 20 s] GROUP BY k, g",
 }
 seeds = st.integers(0, 2**48)
-some = settings(max_examples=max(40, settings().max_examples), phases=[Phase.generate])
+some = settings(max_examples=max(24, settings().max_examples // 3), phases=[Phase.generate])
 
 
 def newcomer(rng: Random) -> str:
