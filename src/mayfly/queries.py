@@ -34,7 +34,8 @@ from mayfly.plan.logical import Output, StreamScan
 from mayfly.plan.physical import Strategy
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
-from mayfly.spark.program_runner import REFRESHES, ProgramRunner, ProgramWiring
+from mayfly.spark.program_runner import REFRESHES, ProgramRunner
+from mayfly.spark.program_wiring import ProgramWiring
 from mayfly.spark.query_archives import archive_sink, promises_of
 from mayfly.spark.query_checkpoint import (
     PLAN,

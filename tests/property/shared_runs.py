@@ -29,8 +29,10 @@ from mayfly.plan.types import arrow_type, from_arrow
 from mayfly.spark.exchange import STREAM
 from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of
 from mayfly.spark.program_results import Results
-from mayfly.spark.program_runner import ProgramRunner, ProgramWiring, empty_program_properties
-from mayfly.spark.program_tasks import ProgramTask, Splitter
+from mayfly.spark.program_runner import ProgramRunner, empty_program_properties
+from mayfly.spark.program_splitting import Splitter
+from mayfly.spark.program_tasks import ProgramTask
+from mayfly.spark.program_wiring import ProgramWiring
 from mayfly.spark.runner import BatchFacts, RunSettings
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.segment import TS

@@ -72,6 +72,11 @@ class Feed:
     stage: int
     route: Route
 
+    def named(self, columns: Sequence[pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
+        """The columns it wants, in its order, under the names that its operators know."""
+        names = [f"{self.source.alias}.{name}" for name in self.source.columns]
+        return pa.table([*columns, times], names=[*names, TS])
+
 
 @dataclass(frozen=True)
 class Link:
@@ -137,6 +142,14 @@ class StagedProgram:
             for answer in self.answers
             if answer.stage == stage
         )
+
+    def count(self, stage: int, buckets: int) -> int:
+        """In how many of the buckets a stage runs."""
+        return 1 if self.single(stage) else buckets
+
+    def counts(self, buckets: int) -> tuple[int, ...]:
+        """The same of every stage."""
+        return tuple(self.count(stage, buckets) for stage in range(self.stages))
 
 
 IDENTITIES = 40

@@ -47,6 +47,11 @@ class Stored:
         return Stored(runs, stored["numbers"])
 
 
+def stored_paths(states: Mapping[str, Any]) -> set[str]:
+    """The segments in which states are, given as ``Stored.to_json`` by name."""
+    return {path for one in states.values() for paths in one["runs"].values() for path in paths}
+
+
 def parts_of(state: Any) -> dict[str, Any]:
     """The named parts of a state; one that is a collection itself has a single part."""
     if isinstance(state, Kept) or not is_dataclass(state):

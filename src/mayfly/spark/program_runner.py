@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from mayfly.archive.contract import Promise, due_at
 from mayfly.errors import InvalidSetting
@@ -27,141 +25,24 @@ from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.commands import Commands
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
-from mayfly.pipeline.sharing import ClockGroup, SharedProgram
-from mayfly.pipeline.shedding import NOTHING, Shedding
-from mayfly.pipeline.staging import StagedProgram, StagedTask, staged
-from mayfly.plan.expressions import quoted
-from mayfly.spark.exchange import HEARTBEAT, STREAM
-from mayfly.spark.parcels import DDL, MARKER, RECEIPT, packed
+from mayfly.pipeline.sharing import ClockGroup
+from mayfly.pipeline.staging import StagedTask
+from mayfly.pipeline.storing import stored_paths
+from mayfly.spark.exchange import STREAM
+from mayfly.spark.parcels import packed
 from mayfly.spark.program_results import Results
-from mayfly.spark.program_tasks import LOG, OUT, SENT, ProgramTask, Splitter
+from mayfly.spark.program_tasks import LOG, OUT, SENT, ProgramTask
+from mayfly.spark.program_wiring import ProgramWiring, left_out, promise
 from mayfly.spark.receipts import Receipt, accept
 from mayfly.spark.runner import BatchFacts, Runner, empty_properties
 from mayfly.spark.sinks import Sink
-from mayfly.spark.slots import Slots, projection
 from mayfly.spark.state_format import CURRENT, STATE_FORMAT
 from mayfly.spark.tasks import DEAD_LETTERS
 from mayfly.storage import TS, DropSegments, Manifest, Segment, SetProperties, vacuum
 
-SHARES = 1_000_000
 REFRESHES = "refreshes"
 DELIVERED = "delivered"
 """Property: the batch whose changes were erased after all sinks had taken them."""
-
-
-@dataclass(frozen=True)
-class ProgramWiring:
-    """How input rows travel: all streams in one DataFrame, columns in slots of their type."""
-
-    program: SharedProgram
-    stages: StagedProgram
-    streams: tuple[Stream, ...]
-    slot_types: Mapping[str, str]
-    slots: tuple[Mapping[str, str], ...]
-    shedding: Shedding = NOTHING
-    """What is left out on purpose."""
-
-    @staticmethod
-    def of(
-        program: SharedProgram, streams: Sequence[Stream], types: Mapping[str, Mapping[str, str]]
-    ) -> ProgramWiring:
-        """``types``: stream → column → Spark DDL type."""
-        stages, slots = staged(program), Slots()
-        placed = []
-        for stream in streams:
-            needed = dict.fromkeys(
-                name
-                for feed in stages.feeds
-                if feed.source.stream == stream.name
-                for name in feed.source.columns
-            )
-            if stream.dead_letter is not None:
-                needed = dict.fromkeys(stream.schema.names)
-            placed.append(slots.place([(name, types[stream.name][name]) for name in needed]))
-        return ProgramWiring(program, stages, tuple(streams), slots.types, tuple(placed))
-
-    def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame:
-        """One streaming DataFrame of all streams: (_stream, _ts, slots…)."""
-        parts = [
-            self._tagged(number, stream, frames[stream.name])
-            for number, stream in enumerate(self.streams)
-        ]
-        if heartbeat is not None:
-            nothing = [f"{HEARTBEAT} AS {STREAM}", f"CAST(NULL AS BIGINT) AS {TS}"]
-            parts.append(heartbeat.selectExpr(*nothing, *projection(self.slot_types, {})))
-        return reduce(DataFrame.unionAll, parts)
-
-    def _tagged(self, number: int, stream: Stream, frame: DataFrame) -> DataFrame:
-        time = quoted(stream.time)
-        if pa.types.is_timestamp(stream.schema.field(stream.time).type):
-            time = f"unix_micros({time})"
-        filled = {slot: quoted(name) for slot, name in self.slots[number].items()}
-        tag = self._tag(number, stream)
-        return frame.selectExpr(
-            f"{tag} AS {STREAM}", f"{time} AS {TS}", *projection(self.slot_types, filled)
-        )
-
-    def _tag(self, number: int, stream: Stream) -> str:
-        """The number of the stream, unless a row is left out or is a punctuation."""
-        cases = []
-        if stream.punctuations:
-            others = [f"{quoted(n)} IS NULL" for n in stream.schema.names if n != stream.time]
-            alone = " AND ".join([f"{quoted(stream.time)} IS NOT NULL", *others])
-            cases.append(f"WHEN {alone} THEN {_promise(number)}")
-        if self.shedding.of_rows:
-            columns = ", ".join(quoted(name) for name in stream.schema.names)
-            cases.append(
-                f"WHEN pmod(xxhash64({columns}), {SHARES})"
-                f" < {round(self.shedding.of_rows * SHARES)}"
-                f" THEN {_left_out(number)}"
-            )
-        return f"CASE {' '.join(cases)} ELSE {number} END" if cases else str(number)
-
-    def nothing(self, spark: SparkSession) -> DataFrame:
-        empty = [f"CAST(id AS INT) AS {STREAM}", f"id AS {TS}"]
-        return spark.range(0).selectExpr(*empty, *projection(self.slot_types, {}))
-
-    def receipts(
-        self,
-        rows: DataFrame,
-        tasks: Sequence[ProgramTask],
-        due: Sequence[Sequence[int]],
-        count: int,
-        late_before: Mapping[str, int],
-    ) -> DataFrame:
-        """All stages over one batch, as one DataFrame of receipts; only one action may use it."""
-        names = tuple(stream.name for stream in self.streams)
-        splitter = Splitter(self.stages, names, self.slots, count, late_before)
-        moving = rows.where(f"{STREAM} >= 0").mapInArrow(splitter, DDL)
-        return self.stepped(moving, tasks, due, count)
-
-    def kept_rows(self, spark: SparkSession, reader: Any, count: int) -> DataFrame:
-        """The parcels a reader makes of so many stored pieces."""
-        return spark.range(0, count, 1, max(1, count)).mapInArrow(reader, DDL)
-
-    def stepped(
-        self,
-        moving: DataFrame,
-        tasks: Sequence[ProgramTask],
-        due: Sequence[Sequence[int]],
-        count: int,
-    ) -> DataFrame:
-        """All stages over parcels, as receipts."""
-        for task, listed in zip(tasks, due, strict=True):
-            markers = self._markers(moving.sparkSession, task.stage, listed)
-            moving = (
-                moving.unionAll(markers).repartitionById(count, "_bucket").mapInArrow(task, DDL)
-            )
-        return moving.where(f"_edge = '{RECEIPT}'").select("_data")
-
-    def _markers(self, spark: SparkSession, stage: int, due: Sequence[int]) -> DataFrame:
-        listed = ", ".join(str(bucket) for bucket in due)
-        return spark.range(1).selectExpr(
-            f"explode(array({listed})) AS _bucket",
-            f"{stage} AS _stage",
-            f"'{MARKER}' AS _edge",
-            "CAST('' AS BINARY) AS _data",
-        )
 
 
 @dataclass
@@ -219,8 +100,8 @@ class ProgramRunner(Runner):
                 f"count_if({own})",
                 f"count_if({own} AND {TS} IS NULL)",
                 f"count_if({own} AND {TS} < {limits[name]})",
-                f"count_if({STREAM} = {_left_out(number)})",
-                f"max({TS}) FILTER (WHERE {STREAM} = {_promise(number)})",
+                f"count_if({STREAM} = {left_out(number)})",
+                f"max({TS}) FILTER (WHERE {STREAM} = {promise(number)})",
             ]
         found = list(rows.selectExpr(*wanted).collect()[0])
         largest, smallest, counts, timeless, late, shed, promised = (
@@ -259,9 +140,7 @@ class ProgramRunner(Runner):
             limits = self._late_before(before)
             kept = {s.name: limits[s.name] for s in self._streams if s.dead_letter is not None}
             frame = self.wiring.receipts(rows, tasks, due, self.settings.buckets, kept)
-            handed_in = [Receipt.decode(bytes(row[0]).decode()) for row in frame.collect()]
-            places = [(stage, bucket) for stage, listed in enumerate(due) for bucket in listed]
-            receipts = accept(handed_in, places)
+            receipts = collected(frame, due)
         reach("batch.receipts")
         seen = {name: list(effective) for name, (_, effective) in changed.items()}
         edits = self._edits(base, batch, facts, interval, receipts)
@@ -276,7 +155,7 @@ class ProgramRunner(Runner):
     ) -> list[list[int]]:
         """All buckets of every stage, unless nothing came and nothing falls due."""
         stages, properties = self.wiring.stages, base.properties
-        everyone = [list(range(count)) for count in bucket_counts(stages, self.settings.buckets)]
+        everyone = [list(range(count)) for count in stages.counts(self.settings.buckets)]
         latest = max(one.clock for one in intervals)
         waking = any(at < latest for at in properties["due"].values())
         changed = any(
@@ -316,7 +195,7 @@ class ProgramRunner(Runner):
             buckets=self.settings.buckets,
             intervals=intervals,
             states=states,
-            segments={path: base.segments[path] for path in _paths(states)},
+            segments={path: base.segments[path] for path in stored_paths(states)},
             relations=relations,
             history=max(1, self.history),
             max_state_bytes=self.settings.max_state_bytes,
@@ -458,27 +337,19 @@ class ProgramRunner(Runner):
         vacuum(self.repository, keep_versions=1, grace=0, broken=older)
 
 
+def collected(frame: DataFrame, due: Sequence[Sequence[int]]) -> list[Receipt]:
+    """The one action of a batch: receipts, one for each due bucket of each stage."""
+    handed_in = [Receipt.decode(bytes(row[0]).decode()) for row in frame.collect()]
+    places = [(stage, bucket) for stage, listed in enumerate(due) for bucket in listed]
+    return accept(handed_in, places)
+
+
 def _answered(receipts: Sequence[Receipt]) -> dict[str, int]:
     """Per query, the changes of one batch."""
     found: Counter[str] = Counter()
     for receipt in receipts:
         found.update(receipt.answers)
     return dict(found)
-
-
-def bucket_counts(stages: StagedProgram, buckets: int) -> tuple[int, ...]:
-    """Per stage, in how many buckets it runs."""
-    return tuple(1 if stages.single(stage) else buckets for stage in range(stages.stages))
-
-
-def _left_out(number: int) -> int:
-    """How rows of a stream are marked that are left out; HEARTBEAT is -1."""
-    return -2 * number - 2
-
-
-def _promise(number: int) -> int:
-    """How punctuations of a stream are marked."""
-    return -2 * number - 3
 
 
 def _interval(before: Clocks, after: Clocks, streams: Sequence[str]) -> Interval:
@@ -488,13 +359,6 @@ def _interval(before: Clocks, after: Clocks, streams: Sequence[str]) -> Interval
 
 def _first(group: ClockGroup, first: Mapping[str, int]) -> int | None:
     return min((first[name] for name in group.streams if name in first), default=None)
-
-
-def _paths(states: Mapping[str, Any]) -> Iterator[str]:
-    """The segments in which states are stored."""
-    for stored in states.values():
-        for paths in stored["runs"].values():
-            yield from paths
 
 
 def _refreshes(base: Manifest, receipts: Sequence[Receipt]) -> dict[str, list[int]]:

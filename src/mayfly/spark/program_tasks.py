@@ -8,45 +8,39 @@ changes nothing that is committed, so it may run any number of times.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.kernels.delta import ID, Delta, concatenated, taken, with_numbers
+from mayfly.kernels.delta import ID, Delta, concatenated, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.meeting import JoinRows
 from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.kernels.outputs import seen
-from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
 from mayfly.kernels.refreshes import refreshes
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
-from mayfly.kernels.sorting import Int64s
-from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.erasing import without_expired
 from mayfly.pipeline.shedding import shed_sides, without_least_promising
 from mayfly.pipeline.staging import (
-    Feed,
     Route,
     StagedAnswer,
     StagedProgram,
     StagedTask,
-    applied,
     first_state,
 )
 from mayfly.pipeline.storing import Stored, load_state, next_event, store_state
 from mayfly.plan.physical import Structure
-from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, packed, parcels_of, split
+from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
 from mayfly.spark.receipts import Receipt
-from mayfly.spark.tasks import DEAD_LETTERS, LATE, NO_TIME, REASON
+from mayfly.spark.tasks import DEAD_LETTERS
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, write_segment
 
@@ -54,109 +48,6 @@ STREAM = "_stream"
 OUT, BORN, CUT = "out", "born", "cut"
 LOG, SENT = "log", "sent"
 PARCEL_BYTES = 16 << 20
-
-
-@dataclass(frozen=True)
-class Splitter:
-    """Input rows of all streams to parcels for the tasks that put windows on them."""
-
-    program: StagedProgram
-    streams: tuple[str, ...]
-    slots: tuple[Mapping[str, str], ...]
-    """Per stream: slot → column."""
-    buckets: int
-    late_before: Mapping[str, int] = field(default_factory=dict)
-    """Streams whose dead letters are kept: rows before the instant are late."""
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        waiting: list[pa.RecordBatch] = []
-        size = 0
-        for batch in batches:
-            waiting.append(batch)
-            size += batch.nbytes
-            if size >= PARCEL_BYTES:
-                yield batch_of(self._parcels(pa.Table.from_batches(waiting)))
-                waiting, size = [], 0
-        if waiting:
-            yield batch_of(self._parcels(pa.Table.from_batches(waiting)))
-
-    def _parcels(self, table: pa.Table) -> Iterator[Parcel]:
-        table = table.combine_chunks()
-        which = table.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
-        for stream in self.late_before:
-            yield from self._dead_letters(table, which, stream)
-        timed = pc.is_valid(table[TS]).to_numpy()
-        if not timed.all():
-            table, which = chosen(table, timed).combine_chunks(), which[timed]
-        for at in range(len(self.streams)):
-            rows = chosen(table, which == at)
-            if rows.num_rows:
-                yield from self._fed(at, rows)
-
-    def _fed(self, at: int, rows: pa.Table) -> Iterator[Parcel]:
-        """The rows of one stream for every window on it."""
-        columns = {column: slot for slot, column in self.slots[at].items()}
-        mine = [
-            (number, feed)
-            for number, feed in enumerate(self.program.feeds)
-            if feed.source.stream == self.streams[at]
-        ]
-        found = self._found(mine, lambda name: rows.column(columns[name]), rows.num_rows)
-        for number, feed in mine:
-            alias = feed.source.alias
-            arrays = [rows.column(columns[name]) for name in feed.source.columns]
-            names = [f"{alias}.{name}" for name in feed.source.columns]
-            own = pa.table([*arrays, rows.column(TS)], names=[*names, TS])
-            if number in found:
-                own = taken(own, found[number])
-            for operator in feed.path:
-                own = applied(operator, own)
-            count = _count(self.program, feed.stage, self.buckets)
-            yield from split(own, feed.route.codes(own), count, feed.stage, f"feed/{number}")
-
-    def _found(
-        self,
-        feeds: Sequence[tuple[int, Feed]],
-        column: Callable[[str], pa.ChunkedArray],
-        rows: int,
-    ) -> dict[int, Int64s]:
-        """Where many selections read one stream: the rows each of them has to look at."""
-        selected = [
-            (number, feed.path[0].predicate)
-            for number, feed in feeds
-            if feed.path and isinstance(feed.path[0], SelectRows)
-        ]
-        if len(selected) < MANY_SELECTIONS:
-            return {}
-        index = PredicateIndex.of([predicate for _, predicate in selected])
-        candidates = index.candidates(column, rows)
-        return {
-            number: positions
-            for (number, _), positions in zip(selected, candidates, strict=True)
-            if positions is not None
-        }
-
-    def _dead_letters(self, table: pa.Table, which: Any, stream: str) -> Iterator[Parcel]:
-        """Rows of a stream that come too late or have no time, with the reason."""
-        at = self.streams.index(stream)
-        times = table.column(TS).combine_chunks()
-        untimed = pc.is_null(times).to_numpy(zero_copy_only=False)
-        late = pc.fill_null(pc.less(times, self.late_before[stream]), False)
-        lost = (which == at) & (untimed | late.to_numpy(zero_copy_only=False))
-        if not lost.any():
-            return
-        rows = chosen(table, lost).combine_chunks()
-        reasons = np.where(untimed[lost], NO_TIME, LATE)
-        columns = [rows.column(slot) for slot in self.slots[at]]
-        letters = pa.table(
-            [*columns, pc.fill_null(rows.column(TS), 0), pa.array(reasons, pa.string())],
-            names=[*self.slots[at].values(), TS, REASON],
-        )
-        yield Parcel(0, 0, f"{DEAD_LETTERS}/{stream}", packed(letters))
-
-
-def _count(program: StagedProgram, stage: int, buckets: int) -> int:
-    return 1 if program.single(stage) else buckets
 
 
 @dataclass(frozen=True)
@@ -391,7 +282,7 @@ class _Step:
                 yield from self._sent(delta, answer.route, answer.stage, f"answer/{answer.query}")
 
     def _sent(self, delta: Delta, route: Route, stage: int, edge: str) -> Iterator[Parcel]:
-        count = _count(self.program, stage, self.task.buckets)
+        count = self.program.count(stage, self.task.buckets)
         for kind, rows in (("born", delta.born), ("cut", delta.cut)):
             if rows.num_rows:
                 yield from split(rows, route.codes(rows), count, stage, f"{kind}/{edge}")

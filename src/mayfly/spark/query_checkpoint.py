@@ -17,6 +17,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.staging import StagedProgram
+from mayfly.pipeline.storing import stored_paths
 from mayfly.spark.program_runner import REFRESHES, empty_program_properties
 from mayfly.spark.program_tasks import LOG, SENT
 from mayfly.spark.state_format import check_format
@@ -51,8 +52,7 @@ class Registered:
         stored = base.properties
         anew = {f"{kind}/{name}" for name in self.replaced for kind in (LOG, SENT)}
         states = _needed(stored["state"], stages, anew)
-        gone = {path for name, one in stored["state"].items() if name not in states
-                for paths in one["runs"].values() for path in paths}  # fmt: skip
+        gone = stored_paths(stored["state"]) - stored_paths(states)
         tasks = {task.name for task in stages.tasks}
         stay = set(self.queries) - set(self.replaced)
         properties = {

@@ -21,12 +21,13 @@ from mayfly.kernels.rows import chosen, numbers
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.history import WAITING, Filling, History, Kept, history_of
-from mayfly.pipeline.staging import StagedProgram, applied
-from mayfly.spark.parcels import Parcel, batch_of, split
-from mayfly.spark.program_runner import ProgramRunner, bucket_counts
+from mayfly.pipeline.staging import StagedProgram
+from mayfly.spark.parcels import Parcel, batch_of
+from mayfly.spark.program_runner import ProgramRunner, collected
+from mayfly.spark.program_splitting import fed
 from mayfly.spark.program_tasks import OUT
 from mayfly.spark.query_checkpoint import WHOLE_FROM, Registered
-from mayfly.spark.receipts import Receipt, accept
+from mayfly.spark.receipts import Receipt
 from mayfly.spark.runner import BatchFacts
 from mayfly.storage import (
     TS,
@@ -84,12 +85,8 @@ class HistoryReader:
             time if piece.names[name] == TS else rows.column(piece.names[name])
             for name in feed.source.columns
         ]
-        names = [f"{feed.source.alias}.{name}" for name in feed.source.columns]
-        own = pa.table([*arrays, rows.column(TS)], names=[*names, TS])
-        for operator in feed.path:
-            own = applied(operator, own)
-        codes = feed.route.codes(own)
-        yield from split(own, codes, self.counts[feed.stage], feed.stage, f"feed/{piece.feed}")
+        named = feed.named(arrays, rows.column(TS))
+        yield from fed(feed, piece.feed, named, self.counts[feed.stage])
 
 
 def settle(
@@ -201,7 +198,7 @@ def _stepped(
         replace(runner.task_of(base, stage, tuple(intervals), facts, changed), begins=begins)
         for stage in range(stages.stages)
     ]
-    counts = bucket_counts(stages, runner.settings.buckets)
+    counts = stages.counts(runner.settings.buckets)
     due = [list(range(count)) for count in counts]
     reader = HistoryReader(
         str(runner.repository.directory.root), stages, tuple(_pieces(base, history.fillings)),
@@ -209,14 +206,13 @@ def _stepped(
     )  # fmt: skip
     moving = runner.wiring.kept_rows(runner.spark, reader, len(reader.pieces))
     frame = runner.wiring.stepped(moving, tasks, due, runner.settings.buckets)
-    handed_in = [Receipt.decode(bytes(row[0]).decode()) for row in frame.collect()]
-    places = [(stage, bucket) for stage, listed in enumerate(due) for bucket in listed]
+    receipts = collected(frame, due)
     seen = {
         task.name: list(changed[task.name][1])
         for task in runner.relation_tasks()
         if task.group in begins
     }
-    return accept(handed_in, places), seen
+    return receipts, seen
 
 
 def _pieces(base: Manifest, fillings: Sequence[Filling]) -> Iterator[Piece]:

@@ -22,11 +22,11 @@ from mayfly.pipeline.compiling import Task
 from mayfly.pipeline.resplitting import Resplitting
 from mayfly.pipeline.sharing import SharedProgram, described, shared
 from mayfly.pipeline.staging import StagedAnswer, StagedProgram, StagedTask, first_state, staged
-from mayfly.pipeline.storing import Stored, load_state, store_state
+from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
 from mayfly.plan.physical import Strategy, Structure
 from mayfly.spark.program_tasks import LOG, SENT
 from mayfly.spark.query_checkpoint import ENTRY, SINCE, check_same, opened
-from mayfly.spark.state_format import paths_of, renewed
+from mayfly.spark.state_format import renewed
 from mayfly.storage import (
     AddSegments,
     DropSegments,
@@ -164,7 +164,7 @@ class _Move:
             self._task(task)
         for answer in self.stages.answers:
             self._answer(answer)
-        gone = paths_of(self.known) - paths_of(self.states)
+        gone = stored_paths(self.known) - stored_paths(self.states)
         properties = self.base.properties
         seen = {name: properties["relations"][old] for name, old in self.renamed.items()
                 if old in properties["relations"]}  # fmt: skip

@@ -18,7 +18,7 @@ from mayfly.kernels.kept import Kept
 from mayfly.kernels.rows import CODE, Run, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.pipeline.staging import IDENTITIES, StagedProgram, StagedTask
-from mayfly.pipeline.storing import Stored, load_state, store_state
+from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
 from mayfly.spark.program_tasks import LOG, SENT
 from mayfly.storage import AddSegments, DropSegments, Manifest, Repository, Segment, SetProperties
 
@@ -52,18 +52,13 @@ def renewed(repository: Repository, stages: StagedProgram) -> Manifest:
                 stored, fresh = _numbered(repository, base, task, bucket, states[name])
                 states[name] = stored.to_json()
                 added += fresh
-    gone = paths_of(base.properties["state"]) - paths_of(states)
+    gone = stored_paths(base.properties["state"]) - stored_paths(states)
     edits: list[Any] = [
         AddSegments(tuple(added)),
         DropSegments(tuple(sorted(gone))),
         SetProperties({"state": states, STATE_FORMAT: CURRENT}),
     ]
     return repository.commit(base, edits)
-
-
-def paths_of(states: Mapping[str, Any]) -> set[str]:
-    """The segments in which states are."""
-    return {path for one in states.values() for paths in one["runs"].values() for path in paths}
 
 
 def _out_of_place(states: Mapping[str, Any], stages: StagedProgram) -> list[str]:
