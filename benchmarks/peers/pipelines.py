@@ -181,12 +181,8 @@ PEERS: dict[str, SparkPeer] = {
         "(FROM b WHERE b.k = a.k AND abs(a.ts - b.ts) < 10000000)",
         ("a", "b"),
     ),
-    "window() with sum": SparkPeer(
-        sliding("sum"), _WINDOW_SUMS, _WINDOWS.format(aggregate="sum")
-    ),
-    "window() with max": SparkPeer(
-        sliding("max"), _WINDOW_SUMS, _WINDOWS.format(aggregate="max")
-    ),
+    "window() with sum": SparkPeer(sliding("sum"), _WINDOW_SUMS, _WINDOWS.format(aggregate="sum")),
+    "window() with max": SparkPeer(sliding("max"), _WINDOW_SUMS, _WINDOWS.format(aggregate="max")),
     "transformWithStateInPandas": SparkPeer(
         last_ten,
         "count_if(sign > 0);sum(sign);sum(sign * v)",

@@ -160,9 +160,7 @@ def main() -> None:
     asked = [one for name in options.sweep or SWEEPS
              for one in points_of(name, options.megabytes, options.large)]  # fmt: skip
     kept = {
-        name
-        for name, one in known.items()
-        if options.any_commit or one["code"] == measured_code()
+        name for name, one in known.items() if options.any_commit or one["code"] == measured_code()
     }
     todo = list({one.name: one for one in asked if one.name not in kept}.values())
     left = minutes_left(todo, known)

@@ -171,8 +171,7 @@ ROWS = {
         for at in range(40)
     ],
     "s2": [
-        {"ts": at * SECOND, "seq": at, "k": at % 4, "g": "a", "v": at, "x": 1.0}
-        for at in range(40)
+        {"ts": at * SECOND, "seq": at, "k": at % 4, "g": "a", "v": at, "x": 1.0} for at in range(40)
     ],
 }
 

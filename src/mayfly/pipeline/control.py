@@ -110,9 +110,7 @@ class Control:
             raise InvalidSetting(f"there is no checkpoint at {root}", "start the pipeline first")
         return Control(Repository.open(root))
 
-    def add(
-        self, name: str, cql: str, *, parquet: str | os.PathLike[str] | None = None
-    ) -> Command:
+    def add(self, name: str, cql: str, *, parquet: str | os.PathLike[str] | None = None) -> Command:
         """Ask for one more query; its changes go to files under ``parquet`` if that is given."""
         manifest = self.repository.current()
         check_addition(name, cql, self._expected(manifest), self.catalog(manifest))

@@ -324,9 +324,7 @@ def _holders(
 
 def _members(operator: GroupRows, columns: Mapping[str, str]) -> dict[str, str]:
     """The columns of the stream among those a grouping keeps of its rows."""
-    kept: list[tuple[str, Expression]] = list(
-        zip(operator.key_names, operator.keys, strict=False)
-    )
+    kept: list[tuple[str, Expression]] = list(zip(operator.key_names, operator.keys, strict=False))
     kept += [
         (f"_argument{number}", call.argument)
         for number, call in enumerate(operator.calls)

@@ -197,9 +197,7 @@ class _Step:
 
     def _run(self, staged: StagedTask, results: Mapping[int, Delta]) -> Delta:
         inputs = [
-            self._input(staged, side)
-            if local is None
-            else results.get(local, self._nothing(local))
+            self._input(staged, side) if local is None else results.get(local, self._nothing(local))
             for side, local in enumerate(staged.local)
         ]
         name = f"task/{staged.name}"

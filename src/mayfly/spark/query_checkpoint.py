@@ -167,9 +167,7 @@ def differing(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]
     return [part for part in parts if stored.get(part) != wanted.get(part)]
 
 
-def check_same(
-    root: Path, name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> None:
+def check_same(root: Path, name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse to continue a checkpoint with another query: its state would mean something else."""
     parts = differing(stored, wanted)
     if not parts:

@@ -1,6 +1,6 @@
 """Writes a checkpoint of queries as the golden ones of its state format were written.
 
-    python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-version-1
+python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-version-1
 """
 
 from __future__ import annotations

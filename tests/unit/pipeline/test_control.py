@@ -217,9 +217,7 @@ def test_queries_come_and_go(control: Control) -> None:
     assert applied.state.dropped == ("q",)
     assert applied.state.queries == {}
     committed(control, applied)
-    control.repository.commit(
-        control.repository.current(), [SetProperties({"queries": {"p": {}}})]
-    )
+    control.repository.commit(control.repository.current(), [SetProperties({"queries": {"p": {}}})])
     control.add("q", "SELECT k FROM s [RANGE 5 s]")
     assert commands(control).awaited() == ADD
     back = commands(control)
