@@ -38,8 +38,8 @@ from mayfly.archive.sorting import order_key
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.stored_files import FileDirectory, file_directory, read_row_groups
 from mayfly.archive.writing import PART, with_added_columns
-from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
-from mayfly.storage.commit import manifest_name
+from mayfly.errors import CorruptFile, InvalidSetting
+from mayfly.storage.commit import reading_version
 from mayfly.storage.files import Directory, told
 from mayfly.storage.segment import EXP, TS, Segment, check_present
 
@@ -318,17 +318,8 @@ class Reader:
         with contextlib.suppress(OSError):
             if os.stat(self._path(segment)).st_size == segment.bytes:
                 return
-        try:
+        with reading_version(self.directory, self.version.manifest.version):
             check_present(self.directory, segment)
-        except CorruptFile as missing:
-            number = self.version.manifest.version
-            if self.directory.exists(manifest_name(number)):
-                raise
-            raise VersionExpired(
-                f"version {number} of {self.directory.root} is gone: rows in it had expired, or "
-                "nobody held it",
-                "read the current version; a contract to erase bytes wins over readers",
-            ) from missing
 
     def _read(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from mayfly.spark.program_tasks import BORN, LOG, OUT
 from mayfly.spark.program_tasks import CUT as CUT_ROWS
 from mayfly.spark.sinks import Delivery
 from mayfly.storage import EXP, TS, Manifest, Segment, segment_batches
+from mayfly.storage.commit import reading_version
 from mayfly.storage.files import Directory
 
 CUT = "cut"
@@ -73,7 +74,7 @@ class Results:
         segments = [
             *committed.in_group(f"{folder}/{BORN}"), *committed.in_group(f"{folder}/{CUT_ROWS}"),
         ]  # fmt: skip
-        reader = self._reader(directory, segments, self.schema)
+        reader = self._reader(directory, committed, segments, self.schema)
         return Delivery(
             batch_id=committed.properties["delivery"],
             rows=sum(one.rows for one in segments),
@@ -93,17 +94,19 @@ class Results:
             if name.startswith(f"{LOG}/{self.name}/")
             for path in stored["runs"]["kept"]
         ]
-        return self._reader(directory, listed, self.log_schema, wanted)
+        return self._reader(directory, manifest, listed, self.log_schema, wanted)
 
     def _reader(
         self,
         directory: Directory,
+        manifest: Manifest,
         segments: list[Segment],
         schema: pa.Schema,
         wanted: Wanted = EVERYTHING,
     ) -> SegmentReader:
         sources = tuple(column_name(one) for one in self.member.program.plan.schema)
-        return SegmentReader(str(directory.root), tuple(segments), schema, sources, wanted)
+        root, version = str(directory.root), manifest.version
+        return SegmentReader(root, version, tuple(segments), schema, sources, wanted)
 
 
 @dataclass(frozen=True)
@@ -111,22 +114,23 @@ class SegmentReader:
     """Stored results as users see them, read here or by executors."""
 
     root: str
+    version: int
     segments: tuple[Segment, ...]
     schema: pa.Schema
     sources: tuple[str, ...]
     wanted: Wanted = EVERYTHING
 
     def batches(self, directory: Directory) -> Iterator[pa.RecordBatch]:
-        for segment in self.segments:
-            for batch in segment_batches(directory, segment):
-                yield self._shown(batch)
+        with reading_version(directory, self.version):
+            for segment in self.segments:
+                for batch in segment_batches(directory, segment):
+                    yield self._shown(batch)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         directory = Directory.at(self.root)
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                for rows in segment_batches(directory, self.segments[number]):
-                    yield self._shown(rows)
+        mine = [number for batch in batches for number in batch.column("id").to_pylist()]
+        part = replace(self, segments=tuple(self.segments[number] for number in mine))
+        return part.batches(directory)
 
     def frame(self, spark: SparkSession, ddl: str) -> DataFrame:
         count = len(self.segments)

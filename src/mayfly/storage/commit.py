@@ -11,11 +11,12 @@ a reader whose pin came too late to be seen by vacuum sees the raised number ins
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -41,6 +42,21 @@ def manifest_name(version: int) -> str:
 
 def wall_clock() -> int:
     return time.time_ns() // 1000
+
+
+@contextlib.contextmanager
+def reading_version(directory: Directory, version: int) -> Iterator[None]:
+    """What a reader misses was damaged if its version is still there, else taken away with it."""
+    try:
+        yield
+    except CorruptFile as missing:
+        if directory.exists(manifest_name(version)):
+            raise
+        raise VersionExpired(
+            f"version {version} of {directory.root} is gone: rows in it had expired, or nobody "
+            "held it",
+            "read the current version; a contract to erase bytes wins over readers",
+        ) from missing
 
 
 @dataclass(frozen=True, slots=True)
