@@ -7,8 +7,8 @@ the window is full; probes return whole rows, payload included; scans read every
     python -m benchmarks.archive --live 250000 --record archive-250k
     python -m benchmarks.archive --live 2500000 --runner "mayfly:WATA/in-place/6" --runner duckdb
 
-A long benchmark can be recorded runner by runner: results of the same commit, configuration and
-record are kept, and ``--days FOLDER`` keeps the recorded days for the next call.
+A long benchmark can be recorded runner by runner: results of the same configuration and record are
+kept, each with its commit, and ``--days FOLDER`` keeps the recorded days for the next call.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.archive_rows import Rows, day_rows, record_days, truth
-from benchmarks.measure import RESULTS, commit, median, record
+from benchmarks.measure import commit, measured_before, median, record, repeated, seconds
 from benchmarks.peers.archives import RUNNERS, Mayfly
 
 VARIANTS = (
@@ -44,12 +43,6 @@ VARIANTS = (
 )
 PEERS = ("spark-parquet", "duckdb", "clickhouse", "delta")
 PROBES, SCANS = 300, 5
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def quantile(values: list[float], q: float) -> float:
@@ -69,8 +62,8 @@ def run_child(name: str, rows: Rows, days: Path, work: Path) -> dict[str, Any]:
     problems = [k for k, v in right.probes.items() if not same_probe(archive.probe(k), v)]
     if problems or archive.scan() != (right.count, right.key_sum, right.payload_bytes):
         sys.exit(f"{name} gives wrong answers: probes {problems}, scan {archive.scan()}, {right}")
-    probes = [seconds(partial(archive.probe, key)) for key in chosen]
-    scans = [seconds(archive.scan) for _ in range(SCANS)]
+    probes = repeated([partial(archive.probe, key) for key in chosen])
+    scans = repeated([archive.scan] * SCANS)
     result: dict[str, Any] = {
         "fill_seconds": fill,
         "update_seconds": updates,
@@ -111,16 +104,6 @@ def in_child(module: str, name: str, rows: Any, days: Path, work: Path) -> dict[
     return result
 
 
-def measured_before(name: str, configuration: Any) -> dict[str, Any]:
-    """What this record holds of this commit and configuration."""
-    path = RESULTS / f"{name}.json"
-    if not path.exists():
-        return {}
-    found = json.loads(path.read_text())
-    same = found["commit"] == commit() and found["configuration"] == asdict(configuration)
-    return dict(found["results"]) if same else {}
-
-
 def in_order(results: dict[str, Any], runners: Sequence[str]) -> dict[str, Any]:
     """The results in the order of the runners."""
     names = dict.fromkeys([*runners, *results])
@@ -157,14 +140,17 @@ def main() -> None:
     rows = Rows(live=options.live, measured=options.measured)
     root = Path(tempfile.mkdtemp(prefix="mayfly-archive-bench-"))
     days = options.days or root / "days"
-    results = measured_before(options.record, rows) if options.record else {}
+    results = measured_before(options.record, asdict(rows)) if options.record else {}
     try:
         if not days.exists():
             record_days(rows.days, partial(day_rows, rows), days)
         for number, name in enumerate(options.runner or [*VARIANTS, *PEERS]):
             work = root / str(number)
             work.mkdir()
-            results[name] = in_child("benchmarks.archive", name, rows, days, work)
+            results[name] = {
+                "commit": commit(),
+                **in_child("benchmarks.archive", name, rows, days, work),
+            }
             show(name, results[name])
             shutil.rmtree(work)
     finally:

@@ -23,16 +23,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.archive import in_child, in_order, quantile, same_probe, seconds
+from benchmarks.archive import in_child, in_order, quantile, same_probe
 from benchmarks.archive_rows import record_days
 from benchmarks.lifetime_rows import LivingRows, day_rows, truth
-from benchmarks.measure import RESULTS, commit, median, record
+from benchmarks.measure import commit, measured_before, median, record, repeated, seconds
 from benchmarks.peers.lifetimes import RUNNERS, Mayfly
 
 VARIANTS = (
@@ -51,7 +50,7 @@ PEERS = (
     "delta:age-off in eights",
     "rocksdb",
 )
-PROBES, SCANS, LONGEST = 300, 5, 20.0
+PROBES, SCANS = 300, 5
 
 
 def bytes_written() -> int:
@@ -90,8 +89,8 @@ def run_child(name: str, rows: LivingRows, days: Path, work: Path) -> dict[str, 
     found = archive.scan()
     if wrong or found != (right.count, right.key_sum, right.payload_bytes):
         sys.exit(f"{name} gives wrong answers: probes {wrong}, scan {found}, {right}")
-    probes = _repeated([partial(archive.probe, key) for key in chosen])
-    scans = _repeated([archive.scan] * SCANS)
+    probes = repeated([partial(archive.probe, key) for key in chosen])
+    scans = repeated([archive.scan] * SCANS)
     result: dict[str, Any] = {
         "fill_seconds": fill,
         "update_seconds": updates,
@@ -115,25 +114,6 @@ def run_child(name: str, rows: LivingRows, days: Path, work: Path) -> dict[str, 
             "reports": [asdict(one) for one in archive.reports[-rows.measured :]],
         }
     return result
-
-
-def _repeated(work: Sequence[Callable[[], object]]) -> list[float]:
-    """The seconds of each, at least three; what is slow is not repeated for minutes."""
-    found: list[float] = []
-    for one in work:
-        if len(found) >= 3 and sum(found) > LONGEST:
-            break
-        found.append(seconds(one))
-    return found
-
-
-def measured_before(name: str, rows: LivingRows) -> dict[str, Any]:
-    """What this record holds of the same configuration; every result names its commit."""
-    path = RESULTS / f"{name}.json"
-    if not path.exists():
-        return {}
-    found = json.loads(path.read_text())
-    return dict(found["results"]) if found["configuration"] == asdict(rows) else {}
 
 
 def show(name: str, result: dict[str, Any], took: float) -> None:
@@ -169,7 +149,7 @@ def main() -> None:
     rows = LivingRows(live=options.live, measured=options.measured)
     root = Path(tempfile.mkdtemp(prefix="mayfly-lifetimes-bench-"))
     days = options.days or root / "days"
-    results = measured_before(options.record, rows) if options.record else {}
+    results = measured_before(options.record, asdict(rows)) if options.record else {}
     try:
         if not days.exists():
             record_days(rows.days, partial(day_rows, rows), days)

@@ -7,13 +7,15 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("pyspark", "pyarrow", "numpy", "numba", "duckdb")
+LONGEST = 20.0
+"""Seconds for which something is repeated."""
 
 
 def machine() -> dict[str, Any]:
@@ -69,3 +71,28 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def measured_before(name: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """What this record holds of the same configuration; every result names its commit."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text())
+    return dict(found["results"]) if found["configuration"] == configuration else {}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def repeated(work: Sequence[Callable[[], object]]) -> list[float]:
+    """The seconds of each, at least three; what is slow is not repeated for minutes."""
+    found: list[float] = []
+    for one in work:
+        if len(found) >= 3 and sum(found) > LONGEST:
+            break
+        found.append(seconds(one))
+    return found

@@ -30,8 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.archive import measured_before
-from benchmarks.measure import median, record
+from benchmarks.measure import commit, measured_before, median, record
 from benchmarks.peers.pipelines import PEERS
 from benchmarks.streaming import batch_seconds, read_side, session
 
@@ -231,7 +230,8 @@ def measure(name: str, load: Load, only: str | None) -> dict[str, Any]:
             if only in (None, runner):
                 work = root / str(len(results))
                 work.mkdir()
-                results[runner] = in_child(name, runner, load, root / "data", work)
+                found = in_child(name, runner, load, root / "data", work)
+                results[runner] = {"commit": commit(), **found}
                 shutil.rmtree(work)
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -256,7 +256,7 @@ def main() -> None:
         print(json.dumps(found))
         return
     load = Load(**{name: getattr(options, name) for name in asdict(Load())})
-    results = measured_before(options.record, load) if options.record else {}
+    results = measured_before(options.record, asdict(load)) if options.record else {}
     for name in options.query or list(QUESTIONS):
         results[name] = {**results.get(name, {}), **measure(name, load, options.runner)}
         if options.record:

@@ -28,12 +28,22 @@ def load(name: str) -> dict[str, Any] | None:
 def _origin(result: dict[str, Any]) -> str:
     machine = result["machine"]
     load_average = machine["load_average"][0]
+    others = sorted(_commits(result["results"]) - {result["commit"]})
+    more = f" Some of it at {', '.join(f'`{one[:10]}`' for one in others)}." if others else ""
     return (
         f"Measured {result['when'][:10]} at commit `{result['commit'][:10]}` on {machine['cores']} "
         f"cores and {machine['memory_gib']:.0f} GiB; load average at the end {load_average:.1f}. "
         f"All repetitions: [benchmarks/results/{result['benchmark']}.json]"
-        f"({{up}}benchmarks/results/{result['benchmark']}.json)."
+        f"({{up}}benchmarks/results/{result['benchmark']}.json).{more}"
     )
+
+
+def _commits(results: Any) -> set[str]:
+    """The commits that results name which were not measured together."""
+    if not isinstance(results, dict):
+        return set()
+    own = {results["commit"]} if "commit" in results else set()
+    return own.union(*(_commits(one) for one in results.values()))
 
 
 def streaming() -> str:
@@ -135,9 +145,7 @@ def lifetimes(name: str) -> Callable[[], str]:
                 f"{one['probe_p99_ms']:.1f} ms | {one['scan_median']:.2f} s | "
                 f"{one['disk_bytes'] / 1e6:,.0f} MB |"
             )
-        others = {one["commit"] for one in result["results"].values()} - {result["commit"]}
-        more = f" Some of it at {', '.join(f'`{c[:10]}`' for c in sorted(others))}."
-        return "\n".join([*lines, "", _origin(result) + (more if others else "")]) + "\n"
+        return "\n".join([*lines, "", _origin(result)]) + "\n"
 
     return render
 
