@@ -12,22 +12,15 @@ from pathlib import Path
 
 from mayfly.session import Session
 from mayfly.spark.local import local_spark
+from tests.faults.processes import exit_code
 from tests.faults.recorded_links import start_links
 
-FAILED = 3
 
-
-def main(input: Path, world: Path, master: str = "local[2]") -> int:
-    session = Session(local_spark(master=master))
-    try:
-        run = start_links(session, input, world)
-        run.await_done()
-        run.vacuum()
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return FAILED
-    return 0
+def drive(input: Path, world: Path, master: str = "local[2]") -> None:
+    run = start_links(Session(local_spark(master=master)), input, world)
+    run.await_done()
+    run.vacuum()
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))
+    sys.exit(exit_code(drive, Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))

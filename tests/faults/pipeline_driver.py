@@ -13,21 +13,16 @@ from typing import Any
 
 from mayfly.spark.local import local_spark
 from mayfly.spark.pipelines import load_pipeline
+from tests.faults.processes import exit_code
 
-FAILED = 3
 SETTINGS: dict[str, Any] = {"buckets": 2, "sync": False, "history": "forever"}
 
 
-def main(file: Path) -> int:
-    try:
-        pipeline = load_pipeline(local_spark(2), file)
-        runs = pipeline.start(file.with_suffix(".state"), available_now=True, **SETTINGS)
-        next(iter(runs.values())).await_done()
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return FAILED
-    return 0
+def drive(file: Path) -> None:
+    pipeline = load_pipeline(local_spark(2), file)
+    runs = pipeline.start(file.with_suffix(".state"), available_now=True, **SETTINGS)
+    next(iter(runs.values())).await_done()
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(exit_code(drive, Path(sys.argv[1])))

@@ -11,12 +11,25 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mayfly.faults import KILL_AT, PAUSE_AT
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300.0
 """Seconds after which something that must happen is taken not to happen."""
+FAILED = 3
+"""The exit code of a driver after an error."""
+
+
+def exit_code(drive: Callable[..., None], *arguments: Any) -> int:
+    """0 after a driver's work, or FAILED and a message after an error."""
+    try:
+        drive(*arguments)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return FAILED
+    return 0
 
 
 def wait_for(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 from mayfly.queries import CqlQuery
 from mayfly.session import Session
 from mayfly.spark.local import local_spark
+from tests.faults.processes import exit_code
 from tests.integration.recorded import declare
 from tests.integration.test_spark_queries import MORE, QUERIES, SCHEMA
 
-FAILED = 3
 SETTINGS: dict[str, Any] = {"buckets": 2, "sync": False, "history": "forever"}
 
 
@@ -26,19 +26,13 @@ def query_over(session: Session, input: Path, name: str) -> CqlQuery:
     return session.query({**QUERIES, **MORE}[name])
 
 
-def main(input: Path, world: Path, name: str) -> int:
-    session = Session(local_spark(2))
-    try:
-        run = query_over(session, input, name).start(
-            world / "checkpoint", parquet=world / "out", available_now=True, **SETTINGS
-        )
-        run.await_done()
-        run.vacuum()
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return FAILED
-    return 0
+def drive(input: Path, world: Path, name: str) -> None:
+    run = query_over(Session(local_spark(2)), input, name).start(
+        world / "checkpoint", parquet=world / "out", available_now=True, **SETTINGS
+    )
+    run.await_done()
+    run.vacuum()
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))
+    sys.exit(exit_code(drive, Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))

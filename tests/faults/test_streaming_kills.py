@@ -20,8 +20,7 @@ from pyspark.sql import SparkSession
 from mayfly.session import Session
 from mayfly.spark.run import Run
 from mayfly.storage import Repository
-from tests.faults.links_driver import FAILED
-from tests.faults.processes import ROOT, Program, wait_for
+from tests.faults.processes import FAILED, ROOT, Program, wait_for
 from tests.faults.recorded_links import (
     Undisturbed,
     assert_ended_right,

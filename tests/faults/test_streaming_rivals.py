@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.session import Session
-from tests.faults.links_driver import FAILED
-from tests.faults.processes import Program, wait_for
+from tests.faults.processes import FAILED, Program, wait_for
 from tests.faults.recorded_links import Undisturbed, assert_ended_right, start_links
 
 

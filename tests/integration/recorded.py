@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mayfly.plan.types import from_arrow
+from mayfly.queries import Queries, QueryRun
 from mayfly.session import Session, SparkQuery, SparkStream
+from mayfly.spark.pipelines import Pipeline
 from mayfly.spark.run import Run
 from mayfly.storage.segment import DATA
 from mayfly.testing import (
@@ -84,6 +86,20 @@ def drained(query: SparkQuery, checkpoint: Path, **settings: Any) -> Run:
     run = query.start(checkpoint, available_now=True, **settings)
     run.await_done()
     return run
+
+
+def run_over(
+    queries: Queries | Pipeline, checkpoint: Path, ends: bool, **settings: Any
+) -> dict[str, QueryRun]:
+    """Run the queries over everything recorded; ``ends`` says whether it is the end of input."""
+    runs = queries.start(checkpoint, available_now=ends, sync=False, history="forever", **settings)
+    if not ends:
+        one = next(iter(runs.values()))
+        assert one.query is not None
+        one.query.processAllAvailable()
+        one.stop()
+    assert all(one.await_done(240) for one in runs.values())
+    return runs
 
 
 def answers(changes: pa.Table, instants: Iterable[int]) -> pa.Table:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.queries import QueryRun
 from mayfly.spark.pipelines import load_pipeline
-from tests.integration.recorded import record
+from tests.integration.recorded import record, run_over
 from tests.integration.test_pipeline_sinks import STREAMS
 from tests.integration.test_spark_queries import batches, in_process, of_local, of_spark
 
@@ -22,21 +22,13 @@ COUNTS = "SELECT g, COUNT(*) AS n FROM a [RANGE 20 us] GROUP BY g"
 def run(
     spark: SparkSession, folder: Path, ends: bool = True, **queries: str
 ) -> dict[str, QueryRun]:
-    """Over everything recorded; ``ends`` says whether more may come."""
+    """The queries as a pipeline file, over everything recorded."""
     text = STREAMS + "".join(
         f"CREATE QUERY {n} TO parquet('out/{n}') AS {cql};\n" for n, cql in queries.items()
     )
     (folder / "pipeline.cql").write_text(text)
-    runs = load_pipeline(spark, folder / "pipeline.cql").start(
-        folder / "state", available_now=ends, sync=False, buckets=2, history="forever"
-    )
-    if not ends:
-        one = next(iter(runs.values()))
-        assert one.query is not None
-        one.query.processAllAvailable()
-        one.stop()
-    assert all(one.await_done(240) for one in runs.values())
-    return runs
+    pipeline = load_pipeline(spark, folder / "pipeline.cql")
+    return run_over(pipeline, folder / "state", ends, buckets=2)
 
 
 @pytest.mark.slow

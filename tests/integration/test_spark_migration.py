@@ -5,16 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.queries import Queries, QueryRun
+from mayfly.queries import Queries
 from mayfly.session import Session
 from mayfly.storage import Repository
-from tests.integration.recorded import assert_nothing_orphaned, declare, record
+from tests.integration.recorded import assert_nothing_orphaned, declare, record, run_over
 from tests.integration.test_run_command import write_example
 from tests.integration.test_spark_queries import (
     MORE,
@@ -36,28 +35,16 @@ def queries_over(spark: SparkSession, folder: Path, texts: dict[str, str]) -> Qu
     return Queries(session, {name: session.query(cql) for name, cql in texts.items()})
 
 
-def run(queries: Queries, checkpoint: Path, ends: bool, **settings: Any) -> dict[str, QueryRun]:
-    """Over everything recorded; ``ends`` says whether more may come."""
-    runs = queries.start(checkpoint, available_now=ends, sync=False, history="forever", **settings)
-    if not ends:
-        one = next(iter(runs.values()))
-        assert one.query is not None
-        one.query.processAllAvailable()
-        one.stop()
-    assert all(one.await_done(240) for one in runs.values())
-    return runs
-
-
 def test_a_pipeline_goes_on_with_more_buckets(spark: SparkSession, tmp_path: Path) -> None:
     streams, checkpoint, rows = tmp_path / "streams", tmp_path / "ck", batches()
     record(streams, rows[:2])
     queries = queries_over(spark, streams, TEXTS)
-    run(queries, checkpoint, ends=False, buckets=2)
+    run_over(queries, checkpoint, ends=False, buckets=2)
     with pytest.raises(InvalidSetting, match="has 2 buckets, not 3"):
         queries.start(checkpoint, buckets=3)
     assert queries.migrate(checkpoint, buckets=3) == 3
     record(streams, rows[2:], first=2)
-    runs = run(queries_over(spark, streams, TEXTS), checkpoint, ends=True, buckets=3)
+    runs = run_over(queries_over(spark, streams, TEXTS), checkpoint, ends=True, buckets=3)
     for name, cql in TEXTS.items():
         assert of_spark(runs[name]) == of_local(in_process(cql)), name
         assert runs[name].verify().ok
@@ -71,7 +58,8 @@ def test_a_changed_query_begins_anew_while_others_go_on(
     streams, checkpoint, rows = tmp_path / "streams", tmp_path / "ck", batches()
     record(streams, rows[:2])
     texts = {"pairs": TEXTS["pairs"], "latest": TEXTS["latest"]}
-    clock = run(queries_over(spark, streams, texts), checkpoint, ends=False)["pairs"].status().clock
+    first = run_over(queries_over(spark, streams, texts), checkpoint, ends=False)
+    clock = first["pairs"].status().clock
     assert clock is not None
     changed = {**texts, "latest": "SELECT k, v FROM a [PARTITION BY k ROWS 3]"}
     queries = queries_over(spark, streams, changed)
@@ -80,13 +68,13 @@ def test_a_changed_query_begins_anew_while_others_go_on(
     with pytest.raises(InvalidSetting, match="no query nobody to replace"):
         queries.start(checkpoint, anew=["nobody"])
     record(streams, rows[2:], first=2)
-    runs = run(queries, checkpoint, ends=True, anew=["latest"])
+    runs = run_over(queries, checkpoint, ends=True, anew=["latest"])
     assert of_spark(runs["pairs"]) == of_local(in_process(TEXTS["pairs"]))
     latest, since = runs["latest"], runs["latest"].since
     assert since is not None
     assert since >= clock - 1
     assert latest.changes().num_rows > 0
-    again = run(queries, checkpoint, ends=True, anew=["latest"])["latest"]
+    again = run_over(queries, checkpoint, ends=True, anew=["latest"])["latest"]
     assert again.since == since, "what has begun anew is not replaced again"
 
 
