@@ -17,7 +17,7 @@ from mayfly.lifetime import MIN_TIME, NEVER, instant
 from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.commands import Commands
-from mayfly.pipeline.compiling import Program, compile_plan
+from mayfly.pipeline.compiling import compile_plan
 from mayfly.pipeline.control import (
     DECLARED,
     Control,
@@ -26,6 +26,7 @@ from mayfly.pipeline.control import (
 )
 from mayfly.pipeline.explain_sharing import Together, together
 from mayfly.pipeline.pacing import Pace
+from mayfly.pipeline.program import Program
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sharing import canonical, described, fingerprint, shared
 from mayfly.pipeline.shedding import RANDOM, Shedding

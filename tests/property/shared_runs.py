@@ -19,7 +19,8 @@ from mayfly.cql import bind_query
 from mayfly.lifetime import NEVER
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.compiling import Program, compile_plan
+from mayfly.pipeline.compiling import compile_plan
+from mayfly.pipeline.program import Program
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sharing import canonical, shared
 from mayfly.plan.catalog import Catalog, StreamDefinition

@@ -25,7 +25,7 @@ from mayfly.kernels.rows import chosen, numbers
 from mayfly.kernels.windows import WindowState
 from mayfly.lifetime import MIN_TIME, instant
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.compiling import Program, Relation, Stream, Task
+from mayfly.pipeline.program import Program, Relation, Stream, Task
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.types import arrow_type, from_arrow

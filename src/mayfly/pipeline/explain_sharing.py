@@ -14,8 +14,8 @@ from typing import Any
 from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
 from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.windows import WindowRows
-from mayfly.pipeline.compiling import Program, Relation, Stream, Task
 from mayfly.pipeline.history import feeds_of
+from mayfly.pipeline.program import Program, Relation, Stream, Task
 from mayfly.pipeline.sharing import SharedProgram, moves_freely, shared
 from mayfly.pipeline.staging import StagedProgram, staged
 

@@ -25,7 +25,7 @@ from mayfly.kernels.rows import numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows, WindowState
-from mayfly.pipeline.compiling import Entering, Operator, Relation, Stream, Task
+from mayfly.pipeline.program import Entering, Operator, Relation, Stream, Task
 from mayfly.pipeline.sharing import ClockGroup, Member, SharedProgram
 from mayfly.plan.logical import OutputKind
 from mayfly.storage.segment import TS

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mayfly.kernels.delta import column_name
 from mayfly.kernels.evaluation import Measured
 from mayfly.kernels.multiway import SharedKey
 from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.join_order import JoinInput, choose_order
+from mayfly.pipeline.conditions import covers
 from mayfly.pipeline.query import EXACT_KEYS
 from mayfly.plan.expressions import Compare, Expression, conjuncts
-from mayfly.plan.logical import Join, Node, RelationScan, Schema, StreamScan, SubqueryWindow
-from mayfly.plan.windows import Slide
+from mayfly.plan.logical import Join, Schema
 
 
 def shared_key(node: Join) -> tuple[SharedKey, tuple[Expression, ...]] | None:
@@ -41,24 +40,6 @@ def shared_key(node: Join) -> tuple[SharedKey, tuple[Expression, ...]] | None:
 def _member(schema: Schema, members: Sequence[Expression]) -> Expression | None:
     """The first of some equal expressions that reads this input and no other."""
     return next((one for one in members if any(one.columns()) and covers(schema, one)), None)
-
-
-def covers(schema: Schema, expression: Expression) -> bool:
-    """Whether the columns an expression reads are all offered."""
-    offered = {column_name(column) for column in schema}
-    return all(column_name(column) in offered for column in expression.columns())
-
-
-def common_slide(node: Node) -> Slide | None:
-    """The slide of all windows below, if nothing happens between its refreshes."""
-    slides: set[Slide | None] = set()
-    for one in node.walk():
-        if isinstance(one, RelationScan):
-            return None
-        if isinstance(one, StreamScan | SubqueryWindow):
-            slides.add(one.window.slide)
-    slide = slides.pop() if len(slides) == 1 else None
-    return slide if slide is not None and slide.period else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.kept import Kept, Shape
-from mayfly.pipeline.compiling import Task
+from mayfly.pipeline.program import Task
 from mayfly.pipeline.resplitting import Resplitting
 from mayfly.pipeline.sharing import SharedProgram, described, shared
 from mayfly.pipeline.staging import StagedAnswer, StagedProgram, StagedTask, first_state, staged

@@ -1,0 +1,102 @@
+"""What a compiled query is: operators as values, and which of them feeds which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from mayfly.kernels.delta import Delta
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.outputs import Sent
+from mayfly.kernels.stateless import Nothing
+from mayfly.plan.logical import Output
+from mayfly.plan.physical import Strategy
+
+
+class Operator(Protocol):
+    """One operator: a value that takes a state and the rows of a step to the next state."""
+
+    @property
+    def name(self) -> str: ...
+    def state(self) -> Any: ...
+    def step(self, state: Any, inputs: Sequence[Delta], interval: Interval) -> tuple[Any, Any]: ...
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Where rows enter: a stream under an alias, with the columns its window needs."""
+
+    stream: str
+    alias: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Where the versions of a stored table enter, under an alias."""
+
+    relation: str
+    alias: str
+    columns: tuple[str, ...]
+
+
+Source = Stream | Relation
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """An operator and what feeds it; ``longest`` bounds the lifetimes of its results."""
+
+    operator: Operator
+    inputs: tuple[Task | Source, ...]
+    columns: pa.Schema
+    strict: bool
+    longest: int | None = None
+
+    def walk(self) -> Iterator[Task]:
+        """This task and those below it, inputs first."""
+        for each in self.inputs:
+            if isinstance(each, Task):
+                yield from each.walk()
+        yield self
+
+
+def shorter(one: int | None, other: int | None) -> int | None:
+    """The bound on the lifetimes of pairs, from those of their sides; None is no bound."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+@dataclass(frozen=True)
+class Entering:
+    """The changes of a stored table as they come."""
+
+    name: str
+    columns: pa.Schema
+    dual: bool = False
+
+    def state(self) -> Nothing:
+        return Nothing()
+
+    def step(
+        self, state: Nothing, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[Nothing, Delta]:
+        return state, inputs[0]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What runs: the task whose results are the answer, and how they are sent, if they are."""
+
+    answer: Task
+    sent: Sent | None
+    plan: Output
+    strategy: Strategy
+
+    def tasks(self) -> list[Task]:
+        """Every task once, inputs first (a task may feed several others)."""
+        return list(dict.fromkeys(self.answer.walk()))

@@ -1,0 +1,44 @@
+"""When the windows of a plan refresh their answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mayfly.plan.logical import Node, RelationScan, StreamScan, SubqueryWindow
+from mayfly.plan.windows import Slide
+
+
+def outer_slide(plan: Node) -> Slide | None:
+    """The slide of the outermost windows."""
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, StreamScan | SubqueryWindow):
+            if node.window.slide is not None and node.window.slide.period:
+                return node.window.slide
+        else:
+            waiting.extend(node.children())
+    return None
+
+
+def without_slides(plan: Node) -> Node:
+    """The same query answered at every instant: what restore looks at between refreshes."""
+
+    def at_every_instant(node: Node) -> Node:
+        if isinstance(node, StreamScan | SubqueryWindow) and node.window.slide is not None:
+            return replace(node, window=replace(node.window, slide=None))
+        return node
+
+    return plan.transform(at_every_instant)
+
+
+def common_slide(node: Node) -> Slide | None:
+    """The slide of all windows below, if nothing happens between its refreshes."""
+    slides: set[Slide | None] = set()
+    for one in node.walk():
+        if isinstance(one, RelationScan):
+            return None
+        if isinstance(one, StreamScan | SubqueryWindow):
+            slides.add(one.window.slide)
+    slide = slides.pop() if len(slides) == 1 else None
+    return slide if slide is not None and slide.period else None
