@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING
 
 import numba
 import numpy as np
@@ -22,14 +21,12 @@ import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.codes import adjacent_equal
+from mayfly.kernels.group_events import Events
 from mayfly.kernels.rows import Bools, numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
-
-if TYPE_CHECKING:
-    from mayfly.kernels.grouping import Events
 
 Floats = npt.NDArray[np.float64]
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
