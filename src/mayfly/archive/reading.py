@@ -8,9 +8,7 @@ layout still stores.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +16,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +24,7 @@ import pyarrow.compute as pc
 
 from mayfly.archive.hashing import part_of
 from mayfly.archive.invalidation import Hiding, hidings, visible
-from mayfly.archive.key_places import File, Hashes, KeyPlaces, file_hashes, key_hashes
+from mayfly.archive.key_places import File, key_hashes
 from mayfly.archive.layouts.run_plan import Run
 from mayfly.archive.selecting import KeyRange as KeyRange
 from mayfly.archive.selecting import ReadReport as ReadReport
@@ -36,12 +33,12 @@ from mayfly.archive.selecting import all_of, in_pieces
 from mayfly.archive.settings import KEY, NTH, ArchiveSettings
 from mayfly.archive.sorting import order_key
 from mayfly.archive.state import ArchiveVersion
-from mayfly.archive.stored_files import FileDirectory, file_directory, read_row_groups
-from mayfly.archive.writing import PART, with_added_columns
-from mayfly.errors import CorruptFile, InvalidSetting
-from mayfly.storage.commit import reading_version
-from mayfly.storage.files import Directory, told
-from mayfly.storage.segment import EXP, TS, Segment, check_present
+from mayfly.archive.stored_files import FileDirectory
+from mayfly.archive.version_files import VersionFiles
+from mayfly.archive.writing import PART
+from mayfly.errors import InvalidSetting
+from mayfly.storage.files import Directory
+from mayfly.storage.segment import EXP, TS, Segment
 
 SCANNED_AT_ONCE = 1 << 22
 """Bytes of small files from which rows are chosen at once."""
@@ -62,6 +59,10 @@ class Reader:
     @property
     def settings(self) -> ArchiveSettings:
         return self.version.settings
+
+    @cached_property
+    def files(self) -> VersionFiles:
+        return VersionFiles(self.directory, self.version)
 
     @cached_property
     def hiding(self) -> tuple[Hiding, ...]:
@@ -87,7 +88,7 @@ class Reader:
         whole, timeless = (self._needed(columns, selection, times=t) for t in (True, False))
         found: dict[tuple[Run | None, bool], list[pa.Table]] = {}
         for name, run, segment in self._probed(selection, by_part):
-            directory = self._directory(segment)
+            directory = self.files.directory_of(segment)
             own = by_part[segment.tags[PART]]
             groups = sorted({at for key in own for at in directory.row_groups(key[0], key[0])})
             every_time = _at_any_time(run, segment, selection)
@@ -118,7 +119,7 @@ class Reader:
         inside, needed = self._between(low, high), self._needed(columns, selection)
         pieces = []
         for name, run, segment in self._segments(selection):
-            directory = self._directory(segment)
+            directory = self.files.directory_of(segment)
             groups = directory.row_groups(low, high)
             rows = self._read(name, segment, directory, groups, needed)
             if rows is not None:
@@ -142,8 +143,9 @@ class Reader:
             hidden_in, every_time = kind
             tables = []
             for segment in segments:
-                directory, schema = self._directory(segment), timeless if every_time else whole
-                tables.append(self._decoded(segment, directory, directory.everything, schema))
+                directory = self.files.directory_of(segment)
+                schema = timeless if every_time else whole
+                tables.append(self.files.decoded(segment, directory, directory.everything, schema))
             rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
             if self.settings.array_key:
                 rows = rows.filter(pc.equal(rows[NTH], 0))
@@ -151,7 +153,8 @@ class Reader:
 
         alike = []
         for name, run, segment in self._segments(selection):
-            directory, every_time = self._directory(segment), _at_any_time(run, segment, selection)
+            directory = self.files.directory_of(segment)
+            every_time = _at_any_time(run, segment, selection)
             self._note(name, directory, directory.everything, timeless if every_time else whole)
             alike.append(((self._with_hidden(run, selection), every_time), segment))
         together = list(in_pieces(alike, SCANNED_AT_ONCE))
@@ -171,13 +174,10 @@ class Reader:
         """Everything that is stored in live files, with the run and the file it lies in."""
         for _, run, segment in self._segments(selection):
             if not segment.dead_at(selection.as_of):
-                directory = self._directory(segment)
+                directory = self.files.directory_of(segment)
                 schema = self.settings.stored
-                yield (
-                    run.id,
-                    segment,
-                    self._decoded(segment, directory, directory.everything, schema),
-                )
+                rows = self.files.decoded(segment, directory, directory.everything, schema)
+                yield run.id, segment, rows
 
     def _segments(self, selection: Selection) -> Iterator[File]:
         """Files of the constituents that may hold wanted rows."""
@@ -192,26 +192,9 @@ class Reader:
         """Files that may hold wanted rows of these keys, which are given by part."""
         for part, own in keys.items():
             wanted = key_hashes(self._plain([key[0] for key in own]))
-            for name, run, segment in self._places(part).holding(wanted):
+            for name, run, segment in self.files.places(part).holding(wanted):
                 if selection.may_hold(segment):
                     yield name, run, segment
-
-    def _places(self, part: int) -> KeyPlaces:
-        """Where the keys of a part lie, found out once per version."""
-        known = self.version.key_places
-        if part not in known:
-            files = self.version.files_by_part.get(part, ())
-            known[part] = KeyPlaces.of(files, self._hashes)
-        found: KeyPlaces = known[part]
-        return found
-
-    def _hashes(self, segment: Segment) -> Hashes:
-        self._require(segment)
-        path = self._path(segment)
-        try:
-            return file_hashes(path, self.settings.sort_columns[0])
-        except (pa.ArrowException, OSError) as error:
-            raise _unreadable(Path(path), error) from error
 
     def _with_hidden(self, run: Run, selection: Selection) -> Run | None:
         """The run, if rows of it must be left out that are alive or asked for."""
@@ -300,27 +283,6 @@ class Reader:
             )
         return converted
 
-    def _path(self, segment: Segment) -> str:
-        return f"{self.directory.root}/{segment.path}"
-
-    def _directory(self, segment: Segment) -> FileDirectory:
-        self._require(segment)
-        key = self.settings.sort_columns[0]
-        floating = pa.types.is_floating(self.settings.stored.field(key).type)
-        path = self._path(segment)
-        try:
-            ordered = self.settings.clustered and (not floating or segment.key is not None)
-            return file_directory(path, segment.bytes, key, ordered)
-        except (pa.ArrowException, OSError) as error:
-            raise _unreadable(Path(path), error) from error
-
-    def _require(self, segment: Segment) -> None:
-        with contextlib.suppress(OSError):
-            if os.stat(self._path(segment)).st_size == segment.bytes:
-                return
-        with reading_version(self.directory, self.version.manifest.version):
-            check_present(self.directory, segment)
-
     def _read(
         self,
         name: str,
@@ -333,7 +295,7 @@ class Reader:
             return None
         again = self.settings.contract.erased_within is None
         self._note(name, directory, groups, schema)
-        return self._decoded(segment, directory, groups, schema, again=again)
+        return self.files.decoded(segment, directory, groups, schema, again=again)
 
     def _note(
         self, name: str, directory: FileDirectory, groups: Sequence[int], schema: pa.Schema
@@ -345,23 +307,6 @@ class Reader:
         self.report.files += 1
         self.report.row_groups += len(groups)
         self.report.bytes += directory.stored_bytes(groups, set(schema.names))
-
-    def _decoded(
-        self,
-        segment: Segment,
-        directory: FileDirectory,
-        groups: Sequence[int],
-        schema: pa.Schema,
-        *,
-        again: bool = False,
-    ) -> pa.Table:
-        path, names = self._path(segment), directory.names
-        present = [name for name in schema.names if name in names]
-        try:
-            rows = read_row_groups(path, directory, groups, present, again=again)
-        except (pa.ArrowException, OSError) as error:
-            raise _unreadable(Path(path), error) from error
-        return with_added_columns(rows, schema)
 
     def _needed(
         self, columns: Sequence[str] | None, selection: Selection, *, times: bool = True
@@ -448,12 +393,3 @@ def _copied(rows: pa.Table) -> pa.Table:
     if rows.num_columns and rows.column(0).num_chunks > 1:
         return rows.combine_chunks()
     return rows.take(pa.array(np.arange(rows.num_rows)))
-
-
-def _unreadable(path: Path, error: Exception) -> Exception:
-    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
-        return told("read", path, error)
-    return CorruptFile(
-        f"the data file {path} cannot be read: {error}",
-        "restore it from a copy, or run verify to see what is still readable",
-    )

@@ -18,6 +18,7 @@ from mayfly.archive import stored_files
 from mayfly.archive.archive import Archive
 from mayfly.archive.reading import Reader, ReadReport, Selection
 from mayfly.archive.stored_files import file_directory
+from mayfly.archive.version_files import VersionFiles
 from mayfly.errors import CorruptFile, InvalidSetting
 from mayfly.storage import Segment
 from tests.unit.archive.small_archive import day_rows, said, small_archive, small_settings, values
@@ -356,13 +357,13 @@ def test_a_scan_decodes_a_bounded_number_of_files_ahead(
     archive = small_archive(tmp_path / "archive", days=12, window=12, constituents=12)
     monkeypatch.setattr("mayfly.archive.reading.SCANNED_AT_ONCE", 1)  # one file a piece
     decoded: list[str] = []
-    decode = Reader._decoded
+    decode = VersionFiles.decoded
 
-    def counted(self: Reader, segment: Segment, *rest: Any, **how: Any) -> pa.Table:
+    def counted(self: VersionFiles, segment: Segment, *rest: Any, **how: Any) -> pa.Table:
         decoded.append(segment.path)
         return decode(self, segment, *rest, **how)
 
-    monkeypatch.setattr(Reader, "_decoded", counted)
+    monkeypatch.setattr(VersionFiles, "decoded", counted)
     reader = Reader(archive.repository.directory, archive.version())
     tables = reader.scan_tables(Selection(archive.version().time))
     for taken in range(1, 13):

@@ -1,0 +1,101 @@
+"""The files of one version: found, opened and decoded, or told why that cannot be done.
+
+Files are immutable, so their directories (footers) are cached by path. A file that is missing
+because the version was given up is another error than one that is damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from mayfly.archive.key_places import Hashes, KeyPlaces, file_hashes
+from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.state import ArchiveVersion
+from mayfly.archive.stored_files import FileDirectory, file_directory, read_row_groups
+from mayfly.archive.writing import with_added_columns
+from mayfly.errors import CorruptFile
+from mayfly.storage.commit import reading_version
+from mayfly.storage.files import Directory, told
+from mayfly.storage.segment import Segment, check_present
+
+
+@dataclass(frozen=True)
+class VersionFiles:
+    """Opens the files that a version names."""
+
+    directory: Directory
+    version: ArchiveVersion
+
+    @property
+    def settings(self) -> ArchiveSettings:
+        return self.version.settings
+
+    def places(self, part: int) -> KeyPlaces:
+        """Where the keys of a part lie, found out once per version."""
+        known = self.version.key_places
+        if part not in known:
+            files = self.version.files_by_part.get(part, ())
+            known[part] = KeyPlaces.of(files, self._hashes)
+        found: KeyPlaces = known[part]
+        return found
+
+    def _hashes(self, segment: Segment) -> Hashes:
+        self._require(segment)
+        path = self._path(segment)
+        try:
+            return file_hashes(path, self.settings.sort_columns[0])
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(Path(path), error) from error
+
+    def _path(self, segment: Segment) -> str:
+        return f"{self.directory.root}/{segment.path}"
+
+    def directory_of(self, segment: Segment) -> FileDirectory:
+        self._require(segment)
+        key = self.settings.sort_columns[0]
+        floating = pa.types.is_floating(self.settings.stored.field(key).type)
+        path = self._path(segment)
+        try:
+            ordered = self.settings.clustered and (not floating or segment.key is not None)
+            return file_directory(path, segment.bytes, key, ordered)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(Path(path), error) from error
+
+    def _require(self, segment: Segment) -> None:
+        with contextlib.suppress(OSError):
+            if os.stat(self._path(segment)).st_size == segment.bytes:
+                return
+        with reading_version(self.directory, self.version.manifest.version):
+            check_present(self.directory, segment)
+
+    def decoded(
+        self,
+        segment: Segment,
+        directory: FileDirectory,
+        groups: Sequence[int],
+        schema: pa.Schema,
+        *,
+        again: bool = False,
+    ) -> pa.Table:
+        path, names = self._path(segment), directory.names
+        present = [name for name in schema.names if name in names]
+        try:
+            rows = read_row_groups(path, directory, groups, present, again=again)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(Path(path), error) from error
+        return with_added_columns(rows, schema)
+
+
+def _unreadable(path: Path, error: Exception) -> Exception:
+    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
+        return told("read", path, error)
+    return CorruptFile(
+        f"the data file {path} cannot be read: {error}",
+        "restore it from a copy, or run verify to see what is still readable",
+    )
