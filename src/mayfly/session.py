@@ -1,10 +1,9 @@
-"""The public API: a session over a SparkSession, its streams and its queries."""
+"""The public API: a session over a SparkSession, where streams, queries and archives begin."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -17,12 +16,12 @@ from mayfly.archive.cell_advising import laid_out_for
 from mayfly.archive.declaring import Declaration, Origin, declare
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.opening import declared_for
-from mayfly.cql import Delete, Insert, Update, bind_condition, bind_query
+from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import MIN_TIME, format_micros, micros
+from mayfly.lifetime import MIN_TIME, micros
 from mayfly.optimizer import explain
 from mayfly.pipeline.control import Control
-from mayfly.pipeline.query import JoinQuery, On, Stream, WallClock, Windowed
+from mayfly.pipeline.query import Stream, WallClock
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
     ArchiveDefinition,
@@ -33,33 +32,17 @@ from mayfly.plan.catalog import (
     StreamDefinition,
 )
 from mayfly.plan.explain import Explanation
-from mayfly.plan.expressions import Expression
 from mayfly.plan.physical import Strategy
 from mayfly.plan.types import arrow_type, from_arrow, parse_type
 from mayfly.queries import CqlQuery, Queries
 from mayfly.spark.archive_jobs import OnSpark
 from mayfly.spark.archive_progress import Told
-from mayfly.spark.archive_sink import ArchivedResults
 from mayfly.spark.archives import SparkArchive
-from mayfly.spark.exchange import Wiring
 from mayfly.spark.local import local_spark
-from mayfly.spark.run import Run
-from mayfly.spark.runner import Runner, empty_properties
-from mayfly.spark.sinks import Sink
-from mayfly.spark.starting import (
-    DEFAULT_HISTORY,
-    bucket_count,
-    check_spark_part,
-    checkpoint_of,
-    run_settings,
-    sinks_of,
-    started,
-)
-from mayfly.storage import Repository
 from mayfly.storage.files import local_root
+from mayfly.window_joins import SparkStream
 
 AUTO = "auto"
-Select = Sequence[str] | Mapping[str, str] | None
 
 
 class Session:
@@ -93,10 +76,9 @@ class Session:
         ``time`` names its TIMESTAMP (or BIGINT of µs) column, ``sequence`` the columns that order
         rows of one time (such as partition and offset), for count windows; rows may be out of
         order by up to ``slack``. With ``idle="5 s"`` the clock follows the wall clock minus 5 s
-        when no rows
-        come; with ``punctuations`` a row that has nothing but a time promises that no earlier one
-        will come. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is
-        given.
+        when no rows come; with ``punctuations`` a row that has nothing but a time promises that no
+        earlier one will come. Late rows are counted, and kept as Parquet under ``dead_letter`` if
+        that is given.
         """
         _check_name(name, self._frames)
         if not frame.isStreaming:
@@ -318,135 +300,6 @@ class Session:
         return self._frames[stream]
 
 
-@dataclass(frozen=True)
-class SparkStream:
-    """A declared stream; put a window on it."""
-
-    session: Session
-    declared: Stream
-
-    def window(self, range: str | int) -> SparkWindow:
-        """``stream [RANGE d]``: every row is alive for ``range`` from its own time on."""
-        return SparkWindow(self.session, self.declared.window(range))
-
-
-@dataclass(frozen=True)
-class SparkWindow:
-    """A stream under a window; join it with another one."""
-
-    session: Session
-    windowed: Windowed
-
-    def join(
-        self,
-        other: SparkWindow,
-        on: On,
-        where: str | Expression | None = None,
-        select: Select = None,
-    ) -> SparkQuery:
-        """The equi-join of both windows; ``where`` is a further condition on pairs, as SQL text."""
-        return SparkQuery(self.session, JoinQuery((self.windowed,))).join(other, on, where, select)
-
-
-@dataclass(frozen=True)
-class SparkQuery:
-    """A continuous query that can be started."""
-
-    session: Session
-    query: JoinQuery
-
-    def join(
-        self,
-        other: SparkWindow,
-        on: On,
-        where: str | Expression | None = None,
-        select: Select = None,
-    ) -> SparkQuery:
-        """Join one more window to the results so far."""
-        if isinstance(where, str):
-            streams = [*self.query.streams(), other.windowed.stream]
-            where = bind_condition(
-                where, {s.name: {c: s.type_of(c) for c in s.schema.names} for s in streams}
-            )
-        return replace(self, query=self.query.join(other.windowed, on, where, select))
-
-    def start(
-        self,
-        checkpoint: str | os.PathLike[str],
-        *,
-        on_changes: Callable[[DataFrame, int], object] | None = None,
-        parquet: str | os.PathLike[str] | None = None,
-        archive: SparkArchive | None = None,
-        sinks: Sequence[Sink] = (),
-        buckets: int | None = None,
-        history: str | int = DEFAULT_HISTORY,
-        max_state_bytes: int | None = None,
-        max_gap: str | int | None = None,
-        available_now: bool = False,
-        interval: str | None = None,
-        sync: bool = True,
-        wall_clock: Callable[[], int] | None = None,
-    ) -> Run:
-        """Start the query, or continue it from its checkpoint.
-
-        Changes go to ``on_changes(DataFrame, batch_id)`` (at least once per batch) and to Parquet
-        files under ``parquet`` (exactly once), and become updates of ``archive`` as its intervals
-        end (exactly once). ``history`` is how long dead results stay in the
-        change log. ``available_now`` processes what is there, closes the last instant and ends;
-        otherwise a batch starts every ``interval`` (Spark's text, such as "1 second"), or as soon
-        as there is data. With ``sync=False`` a power cut may lose the last batches; a killed
-        process never does.
-        """
-        runner = self._runner(
-            checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock
-        )
-        check_spark_part(runner.repository)
-        named = sinks_of(sinks, on_changes, parquet)
-        if archive is not None:
-            root = os.fspath(runner.repository.directory.root)
-            named.append(ArchivedResults.of(archive, runner.result_ddl(), root))
-        runner.sinks = tuple(named)
-        frames = {s.name: self.session.frame_of(s.name) for s in self.query.streams()}
-        query = started(
-            runner, self.query.streams(), frames, available_now=available_now, interval=interval
-        )
-        return Run(runner, query, drain=available_now)
-
-    def open(self, checkpoint: str | os.PathLike[str]) -> Run:
-        """A handle on a checkpoint for reading, without starting the query."""
-        if not Repository.exists(checkpoint):
-            raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
-        return Run(self._runner(checkpoint), None)
-
-    def _runner(
-        self,
-        checkpoint: str | os.PathLike[str],
-        history: str | int = DEFAULT_HISTORY,
-        buckets: int | None = None,
-        max_state_bytes: int | None = None,
-        max_gap: str | int | None = None,
-        sync: bool = True,
-        wall_clock: Callable[[], int] | None = None,
-    ) -> Runner:
-        spark = self.session.spark
-        if any(stream.punctuations for stream in self.query.streams()):
-            raise InvalidSetting(
-                "a join built in Python reads no punctuations", "write it as Session.query(…)"
-            )
-        wanted = bucket_count(spark, buckets)
-        properties = empty_properties(self.query.streams(), _description(self.query), wanted)
-        repository, kept = checkpoint_of(local_root(checkpoint), properties, buckets, sync=sync)
-        settings = run_settings(kept, history, max_state_bytes, max_gap, sync, wall_clock)
-        wiring = Wiring.of(self.query, self._column_types())
-        return Runner(spark, self.query, wiring, repository, settings)
-
-    def _column_types(self) -> dict[str, dict[str, str]]:
-        return {
-            stream.name: dict(self.session.frame_of(stream.name).dtypes)
-            for stream in self.query.streams()
-        }
-
-
 def _arrow_schema(name: str, frame: DataFrame) -> pa.Schema:
     fields = []
     for column, kind in frame.dtypes:
@@ -475,21 +328,3 @@ def _check_name(name: str, taken: Mapping[str, Any]) -> None:
         )
     if name in taken:
         raise InvalidSetting(f"stream {name} is declared twice", "choose another name")
-
-
-def _description(query: JoinQuery) -> dict[str, Any]:
-    """What makes a query the same query; a checkpoint is refused to any other."""
-    described: dict[str, Any] = {
-        f"window of {one.stream.name}": format_micros(one.length) for one in query.inputs
-    }
-    for one in query.streams():
-        columns = [f"{c} {one.type_of(c).sql()}" for c in query.needed(one.name)]
-        described[f"columns of {one.name}"] = ", ".join(columns)
-        described[f"time of {one.name}"] = one.time
-    for index, clause in enumerate(query.clauses, 1):
-        described[f"join {index} on"] = " AND ".join(f"{a} = {b}" for a, b in clause.pairs)
-        described[f"join {index} where"] = clause.residual.sql() if clause.residual else ""
-    beats = any(one.idle is not None for one in query.streams())
-    described["heartbeats"] = "wall clock" if beats else "none"
-    described["select"] = ", ".join(f"{source} AS {name}" for name, source in query.select.items())
-    return described

@@ -9,11 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mayfly.session import Session, SparkQuery
+from mayfly.session import Session
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.run import Run
 from mayfly.spark.runner import Runner
 from mayfly.spark.sinks import Delivery, ParquetFiles
+from mayfly.window_joins import SparkQuery
 from tests.faults.recorded_links import WINDOWS, Undisturbed, assert_ended_right, links_query
 
 

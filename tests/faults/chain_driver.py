@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from mayfly.faults import PAUSE_AT
-from mayfly.session import Session, SparkQuery
+from mayfly.session import Session
 from mayfly.spark.local import local_spark
 from mayfly.spark.run import Run
 from mayfly.testing import (
@@ -25,6 +25,7 @@ from mayfly.testing import (
     generate,
     together,
 )
+from mayfly.window_joins import SparkQuery
 from tests.integration.recorded import declare
 
 WINDOWS = {"a": 300_000, "b": 500_000, "c": 200_000}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mayfly.session import Session, SparkQuery
+from mayfly.session import Session
 from mayfly.spark.run import Run
 from mayfly.testing import (
     Column,
@@ -21,6 +21,7 @@ from mayfly.testing import (
     multiset,
     together,
 )
+from mayfly.window_joins import SparkQuery
 from tests.integration.recorded import assert_nothing_orphaned, assert_right, declare, record
 
 WINDOWS = {"a": 300_000, "b": 500_000}

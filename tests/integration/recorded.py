@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from mayfly.plan.types import from_arrow
 from mayfly.queries import Queries, QueryRun
-from mayfly.session import Session, SparkQuery, SparkStream
+from mayfly.session import Session
 from mayfly.spark.pipelines import Pipeline
 from mayfly.spark.run import Run
 from mayfly.storage.segment import DATA
@@ -28,6 +28,7 @@ from mayfly.testing import (
     generate,
     together,
 )
+from mayfly.window_joins import SparkQuery, SparkStream
 
 _EPOCH = 1_000_000_000
 """Spark takes files in the order of their modification times; these are made up."""

@@ -39,9 +39,10 @@ from mayfly.demo.settings import (
     Places,
 )
 from mayfly.errors import MayflyError
-from mayfly.session import Session, SparkQuery
+from mayfly.session import Session
 from mayfly.spark.local import local_spark
 from mayfly.spark.run import Run
+from mayfly.window_joins import SparkQuery
 
 COLUMNS = "ts TIMESTAMP, src STRING, dst STRING, protocol STRING, bytes BIGINT, id BIGINT"
 PYTHON_ERROR = re.compile(r"[\w.]*(Error|Exception): ")
