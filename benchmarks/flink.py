@@ -18,44 +18,39 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks.measure import median, record
+from benchmarks.stream_rows import Int64s, record_stream
 from benchmarks.streaming import Load, expected, in_child
 
 FORMULA = {"left": (31, 17), "right": (37, 11)}
-"""As in peers/flink_join.py, which cannot import this."""
+"""The key of the n-th row is (a n² + b n) mod keys, its value n mod 1,000,003."""
 LOAD = Load(keys=10_007)
 
 
 def generate(load: Load, folder: Path) -> None:
     """One file per side and batch, of rows by formula with times in milliseconds."""
-    for side, (a, b) in FORMULA.items():
-        (folder / side).mkdir(parents=True)
+
+    def batches(a: int, b: int) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
         for batch in range(load.batches):
             n = np.arange(batch * load.rows, (batch + 1) * load.rows)
             ts = n * 1000 * load.seconds // load.rows * 1000
-            columns = {
-                "ts": pa.array(ts, pa.timestamp("us", tz="UTC")),
-                "k": (n * n * a + n * b) % load.keys,
-                "v": n % 1_000_003,
-            }
-            path = folder / side / f"{batch:05d}.parquet"
-            pq.write_table(pa.table(columns), path)
-            os.utime(path, (1_600_000_000 + batch,) * 2)
+            yield ts, (n * n * a + n * b) % load.keys, n % 1_000_003
+
+    for side, (a, b) in FORMULA.items():
+        record_stream(folder / side, batches(a, b))
 
 
 def run_flink(load: Load, python: str) -> dict[str, Any]:
     script = Path(__file__).parent / "peers" / "flink_join.py"
-    done = subprocess.run(
-        [python, str(script), json.dumps(asdict(load))], capture_output=True, text=True
-    )
+    given = json.dumps({**asdict(load), "formula": FORMULA})
+    done = subprocess.run([python, str(script), given], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"Flink failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from benchmarks.alive_rows import ALIVE, REFRESHED, differs
 from benchmarks.measure import median, record
 from mayfly.local import LocalSession
 from mayfly.pipeline.continuous import ContinuousRun
@@ -55,12 +56,9 @@ class Operator:
     keys: int
     limit: str
     streams: tuple[str, ...] = ("s",)
-    alive: str = "ts <= {at} AND ts > {at} - 10000000"
+    alive: str = ALIVE
 
 
-_REFRESHED = (
-    "(ts + 999999) // 1000000 * 1000000 <= {at} AND (ts + 10999999) // 1000000 * 1000000 > {at}"
-)
 OPERATORS = {
     "select": Operator(
         "SELECT k, v FROM s [RANGE 10 s] WHERE v > 500",
@@ -83,7 +81,7 @@ OPERATORS = {
         "SELECT k, SUM(v)::BIGINT AS x FROM s GROUP BY k",
         10_000,
         "hash count",
-        alive=_REFRESHED,
+        alive=REFRESHED,
     ),
     "grouped SUM at every instant": Operator(
         "SELECT k, SUM(v) AS x FROM s [RANGE 10 s] GROUP BY k",
@@ -96,7 +94,7 @@ OPERATORS = {
         "SELECT k, MAX(v) AS x FROM s GROUP BY k",
         10_000,
         "hash count",
-        alive=_REFRESHED,
+        alive=REFRESHED,
     ),
     "NOT EXISTS": Operator(
         "SELECT k, v FROM s [RANGE 10 s] a"
@@ -186,20 +184,6 @@ class Recomputed:
         )
         return self.database.sql(f"WITH {tables} {self.operator.sql}").to_arrow_table()
 
-    def differs(self, at: int, found: pa.Table) -> int:
-        """By how many rows the answer at an instant is another one."""
-        wanted = self.answer(at)
-        self.database.register("wanted", wanted)
-        self.database.register("found", found.select(wanted.schema.names))
-        both = (("wanted", "found"), ("found", "wanted"))
-        counts = [
-            self.database.execute(
-                f"SELECT count(*) FROM (FROM {one} EXCEPT ALL FROM {other})"
-            ).fetchall()[0][0]
-            for one, other in both
-        ]
-        return int(sum(counts))
-
 
 def check(operator: Operator, strategy: str, load: Load) -> None:
     """Compare the answer after every batch with DuckDB's; stop the benchmark at a difference."""
@@ -211,7 +195,7 @@ def check(operator: Operator, strategy: str, load: Load) -> None:
         database.add(batch, at)
         found = run.snapshot(at)
         compared += found.num_rows
-        if wrong := database.differs(at, found):
+        if wrong := differs(database.database, database.answer(at), found):
             sys.exit(f"{strategy} is wrong: {operator.cql} differs by {wrong} rows at {at}")
     if not compared:
         sys.exit(f"nothing was compared: {operator.cql} had no answer")

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,11 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from benchmarks.alive_rows import ALIVE, REFRESHED, differs
 from benchmarks.measure import commit, measured_before, median, record
 from benchmarks.peers.pipelines import PEERS
+from benchmarks.stream_rows import Int64s, record_stream
 from benchmarks.streaming import batch_seconds, read_side, session
 
 SECOND = 1_000_000
@@ -57,13 +58,10 @@ class Question:
     sql: str
     keys: int
     streams: tuple[str, ...] = ("s",)
-    alive: str = "ts <= {at} AND ts > {at} - 10000000"
+    alive: str = ALIVE
     peer: str | None = None
 
 
-_REFRESHED = (
-    "(ts + 999999) // 1000000 * 1000000 <= {at} AND (ts + 10999999) // 1000000 * 1000000 > {at}"
-)
 _TEN = tuple(
     f"SELECT k, SUM(v) AS x FROM s [RANGE 10 s SLIDE 1 s] WHERE v >= {part * 90000} GROUP BY k"
     for part in range(10)
@@ -99,14 +97,14 @@ QUESTIONS = {
         ("SELECT k, SUM(v) AS x FROM s [RANGE 10 s SLIDE 1 s] GROUP BY k",),
         "SELECT k, SUM(v)::BIGINT AS x FROM s GROUP BY k",
         1_000,
-        alive=_REFRESHED,
+        alive=REFRESHED,
         peer="window() with sum",
     ),
     "grouped MAX": Question(
         ("SELECT k, MAX(v) AS x FROM s [RANGE 10 s SLIDE 1 s] GROUP BY k",),
         "SELECT k, MAX(v) AS x FROM s GROUP BY k",
         1_000,
-        alive=_REFRESHED,
+        alive=REFRESHED,
         peer="window() with max",
     ),
     "last ten per key": Question(
@@ -122,7 +120,7 @@ QUESTIONS = {
             _TEN[:count],
             "SELECT k, SUM(v)::BIGINT AS x FROM s GROUP BY k",
             1_000,
-            alive=_REFRESHED,
+            alive=REFRESHED,
         )
         for count in (1, 5, 9, 10)
     },
@@ -135,20 +133,18 @@ def generate(question: Question, load: Load, folder: Path) -> None:
     random = np.random.default_rng(load.seed)
     number_of_keys = max(10, question.keys * load.rows // Load.rows)
     span, size = load.seconds * SECOND, load.rows // len(question.streams)
-    for stream in question.streams:
-        (folder / stream).mkdir(parents=True)
+
+    def batches() -> Iterator[tuple[Int64s, Int64s, Int64s]]:
         for batch in range(load.batches):
             ts = np.sort(random.choice(span, size, replace=False)) + batch * span
             keys = random.integers(0, number_of_keys, size)
-            values = random.integers(0, 1_000_000, size)
-            instants = pa.array(ts, pa.timestamp("us", tz="UTC"))
-            path = folder / stream / f"{batch:05d}.parquet"
-            pq.write_table(pa.table({"ts": instants, "k": keys, "v": values}), path)
-            # The file source orders by modification time.
-            os.utime(path, (1_600_000_000 + batch,) * 2)
+            yield ts, keys, random.integers(0, 1_000_000, size)
+
+    for stream in question.streams:
+        record_stream(folder / stream, batches())
 
 
-def differs(question: Question, folder: Path, at: int, found: pa.Table) -> int:
+def wrong_rows(question: Question, folder: Path, at: int, found: pa.Table) -> int:
     """By how many rows the answer at an instant is not DuckDB's."""
     database = duckdb.connect(":memory:")
     alive = question.alive.format(at=at)
@@ -158,15 +154,9 @@ def differs(question: Question, folder: Path, at: int, found: pa.Table) -> int:
         for name in question.streams
     )
     wanted = database.sql(f"WITH {tables} {question.sql}").to_arrow_table()
-    database.register("wanted", wanted)
-    database.register("found", found.select(wanted.schema.names))
     if not wanted.num_rows:
         sys.exit(f"nothing to compare at {at}: {question.cql[0]}")
-    counts = [
-        database.execute(f"SELECT count(*) FROM (FROM {one} EXCEPT ALL FROM {other})").fetchall()
-        for one, other in (("wanted", "found"), ("found", "wanted"))
-    ]
-    return int(sum(rows[0][0] for rows in counts))
+    return differs(database, wanted, found)
 
 
 def run_mayfly(question: Question, load: Load, folder: Path, work: Path) -> dict[str, Any]:
@@ -181,7 +171,7 @@ def run_mayfly(question: Question, load: Load, folder: Path, work: Path) -> dict
     runs["q0"].await_done()
     span = load.seconds * SECOND
     for at in (span // 2, 2 * span - 1, load.batches * span - span // 3):
-        if wrong := differs(question, folder, at, runs["q0"].snapshot(at)):
+        if wrong := wrong_rows(question, folder, at, runs["q0"].snapshot(at)):
             sys.exit(f"mayfly is wrong: {question.cql[0]} differs by {wrong} rows at {at}")
     status = runs["q0"].status()
     return {

@@ -12,36 +12,35 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks.measure import median, record
+from benchmarks.stream_rows import Int64s, record_stream
 
-STATE_STORES = {
+ROCKSDB = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+LOGGED_ROCKSDB = {
+    **ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+STATE_STORES: dict[str, dict[str, str]] = {
     "spark-memory": {},
-    "spark-rocksdb": {
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-    },
-    "spark-rocksdb-v4": {
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.sql.streaming.join.stateFormatVersion": "4",
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    },
+    "spark-rocksdb": ROCKSDB,
+    "spark-rocksdb-v4": {**LOGGED_ROCKSDB, "spark.sql.streaming.join.stateFormatVersion": "4"},
 }
 RUNNERS = ("floor", "mayfly", *STATE_STORES)
 SCHEMA = "ts TIMESTAMP, k BIGINT, v BIGINT"
@@ -64,22 +63,15 @@ def generate(load: Load, folder: Path) -> None:
     """One Parquet file per side and batch; ts uniform within the batch's span, keys uniform."""
     random = np.random.default_rng(load.seed)
     span = load.seconds * 1_000_000
-    for side in ("left", "right"):
-        (folder / side).mkdir(parents=True)
+
+    def batches() -> Iterator[tuple[Int64s, Int64s, Int64s]]:
         for batch in range(load.batches):
             ts = np.sort(random.integers(batch * span, (batch + 1) * span, load.rows))
-            table = pa.table(
-                {
-                    "ts": pa.array(ts, pa.timestamp("us", tz="UTC")),
-                    "k": random.integers(0, load.keys, load.rows),
-                    "v": random.integers(0, 1_000_000, load.rows),
-                }
-            )
-            path = folder / side / f"{batch:05d}.parquet"
-            pq.write_table(table, path)
-            # The file source orders by modification time.
-            stamp = 1_600_000_000 + batch
-            os.utime(path, (stamp, stamp))
+            keys = random.integers(0, load.keys, load.rows)
+            yield ts, keys, random.integers(0, 1_000_000, load.rows)
+
+    for side in ("left", "right"):
+        record_stream(folder / side, batches())
 
 
 def expected(load: Load, folder: Path) -> dict[str, int]:

@@ -3,7 +3,8 @@
 Rows come from a formula over a sequence, so Flink reads no files; results go nowhere when timed.
 Parallelism 2, state on the heap, objects reused, no checkpoints: nothing is kept for a crash.
 
-    python flink_join.py '{"rows": 250000, "batches": 8, "seconds": 100, "window": 10, ...}'
+    python flink_join.py '{"rows": 250000, "batches": 8, "seconds": 100, "window": 10,
+                           "formula": {"left": [31, 17], "right": [37, 11]}, ...}'
 """
 
 from __future__ import annotations
@@ -15,11 +16,8 @@ from typing import Any
 
 from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[import-not-found]
 
-FORMULA = {"left": (31, 17), "right": (37, 11)}
-"""The key of the n-th row is (a n² + b n) mod keys, its value n mod 1,000,003."""
 
-
-def environment(load: dict[str, int], batches: int) -> Any:
+def environment(load: dict[str, Any], batches: int) -> Any:
     table = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     settings = {
         "parallelism.default": "2",
@@ -30,7 +28,7 @@ def environment(load: dict[str, int], batches: int) -> Any:
     for name, value in settings.items():
         table.get_config().set(name, value)
     last = load["rows"] * batches - 1
-    for name, (a, b) in FORMULA.items():
+    for name, (a, b) in load["formula"].items():
         table.execute_sql(f"""
             CREATE TABLE {name}_numbers (n BIGINT,
                 ts AS TO_TIMESTAMP_LTZ(n * {1000 * load["seconds"]} / {load["rows"]}, 3),
@@ -42,13 +40,13 @@ def environment(load: dict[str, int], batches: int) -> Any:
     return table
 
 
-def join(load: dict[str, int]) -> str:
+def join(load: dict[str, Any]) -> str:
     ten = f"INTERVAL '{load['window']}' SECOND"
     return f"""SELECT l.k AS k, l.v AS a, r.v AS b FROM left_numbers l, right_numbers r
         WHERE l.k = r.k AND l.ts > r.ts - {ten} AND l.ts < r.ts + {ten}"""
 
 
-def timed(load: dict[str, int], batches: int) -> float:
+def timed(load: dict[str, Any], batches: int) -> float:
     table = environment(load, batches)
     table.execute_sql(
         "CREATE TABLE nowhere (k BIGINT, a BIGINT, b BIGINT) WITH ('connector' = 'blackhole')"
@@ -58,7 +56,7 @@ def timed(load: dict[str, int], batches: int) -> float:
     return time.perf_counter() - began
 
 
-def sums(load: dict[str, int]) -> list[int]:
+def sums(load: dict[str, Any]) -> list[int]:
     table = environment(load, load["batches"])
     counted = table.execute_sql(
         f"SELECT COUNT(*), SUM(k), SUM(a * 3 + b) FROM ({join(load)})"

@@ -15,15 +15,8 @@ from typing import Any
 
 import duckdb
 
-from benchmarks.streaming import batch_seconds, read_side
+from benchmarks.streaming import LOGGED_ROCKSDB, batch_seconds, read_side
 
-ROCKSDB = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
-"""The store that transformWithState needs."""
 TEN = "INTERVAL 10 SECONDS"
 Built = Callable[[Any, Path], Any]
 
@@ -188,6 +181,6 @@ PEERS: dict[str, SparkPeer] = {
         "count_if(sign > 0);sum(sign);sum(sign * v)",
         "SELECT (SELECT count(*) FROM s), count(*), sum(v) FROM (FROM s QUALIFY "
         "row_number() OVER (PARTITION BY k ORDER BY ts DESC) <= 10)",
-        settings=ROCKSDB,
+        settings=LOGGED_ROCKSDB,  # transformWithState needs this store
     ),
 }
