@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
+from mayfly.archive.accounting import UpdateReport
 from mayfly.archive.admission import LateRows
-from mayfly.archive.archive import Archive, UpdateReport
+from mayfly.archive.archive import Archive
 from mayfly.archive.hashing import spark_hash
 from mayfly.archive.layouts import UpdateTechnique, WaveScheme, is_packed
 from mayfly.archive.local import InProcess
-from mayfly.archive.reading import ReadReport
+from mayfly.archive.selecting import ReadReport
 from mayfly.archive.settings import KEY, NTH, ArchiveSettings
-from mayfly.archive.state import ArchiveVersion
-from mayfly.archive.writing import DAYS, PART
+from mayfly.archive.state import DAYS, PART, ArchiveVersion
 from mayfly.errors import BadInput, VersionExpired
 from mayfly.storage import TS, open_segment
 from tests.contract.archive_model import (

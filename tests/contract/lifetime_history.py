@@ -10,16 +10,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from mayfly.archive.accounting import UpdateReport
 from mayfly.archive.admission import LateRows
-from mayfly.archive.archive import Archive, UpdateReport
+from mayfly.archive.archive import Archive
 from mayfly.archive.calendar import FixedIntervals
 from mayfly.archive.hashing import spark_hash
 from mayfly.archive.layouts import is_packed
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.local import InProcess
 from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings
-from mayfly.archive.state import ArchiveVersion
-from mayfly.archive.writing import DAYS, PART
+from mayfly.archive.state import DAYS, PART, ArchiveVersion
 from mayfly.storage import EXP, open_segment
 from tests.contract.archive_history import History
 from tests.contract.archive_model import (

@@ -22,7 +22,8 @@ from mayfly.archive.archive import Archive
 from mayfly.archive.calendar import FixedIntervals
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.local import InProcess
-from mayfly.archive.reading import Reader, Selection
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CommitConflict

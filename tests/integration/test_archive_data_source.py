@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 import mayfly
 import mayfly.archive
 from mayfly.archive import Archive
-from mayfly.archive.reading import KeyRange, Reader, Selection
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import KeyRange, Selection
 from mayfly.errors import MayflyError
 from mayfly.spark.data_source import PUSHDOWN
 from mayfly.spark.source_filters import narrowed

@@ -21,7 +21,7 @@ from mayfly.archive.calendar import CalendarDays, FixedIntervals
 from mayfly.archive.hashing import spark_hash
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.writing import PART
+from mayfly.archive.state import PART
 from mayfly.errors import BadInput, CorruptFile
 from mayfly.plan.types import parse_type
 from mayfly.spark.archive_jobs import OnSpark

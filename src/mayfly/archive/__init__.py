@@ -1,5 +1,6 @@
 """Archives: rows with lifetimes kept on disk, refreshed by updates, probed and scanned."""
 
+from mayfly.archive.accounting import UpdateReport
 from mayfly.archive.admission import (
     Admission,
     AdmissionRule,
@@ -12,7 +13,7 @@ from mayfly.archive.admission import (
 )
 from mayfly.archive.advising import ArchiveAdvice, Workload
 from mayfly.archive.advisor import Advice, Need, advise
-from mayfly.archive.archive import Archive, UpdateReport
+from mayfly.archive.archive import Archive
 from mayfly.archive.calendar import (
     CalendarDays,
     FixedIntervals,
@@ -24,7 +25,7 @@ from mayfly.archive.cell_advisor import CellAdvice, advise_cells
 from mayfly.archive.cell_cost import CellConstants, CellCost, CellLoad, cell_cost
 from mayfly.archive.cost import BUILT_IN_CASES, SCAM, TPC_D, WSE, CostParameters
 from mayfly.archive.opening import create, open
-from mayfly.archive.reading import ReadReport
+from mayfly.archive.selecting import ReadReport
 from mayfly.archive.sequence import Turn, take_turn
 from mayfly.archive.status import ArchiveStatus
 from mayfly.archive.wave_cost import WaveCost, wave_cost

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from mayfly.archive.admission import AdmissionSummary
 from mayfly.archive.layouts.run_plan import IndexRuns
 from mayfly.archive.planning import PlannedCommit
-from mayfly.archive.state import ArchiveVersion, run_group
-from mayfly.archive.writing import DAYS, PartResult
+from mayfly.archive.state import DAYS, ArchiveVersion, run_group
+from mayfly.archive.writing import PartResult
 from mayfly.storage.segment import Segment
 
 MOVED = ("files_read", "bytes_read", "files_written", "bytes_written")

@@ -16,11 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
 
-from mayfly.archive.accounting import UpdateReport as UpdateReport
-from mayfly.archive.accounting import account, moved, rows_by_day
+from mayfly.archive.accounting import UpdateReport, account, moved, rows_by_day
 from mayfly.archive.admission import AdmissionSummary, LateRows, total
-from mayfly.archive.asking import Asking
-from mayfly.archive.asking import Moment as Moment
+from mayfly.archive.asking import Asking, Moment
 from mayfly.archive.care import Care
 from mayfly.archive.counting import Positions
 from mayfly.archive.erasing import Erasing

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from mayfly.archive.key_text import instant_text
-from mayfly.archive.reading import KeyRange, Reader, ReadReport, Selection
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import KeyRange, ReadReport, Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired

@@ -30,10 +30,10 @@ from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.run_plan import Run
 from mayfly.archive.measuring import MEGABYTE, nearest_to
 from mayfly.archive.planning import PlannedCommit
-from mayfly.archive.reading import Reader, ReadReport, Selection
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import ReadReport, Selection
 from mayfly.archive.sorting import sorted_by_key
-from mayfly.archive.state import ArchiveVersion
-from mayfly.archive.writing import DAYS
+from mayfly.archive.state import DAYS, ArchiveVersion
 from mayfly.errors import InvalidSetting
 from mayfly.storage.files import Directory
 

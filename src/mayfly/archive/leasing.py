@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from mayfly.archive.archive import Archive, Moment
+from mayfly.archive.archive import Archive
+from mayfly.archive.asking import Moment
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import StorageError
 from mayfly.storage import Pin

@@ -27,8 +27,8 @@ from mayfly.archive.layouts.run_plan import (
 )
 from mayfly.archive.layouts.wave import Transition
 from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.state import ArchiveState, ArchiveVersion
-from mayfly.archive.writing import DAYS, PartResult, WriteJob
+from mayfly.archive.state import DAYS, ArchiveState, ArchiveVersion
+from mayfly.archive.writing import PartResult, WriteJob
 from mayfly.storage.files import Directory
 
 

@@ -26,16 +26,12 @@ from mayfly.archive.hashing import part_of
 from mayfly.archive.invalidation import Hiding, hidings, visible
 from mayfly.archive.key_places import File, key_hashes
 from mayfly.archive.layouts.run_plan import Run
-from mayfly.archive.selecting import KeyRange as KeyRange
-from mayfly.archive.selecting import ReadReport as ReadReport
-from mayfly.archive.selecting import Selection as Selection
-from mayfly.archive.selecting import all_of, in_pieces
+from mayfly.archive.selecting import KeyRange, ReadReport, Selection, all_of, in_pieces
 from mayfly.archive.settings import KEY, NTH, ArchiveSettings
 from mayfly.archive.sorting import order_key
-from mayfly.archive.state import ArchiveVersion
+from mayfly.archive.state import PART, ArchiveVersion
 from mayfly.archive.stored_files import FileDirectory
 from mayfly.archive.version_files import VersionFiles
-from mayfly.archive.writing import PART
 from mayfly.errors import InvalidSetting
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment

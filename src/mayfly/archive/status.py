@@ -12,8 +12,7 @@ from mayfly.archive.layouts.run_plan import Run, is_packed
 from mayfly.archive.origin import ORIGIN_IS_OPEN
 from mayfly.archive.reports import reports_of
 from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.state import ArchiveVersion
-from mayfly.archive.writing import DAYS
+from mayfly.archive.state import DAYS, ArchiveVersion
 
 
 @dataclass(frozen=True)

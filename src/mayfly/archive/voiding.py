@@ -23,7 +23,8 @@ from mayfly.archive.invalidation import (
 from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, Source
 from mayfly.archive.local import as_declared
 from mayfly.archive.planning import PlannedCommit
-from mayfly.archive.reading import Reader, Selection
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import Selection
 from mayfly.archive.state import ArchiveState, ArchiveVersion
 from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting

@@ -30,9 +30,7 @@ from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
 from mayfly.archive.layouts.run_plan import RunWrite
 from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings
 from mayfly.archive.sorting import merge_sorted, sorted_by_key
-from mayfly.archive.state import DAYS as DAYS
-from mayfly.archive.state import PART as PART
-from mayfly.archive.state import run_group
+from mayfly.archive.state import DAYS, PART, run_group
 from mayfly.errors import ProtocolError, StorageError
 from mayfly.faults import reach
 from mayfly.storage.files import Directory, explained

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from mayfly.archive.accounting import UpdateReport
 from mayfly.archive.admission import AdmissionSummary, LateRows, Verdict, total
-from mayfly.archive.archive import UpdateReport
 from mayfly.archive.declaring import columns_of
 from mayfly.archive.staging import (
     SINKS,

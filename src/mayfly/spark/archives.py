@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mayfly.archive.archive import Archive, Moment, UpdateReport
-from mayfly.archive.asking import Window, selection
+from mayfly.archive.accounting import UpdateReport
+from mayfly.archive.archive import Archive
+from mayfly.archive.asking import Moment, Window, selection
 from mayfly.archive.leasing import leased
-from mayfly.archive.reading import Reader, ReadReport
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import ReadReport
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.spark.archive_frames import archive_frame, frame_request

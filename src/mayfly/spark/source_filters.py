@@ -19,7 +19,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from mayfly.archive.reading import KeyRange, Reader, Selection
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import KeyRange, Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.errors import MayflyError
 from mayfly.lifetime import instant

@@ -15,7 +15,8 @@ from mayfly.archive.asking import selection
 from mayfly.archive.key_text import instant_from_text, key_from_text
 from mayfly.archive.leasing import leased
 from mayfly.archive.local import InProcess
-from mayfly.archive.reading import KeyRange, Reader, Selection
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import KeyRange, Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import InvalidSetting

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 
 from mayfly.archive import state as archive_state
-from mayfly.archive.archive import Archive, UpdateReport
+from mayfly.archive.accounting import UpdateReport
+from mayfly.archive.archive import Archive
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme, WaveState
 from mayfly.archive.local import InProcess
-from mayfly.archive.reading import Reader, Selection
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import Selection
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.writing import PartResult, WriteJob
 from mayfly.errors import (

@@ -13,7 +13,7 @@ import pytest
 import mayfly.archive
 from mayfly.archive import Archive
 from mayfly.archive.key_places import MANY, _known, key_hashes
-from mayfly.archive.reading import ReadReport
+from mayfly.archive.selecting import ReadReport
 
 UPDATES, KEYS, LIFE = 40, 60, 30
 

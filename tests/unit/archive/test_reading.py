@@ -16,7 +16,8 @@ import pytest
 import mayfly.archive
 from mayfly.archive import stored_files
 from mayfly.archive.archive import Archive
-from mayfly.archive.reading import Reader, ReadReport, Selection
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import ReadReport, Selection
 from mayfly.archive.stored_files import file_directory
 from mayfly.archive.version_files import VersionFiles
 from mayfly.errors import CorruptFile, InvalidSetting
