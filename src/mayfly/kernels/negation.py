@@ -110,7 +110,7 @@ class AntiJoinRows:
 
     def _aged(self, state: NegationState, clock: int) -> NegationState:
         """After a step in which nothing happens."""
-        covers = self._forgotten(state.covers, state.left, clock)
+        covers = self._forgotten(state.covers, state.left, np.empty(0, np.int64), clock)
         return NegationState(state.left.aged(clock), covers, state.right.aged(clock - 1))
 
     # ── sides ─────────────────────────────────────────────────────────────────────────────
@@ -173,7 +173,7 @@ class AntiJoinRows:
         keep = keep[(until[keep] >= interval.clock) | (opened[keep] > MIN_TIME)]
         fresh = _cover_rows(codes[keep], opened[keep], until[keep])
         covers = state.covers.without(changing).after(fresh, MIN_TIME)
-        covers = self._forgotten(covers, state.left, interval.clock)
+        covers = self._forgotten(covers, state.left, numbers(new, CODE), interval.clock)
         if self.strict:
             lasting = chosen(arrived, numbers(arrived, EXP) >= interval.clock)
             kept_right = kept_right.after(lasting, interval.clock - 1)
@@ -193,15 +193,14 @@ class AntiJoinRows:
             alive = exp >= interval.began
             np.maximum.at(until, place[alive], exp[alive])
 
-    def _forgotten(self, covers: Kept, left: Kept, clock: int) -> Kept:
-        """Without uncovered keys of which no left row is kept, once they are too many.
+    def _forgotten(self, covers: Kept, left: Kept, new: Int64s, clock: int) -> Kept:
+        """Without uncovered keys of which no left row is kept or new, once they are too many.
 
         A left row that comes later finds its key open for ever, which is just as true for it.
         """
         if covers.rows <= 2 * max(left.rows, FEW):
             return covers
-        none = np.empty(0, np.int64)
-        codes = np.concatenate([none, *(numbers(run.load(), CODE) for run in left.runs)])
+        codes = np.concatenate([new, *(numbers(run.load(), CODE) for run in left.runs)])
         kept = []
         for run in covers.runs:
             table = run.load()

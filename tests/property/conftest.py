@@ -1,0 +1,22 @@
+"""Generated streams are small: thresholds are made small as well, so that they are crossed."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+import mayfly.kernels
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_thresholds() -> Iterator[None]:
+    """Negation forgets keys at once; pairs of rows that meet are handed over a few at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mayfly.kernels.negation.FEW", 0)
+        for module in pkgutil.iter_modules(mayfly.kernels.__path__, "mayfly.kernels."):
+            if hasattr(importlib.import_module(module.name), "PAIRS_AT_ONCE"):
+                patch.setattr(f"{module.name}.PAIRS_AT_ONCE", 3)
+        yield
