@@ -240,7 +240,14 @@ def test_a_query_s_results_are_archived_by_their_time(spark: SparkSession, tmp_p
         drained(query, tmp_path / "ck 2", archive=archive)
 
 
-@pytest.mark.parametrize("point", ["staging.written", "staging.before-update", "staging.taken"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("staging.written", marks=pytest.mark.slow),
+        "staging.before-update",
+        pytest.param("staging.taken", marks=pytest.mark.slow),
+    ],
+)
 def test_results_delivered_again_after_a_crash_are_archived_once(
     spark: SparkSession, tmp_path: Path, point: str
 ) -> None:

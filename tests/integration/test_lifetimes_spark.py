@@ -87,7 +87,7 @@ def test_every_read_path_shows_the_same(spark: SparkSession, tmp_path: Path) -> 
     assert_same_rows(archive.frame(soft=True).toArrow(), soft)
 
 
-@pytest.mark.parametrize("contract", ["HARD", "SOFT(1)"])
+@pytest.mark.parametrize("contract", ["HARD", pytest.param("SOFT(1)", marks=pytest.mark.slow)])
 def test_no_read_path_shows_what_was_declared_void(
     spark: SparkSession, tmp_path: Path, contract: str
 ) -> None:
