@@ -42,7 +42,7 @@ if "MAYFLY_EXAMPLES" in os.environ:
 if settings.get_current_profile_name() == "default":
     # What a killed process has written is not lost, only a power cut could take it; waiting for
     # the disk was half the time of many tests. The profile `all` waits.
-    os.fsync = lambda _: None
+    os.fsync = lambda fd: None
 
 SPARK_START = pytest.StashKey[float]()
 SLOW_LEFT = pytest.StashKey[int]()
