@@ -216,11 +216,37 @@ def flink() -> str:
     )
 
 
+def dataflows() -> str:
+    result = load("dataflows")
+    if result is None:
+        return (
+            "Not measured yet: `python -m benchmarks.dataflows` (needs a Python with Pathway and "
+            "Bytewax).\n"
+        )
+    setting = result["configuration"]
+    lines = [
+        f"{setting['rows']:,} rows a batch over all streams, two cores, whole runs after warm-up. "
+        "Mayfly commits every batch, the others keep nothing for a crash and read only the "
+        f"first {setting['peer_batches']} of {setting['batches']} batches:",
+        "",
+        "| query | runner | rows a second | Mayfly ÷ this |",
+        "|---|---|---:|---:|",
+    ]
+    for name, runners in result["results"].items():
+        own = runners.get("mayfly")
+        for runner, one in runners.items():
+            rate, label = one["rows_per_second"], f"{runner} {one.get('version', '')}".strip()
+            ratio = f"{own['rows_per_second'] / rate:.1f}" if own and one is not own else ""
+            lines.append(f"| {name} | {label} | {rate:,.0f} | {ratio} |")
+    return "\n".join([*lines, "", _origin(result)]) + "\n"
+
+
 RENDERERS: dict[str, Callable[[], str]] = {
     "streaming": streaming,
     "kernels": kernels,
     "pipelines": pipelines,
     "flink": flink,
+    "dataflows": dataflows,
     "archive-250k": archive("archive-250k"),
     "archive-2500k": archive("archive-2500k"),
     "lifetimes-250k": lifetimes("lifetimes-250k"),
