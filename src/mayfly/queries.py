@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mayfly.errors import InvalidSetting, VersionExpired
-from mayfly.lifetime import MIN_TIME, NEVER, instant
+from mayfly.errors import InvalidSetting
 from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
-from mayfly.pipeline.commands import Commands
+from mayfly.pipeline.commands import Commands, Reading
 from mayfly.pipeline.compiling import compile_plan
 from mayfly.pipeline.control import (
     DECLARED,
     Control,
     declarations,
-    declared_catalog,
 )
 from mayfly.pipeline.explain_sharing import Together, together
 from mayfly.pipeline.pacing import Pace
@@ -30,26 +26,28 @@ from mayfly.pipeline.program import Program
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sharing import canonical, described, fingerprint, shared
 from mayfly.pipeline.shedding import RANDOM, Shedding
+from mayfly.pipeline.sources import SOURCES, ordered
 from mayfly.plan.explain import Explanation
 from mayfly.plan.logical import Output, StreamScan
 from mayfly.plan.physical import Strategy
 from mayfly.spark.archives import SparkArchive
-from mayfly.spark.program_results import EVERYTHING, Results, Wanted
-from mayfly.spark.program_runner import REFRESHES, ProgramRunner
+from mayfly.spark.connectors import declare_stream
+from mayfly.spark.program_results import Results
+from mayfly.spark.program_runner import ProgramRunner
 from mayfly.spark.program_wiring import ProgramWiring
 from mayfly.spark.query_archives import archive_sink, promises_of
 from mayfly.spark.query_checkpoint import (
     PLAN,
     TEXT,
-    WHOLE_FROM,
     Registered,
     registered,
+    sources_of,
     streams_known_to,
 )
 from mayfly.spark.query_history import deliver_history, settle
 from mayfly.spark.query_migration import migrated
-from mayfly.spark.run import Run, Status
-from mayfly.spark.serving import sinks_of_command, wanted_anew
+from mayfly.spark.query_run import QUERY, QueryRun
+from mayfly.spark.serving import Serving, sinks_of_command
 from mayfly.spark.sinks import Sink
 from mayfly.spark.starting import (
     DEFAULT_HISTORY,
@@ -60,14 +58,11 @@ from mayfly.spark.starting import (
     started,
 )
 from mayfly.spark.state_format import renewed
-from mayfly.storage import Manifest, Repository
+from mayfly.storage import Repository
 from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
     from mayfly.session import Session
-
-QUERY = "query"
-"""The name of a query that was started alone."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +168,12 @@ class Queries:
         """What the queries share: streams, parts that are computed once, clocks."""
         return together({name: one.program for name, one in self.queries.items()})
 
-    def streams(self, known: Collection[str] = ()) -> tuple[Stream, ...]:
-        """Those that are read, and those ``known`` to a checkpoint, as the session ordered them."""
+    def streams(self, known: Sequence[str] = ()) -> tuple[Stream, ...]:
+        """Those that are read, and those declared that are ``known`` to a checkpoint: these first,
+        the others as the session ordered them."""
         read = {stream.name for query in self.queries.values() for stream in query.streams()}
-        read |= set(known)
-        found = [self.session.declared(name) for name in self.session.streams() if name in read]
+        wanted = [name for name in self.session.streams() if name in read or name in known]
+        found = [self.session.declared(name) for name in ordered(known, wanted)]
         return tuple(
             one
             if self.dead_letters is None or one.dead_letter is not None
@@ -226,10 +222,13 @@ class Queries:
         if dead_letters is not None:
             self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
         self = replace(self, anew=tuple(anew))
+        root = local_root(checkpoint)
+        self, commands = self._under_control(
+            root, lambda commands, reading: commands.all_taken(reading, resumed=resumed)
+        )
         runner, register = self._runner(
-            checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace,
-            taking=lambda commands, names: commands.all_taken(names, resumed=resumed),
-        )  # fmt: skip
+            root, commands, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace
+        )
         shedding = Shedding(shed, shed_by, stretch_above)
         shedding.check(runner.wiring.stages)
         runner.wiring = replace(runner.wiring, shedding=shedding)
@@ -261,15 +260,22 @@ class Queries:
         **settings: Any,
     ) -> None:
         """Run the queries and do what the control log asks for, until it asks to stop or the
-        input ends. ``on_start`` gets the handles, again whenever a query came or went."""
-        resumed = False
-        while True:
-            runs = self.start(checkpoint, resumed=resumed, **settings)
-            resumed = True
-            if on_start is not None:
-                on_start(runs)
-            if not wanted_anew(runs):
-                return
+        input ends. ``on_start`` gets the handles, again whenever a query came or went: that of a
+        query which stays is the same one, and goes on."""
+        serving = Serving()
+        try:
+            while True:
+                runs = self.start(checkpoint, resumed=bool(serving.handles), **settings)
+                handles = serving.taken_over(runs)
+                if on_start is not None:
+                    on_start(handles)
+                if not serving.wanted_anew():
+                    return
+        except Exception as error:
+            serving.error = error
+            raise
+        finally:
+            serving.over.set()
 
     def _archived(
         self, runner: ProgramRunner, archives: Mapping[str, SparkArchive], name: str
@@ -283,7 +289,9 @@ class Queries:
         """Handles on a checkpoint for reading, without starting anything."""
         if not Repository.exists(checkpoint):
             raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
-        runner, register = self._runner(checkpoint)
+        root = local_root(checkpoint)
+        self, commands = self._under_control(root)
+        runner, register = self._runner(root, commands)
         return {name: QueryRun(runner, None, False, name, register) for name in runner.results}
 
     def migrate(self, checkpoint: str | os.PathLike[str], *, buckets: int | None = None) -> int:
@@ -294,30 +302,36 @@ class Queries:
         return migrated(root, self._under_control(root)[0].queries, buckets)
 
     def _under_control(
-        self, root: Path, taking: Callable[[Commands, set[str]], None] | None = None
+        self, root: Path, taking: Callable[[Commands, Reading], None] | None = None
     ) -> tuple[Queries, Commands | None]:
         """These queries without those that commands have dropped, with those that they added."""
         if not Repository.exists(root):
             return self, None
-        streams = set(streams_known_to(root))
-        catalog = declared_catalog(declarations(self.session.catalog, streams))
-        commands = Commands.of(Control.of(root), catalog, self.session.relations)
+        session = self.session.fork()
+        commands = Commands.of(
+            Control.of(root), session.catalog, session.relations,
+            lambda one, folder: declare_stream(session, one, Path(folder or root)),
+        )  # fmt: skip
         if taking is not None:
-            taking(commands, set(self.queries))
+            reading = {
+                name: tuple(stream.name for stream in one.streams())
+                for name, one in self.queries.items()
+            }
+            taking(commands, reading)
         named = {n: one for n, one in self.queries.items() if n not in commands.state.dropped}
         added = {
-            name: self.session.query(str(one["text"]))
+            name: session.query(str(one["text"]))
             for name, one in commands.state.queries.items()
             if name not in named
         }
-        return replace(self, queries={**named, **added}), commands
+        return replace(self, session=session, queries={**named, **added}), commands
 
     def _remembered(self, runner: ProgramRunner) -> dict[str, Any]:
-        """What other processes must find in the checkpoint to ask for more."""
+        """What the checkpoint must say to others who ask for more, and to the next start."""
         assert runner.commands is not None
-        streams = {one.name for one in runner.wiring.streams}
         state = runner.commands.property() if runner.commands.state.applied else {}
-        return {**state, DECLARED: declarations(self.session.catalog, streams)}
+        sources = sources_of(runner.wiring.streams)
+        return {**state, DECLARED: declarations(runner.commands.catalog), SOURCES: sources}
 
     def results(self) -> dict[str, Results]:
         """What each query gives, before anything is started."""
@@ -326,7 +340,8 @@ class Queries:
 
     def _runner(
         self,
-        checkpoint: str | os.PathLike[str],
+        root: Path,
+        commands: Commands | None,
         history: str | int = DEFAULT_HISTORY,
         buckets: int | None = None,
         max_state_bytes: int | None = None,
@@ -334,17 +349,17 @@ class Queries:
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
-        *,
-        taking: Callable[[Commands, set[str]], None] | None = None,
     ) -> tuple[ProgramRunner, Registered]:
-        spark, root = self.session.spark, local_root(checkpoint)
-        self, commands = self._under_control(root, taking)
-        streams = self.streams(streams_known_to(root))
+        spark, leaving = self.session.spark, set() if commands is None else commands.leaving
+        known = streams_known_to(root, self.session.streams())
+        streams = self.streams([name for name in known if name not in leaving])
         described_queries = {name: one.description() for name, one in self.queries.items()}
         wanted = bucket_count(spark, buckets)
-        declared = {DECLARED: declarations(self.session.catalog, {one.name for one in streams})}
+        remembered = {
+            DECLARED: declarations(self.session.catalog), SOURCES: sources_of(streams)
+        }  # fmt: skip
         register = registered(
-            root, streams, described_queries, wanted, buckets, sync=sync, remembered=declared,
+            root, streams, described_queries, wanted, buckets, sync=sync, remembered=remembered,
             replace=self.anew,
         )  # fmt: skip
         check_spark_part(register.repository)
@@ -361,133 +376,3 @@ class Queries:
         runner.relations = runner.commands.relations
         runner.check_relations()
         return runner, register
-
-
-@dataclass
-class QueryRun(Run):
-    """A query of the language that was started: ask it, wait for it, stop it.
-
-    Queries that were started together run and stop together.
-    """
-
-    runner: ProgramRunner
-    name: str = QUERY
-    register: Registered | None = field(default=None, repr=False)
-
-    @property
-    def results(self) -> Results:
-        return self.runner.results[self.name]
-
-    @property
-    def since(self) -> int | None:
-        """The clock when the query was added to a running pipeline; None if it was there first."""
-        return self.results.member.group.since
-
-    @property
-    def whole_from(self) -> int | None:
-        """The instant from which answers are those of a query that was always there.
-
-        None if this one was. Before ``since`` if the windows it needs were kept when it was added;
-        NEVER if some earlier row will always matter.
-        """
-        return self._whole_from(self.runner.repository.current())
-
-    def _whole_from(self, manifest: Manifest) -> int | None:
-        found: int | None = manifest.properties["queries"].get(self.name, {}).get(WHOLE_FROM)
-        return found
-
-    @property
-    def control(self) -> Control:
-        """To add and drop queries, change relations, or stop, from here as from elsewhere."""
-        return Control(self.runner.repository)
-
-    def status(self) -> Status:
-        """This query's changes and streams; state and input and output are those of all queries."""
-        manifest = self.runner.repository.current()
-        found, clocks = super().status(), self.results.clocks(manifest)
-        state = [one for one in manifest.in_group("state") if not one.group.startswith("state/log")]
-        log = list(manifest.in_group(f"state/log/{self.name}"))
-        whole = self._whole_from(manifest)
-        return replace(
-            found,
-            clock=None if clocks.query == MIN_TIME else clocks.query,
-            gap=clocks.gap,
-            rows={name: found.rows.get(name, 0) for name in clocks.streams},
-            late={name: found.late.get(name, 0) for name in clocks.streams},
-            changes=manifest.properties["answers"].get(self.name, 0),
-            last_changes=manifest.properties.get("last_answers", {}).get(self.name, 0),
-            state_rows=sum(one.rows for one in state),
-            state_bytes=sum(one.bytes for one in state),
-            log_rows=sum(one.rows for one in log),
-            log_bytes=sum(one.bytes for one in log),
-            refreshes=tuple(manifest.properties.get(REFRESHES, {}).get(self.name, (0, 0))),
-            warming_until=None if whole is None or whole < clocks.query else whole,
-        )
-
-    def snapshot(self, at: int | str | None = None) -> pa.Table:
-        self._need_view()
-        with self.runner.repository.pin() as manifest:
-            moment = self._closed_instant(manifest, at)
-            return self._read(manifest, (MIN_TIME, moment + 1, moment)).drop_columns(["ts", "exp"])
-
-    def snapshot_frame(self, at: int | str | None = None) -> DataFrame:
-        self._need_view()
-        pin = self.runner.repository.pin()
-        moment = self._closed_instant(pin.manifest, at)
-        weakref.finalize(self, pin.release)
-        return self._frame_of(pin.manifest, (MIN_TIME, moment + 1, moment)).drop("ts", "exp")
-
-    def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
-        """Results generated in ``[since, until)``; a view's have their lifetimes as known now."""
-        with self.runner.repository.pin() as manifest:
-            return self._read(manifest, self._bounds(since, until))
-
-    def changes_frame(
-        self, since: int | str | None = None, until: int | str | None = None
-    ) -> DataFrame:
-        pin = self.runner.repository.pin()
-        weakref.finalize(self, pin.release)
-        return self._frame_of(pin.manifest, self._bounds(since, until))
-
-    def change_batches(self) -> Iterator[pa.RecordBatch]:
-        with self.runner.repository.pin() as manifest:
-            directory = self.runner.repository.directory
-            yield from self.results.log_reader(directory, manifest, EVERYTHING).batches(directory)
-
-    def _read(self, manifest: Manifest, wanted: Wanted) -> pa.Table:
-        directory = self.runner.repository.directory
-        reader = self.results.log_reader(directory, manifest, wanted)
-        return pa.Table.from_batches(list(reader.batches(directory)), schema=reader.schema)
-
-    def _frame_of(self, manifest: Manifest, wanted: Wanted) -> DataFrame:
-        reader = self.results.log_reader(self.runner.repository.directory, manifest, wanted)
-        return reader.frame(self.runner.spark, self.results.ddl(log=True))
-
-    def _bounds(self, since: int | str | None, until: int | str | None) -> Wanted:
-        low = MIN_TIME if since is None else instant(since)
-        return low, NEVER if until is None else instant(until), None
-
-    def _clock(self, manifest: Manifest) -> int:
-        return self.results.clocks(manifest).query
-
-    def _kept_from(self, manifest: Manifest) -> int:
-        kept: int = manifest.properties["kept_from"].get(self.name, MIN_TIME)
-        return kept
-
-    def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
-        moment = super()._closed_instant(manifest, at)
-        whole, since = self._whole_from(manifest), self.since
-        if since is not None and moment < since and (whole is None or moment < whole):
-            raise VersionExpired(
-                f"the query {self.name} was added at {since}; it knows nothing of {moment}",
-                "ask for a later instant",
-            )
-        return moment
-
-    def _need_view(self) -> None:
-        sent = self.results.member.program.sent
-        if sent is not None:
-            raise InvalidSetting(
-                f"the query sends {sent.name}; it has no answer to look at",
-                "read changes(), or leave the stream operator out to keep a view",
-            )

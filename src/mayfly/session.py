@@ -112,6 +112,13 @@ class Session:
         self._sequences[name] = tuple(sequence)
         return SparkStream(self, stream)
 
+    def fork(self) -> Session:
+        """A session that knows what this one does, and may get to know more."""
+        other = Session(self.spark)
+        other._frames, other._declared = dict(self._frames), dict(self._declared)
+        other._sequences, other.relations = dict(self._sequences), dict(self.relations)
+        return other
+
     @property
     def catalog(self) -> Catalog:
         """The declared streams as the query language sees them, with their DataFrames' types."""

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mayfly.plan.types import from_arrow
-from mayfly.queries import Queries, QueryRun
+from mayfly.queries import Queries
 from mayfly.session import Session
 from mayfly.spark.pipelines import Pipeline
+from mayfly.spark.query_run import QueryRun
 from mayfly.spark.run import Run
 from mayfly.storage.segment import DATA
 from mayfly.testing import (

@@ -16,25 +16,31 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, LimitExceeded
 from mayfly.pipeline.control import Control, Controlled
-from mayfly.queries import Queries, QueryRun
+from mayfly.queries import Queries
 from mayfly.session import Session
+from mayfly.spark.connectors import NAMING
+from mayfly.spark.pipelines import load_pipeline
+from mayfly.spark.query_run import QueryRun
 from mayfly.spark.sinks import Callback
 from mayfly.storage import Repository
 from tests.faults.processes import wait_for
 from tests.integration.recorded import declare, record
 from tests.integration.test_newcomers import answer
 from tests.integration.test_run_command import MAYFLY, batches_done, later, write_example
-from tests.integration.test_spark_queries import SCHEMA, batches, in_process
+from tests.integration.test_spark_queries import SCHEMA, batches, in_process, of_local, of_spark
 
 ALL = "SELECT k, g, v, seq FROM a [RANGE 60 us]"
 COUNTS = "SELECT g, COUNT(*) AS n FROM a [RANGE 25 us] GROUP BY g"
 NAMED = "SELECT n.name, l.v FROM a [RANGE 30 us] l, names n WHERE l.k = n.id"
+OWN = "SELECT g, COUNT(*) AS n FROM d [RANGE 25 us] GROUP BY g"
+JOIN = "SELECT l.k, l.v, r.v AS w FROM a [RANGE 30 us] l, b [RANGE 20 us] r WHERE l.k = r.k"
+PAIRS = JOIN.replace("b [", "c [")
 SETTINGS: dict[str, Any] = {"buckets": 2, "sync": False, "history": "forever"}
 
 
-def queries(spark: SparkSession, folder: Path, **texts: str) -> Queries:
+def queries(spark: SparkSession, folder: Path, streams: str = "ab", **texts: str) -> Queries:
     session = Session(spark)
-    declare(session, folder / "streams", {"a": SCHEMA, "b": SCHEMA}, sequence=["seq"])
+    declare(session, folder / "streams", dict.fromkeys(streams, SCHEMA), sequence=["seq"])
     names = pa.table({"id": pa.array([1], pa.int32()), "name": ["one"]})
     session.relation("names", names, key=["id"])
     return session.queries(**texts)
@@ -44,10 +50,19 @@ def done(checkpoint: Path, count: int) -> bool:
     return Repository.exists(checkpoint) and batches_done(checkpoint) >= count
 
 
-def test_queries_relations_and_the_end_are_asked_for(spark: SparkSession, tmp_path: Path) -> None:
-    rows, place = batches(), tmp_path / "ck"
-    record(tmp_path / "streams", rows[:1])
-    program = queries(spark, tmp_path, everything=ALL, named=NAMED)
+def stream_text(name: str, folder: Path) -> str:
+    columns = "ts TIMESTAMP, seq BIGINT, k INT, g STRING, v BIGINT, x DOUBLE"
+    source = f"parquet('{folder / 'streams' / name}')"
+    return f"CREATE STREAM {name} ({columns}) FROM {source} TIMESTAMP BY ts SEQUENCE seq"
+
+
+def test_queries_streams_relations_and_the_end_are_asked_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows, place, streams = batches(), tmp_path / "ck", tmp_path / "streams"
+    record(streams, rows[:1])
+    (streams / "c").mkdir()
+    program = queries(spark, tmp_path, everything=ALL, named=NAMED, keys="SELECT k FROM b [NOW]")
     handles: list[dict[str, QueryRun]] = []
     serving = threading.Thread(
         target=lambda: program.serve(place, on_start=handles.append, **SETTINGS)
@@ -59,32 +74,52 @@ def test_queries_relations_and_the_end_are_asked_for(spark: SparkSession, tmp_pa
         control.add("named", COUNTS)
     asked = [
         control.change("INSERT INTO names VALUES (3, 'three')"),
-        control.add("counts", COUNTS, parquet=tmp_path / "out"),
+        control.stream(stream_text("c", tmp_path)),
+        control.add("counts", COUNTS, parquet=tmp_path / "out" / "counts"),
+        control.add("pairs", PAIRS, parquet=tmp_path / "out" / "pairs"),
     ]
-    wait_for(lambda: "counts" in handles[-1], "the new query")
+    wait_for(lambda: "pairs" in handles[-1], "the new queries")
+    named = handles[0]["named"]
+    assert handles[-1]["named"] is named, "the handle of a query that stays goes on"
     counts = handles[-1]["counts"]
     assert counts.whole_from is not None
     assert counts.since is not None
     assert counts.whole_from < counts.since, "the rows it needs are kept"
     local = in_process(COUNTS)
     assert answer(counts.snapshot(counts.since - 1)) == answer(local.snapshot(counts.since - 1))
-    record(tmp_path / "streams", rows[1:], first=1)
+    record(streams, rows[1:], first=1)
     wait_for(lambda: done(place, 3), "all batches")
+    clock, silent = named.status().clock, handles[-1]["pairs"].status().clock
+    assert (clock, silent) == (local.clocks.largest["a"], None), "a new stream holds up no other"
     asked += [counts.control.drop("everything"), control.stop()]
+    assert named.await_done(120)
     serving.join(120)
     assert not serving.is_alive()
-    assert [control.outcome(one) for one in asked] == ["done"] * 4
+    assert [control.outcome(one) for one in asked] == ["done"] * 6
     assert len(handles) >= 2
-    stopped = Repository.open(place).current().properties
-    assert set(stopped["queries"]) == {"named", "counts"}
-    opened = queries(spark, tmp_path, everything=ALL, named=NAMED).open(place)
-    assert set(opened) == {"named", "counts"}, "what commands did lasts"
-    told = {row["name"] for row in opened["named"].changes().to_pylist()}
+
+    record(streams, [dict.fromkeys("cd", pa.concat_tables([batch["b"] for batch in rows]))])
+    more = queries(spark, tmp_path, "ad", everything=ALL, named=NAMED, own=OWN)
+    runs = more.start(place, available_now=True, **SETTINGS)
+    assert all(run.await_done(120) for run in runs.values())
+    assert set(runs) == {"named", "counts", "pairs", "own"}, "what commands did lasts"
+    register = runs["own"].register
+    assert register is not None
+    assert (register.new_streams, register.gone_streams) == (("d",), ("b",))
+    told = {row["name"] for row in runs["named"].changes().to_pylist()}
     assert told == {"one", "three"}
-    at = opened["counts"].status().clock
+    at = runs["counts"].status().clock
     assert at is not None
-    assert answer(opened["counts"].snapshot()) == answer(local.snapshot(at - 1))
-    assert pq.read_table(tmp_path / "out").num_rows == opened["counts"].status().changes
+    assert answer(runs["counts"].snapshot()) == answer(local.snapshot(at - 1))
+    for name, cql in {
+        "pairs": PAIRS.replace("c [", "b ["),
+        "own": OWN.replace("d [", "b ["),
+    }.items():
+        assert of_spark(runs[name]) == of_local(in_process(cql)), name
+    for name in ("counts", "pairs"):
+        assert pq.read_table(tmp_path / "out" / name).num_rows == runs[name].status().changes
+    part = Repository.open(place).current().properties["spark_part"]
+    assert [one.name for one in place.glob("spark*")] == [part]
 
 
 def test_a_sink_may_stop_its_query(spark: SparkSession, tmp_path: Path) -> None:
@@ -145,6 +180,29 @@ def test_a_state_limit_stops_all_queries_before_anything_is_committed(
     again = together.start(tmp_path / "ck", available_now=True, **SETTINGS)
     assert all(run.await_done(120) for run in again.values())
     assert batches_done(tmp_path / "ck") == 3
+
+
+@pytest.mark.slow
+def test_spark_may_know_sources_by_names_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    rows, place = batches(), tmp_path / "ck"
+    record(tmp_path / "streams", rows[:2])
+    file, declared = tmp_path / "p.cql", [f"{stream_text(name, tmp_path)};\n" for name in "ab"]
+    spark.conf.set(NAMING, "true")
+    try:
+        file.write_text(f"{declared[0]} CREATE QUERY everything AS {ALL};")
+        first = load_pipeline(spark, file).start(place, **SETTINGS)["everything"]
+        assert first.query is not None
+        first.query.processAllAvailable()
+        first.stop()
+        record(tmp_path / "streams", rows[2:], first=2)
+        more = f"CREATE QUERY everything AS {ALL}; CREATE QUERY pairs AS {JOIN};"
+        file.write_text("".join(reversed(declared)) + more)
+        runs = load_pipeline(spark, file).start(place, available_now=True, **SETTINGS)
+        assert all(run.await_done(120) for run in runs.values())
+    finally:
+        spark.conf.unset(NAMING)
+    for name, cql in {"everything": ALL, "pairs": JOIN}.items():
+        assert of_spark(runs[name]) == of_local(in_process(cql)), name
 
 
 @pytest.mark.slow

@@ -16,10 +16,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.queries import QueryRun
 from mayfly.session import Session
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.pipelines import ARCHIVES, load_pipeline
+from mayfly.spark.query_run import QueryRun
 from tests.integration.recorded import record
 
 SCHEMA = pa.schema(

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.queries import QueryRun
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.pipelines import ARCHIVES, load_pipeline
+from mayfly.spark.query_run import QueryRun
 from tests.integration.recorded import record
 from tests.integration.test_spark_queries import SCHEMA, batches
 

@@ -16,8 +16,8 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.local import LocalSession
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.queries import QueryRun
 from mayfly.session import Session
+from mayfly.spark.query_run import QueryRun
 from tests.integration.recorded import declare, record
 from tests.property.continuous_cases import told
 

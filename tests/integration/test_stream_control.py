@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.queries import QueryRun
 from mayfly.session import Session
+from mayfly.spark.query_run import QueryRun
 from tests.integration.recorded import declare, record
 from tests.integration.test_spark_queries import SCHEMA, batches
 

@@ -47,6 +47,30 @@ def drop_command(
         _told(control, control.drop(name), wait)
 
 
+@app.command("stream")
+def stream_command(
+    checkpoint: Checkpoint,
+    statement: Annotated[str, typer.Argument(help="CREATE STREAM … FROM …")],
+    wait: Wait = 0.0,
+) -> None:
+    """Declare a stream; it is read, from its beginning on, when a query is added over it."""
+    with refusals():
+        control = Control.of(checkpoint)
+        _told(control, control.stream(statement), wait)
+
+
+@app.command("drop-stream")
+def drop_stream_command(
+    checkpoint: Checkpoint,
+    name: Annotated[str, typer.Argument(help="The stream that is to leave.")],
+    wait: Wait = 0.0,
+) -> None:
+    """Stop reading a stream that no query reads any more."""
+    with refusals():
+        control = Control.of(checkpoint)
+        _told(control, control.drop_stream(name), wait)
+
+
 @app.command("change")
 def change_command(
     checkpoint: Checkpoint,

@@ -22,8 +22,8 @@ from mayfly.pipeline.pacing import Pace
 from mayfly.plan.windows import instant_text
 
 if TYPE_CHECKING:
-    from mayfly.queries import QueryRun
     from mayfly.spark.pipelines import Pipeline
+    from mayfly.spark.query_run import QueryRun
 
 REFRESH = 0.5
 File = Annotated[Path, typer.Argument(help="A file of statements.", metavar="PIPELINE.cql")]
@@ -165,6 +165,10 @@ def _tell_changes(runs: dict[str, QueryRun], console: Console) -> None:
     register = next(iter(runs.values())).register
     if register is None:
         return
+    for name in register.new_streams:
+        console.print(f"the stream {name} is new: it is read from its beginning on")
+    for name in register.gone_streams:
+        console.print(f"the stream {name} is gone")
     for name in register.added:
         console.print(f"the query {name} is new{_beginning(runs[name])}", highlight=False)
     for name in register.dropped:

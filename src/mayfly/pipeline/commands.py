@@ -1,36 +1,50 @@
 """Commands of the control log, applied by the driver of a pipeline.
 
 What needs no other program is done with the next batch: changes of relations, in order. A command
-that adds or drops a query, or stops, ends the stream after that batch; the next start applies it,
-with everything else that was asked for (see ``control``). What cannot be done is refused, and the
-others go on.
+that adds or drops a query or a stream, or stops, ends the batches after that one; the next start
+applies it, with everything else that was asked for (see ``control``). What cannot be done is
+refused, and the others go on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from mayfly.errors import MayflyError
+from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.control import (
     ADD,
     CHANGE,
     CONTROL,
+    DROP,
     STOP,
+    STREAM,
     Command,
     Control,
     Controlled,
     change_of,
     check_addition,
     check_drop,
+    check_stream_drop,
+    stream_of,
+    streams_read,
 )
 from mayfly.pipeline.relations import Changing
-from mayfly.plan.catalog import Catalog
+from mayfly.plan.catalog import Catalog, StreamDefinition
 
 Relations = Mapping[str, Changing]
+Reading = Mapping[str, tuple[str, ...]]
+"""Queries, and the streams that each reads."""
+Opening = Callable[[StreamDefinition, str | None], None]
+"""Makes a stream that a command declares readable; paths are relative to a folder."""
+
+
+def _unread(definition: StreamDefinition, folder: str | None) -> None:
+    """For those who only look at commands."""
 
 
 @dataclass
@@ -42,18 +56,27 @@ class Commands:
     state: Controlled
     relations: Relations
     """As the program declares them, with the changes of commands applied so far."""
+    opening: Opening = _unread
+    leaving: set[str] = field(default_factory=set, init=False)
+    """Streams that are read no more."""
     asked: str | None = field(default=None, init=False)
-    """STOP, or ADD or DROP if the queries are to change: the stream must end."""
+    """STOP, or what changes the queries or their streams: the batches must end."""
 
     @staticmethod
-    def of(control: Control, catalog: Catalog, declared: Relations) -> Commands:
+    def of(
+        control: Control, catalog: Catalog, declared: Relations, opening: Opening = _unread
+    ) -> Commands:
         """What was applied up to the last commit."""
         state = Controlled.of(control.repository.current())
         twins = {name: one.twin() for name, one in declared.items()}
         for one in state.changes:
             statement = change_of(one["text"], catalog)
             twins[statement.relation.casefold()].carry_out(statement, one["at"])
-        return Commands(control, catalog, state, twins)
+        found = Commands(control, catalog, state, twins, opening)
+        for name, stream in state.streams.items():
+            if catalog.lookup(name) is None:  # a program may have come to declare it itself
+                found._open(str(stream["text"]), stream["folder"])
+        return found
 
     def taken(self) -> dict[str, Any]:
         """Apply what a running pipeline can; the property to commit with the batch."""
@@ -68,7 +91,7 @@ class Commands:
             self._change(command)
         return {} if self.state is before else self.property()
 
-    def all_taken(self, queries: set[str], *, resumed: bool = False) -> None:
+    def all_taken(self, queries: Reading, *, resumed: bool = False) -> None:
         """Apply everything, before a pipeline of the ``queries`` is started.
 
         A command to stop was meant for a pipeline that is gone, unless that is ``resumed`` now.
@@ -81,7 +104,8 @@ class Commands:
             elif command.kind == CHANGE:
                 self._change(command)
             else:
-                action = self._add if command.kind == ADD else self._drop
+                named = {ADD: self._add, DROP: self._drop, STREAM: self._stream}
+                action = named.get(command.kind, self._drop_stream)
                 self._tried(command, partial(action, command, queries))
 
     def awaited(self) -> str | None:
@@ -90,20 +114,50 @@ class Commands:
         kinds = [one.kind for one in self.control.commands(applied)]
         return next((kind for kind in kinds if kind != CHANGE), None)
 
-    def names(self, queries: set[str]) -> set[str]:
+    def readers(self, queries: Reading) -> dict[str, tuple[str, ...]]:
         """The queries that run, of those the program names and those that were added."""
-        return (queries - set(self.state.dropped)) | set(self.state.queries)
+        named = {name: one for name, one in queries.items() if name not in self.state.dropped}
+        added = {name: self._reads(str(one["text"])) for name, one in self.state.queries.items()}
+        return named | added
+
+    def _reads(self, text: str) -> tuple[str, ...]:
+        """Nothing if the program no longer declares what the query needs."""
+        with suppress(MayflyError):
+            return streams_read(text, self.catalog)
+        return ()
 
     def property(self) -> dict[str, Any]:
         return {CONTROL: self.state.to_json()}
 
-    def _add(self, command: Command, queries: set[str]) -> None:
-        check_addition(command.name, command.text, self.names(queries), self.catalog)
+    def _add(self, command: Command, queries: Reading) -> None:
+        check_addition(command.name, command.text, set(self.readers(queries)), self.catalog)
         self.state = self.state.with_query(command)
+        self.leaving -= set(streams_read(command.text, self.catalog))
 
-    def _drop(self, command: Command, queries: set[str]) -> None:
-        check_drop(command.name, self.names(queries))
+    def _drop(self, command: Command, queries: Reading) -> None:
+        check_drop(command.name, set(self.readers(queries)))
         self.state = self.state.without_query(command.name)
+
+    def _stream(self, command: Command, queries: Reading) -> None:
+        if command.name in self.leaving:
+            raise InvalidSetting(
+                f"the stream {command.name} is about to leave", "ask again when it has left"
+            )
+        self._open(command.text, command.folder)
+        self.state = self.state.with_stream(command)
+
+    def _drop_stream(self, command: Command, queries: Reading) -> None:
+        check_stream_drop(command.name, self.catalog, self.readers(queries))
+        if command.name in self.state.streams:
+            self.catalog = self.catalog.drop(command.name)
+        self.state = self.state.without_stream(command.name)
+        self.leaving.add(command.name)
+
+    def _open(self, text: str, folder: str | None) -> None:
+        definition = stream_of(text)
+        catalog = self.catalog.declare(definition)
+        self.opening(definition, folder)
+        self.catalog = catalog
 
     def _change(self, command: Command) -> None:
         def carry_out() -> None:

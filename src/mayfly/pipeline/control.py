@@ -14,11 +14,12 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from mayfly.cql import Delete, Insert, Statement, Update, bind_query, parse
-from mayfly.errors import InvalidSetting
+from mayfly.cql import Create, Delete, Insert, Statement, Update, bind_query, parse
+from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.compiling import compile_plan
 from mayfly.pipeline.sharing import streams_of
@@ -35,6 +36,9 @@ from mayfly.storage.files import local_root
 
 CONTROL, DECLARED = "control", "declared"
 ADD, DROP, CHANGE, STOP = "add", "drop", "change", "stop"
+STREAM, DROP_STREAM = "stream", "drop-stream"
+RENEWING = (ADD, DROP, STREAM, DROP_STREAM)
+"""After these the queries are started anew."""
 REMEMBERED = 100
 """So many outcomes are kept."""
 _NUMBER = re.compile(rf"^{CONTROL}/(\d{{12}})\.json$")
@@ -43,16 +47,20 @@ Change = Insert | Update | Delete
 
 @dataclass(frozen=True)
 class Command:
-    """One thing that is asked for: a query to add or drop, a change of a relation, or to stop."""
+    """One thing that is asked for: a query or a stream to add or drop, a change of a relation, or
+    to stop."""
 
     number: int
     kind: str
     name: str = ""
     text: str = ""
     parquet: str | None = None
+    folder: str | None = None
+    """To which paths in the text are relative."""
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.kind, self.name, self.text) if part)
+        words = [self.kind, self.name, *self.text.split()]
+        return " ".join(word for word in words if word)
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,8 @@ class Controlled:
     """Added by commands: text, and the folder of a Parquet sink."""
     dropped: tuple[str, ...] = ()
     """Queries the program still names."""
+    streams: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    """Declared by commands: text, and the folder to which its paths are relative."""
     changes: tuple[Mapping[str, Any], ...] = ()
     """Of relations: the text, and when it takes effect."""
     outcomes: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +106,34 @@ class Controlled:
             )
         return replace(self, dropped=(*self.dropped, name))
 
+    def with_stream(self, command: Command) -> Controlled:
+        declared = {"text": command.text, "folder": command.folder}
+        return replace(self, streams={**self.streams, command.name: declared})
+
+    def without_stream(self, name: str) -> Controlled:
+        left = {one: kept for one, kept in self.streams.items() if one != name}
+        return replace(self, streams=left)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What there will be when everything asked for is done."""
+
+    catalog: Catalog
+    readers: Mapping[str, tuple[str, ...]]
+    """Per query: the streams it reads."""
+
+    def after(self, command: Command) -> Expected:
+        others = {name: one for name, one in self.readers.items() if name != command.name}
+        if command.kind == ADD:
+            own = streams_read(command.text, self.catalog)
+            return replace(self, readers={**others, command.name: own})
+        if command.kind == DROP:
+            return replace(self, readers=others)
+        if command.kind == STREAM:
+            return replace(self, catalog=self.catalog.declare(stream_of(command.text)))
+        return self
+
 
 @dataclass(frozen=True)
 class Control:
@@ -112,15 +150,29 @@ class Control:
 
     def add(self, name: str, cql: str, *, parquet: str | os.PathLike[str] | None = None) -> Command:
         """Ask for one more query; its changes go to files under ``parquet`` if that is given."""
-        manifest = self.repository.current()
-        check_addition(name, cql, self._expected(manifest), self.catalog(manifest))
+        expected = self.expected()
+        check_addition(name, cql, set(expected.readers), expected.catalog)
         folder = None if parquet is None else os.fspath(local_root(parquet))
-        return self._written(ADD, name, " ".join(cql.split()), folder)
+        return self._written(ADD, name=name, text=" ".join(cql.split()), parquet=folder)
 
     def drop(self, name: str) -> Command:
         """Ask for a query to leave, with its state and its history."""
-        check_drop(name, self._expected(self.repository.current()))
-        return self._written(DROP, name)
+        check_drop(name, set(self.expected().readers))
+        return self._written(DROP, name=name)
+
+    def stream(self, text: str) -> Command:
+        """Ask for one more stream, by its CREATE STREAM statement; it is read from its beginning
+        on when a query needs it. Paths are relative to the folder this process is in."""
+        definition = stream_of(text)
+        self.expected().catalog.declare(definition)
+        folder = os.fspath(local_root("."))
+        return self._written(STREAM, name=definition.name, text=text.strip(), folder=folder)
+
+    def drop_stream(self, name: str) -> Command:
+        """Ask for a stream to leave that no query reads any more."""
+        expected = self.expected()
+        check_stream_drop(name, expected.catalog, expected.readers)
+        return self._written(DROP_STREAM, name=name)
 
     def change(self, text: str) -> Command:
         """Ask for an INSERT, UPDATE or DELETE; without AT it takes effect with the next batch."""
@@ -169,20 +221,21 @@ class Control:
             )
         return declared_catalog(declared)
 
-    def _expected(self, manifest: Manifest) -> set[str]:
-        """The queries there will be when everything asked for is done."""
-        names = set(manifest.properties["queries"])
+    def expected(self) -> Expected:
+        """What there will be when everything asked for is done, as far as it can be done."""
+        manifest = self.repository.current()
+        readers = {
+            name: tuple(one.get("streams", ()))
+            for name, one in manifest.properties["queries"].items()
+        }
+        found = Expected(self.catalog(manifest), readers)
         for one in self.commands(Controlled.of(manifest).applied):
-            if one.kind == ADD:
-                names.add(one.name)
-            elif one.kind == DROP:
-                names.discard(one.name)
-        return names
+            with suppress(MayflyError):
+                found = found.after(one)
+        return found
 
-    def _written(
-        self, kind: str, name: str = "", text: str = "", parquet: str | None = None
-    ) -> Command:
-        asked: dict[str, Any] = {"kind": kind, "name": name, "text": text, "parquet": parquet}
+    def _written(self, kind: str, **said: str | None) -> Command:
+        asked: dict[str, Any] = {"kind": kind, "name": "", "text": "", "parquet": None, **said}
         data = json.dumps(asked).encode()
         while True:
             last = Controlled.of(self.repository.current()).applied
@@ -199,10 +252,15 @@ def check_addition(name: str, cql: str, names: set[str], catalog: Catalog) -> No
         raise InvalidSetting(
             f"there is already a query {name}", "choose another name, or drop that one first"
         )
+    if not streams_read(cql, catalog):
+        raise InvalidSetting(f"the query {name} reads no stream", "name a stream with a window")
+
+
+def streams_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
+    """The streams that a query over the catalog reads."""
     plan = optimize(bind_query(cql, catalog)).plan
     assert isinstance(plan, Output)
-    if not streams_of(compile_plan(plan, catalog)):
-        raise InvalidSetting(f"the query {name} reads no stream", "name a stream with a window")
+    return streams_of(compile_plan(plan, catalog))
 
 
 def check_drop(name: str, names: set[str]) -> None:
@@ -211,6 +269,34 @@ def check_drop(name: str, names: set[str]) -> None:
         raise InvalidSetting(f"there is no query {name}", f"the queries are: {known}")
     if len(names) == 1:
         raise InvalidSetting(f"{name} is the only query", "stop the pipeline instead")
+
+
+def check_stream_drop(name: str, catalog: Catalog, readers: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse to drop a stream that is not there or that some query reads."""
+    known = [one.name for one in catalog.of_kind(StreamDefinition)]
+    if name not in known:
+        raise InvalidSetting(f"there is no stream {name}", f"the streams are: {', '.join(known)}")
+    reading = sorted(query for query, streams in readers.items() if name in streams)
+    if reading:
+        raise InvalidSetting(
+            f"the stream {name} is still read by {', '.join(reading)}", "drop its readers first"
+        )
+
+
+def stream_of(text: str) -> StreamDefinition:
+    """The one stream that a text declares, with the source it comes from."""
+    statements: list[Statement] = parse(text)
+    match statements:
+        case [Create(definition=StreamDefinition() as definition)]:
+            if definition.source is not None:
+                return definition
+            raise InvalidSetting(
+                f"the stream {definition.name} has no source",
+                "add FROM parquet('folder'), json, csv, rate, socket or kafka to its declaration",
+            )
+    raise InvalidSetting(
+        f"not the declaration of a stream: {text}", "give one CREATE STREAM … FROM … statement"
+    )
 
 
 def change_of(text: str, catalog: Catalog) -> Change:
@@ -227,8 +313,8 @@ def change_of(text: str, catalog: Catalog) -> Change:
 # ── declarations ──────────────────────────────────────────────────────────────────────────
 
 
-def declarations(catalog: Catalog, streams: set[str]) -> dict[str, Any]:
-    """What others must know of the catalog to write a query; only these streams are read."""
+def declarations(catalog: Catalog) -> dict[str, Any]:
+    """What others must know of the catalog to write a query."""
 
     def columns(one: StreamDefinition | RelationDefinition) -> list[list[Any]]:
         return [[column.name, column.type.sql(), column.nullable] for column in one.columns]
@@ -240,7 +326,6 @@ def declarations(catalog: Catalog, streams: set[str]) -> dict[str, Any]:
                 "slack": one.slack,
             }
             for one in catalog.of_kind(StreamDefinition)
-            if one.name in streams
         },
         "relations": {
             one.name: {

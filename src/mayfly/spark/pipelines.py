@@ -13,26 +13,21 @@ from mayfly.cql import Create, Delete, Drop, Insert, Update, parse
 from mayfly.errors import InvalidSetting
 from mayfly.plan.catalog import (
     ArchiveDefinition,
-    ColumnDefinition,
-    Connector,
-    Idle,
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.expressions import quoted
 from mayfly.plan.types import arrow_type
-from mayfly.queries import Queries, QueryRun
+from mayfly.queries import Queries
 from mayfly.session import Session
+from mayfly.spark.connectors import ddl, declare_stream, loaded
 from mayfly.spark.query_archives import declared_archive
+from mayfly.spark.query_run import QueryRun
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
 from mayfly.storage.files import local_root
 
-FILES = ("parquet", "json", "csv", "orc", "text")
 ARCHIVES = "archives"
 """The folder beside a pipeline file in which the archives it declares are kept."""
-GIVEN = ("rate", "rate-micro-batch", "socket", "kafka")
-"""Sources whose columns Spark gives."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
     for statement in parse(file.read_text(encoding="utf-8")):
         match statement:
             case Create(definition=StreamDefinition() as definition):
-                _declare_stream(session, definition, folder)
+                declare_stream(session, definition, folder)
             case Create(definition=RelationDefinition() as definition):
                 session.add_relation(definition, _rows(session.spark, definition, folder))
             case Create(definition=QueryDefinition() | ArchiveDefinition() as definition):
@@ -115,62 +110,11 @@ def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
     return Pipeline(session, tuple(queries.values()), folder)
 
 
-def _declare_stream(session: Session, definition: StreamDefinition, folder: Path) -> None:
-    if definition.source is None:
-        raise InvalidSetting(
-            f"the stream {definition.name} has no source",
-            "add FROM parquet('folder'), json, csv, rate, socket or kafka to its declaration",
-        )
-    letters = definition.dead_letters
-    if letters is not None and letters.format != "parquet":
-        raise InvalidSetting(
-            f"the dead letters of {definition.name} go to {letters.format}",
-            "write DEAD LETTERS TO parquet('folder')",
-        )
-    reader = session.spark.readStream.format(definition.source.format)
-    if definition.source.format not in GIVEN:
-        reader = reader.schema(_ddl(definition.columns))
-    frame = _loaded(reader, definition.source, folder)
-    if definition.source.format in GIVEN:
-        frame = frame.selectExpr(
-            *(f"CAST({quoted(c.name)} AS {c.type.sql()}) AS {quoted(c.name)}"
-              for c in definition.columns)
-        )  # fmt: skip
-    session.stream(
-        definition.name,
-        frame,
-        time=definition.time,
-        sequence=definition.sequence,
-        slack=definition.slack,
-        idle=definition.idle_delay if definition.idle is Idle.WALL_CLOCK else None,
-        punctuations=definition.idle is Idle.PUNCTUATIONS,
-        null_time="error" if letters is None else "dead_letter",
-        dead_letter=None if letters is None else folder / str(letters.path),
-    )
-
-
-def _loaded(reader: Any, source: Connector, folder: Path) -> DataFrame:
-    reader = reader.options(**dict(source.options))
-    path = source.path
-    if path is not None and source.format in FILES and "://" not in path:
-        path = str(folder / path)
-        if not Path(path).exists():
-            raise InvalidSetting(
-                f"there is no folder {path} to read from", "create it, or fix the path"
-            )
-    loaded: DataFrame = reader.load() if path is None else reader.load(path)
-    return loaded
-
-
 def _rows(spark: SparkSession, definition: RelationDefinition, folder: Path) -> pa.Table:
     schema = pa.schema([(c.name, arrow_type(c.type)) for c in definition.columns])
     if definition.source is None:
         return schema.empty_table()
-    reader = spark.read.format(definition.source.format).schema(_ddl(definition.columns))
-    rows = _loaded(reader, definition.source, folder).toArrow().cast(schema)
+    reader = spark.read.format(definition.source.format).schema(ddl(definition.columns))
+    rows = loaded(reader, definition.source, folder).toArrow().cast(schema)
     # Rows are known by their place, which must be the same when the pipeline is started again.
     return rows.sort_by([(name, "ascending") for name in schema.names])
-
-
-def _ddl(columns: tuple[ColumnDefinition, ...]) -> str:
-    return ", ".join(f"{quoted(c.name)} {c.type.sql()}" for c in columns)

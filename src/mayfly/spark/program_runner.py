@@ -82,7 +82,9 @@ class ProgramRunner(Runner):
         clocks = Clocks.from_json(base.properties["clocks"])
         if clocks.ended:
             self._deliver(base)
-            return
+            if clocks.closed() == clocks:
+                return
+            base = self.repository.current()  # streams that came since have not ended yet
         nothing = dict.fromkeys(self._names, 0)
         facts = BatchFacts(clocks.closed(), nothing, {}, {}, base.properties["first"])
         rows = self.wiring.nothing(self.spark)
@@ -111,6 +113,9 @@ class ProgramRunner(Runner):
         first = {name: at for name, at in smallest.items() if at is not None} | known
         clocks = self._advanced(before, largest, timeless, promised)
         return BatchFacts(clocks, counts, timeless, late, first, shed)
+
+    def _clocks_together(self, clocks: Clocks) -> list[Clocks]:
+        return [clocks.of(group.streams) for group in self._groups]
 
     def _late_before(self, before: Clocks) -> dict[str, int]:
         """Per stream: the instants before this are closed for some query that reads it."""

@@ -2,7 +2,9 @@
 
 A query is known by its name and by what it computes; its text may be laid out anew. A query that is
 new to a checkpoint begins at the clock it finds there, and one that is no longer asked for leaves
-with its state. Nothing is changed by looking.
+with its state. Streams come and go with them: one that is new begins at its beginning, with a
+clock of its own, so that queries over others go on as if it were not there. Nothing is changed by
+looking.
 """
 
 from __future__ import annotations
@@ -14,12 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.errors import InvalidSetting
+from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import Stream
+from mayfly.pipeline.sources import (
+    HEARTBEAT,
+    PART,
+    SOURCES,
+    Move,
+    clocks_of,
+    part_of,
+    sources_left,
+)
 from mayfly.pipeline.staging import StagedProgram
 from mayfly.pipeline.storing import stored_paths
 from mayfly.spark.program_runner import REFRESHES, empty_program_properties
 from mayfly.spark.program_tasks import LOG, SENT
+from mayfly.spark.runner import clock_record
+from mayfly.spark.starting import beats
 from mayfly.spark.state_format import check_format
 from mayfly.storage import DropSegments, Manifest, Repository, SetProperties
 
@@ -38,6 +52,16 @@ class Registered:
     dropped: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     """Names that were others' before; these queries are among the added ones."""
+    move: Move | None = None
+    """From the sources the checkpoint was left with; None if it is new."""
+
+    @property
+    def new_streams(self) -> tuple[str, ...]:
+        return _missing(self.move.after, self.move.before) if self.move is not None else ()
+
+    @property
+    def gone_streams(self) -> tuple[str, ...]:
+        return _missing(self.move.before, self.move.after) if self.move is not None else ()
 
     @property
     def since(self) -> dict[str, int | None]:
@@ -66,11 +90,40 @@ class Registered:
         return [DropSegments(tuple(sorted(gone))), SetProperties(properties)]
 
 
-def streams_known_to(root: Path) -> tuple[str, ...]:
-    """The streams a checkpoint was made with: Spark goes on only if it reads the same ones."""
+def moved_sources(register: Registered, base: Manifest) -> dict[str, Any]:
+    """Where Spark goes on if the sources are others now, as properties; the folder is written."""
+    move = register.move
+    if move is None or not move.needed:
+        return {}
+    stored = base.properties
+    names = [one for one in move.after if one != HEARTBEAT]
+    # The batch that is planned next, if one is, was to be over other streams.
+    move.directory.remove(clock_record(stored["batch"] + 1))
+    return {
+        PART: move.made(base.version),
+        SOURCES: list(move.after),
+        "clocks": clocks_of(stored["clocks"], names),
+        "first": {name: at for name, at in stored["first"].items() if name in names},
+        "totals": {
+            kind: {name: count for name, count in found.items() if name in names}
+            if isinstance(found, dict)
+            else found
+            for kind, found in stored["totals"].items()
+        },
+    }
+
+
+def streams_known_to(root: Path, declared: Sequence[str]) -> list[str]:
+    """The streams a checkpoint reads, in the order in which Spark does."""
     if not Repository.exists(root):
-        return ()
-    return tuple(Repository.open(root).current().properties["clocks"]["streams"])
+        return []
+    repository = Repository.open(root)
+    left = sources_left(repository.directory, repository.current(), declared)
+    return [one for one in left if one != HEARTBEAT]
+
+
+def _missing(names: Sequence[str], among: Sequence[str]) -> tuple[str, ...]:
+    return tuple(one for one in names if one not in among and one != HEARTBEAT)
 
 
 def _needed(states: Mapping[str, Any], stages: StagedProgram, anew: set[str]) -> dict[str, Any]:
@@ -106,7 +159,8 @@ def registered(
             f"the checkpoint {root} has {stored['buckets']} buckets, not {asked}",
             "leave buckets out to continue it, or move it with mayfly migrate",
         )
-    _check_streams(root, manifest, streams)
+    move = _move(repository, manifest, streams)
+    move.check()
     known: dict[str, Any] = stored["queries"]
     others = [n for n in replace if n in known and differing(known[n], queries[n])]
     for name in [one for one in queries if one in known and one not in others]:
@@ -120,6 +174,7 @@ def registered(
         tuple(name for name in now if name not in old),
         tuple(name for name in known if name not in now),
         tuple(others),
+        move,
     )
 
 
@@ -138,27 +193,31 @@ def opened(root: Path, *, sync: bool) -> Repository:
 def _entered(
     manifest: Manifest, old: Mapping[str, Any], name: str, query: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """When a query came to the checkpoint; one that is new comes now."""
+    """When a query came to the checkpoint; one that is new comes now, or with its streams."""
     known = old.get(name)
     if known is not None:
         return {part: known[part] for part in (SINCE, ENTRY, WHOLE_FROM) if part in known}
     if manifest.properties["batch"] < 0:
         return {SINCE: None}
-    clock = Clocks.from_json(manifest.properties["clocks"]).of(query["streams"]).query
+    clocks = Clocks.from_json(manifest.properties["clocks"])
+    new = [one for one in query["streams"] if one not in clocks.streams]
+    if len(new) == len(query["streams"]):
+        return {SINCE: None}
+    clock = MIN_TIME if new else clocks.of(query["streams"]).query
     return {SINCE: clock, ENTRY: manifest.version}
 
 
-def _check_streams(root: Path, manifest: Manifest, streams: Sequence[Stream]) -> None:
-    known = list(manifest.properties["clocks"]["streams"])
-    new = [one.name for one in streams if one.name not in known]
-    gone = [name for name in known if name not in [one.name for one in streams]]
-    if new or gone:
-        told = [f"stream {name} is new" for name in new] + [f"{name} is missing" for name in gone]
-        raise InvalidSetting(
-            f"the checkpoint {root} belongs to other streams: {', '.join(told)}",
-            "queries may come and go, but the streams of a checkpoint stay: "
-            "use a new checkpoint, or run what is new as a pipeline of its own",
-        )
+def _move(repository: Repository, manifest: Manifest, streams: Sequence[Stream]) -> Move:
+    """From the sources of a checkpoint to those of these streams."""
+    names = [one.name for one in streams]
+    before = sources_left(repository.directory, manifest, names)
+    part = part_of(manifest)
+    return Move(repository.directory, part, tuple(before), tuple(sources_of(streams)))
+
+
+def sources_of(streams: Sequence[Stream]) -> list[str]:
+    """The sources of streams in the order of Spark's plan."""
+    return [*(one.name for one in streams), *([HEARTBEAT] if beats(streams) else ())]
 
 
 def differing(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

@@ -21,12 +21,13 @@ from mayfly.kernels.rows import chosen, numbers
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.history import WAITING, Filling, History, Kept, history_of
+from mayfly.pipeline.sources import part_of
 from mayfly.pipeline.staging import StagedProgram
 from mayfly.spark.parcels import Parcel, batch_of
 from mayfly.spark.program_runner import ProgramRunner, collected
 from mayfly.spark.program_splitting import fed
 from mayfly.spark.program_tasks import OUT
-from mayfly.spark.query_checkpoint import WHOLE_FROM, Registered
+from mayfly.spark.query_checkpoint import WHOLE_FROM, Registered, moved_sources
 from mayfly.spark.receipts import Receipt
 from mayfly.spark.runner import BatchFacts
 from mayfly.storage import (
@@ -96,17 +97,23 @@ def settle(
     to know what is kept."""
     base = runner.repository.current()
     more = {k: v for k, v in (remembered or {}).items() if base.properties.get(k) != v}
-    if not register.added and not register.dropped:
+    if register.move is not None:
+        register.move.remove_others(part_of(base))
+    moved = moved_sources(register, base)
+    if not register.added and not register.dropped and not moved:
         if more:
             runner.repository.commit(base, [SetProperties(more)])
         return
-    edits = register.edits(base, runner.wiring.stages)
-    if register.added and base.properties["batch"] >= 0:
-        history = _history(runner, register, base)
-        edits += _filled(runner, _edited(base, edits), history, register)
+    edits = [SetProperties(moved), *register.edits(base, runner.wiring.stages)]
+    came = frozenset(name for name in register.added if register.since[name] is not None)
+    if came and base.properties["batch"] >= 0:
+        edited = _edited(base, edits)
+        edits += _filled(runner, edited, _history(runner, register, edited, came))
     edits.append(SetProperties({"due": AT_ONCE, **more}))
-    runner.repository.commit(base, edits)
+    settled = runner.repository.commit(base, edits)
     reach("queries.settled")
+    if moved and register.move is not None:
+        register.move.remove_others(part_of(settled))
 
 
 def deliver_history(runner: ProgramRunner) -> None:
@@ -127,7 +134,9 @@ def deliver_history(runner: ProgramRunner) -> None:
     runner.repository.commit(base, [DropSegments(tuple(gone)), SetProperties({UNSENT: {}})])
 
 
-def _history(runner: ProgramRunner, register: Registered, base: Manifest) -> History:
+def _history(
+    runner: ProgramRunner, register: Registered, base: Manifest, came: frozenset[str]
+) -> History:
     stored = base.properties
     known = [one for one in register.queries if one not in register.added]
     kept = Kept(
@@ -138,12 +147,10 @@ def _history(runner: ProgramRunner, register: Registered, base: Manifest) -> His
         stored.get(KNOWN, {}),
         {one.name: one.time for one in runner.wiring.streams},
     )
-    return history_of(runner.wiring.stages, frozenset(register.added), kept)
+    return history_of(runner.wiring.stages, came, kept)
 
 
-def _filled(
-    runner: ProgramRunner, base: Manifest, history: History, register: Registered
-) -> list[Any]:
+def _filled(runner: ProgramRunner, base: Manifest, history: History) -> list[Any]:
     """One step of the newcomers' operators over what is kept, as edits."""
     stages = runner.wiring.stages
     tasks = {task.name for task in stages.tasks}

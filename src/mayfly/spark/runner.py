@@ -219,16 +219,18 @@ class Runner:
         self._deliver(self._committed(None, base, base.properties["batch"], facts))
 
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
-        name = f"{CLOCKS}/{batch_id:020d}.json"
+        name = clock_record(batch_id)
         directory = self.repository.directory
         if not directory.exists(name):
             facts = self._facts(rows, Clocks.from_json(base.properties["clocks"]))
             directory.put_if_absent(name, json.dumps(facts.to_json()).encode())
         facts = BatchFacts.from_json(json.loads(directory.read(name)))
         reach("batch.clock-recorded")
-        facts.clocks.check_gap(self.settings.max_gap)
+        together = self._clocks_together(facts.clocks)
+        for one in together:
+            one.check_gap(self.settings.max_gap)
         if self.settings.pace is not None:
-            self.settings.pace.wait_for(facts.clocks.query)
+            self.settings.pace.wait_for(max(one.query for one in together))
         committed = self._step(rows, base, batch_id, facts)
         self._clean_up(batch_id)
         return committed
@@ -269,6 +271,10 @@ class Runner:
         heartbeats |= {name: at for name, at in (promised or {}).items() if at is not None}
         slack = {stream.name: stream.slack for stream in self._streams}
         return before.advanced(largest, slack, heartbeats)
+
+    def _clocks_together(self, clocks: Clocks) -> list[Clocks]:
+        """The clocks of streams whose rows wait for each other."""
+        return [clocks]
 
     def _rows_of(self, number: int) -> str:
         """A condition on a batch: the rows of the stream with this number."""
@@ -454,6 +460,11 @@ class Runner:
             directory.remove(name)
         # Between two batches nothing of ours is being written, so nothing is too young.
         vacuum(self.repository, grace=0)
+
+
+def clock_record(batch: int) -> str:
+    """The file in which the clock of a batch is written down ahead."""
+    return f"{CLOCKS}/{batch:020d}.json"
 
 
 def _passed_over(missing: int, batch_id: int, repository: Repository) -> ProtocolError:

@@ -2,32 +2,68 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mayfly.pipeline.control import ADD, DROP, STOP
+from mayfly.pipeline.control import RENEWING, STOP
 from mayfly.spark.program_runner import ProgramRunner
+from mayfly.spark.run import Run
 from mayfly.spark.sinks import ParquetFiles, Sink
 from mayfly.storage import SetProperties
 
 if TYPE_CHECKING:
-    from mayfly.queries import QueryRun
+    from mayfly.spark.query_run import QueryRun
 
 POLL = 0.5
 """Seconds between two looks at the control log while no batch reads it."""
 
 
-def wanted_anew(runs: Mapping[str, QueryRun]) -> bool:
-    """Wait until the queries end, by themselves or because the control log asks for it; whether
-    it then asks for others."""
-    try:
-        while not all(run.await_done(POLL) for run in runs.values()):
-            if awaited(runs) is not None:
-                break
-    finally:
+@dataclass
+class Serving:
+    """Queries that are started anew whenever the control log asks for others: handles stay."""
+
+    handles: dict[str, QueryRun] = field(default_factory=dict)
+    over: threading.Event = field(default_factory=threading.Event)
+    error: Exception | None = None
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def taken_over(self, runs: Mapping[str, QueryRun]) -> dict[str, QueryRun]:
+        """The handles of queries that were started: those that there were go on with them."""
         for run in runs.values():
-            run.stop()
-    return ended_for_others(runs)
+            run.serving = self
+        self.handles = {
+            name: self.handles[name].going_on(run) if name in self.handles else run
+            for name, run in runs.items()
+        }
+        return dict(self.handles)
+
+    def wanted_anew(self) -> bool:
+        """Wait until the queries end, by themselves or because somebody asks for it; whether the
+        control log then asks for others."""
+        # What a handle tells of the end is the end of serving; here it is that of the batches.
+        try:
+            while not all(Run.await_done(run, POLL) for run in self.handles.values()):
+                if self._stopped.is_set() or awaited(self.handles) is not None:
+                    break
+        finally:
+            for run in self.handles.values():
+                Run.stop(run)
+        return ended_for_others(self.handles) and not self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Stop after the batch that is running, whatever the control log asks for."""
+        self._stopped.set()
+        for run in list(self.handles.values()):
+            Run.stop(run)
+
+    def await_over(self, timeout: float | None) -> bool:
+        if not self.over.wait(timeout):
+            return False
+        if self.error is not None:
+            raise self.error
+        return True
 
 
 def sinks_of_command(runner: ProgramRunner, name: str) -> list[Sink]:
@@ -53,7 +89,7 @@ def ended_for_others(runs: Mapping[str, QueryRun]) -> bool:
         return False
     if runner.commands.asked is None and (done := runner.commands.taken()):
         runner.repository.commit(runner.repository.current(), [SetProperties(done)])
-    return runner.commands.asked in (ADD, DROP)
+    return runner.commands.asked in RENEWING
 
 
 def stopped_by_log(runs: Mapping[str, QueryRun]) -> bool:

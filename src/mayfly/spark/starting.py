@@ -13,6 +13,8 @@ from mayfly.errors import InvalidSetting, StorageError
 from mayfly.lifetime import NEVER, micros
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
+from mayfly.pipeline.sources import part_of
+from mayfly.spark.connectors import named
 from mayfly.spark.runner import Runner, RunSettings, check_same_query
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
 from mayfly.storage import Repository
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 DEFAULT_HISTORY = "1 hour"
-SPARK_PART = "spark"
-"""The folder of a checkpoint in which Spark keeps its own."""
 
 
 def bucket_count(spark: SparkSession, asked: int | None) -> int:
@@ -53,11 +53,11 @@ def checkpoint_of(
 
 def check_spark_part(repository: Repository) -> None:
     """Without Spark's part all input would come again, under batch numbers already done."""
-    root = repository.directory.root
-    begun = repository.current().properties["batch"] >= 0
-    if begun and not (root / SPARK_PART / "metadata").exists():
+    root, manifest = repository.directory.root, repository.current()
+    part = part_of(manifest)
+    if manifest.properties["batch"] >= 0 and not (root / part / "metadata").exists():
         raise StorageError(
-            f"the checkpoint {root} has lost its folder {SPARK_PART}, which says what was read",
+            f"the checkpoint {root} has lost its folder {part}, which says what was read",
             "restore it from a copy, or start anew with a new checkpoint",
         )
 
@@ -99,6 +99,11 @@ def sinks_of(
     return named
 
 
+def beats(streams: Sequence[Stream]) -> bool:
+    """Whether batches must come even if no rows do."""
+    return any(stream.idle is not None for stream in streams)
+
+
 def started(
     runner: Runner,
     streams: Sequence[Stream],
@@ -108,11 +113,12 @@ def started(
     interval: str | None,
 ) -> StreamingQuery:
     """Spark's streaming query that feeds the runner."""
-    beats = any(stream.idle is not None for stream in streams)
-    source = runner.spark.readStream.format("rate").option("rowsPerSecond", 1)
-    tagged = runner.wiring.tagged(frames, source.load() if beats else None)
+    beat = runner.spark.readStream.format("rate").option("rowsPerSecond", 1)
+    source = named(runner.spark, beat, "mayfly_heartbeat")
+    tagged = runner.wiring.tagged(frames, source.load() if beats(streams) else None)
+    part = part_of(runner.repository.current())
     writer = tagged.writeStream.foreachBatch(runner.process).option(
-        "checkpointLocation", f"{runner.repository.directory.root}/{SPARK_PART}"
+        "checkpointLocation", f"{runner.repository.directory.root}/{part}"
     )
     if available_now:
         writer = writer.trigger(availableNow=True)

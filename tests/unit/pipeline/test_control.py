@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,14 @@ from mayfly.pipeline.control import (
     DROP,
     REMEMBERED,
     STOP,
+    STREAM,
     Control,
     Controlled,
     declarations,
     declared_catalog,
 )
 from mayfly.pipeline.relations import Changing
-from mayfly.plan.catalog import RelationDefinition
+from mayfly.plan.catalog import RelationDefinition, StreamDefinition
 from mayfly.storage import Repository, SetProperties
 
 CATALOG = catalog_after(
@@ -38,19 +40,28 @@ CATALOG = catalog_after(
     )
 )
 INSERT = "INSERT INTO r VALUES (1, 'one')"
+RUNNING = {"q": ("s",), "p": ("s",)}
+CLICKS = "CREATE STREAM clicks (ts TIMESTAMP, k INT)\n  FROM json('in/clicks') TIMESTAMP BY ts"
 
 
 @pytest.fixture
 def control(tmp_path: Path) -> Control:
-    properties = {"queries": {"q": {}, "p": {}}, DECLARED: declarations(CATALOG, {"s"})}
+    queries = {name: {"streams": list(read)} for name, read in RUNNING.items()}
+    properties = {"queries": queries, DECLARED: declarations(CATALOG)}
     Repository.create(tmp_path / "ck", properties, sync=False)
     return Control.of(tmp_path / "ck")
 
 
-def commands(control: Control) -> Commands:
+def commands(control: Control, opened: list[tuple[str, str | None]] | None = None) -> Commands:
     definition = CATALOG.lookup("r")
     assert isinstance(definition, RelationDefinition)
-    return Commands.of(control, CATALOG, {"r": Changing(definition)})
+    noted = [] if opened is None else opened
+    return Commands.of(
+        control,
+        CATALOG,
+        {"r": Changing(definition)},
+        lambda one, folder: noted.append((one.name, folder)),
+    )
 
 
 def committed(control: Control, applied: Commands) -> None:
@@ -63,7 +74,7 @@ def names(applied: Commands) -> list[str]:
 
 
 def test_declarations_come_back_as_they_were() -> None:
-    again = declared_catalog(declarations(CATALOG, {"s", "other"}))
+    again = declared_catalog(declarations(CATALOG))
     assert list(again) == list(CATALOG)
 
 
@@ -92,7 +103,7 @@ def test_no_command_is_lost_among_many(control: Control) -> None:
     ("name", "cql", "problem"),
     [
         ("new", "SELECT nothing FROM s [RANGE 1 s]", "nothing"),
-        ("new", "SELECT at FROM other [RANGE 1 s]", "other"),
+        ("new", "SELECT at FROM unknown [RANGE 1 s]", "unknown"),
         ("new", "SELECT k FROM s [RANGE 1", "line 1"),
         ("q", "SELECT k FROM s [RANGE 1 s]", "already a query q"),
         ("a/b", "SELECT k FROM s [RANGE 1 s]", "slash"),
@@ -140,8 +151,8 @@ def test_a_running_pipeline_takes_changes_up_to_what_needs_a_new_start(control: 
     assert control.outcome(2) is None
     again = commands(control)
     assert names(again) == ["one"], "what was applied is there after a new start"
-    again.all_taken({"q", "p"})
-    assert again.names({"q", "p"}) == {"q", "p", "new"}
+    again.all_taken(RUNNING)
+    assert again.readers(RUNNING).keys() == {"q", "p", "new"}
     assert names(again) == ["eins"]
     committed(control, again)
     assert [control.outcome(one) for one in (1, 2, 3)] == ["done"] * 3
@@ -190,7 +201,7 @@ def test_stop_is_done_once(control: Control) -> None:
 def test_a_stop_that_nobody_heard_stops_nothing_later(control: Control) -> None:
     control.stop()
     applied = commands(control)
-    applied.all_taken({"q", "p"})
+    applied.all_taken(RUNNING)
     committed(control, applied)
     assert control.outcome(1) == "done: nothing was running"
     assert commands(control).awaited() is None
@@ -200,8 +211,8 @@ def test_a_stop_behind_another_command_still_stops_what_is_started_anew(control:
     control.drop("q")
     control.stop()
     applied = commands(control)
-    applied.all_taken({"q", "p"}, resumed=True)
-    assert applied.names({"q", "p"}) == {"p"}
+    applied.all_taken(RUNNING, resumed=True)
+    assert applied.readers(RUNNING).keys() == {"p"}
     committed(control, applied)
     assert commands(control).awaited() == STOP
 
@@ -212,8 +223,8 @@ def test_queries_come_and_go(control: Control) -> None:
     control.drop("new")
     applied = commands(control)
     assert applied.awaited() == ADD
-    applied.all_taken({"q", "p"})
-    assert applied.names({"q", "p"}) == {"p"}
+    applied.all_taken(RUNNING)
+    assert applied.readers(RUNNING).keys() == {"p"}
     assert applied.state.dropped == ("q",)
     assert applied.state.queries == {}
     committed(control, applied)
@@ -221,9 +232,86 @@ def test_queries_come_and_go(control: Control) -> None:
     control.add("q", "SELECT k FROM s [RANGE 5 s]")
     assert commands(control).awaited() == ADD
     back = commands(control)
-    back.all_taken({"q", "p"})
+    back.all_taken(RUNNING)
     assert back.state.dropped == ()
-    assert back.names({"q", "p"}) == {"p", "q"}
+    assert back.readers(RUNNING).keys() == {"p", "q"}
+
+
+def test_a_stream_is_declared_read_and_dropped(control: Control, tmp_path: Path) -> None:
+    control.stream(CLICKS)
+    with pytest.raises(InvalidSetting, match="already a stream called clicks"):
+        control.stream(CLICKS)
+    control.add("new", "SELECT k FROM clicks [RANGE 1 s]")
+    with pytest.raises(InvalidSetting, match="clicks is still read by new"):
+        control.drop_stream("clicks")
+    opened: list[tuple[str, str | None]] = []
+    applied = commands(control, opened)
+    assert applied.awaited() == STREAM
+    applied.all_taken(RUNNING)
+    assert applied.readers(RUNNING) == {**RUNNING, "new": ("clicks",)}
+    assert [name for name, _ in opened] == ["clicks"]
+    assert opened[0][1] == str(Path.cwd()), "paths are those of the one who asks"
+    committed(control, applied)
+    assert [control.outcome(one) for one in (1, 2)] == ["done"] * 2
+    again: list[tuple[str, str | None]] = []
+    commands(control, again)
+    assert [name for name, _ in again] == ["clicks"], "the next start reads it, too"
+
+
+def test_a_stream_leaves_when_nobody_reads_it(control: Control) -> None:
+    control.stream(CLICKS)
+    control.add("new", "SELECT k FROM clicks [RANGE 1 s]")
+    control.drop("new")
+    control.drop_stream("clicks")
+    applied = commands(control)
+    applied.all_taken(RUNNING)
+    assert applied.leaving == {"clicks"}
+    assert applied.state.streams == {}
+    committed(control, applied)
+    assert [control.outcome(one) for one in (1, 2, 3, 4)] == ["done"] * 4
+    with pytest.raises(InvalidSetting, match="s is still read by p, q"):
+        control.drop_stream("s")
+    with pytest.raises(InvalidSetting, match="no stream x"):
+        control.drop_stream("x")
+
+
+def test_a_stream_that_cannot_be_opened_is_refused_and_the_others_go_on(control: Control) -> None:
+    def refuse(definition: StreamDefinition, folder: str | None) -> None:
+        raise InvalidSetting("there is no such folder", "create it")
+
+    control.stream(CLICKS)
+    control.add("new", "SELECT k FROM clicks [RANGE 1 s]")
+    control.add("more", "SELECT k FROM s [RANGE 1 s]")
+    applied = replace(commands(control), opening=refuse)
+    applied.all_taken(RUNNING)
+    committed(control, applied)
+    told = [str(control.outcome(one)) for one in (1, 2, 3)]
+    assert told[0].startswith("refused: there is no such folder")
+    assert told[1].startswith("refused")
+    assert told[2] == "done"
+    assert applied.readers(RUNNING).keys() == {"q", "p", "more"}
+
+
+def test_a_query_brings_back_a_stream_that_was_about_to_leave(control: Control) -> None:
+    base = control.repository.current()
+    properties = {"queries": {"q": {"streams": ["other"]}}}
+    control.repository.commit(base, [SetProperties(properties)])
+    control.drop_stream("s")
+    control.add("back", "SELECT k FROM s [RANGE 1 s]")
+    applied = commands(control)
+    applied.all_taken({"q": ("other",)})
+    assert applied.leaving == set()
+    assert list(applied.state.outcomes.values()) == ["done", "done"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT 1", INSERT, "CREATE STREAM x (ts TIMESTAMP) TIMESTAMP BY ts", f"{CLICKS}; {CLICKS}"],
+)
+def test_what_declares_no_stream_is_refused(control: Control, text: str) -> None:
+    with pytest.raises((InvalidSetting, CqlError)):
+        control.stream(text)
+    assert control.commands() == []
 
 
 def test_a_drop_is_awaited_and_changes_are_not(control: Control) -> None:
@@ -248,7 +336,7 @@ def test_old_outcomes_are_forgotten(control: Control) -> None:
     for _ in range(REMEMBERED + 5):
         control.stop()
     applied = commands(control)
-    applied.all_taken({"q"})
+    applied.all_taken({"q": ("s",)})
     committed(control, applied)
     assert len(Controlled.of(control.repository.current()).outcomes) == REMEMBERED
     assert control.outcome(1) == "applied long ago"

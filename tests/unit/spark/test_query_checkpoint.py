@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from mayfly.errors import InvalidSetting
-from mayfly.pipeline.query import Stream
-from mayfly.spark.query_checkpoint import Registered, registered
+from mayfly.lifetime import MIN_TIME
+from mayfly.pipeline.query import Stream, WallClock
+from mayfly.spark.query_checkpoint import Registered, moved_sources, registered
+from mayfly.spark.runner import clock_record
 from mayfly.storage import SetProperties
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
@@ -69,12 +71,70 @@ def test_other_columns_are_refused(root: Path) -> None:
         opened(root, {"q": changed})
 
 
-def test_other_streams_and_buckets_are_refused(root: Path) -> None:
-    same = {"q": query("SELECT k FROM a [RANGE 5 s]")}
-    with pytest.raises(InvalidSetting, match="stream c is new, b is missing"):
-        registered(root, [STREAMS[0], Stream("c", SCHEMA)], same, 2, None, sync=False)
+SAME = {"q": query("SELECT k FROM a [RANGE 5 s]")}
+LEFT = {"sources": ["a", "b"]}
+C = Stream("c", SCHEMA)
+
+
+def said(root: Path, properties: dict[str, Any]) -> Registered:
+    """A checkpoint that says what the properties do, opened again."""
+    repository = opened(root, SAME).repository
+    repository.commit(repository.current(), [SetProperties(properties)])
+    return opened(root, SAME)
+
+
+def test_streams_come_and_go(root: Path) -> None:
+    said(root, LEFT)
+    queries = {
+        **SAME,
+        "own": {**query("SELECT k FROM c"), "streams": ["c"]},
+        "both": {**query("SELECT k FROM a, c"), "streams": ["a", "c"]},
+    }
+    register = registered(root, [STREAMS[0], C], queries, 2, None, sync=False)
+    assert (register.new_streams, register.gone_streams) == (("c",), ("b",))
+    assert register.since == {"q": None, "own": None, "both": MIN_TIME}
+    assert register.entries["both"] is not None
+    base = register.repository.current()
+    moved = moved_sources(register, base)
+    assert moved["sources"] == ["a", "c"]
+    assert moved["clocks"]["streams"] == {"a": 7, "c": None}, "the clock of a is as it was"
+    assert moved["spark_part"] == f"spark-{base.version}"
+
+
+def test_the_clock_of_a_batch_over_other_streams_is_forgotten(root: Path) -> None:
+    register = said(root, LEFT)
+    directory = register.repository.directory
+    for batch in (0, 1):
+        directory.put_if_absent(clock_record(batch), b"{}")
+    assert moved_sources(register, register.repository.current()) == {}
+    grown = registered(root, [*STREAMS, C], SAME, 2, None, sync=False)
+    moved_sources(grown, grown.repository.current())
+    assert directory.names("clock") == [clock_record(0)]
+
+
+def test_a_heartbeat_is_a_source_and_no_stream(root: Path) -> None:
+    said(root, LEFT)
+    beating = Stream("b", SCHEMA, idle=WallClock(5))
+    register = registered(root, [STREAMS[0], beating], SAME, 2, None, sync=False)
+    assert register.move is not None
+    assert register.move.after == ("a", "b", "*")
+    assert (register.new_streams, register.gone_streams) == ((), ())
+    moved = moved_sources(register, register.repository.current())
+    assert moved["clocks"]["streams"] == {"a": 7, "b": 3}
+
+
+def test_an_old_checkpoint_gets_streams_but_does_not_know_which_one_left(root: Path) -> None:
+    register = registered(root, [STREAMS[0], C, STREAMS[1]], SAME, 2, None, sync=False)
+    assert register.move is not None
+    assert (register.move.before, register.move.after) == (("a", "b"), ("a", "c", "b"))
+    with pytest.raises(InvalidSetting, match="does not say which source") as refused:
+        registered(root, [STREAMS[0]], SAME, 2, None, sync=False)
+    assert "start it once with all its streams" in refused.value.hint
+
+
+def test_other_buckets_are_refused(root: Path) -> None:
     with pytest.raises(InvalidSetting, match="has 2 buckets, not 3"):
-        opened(root, same, asked=3)
+        opened(root, SAME, asked=3)
 
 
 def test_a_changed_query_may_begin_anew_under_its_name(root: Path) -> None:

@@ -1,0 +1,126 @@
+"""Sources that come and go: what Spark noted of those that stay moves with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mayfly.errors import InvalidSetting, StorageError
+from mayfly.pipeline.sources import (
+    BEGINNING,
+    HEARTBEAT,
+    Move,
+    clocks_of,
+    last_log,
+    ordered,
+    rearranged,
+)
+from mayfly.storage import Directory
+
+ABOUT = '{"batchWatermarkMs":0}'
+some_sources = st.lists(st.sampled_from("abcdef*"), unique=True, min_size=1)
+
+
+def log(*places: str) -> str:
+    return "\n".join(["v1", ABOUT, *places])
+
+
+def spark_part(root: Path, sources: str, batches: int = 2) -> Directory:
+    """What Spark leaves after some batches, with its hidden checksums."""
+    directory = Directory.at(root, sync=False)
+    directory.replace("spark/metadata", b'{"id":"x"}')
+    for batch in range(batches):
+        places = [f'{{"logOffset":{batch}{ord(one)}}}' for one in sources]
+        directory.replace(f"spark/offsets/{batch}", log(*places).encode())
+        directory.replace(f"spark/offsets/.{batch}.crc", b"sum")
+        directory.replace(f"spark/commits/{batch}", b"v1\n{}")
+        for place, one in enumerate(sources):
+            directory.replace(f"spark/sources/{place}/{batch}", f"v1\n{one}{batch}".encode())
+    return directory
+
+
+@given(before=some_sources, after=some_sources, last=some_sources)
+def test_a_source_that_stays_keeps_its_offset_and_a_new_one_begins(
+    before: list[str], after: list[str], last: list[str]
+) -> None:
+    noted = {one: f'{{"logOffset":{ord(one)}}}' for one in before}
+    moved = rearranged(log(*noted.values()), before, after)
+    version, about, *places = moved.split("\n")
+    assert (version, about) == ("v1", ABOUT)
+    assert dict(zip(after, places, strict=True)) == {
+        one: noted.get(one, BEGINNING) for one in after
+    }
+    again = rearranged(moved, after, last).split("\n")[2:]
+    stayed = [one for one in last if one in before and one in after]
+    assert [again[last.index(one)] for one in stayed] == [noted[one] for one in stayed]
+
+
+@given(known=some_sources, wanted=some_sources)
+def test_what_is_known_keeps_its_order(known: list[str], wanted: list[str]) -> None:
+    found = ordered(known, wanted)
+    assert sorted(found) == sorted(wanted)
+    stay = [one for one in known if one in wanted]
+    assert found[: len(stay)] == stay
+    assert [one for one in wanted if one not in known] == found[len(stay) :]
+
+
+def test_notes_move_into_a_folder_of_their_own(tmp_path: Path) -> None:
+    directory = spark_part(tmp_path, "ab*")
+    move = Move(directory, "spark", ("a", "b", HEARTBEAT), ("b", "c", HEARTBEAT))
+    move.check()
+    directory.replace("spark-7/sources/0/9", b"of one who was killed")
+    assert move.made(7) == "spark-7"
+    assert last_log(directory, "spark-7") == log(
+        f'{{"logOffset":1{ord("b")}}}', BEGINNING, f'{{"logOffset":1{ord("*")}}}'
+    )
+    assert directory.read("spark-7/sources/0/1") == b"v1\nb1"
+    assert directory.read("spark-7/sources/2/0") == b"v1\n*0"
+    assert directory.names("spark-7/sources/1") == []
+    assert directory.read("spark-7/commits/1") == b"v1\n{}"
+    assert directory.exists("spark-7/metadata")
+    assert not directory.exists("spark-7/sources/0/9")
+    assert not directory.exists("spark-7/offsets/.1.crc"), "it would be wrong"
+    assert directory.exists("spark/offsets/1"), "the old one is in force until a commit"
+    (tmp_path / "spark-other").mkdir()
+    move.remove_others("spark-7")
+    assert {one.name for one in tmp_path.iterdir()} == {"spark-7", "spark-other"}
+
+
+def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
+    directory = spark_part(tmp_path, "ab")
+    assert Move(directory, "spark", ("a",), ("a",)).check() is None, "nothing is to be moved"  # type: ignore[func-returns-value]
+    with pytest.raises(InvalidSetting, match="Spark reads 2 sources for a:") as refused:
+        Move(directory, "spark", ("a",), ("a", "c")).check()
+    assert "one source of its own" in refused.value.hint
+    directory.replace("spark/offsets/10", log("1", "2").replace("v1", "v3").encode())
+    with pytest.raises(StorageError, match="format v3"):
+        Move(directory, "spark", ("a", "b"), ("a", "c")).check()
+
+
+def test_where_spark_names_its_sources_its_notes_stay(tmp_path: Path) -> None:
+    directory = Directory.at(tmp_path, sync=False)
+    noted = "\n".join(["v2", ABOUT, 'x:{"logOffset":4}']).encode()
+    directory.replace("spark/offsets/4", noted)
+    directory.replace("spark/sources/x/4", b"v1")
+    move = Move(directory, "spark", ("a",), ("c", "a"))
+    move.check()
+    assert move.made(1) == "spark-1"
+    assert directory.read("spark-1/offsets/4") == noted
+    assert directory.exists("spark-1/sources/x/4")
+
+
+def test_nothing_was_read_yet(tmp_path: Path) -> None:
+    directory = Directory.at(tmp_path, sync=False)
+    move = Move(directory, "spark", ("a",), ("a", "c"))
+    move.check()
+    assert move.made(0) == "spark-0"
+
+
+def test_a_new_stream_has_no_clock_and_the_others_keep_theirs() -> None:
+    stored = {"streams": {"a": 7, "b": 3}, "largest": {"a": 9}, "ended": True}
+    assert clocks_of(stored, ["a", "c"]) == {
+        "streams": {"a": 7, "c": None}, "largest": {"a": 9, "c": None}, "ended": True
+    }  # fmt: skip

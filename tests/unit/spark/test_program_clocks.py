@@ -1,0 +1,32 @@
+"""Which streams of a pipeline wait for each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from mayfly.errors import LimitExceeded
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.sharing import ClockGroup
+from mayfly.spark.program_runner import ProgramRunner
+
+CLOCKS = Clocks({"a": 1_000, "b": 10, "new": None})
+
+
+def together(*groups: tuple[str, ...]) -> list[Clocks]:
+    runner = object.__new__(ProgramRunner)
+    runner._groups = tuple(ClockGroup(streams) for streams in groups)
+    return runner._clocks_together(CLOCKS)
+
+
+def test_streams_that_no_query_reads_together_do_not_wait_for_each_other() -> None:
+    apart = together(("a",), ("b",), ("a", "new"))
+    for one in apart:
+        one.check_gap(500)
+    assert max(one.query for one in apart) == 1_000, "a silent stream does not stop the pace"
+
+
+def test_streams_of_one_query_do() -> None:
+    alone, joined = together(("a",), ("a", "b"))
+    alone.check_gap(500)
+    with pytest.raises(LimitExceeded, match="stream a is"):
+        joined.check_gap(500)
