@@ -81,20 +81,21 @@ def feed(run: ContinuousRun, rows: dict[str, pa.Table], low: int, high: int, siz
     return sent
 
 
-def measured(figures: Sequence[dict[str, Any]], config: dict[str, Any]) -> list[Point]:
-    points: dict[tuple[str, str, int], Point] = {}
-    warm_up(figures, config)
-    for figure in figures:
-        query = figure["query"]
-        for window in figure["windows"]:
-            for way in ways(query):
-                at = (query, way.name, window)
-                if at not in points:
-                    points[at] = measure(query, way, window, figure["sources"], config)
-            sent = {p.sent_rows for p in points.values() if (p.query, p.window) == (query, window)}
-            assert len(sent) == 1, f"{query} at {window} sends {sent} rows"
-        print(f"figure {figure['number']}: measured", flush=True)
-    return list(points.values())
+Known = dict[tuple[str, str, int], Point]
+
+
+def measured(figure: dict[str, Any], config: dict[str, Any], known: Known) -> list[Point]:
+    """The points of a figure's query; what another figure measured is not measured again."""
+    query = figure["query"]
+    for window in figure["windows"]:
+        for way in ways(query):
+            at = (query, way.name, window)
+            if at not in known:
+                known[at] = measure(query, way, window, figure["sources"], config)
+        sent = {p.sent_rows for p in known.values() if (p.query, p.window) == (query, window)}
+        assert len(sent) == 1, f"{query} at {window} sends {sent} rows"
+    print(f"figure {figure['number']}: measured", flush=True)
+    return [point for point in known.values() if point.query == query]
 
 
 def warm_up(figures: Sequence[dict[str, Any]], config: dict[str, Any]) -> None:
@@ -112,18 +113,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--no-plots", action="store_true")
     options = parser.parse_args(arguments)
     config = tomllib.loads(options.config.read_text())
-    known = config.pop("figure")
-    figures = [one for one in known if not options.figures or one["number"] in options.figures]
-    points = [asdict(one) for one in measured(figures, config)]
+    listed = config.pop("figure")
+    figures = [one for one in listed if not options.figures or one["number"] in options.figures]
     options.out.mkdir(parents=True, exist_ok=True)
-    for query in dict.fromkeys(figure["query"] for figure in figures):
-        record(options.out, query, config, [p for p in points if p["query"] == query])
-    if not options.no_plots:
-        from experiments.strategy_figures.plots import draw
+    known: Known = {}
+    warm_up(figures, config)
+    for figure in figures:
+        points = [asdict(one) for one in measured(figure, config, known)]
+        record(options.out, figure["query"], config, points)
+        if not options.no_plots:
+            from experiments.strategy_figures.plots import draw
 
-        for figure in figures:
             draw(figure, points, options.out)
-    for outcome in check_trends(points):
+    for outcome in check_trends([asdict(one) for one in known.values()]):
         verdict = "holds" if outcome["holds"] else "DIFFERS"
         print(f"{verdict}  figure {outcome['figure']}: {outcome['claim']}: {outcome['found']}")
 
