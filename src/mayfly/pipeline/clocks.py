@@ -32,9 +32,9 @@ class Clocks:
         return min(known) if len(known) == len(self.streams) else MIN_TIME
 
     def of(self, streams: Iterable[str]) -> Clocks:
-        """Of these streams only."""
+        """Of these streams only; one that is not read has no clock."""
         wanted = list(streams)
-        kept = {name: self.streams[name] for name in wanted}
+        kept = {name: self.streams.get(name) for name in wanted}
         return replace(self, streams=kept, largest={n: self.largest.get(n) for n in wanted})
 
     @property

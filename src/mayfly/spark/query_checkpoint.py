@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sources import (
@@ -117,7 +116,7 @@ def streams_known_to(root: Path, declared: Sequence[str]) -> list[str]:
     """The streams a checkpoint reads, in the order in which Spark does."""
     if not Repository.exists(root):
         return []
-    repository = Repository.open(root)
+    repository = opened(root, sync=False)
     left = sources_left(repository.directory, repository.current(), declared)
     return [one for one in left if one != HEARTBEAT]
 
@@ -200,10 +199,9 @@ def _entered(
     if manifest.properties["batch"] < 0:
         return {SINCE: None}
     clocks = Clocks.from_json(manifest.properties["clocks"])
-    new = [one for one in query["streams"] if one not in clocks.streams]
-    if len(new) == len(query["streams"]):
+    if not set(query["streams"]) & set(clocks.streams):
         return {SINCE: None}
-    clock = MIN_TIME if new else clocks.of(query["streams"]).query
+    clock = clocks.of(query["streams"]).query
     return {SINCE: clock, ENTRY: manifest.version}
 
 

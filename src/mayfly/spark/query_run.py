@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -43,7 +44,7 @@ class QueryRun(Run):
         return self
 
     def await_done(self, timeout: float | None = None) -> bool:
-        if self.serving is not None:
+        if self.serving is not None and self.serving.thread != threading.get_ident():
             return self.serving.await_over(timeout)
         return super().await_done(timeout)
 

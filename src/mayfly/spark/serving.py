@@ -27,6 +27,8 @@ class Serving:
     handles: dict[str, QueryRun] = field(default_factory=dict)
     over: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
+    thread: int = field(default_factory=threading.get_ident)
+    """The one that serves: it cannot wait for its own end."""
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def taken_over(self, runs: Mapping[str, QueryRun]) -> dict[str, QueryRun]:

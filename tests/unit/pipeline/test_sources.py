@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -65,6 +67,78 @@ def test_what_is_known_keeps_its_order(known: list[str], wanted: list[str]) -> N
     stay = [one for one in known if one in wanted]
     assert found[: len(stay)] == stay
     assert [one for one in wanted if one not in known] == found[len(stay) :]
+
+
+@dataclass
+class Reader:
+    """Reads sources as Spark does: batches are planned, done, and planned ones done again."""
+
+    directory: Directory
+    part: str = "spark"
+
+    def run(self, sources: list[str], grow: list[int], killed: bool) -> list[dict[str, range]]:
+        """What each batch that was done brought of each source; ``killed`` plans one more."""
+        done = []
+        if self._planned() > self._committed():
+            done.append(self._do(sources))
+        for number, more in enumerate(grow):
+            batch, last = self._planned() + 1, self._offsets(self._planned(), len(sources))
+            places = [str((at or 0) + more) if more else at for at in last]
+            text = log(*(BEGINNING if at is None else str(at) for at in places))
+            self.directory.replace(f"{self.part}/offsets/{batch}", text.encode())
+            if not killed or number < len(grow) - 1:
+                done.append(self._do(sources))
+        return done
+
+    def _do(self, sources: list[str]) -> dict[str, range]:
+        batch = self._planned()
+        ends = self._offsets(batch, len(sources))
+        starts = self._offsets(batch - 1, len(sources))
+        self.directory.replace(f"{self.part}/commits/{batch}", b"v1")
+        pairs = zip(starts, ends, strict=True)
+        brought = [range(int(start or 0), int(end or 0)) for start, end in pairs]
+        return dict(zip(sources, brought, strict=True))
+
+    def _offsets(self, batch: int, count: int) -> list[int | None]:
+        if batch < 0:
+            return [None] * count
+        text = self.directory.read(f"{self.part}/offsets/{batch}").decode()
+        return [None if one == BEGINNING else int(one) for one in text.split("\n")[2:]]
+
+    def _planned(self) -> int:
+        return len(self.directory.names(f"{self.part}/offsets")) - 1
+
+    def _committed(self) -> int:
+        return len(self.directory.names(f"{self.part}/commits")) - 1
+
+
+lives = st.lists(
+    st.tuples(some_sources, st.lists(st.integers(0, 3), max_size=3), st.booleans()),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(lives=lives)
+def test_nothing_is_read_twice_or_passed_over(
+    lives: list[tuple[list[str], list[int], bool]],
+) -> None:
+    with TemporaryDirectory() as folder:
+        reader, before = Reader(Directory.at(folder, sync=False)), lives[0][0]
+        read = dict.fromkeys(before, 0)
+        for number, (wanted, grow, killed) in enumerate(lives):
+            after = ordered(before, wanted)
+            move = Move(reader.directory, reader.part, tuple(before), tuple(after))
+            if move.needed:
+                move.check()
+                reader.part = move.made(number)
+                move.remove_others(reader.part)
+            read = {one: read.get(one, 0) for one in after}
+            for batch in reader.run(after, grow, killed):
+                for one, rows in batch.items():
+                    assert rows.start == read[one], one
+                    read[one] = rows.stop
+            before = after
 
 
 def test_notes_move_into_a_folder_of_their_own(tmp_path: Path) -> None:
