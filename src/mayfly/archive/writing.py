@@ -102,9 +102,9 @@ def write_part(job: WriteJob, which: Callable[[], int], batches: Iterable[pa.Tab
             return PartResult(part, arrived.summary)
         _require_planned(job, arrived.day_rows)
         segments: list[Segment] = []
-        with removed_on_failure(directory, segments):
+        with removed_on_failure(directory, segments), directory.syncing_together() as together:
             for write in job.writes:
-                segments += _write_run(directory, job, write, part, arrived)
+                segments += _write_run(together, job, write, part, arrived)
                 reach("archive.run-written")
         return PartResult(
             part,

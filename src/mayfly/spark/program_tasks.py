@@ -116,11 +116,11 @@ class ProgramTask:
     def _stepped(
         self, bucket: int, parcels: Mapping[str, list[bytes]], began: float
     ) -> Iterator[pa.RecordBatch]:
-        directory = Directory.at(self.root, sync=self.sync)
-        step = _Step(self, bucket, parcels, directory)
-        results = step.run()
-        sent = list(step.parcels(results))
-        step.finish(results)
+        with Directory.at(self.root, sync=self.sync).syncing_together() as directory:
+            step = _Step(self, bucket, parcels, directory)
+            results = step.run()
+            sent = list(step.parcels(results))
+            step.finish(results)
         reach("task.state-written")
         for at in range(0, len(sent), 64):
             yield batch_of(sent[at : at + 64])

@@ -96,27 +96,29 @@ class StageTask:
     def _step(
         self, bucket: int, rows: tuple[pa.Table | None, ...], began: float
     ) -> Iterator[pa.RecordBatch]:
-        directory = Directory.at(self.root, sync=self.sync)
-        timeless, delta = zip(*(self._delta(side, rows[side]) for side in (0, 1)), strict=True)
-        state = self._state(directory, bucket)
-        done = step(
-            self.stage.join, state, delta, self.interval, max_state_bytes=self.max_state_bytes
-        )
-        added, dropped = self._store_state(directory, bucket, state, done.state)
-        for side in (0, 1):
-            added += self._store_dead(directory, bucket, side, timeless[side], done.reports[side])
-        reach("task.state-written")
-        changes = 0
-        if self.last:
-            logged, gone, changes = self._store_log(directory, bucket, done)
-            added, dropped = added + logged, dropped + gone
-        else:
-            for batch in done.changes:
-                changes += batch.num_rows
-                nothing = pa.nulls(batch.num_rows, pa.string())
-                yield pa.RecordBatch.from_arrays(
-                    [*batch.columns, nothing], schema=self.output_schema()
+        with Directory.at(self.root, sync=self.sync).syncing_together() as directory:
+            timeless, delta = zip(*(self._delta(side, rows[side]) for side in (0, 1)), strict=True)
+            state = self._state(directory, bucket)
+            done = step(
+                self.stage.join, state, delta, self.interval, max_state_bytes=self.max_state_bytes
+            )
+            added, dropped = self._store_state(directory, bucket, state, done.state)
+            for side in (0, 1):
+                added += self._store_dead(
+                    directory, bucket, side, timeless[side], done.reports[side]
                 )
+            reach("task.state-written")
+            changes = 0
+            if self.last:
+                logged, gone, changes = self._store_log(directory, bucket, done)
+                added, dropped = added + logged, dropped + gone
+            else:
+                for batch in done.changes:
+                    changes += batch.num_rows
+                    nothing = pa.nulls(batch.num_rows, pa.string())
+                    yield pa.RecordBatch.from_arrays(
+                        [*batch.columns, nothing], schema=self.output_schema()
+                    )
         reach("task.done")
         receipt = Receipt(
             stage=self.index,

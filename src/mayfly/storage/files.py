@@ -13,7 +13,9 @@ import fcntl
 import os
 import re
 import uuid
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from mayfly.faults import reach
 _URI = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
 _FILE_URI = re.compile(r"^file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 TEMPORARY = ".tmp-"
+SYNCS_AT_ONCE, SYNCS_WAITING = 8, 64
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 _HINTS = {
     "free space there or raise the limit; what was committed before is unharmed": (
@@ -99,6 +102,35 @@ def told(doing: str, path: Path, error: OSError) -> StorageError:
     )
 
 
+@dataclass(slots=True)
+class Syncs:
+    """Files whose content is on its way to the disk."""
+
+    pool: ThreadPoolExecutor
+    waiting: deque[tuple[Path, Future[None]]] = field(default_factory=deque)
+
+    def add(self, path: Path, descriptor: int) -> None:
+        self.waiting.append((path, self.pool.submit(_sync_and_close, os.dup(descriptor))))
+        if len(self.waiting) > SYNCS_WAITING:
+            self._await_first()
+
+    def finish(self) -> None:
+        while self.waiting:
+            self._await_first()
+
+    def _await_first(self) -> None:
+        path, done = self.waiting.popleft()
+        with explained("write", path):
+            done.result()
+
+
+def _sync_and_close(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @dataclass(frozen=True, slots=True)
 class Directory:
     """A root directory with the few operations the storage core needs.
@@ -110,6 +142,7 @@ class Directory:
     root: Path
     sync: bool = True
     io: IoCounters = field(default_factory=IoCounters, compare=False)
+    _syncs: Syncs | None = field(default=None, compare=False)
 
     @staticmethod
     def at(path: str | os.PathLike[str], *, sync: bool = True) -> Directory:
@@ -239,12 +272,34 @@ class Directory:
             finally:
                 os.close(descriptor)
 
+    @contextlib.contextmanager
+    def syncing_together(self) -> Iterator[Directory]:
+        """This directory for writing many files: they last from the end of the block on.
+
+        The disk takes several files in little more than the time of one, if it is asked at once.
+        """
+        if not self.sync:
+            yield self
+            return
+        with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:
+            syncs = Syncs(pool)
+            yield Directory(self.root, self.sync, self.io, syncs)
+            syncs.finish()
+
+    def sync_file(self, path: Path, descriptor: int) -> None:
+        """Make the content of a file survive a power cut, now or when all others do."""
+        if not self.sync:
+            return
+        if self._syncs is not None:
+            self._syncs.add(path, descriptor)
+        else:
+            os.fsync(descriptor)
+
     def _write(self, path: Path, data: bytes) -> None:
         with explained("write", path), open(path, "xb") as file:
             file.write(data)
             file.flush()
-            if self.sync:
-                os.fsync(file.fileno())
+            self.sync_file(path, file.fileno())
         self.io.files_written += 1
         self.io.bytes_written += len(data)
 

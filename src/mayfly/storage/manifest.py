@@ -12,7 +12,7 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import xxhash
 
@@ -103,31 +103,7 @@ class Manifest:
     @staticmethod
     def decode(data: bytes, name: str) -> Manifest:
         """Read what ``encode`` wrote; ``name`` is the file, for messages."""
-        head, body = _parts(data, name)
-        if head.get("format") != FORMAT:
-            raise CorruptFile(f"{name} is not a Mayfly manifest", "check the directory's path")
-        if head.get("format_version") != FORMAT_VERSION:
-            raise UnsupportedFormat(
-                f"{name} has format version {head.get('format_version')}; "
-                f"this version of Mayfly reads version {FORMAT_VERSION}",
-                "install a newer Mayfly",
-            )
-        if head.get("checksum") != xxhash.xxh3_64_hexdigest(body):
-            raise _damaged(f"the manifest {name} differs from its checksum")
-        try:
-            stored = json.loads(body)
-            segments = (Segment.from_json(one) for one in stored["segments"])
-            return Manifest(
-                version=stored["version"],
-                segments={segment.path: segment for segment in segments},
-                properties=stored["properties"],
-                written_at=stored["written_at"],
-                lineage=tuple(stored["lineage"]),
-            )
-        except StorageError as error:
-            raise type(error)(f"the manifest {name}: {error.message}", error.hint) from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _damaged(f"the manifest {name} lacks a part: {error}") from error
+        return _decoded(data, name)
 
 
 def _parts(data: bytes, name: str) -> tuple[Mapping[str, Json], bytes]:
@@ -143,3 +119,34 @@ def _parts(data: bytes, name: str) -> tuple[Mapping[str, Json], bytes]:
 
 def _damaged(what: str) -> CorruptFile:
     return CorruptFile(what, "restore it from a copy, or roll back to an older version")
+
+
+@lru_cache(maxsize=4)
+def _decoded(data: bytes, name: str) -> Manifest:
+    """Versions are read again and again, by readers, commits and vacuum: what is the same bytes is
+    not parsed again."""
+    head, body = _parts(data, name)
+    if head.get("format") != FORMAT:
+        raise CorruptFile(f"{name} is not a Mayfly manifest", "check the directory's path")
+    if head.get("format_version") != FORMAT_VERSION:
+        raise UnsupportedFormat(
+            f"{name} has format version {head.get('format_version')}; "
+            f"this version of Mayfly reads version {FORMAT_VERSION}",
+            "install a newer Mayfly",
+        )
+    if head.get("checksum") != xxhash.xxh3_64_hexdigest(body):
+        raise _damaged(f"the manifest {name} differs from its checksum")
+    try:
+        stored = json.loads(body)
+        segments = (Segment.from_json(one) for one in stored["segments"])
+        return Manifest(
+            version=stored["version"],
+            segments={segment.path: segment for segment in segments},
+            properties=stored["properties"],
+            written_at=stored["written_at"],
+            lineage=tuple(stored["lineage"]),
+        )
+    except StorageError as error:
+        raise type(error)(f"the manifest {name}: {error.message}", error.hint) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(f"the manifest {name} lacks a part: {error}") from error

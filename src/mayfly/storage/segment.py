@@ -224,8 +224,7 @@ class SegmentWriter:
             with explained("write", self._path):
                 self._sink.close()
                 self._file.flush()
-                if self._directory.sync:
-                    os.fsync(self._file.fileno())
+                self._directory.sync_file(self._path, self._file.fileno())
                 self._file.close()
         except BaseException:
             self.abandon()

@@ -7,12 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from mayfly.errors import StorageError, UnsupportedStore
 from mayfly.faults import on_reach
-from mayfly.storage import Directory, IoCounters
-from mayfly.storage.files import is_plain, local_root
+from mayfly.storage import Directory, IoCounters, write_segment
+from mayfly.storage.files import SYNCS_WAITING, is_plain, local_root
 
 
 @pytest.mark.parametrize(
@@ -190,6 +191,46 @@ def test_folders_are_synced_up_to_the_first_that_was_there(
         str(tmp_path / "new/store/folder"),
     }
     assert folders[-1] == str(tmp_path / "new/store/folder")
+
+
+def written_together(directory: Directory, count: int) -> None:
+    with directory.syncing_together() as together:
+        for number in range(count):
+            segment = write_segment(together, "g", pa.table({"_ts": [number], "_exp": [9]}))
+            assert segment is not None
+
+
+@pytest.mark.parametrize("count", [0, 1, SYNCS_WAITING + 3])
+def test_files_written_together_last_when_all_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda one: synced.append(os.readlink(f"/proc/self/fd/{one}")))
+    opened = len(os.listdir("/proc/self/fd"))
+    written_together(Directory(tmp_path), count)
+    files = {str(path) for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(files) == count
+    assert files <= set(synced)
+    assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def test_a_disk_that_fails_later_fails_the_files_written_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        if not os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StorageError, match="Input/output error"):
+        written_together(Directory(tmp_path), 3)
+
+
+def test_without_sync_nothing_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("the disk was waited for"))
+    written_together(Directory(tmp_path, sync=False), 2)
 
 
 def test_a_missing_file_is_left_to_the_caller(directory: Directory) -> None:
