@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from bytewax.dataflow import Dataflow  # type: ignore[import-not-found]
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition  # type: ignore[import-not-found]
-from bytewax.operators import StatefulBatchLogic  # type: ignore[import-not-found]
+from bytewax.operators import StatefulBatchLogic
 from bytewax.outputs import DynamicSink, StatelessSinkPartition  # type: ignore[import-not-found]
 from bytewax.testing import cluster_main  # type: ignore[import-not-found]
 
