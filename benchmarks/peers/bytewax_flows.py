@@ -4,11 +4,11 @@ Two processes of one worker each, because the operators are Python and share a l
 process; no recovery store, so nothing is kept for a crash. Rows are read through Arrow and come in
 as two partitions by key, each in the order of time, as a Kafka topic would give them.
 
-- grouped SUM: ``fold_window`` over seconds, and again over ten of them, unordered (its docs: "there
-  is a performance penalty to ordering"). Time moves with the rows alone: ``now_getter`` stands.
-- join: ``join_window`` only joins within windows of fixed places, so it is a ``StatefulBatchLogic``
-  by hand, which the docs name for what no operator does: per key the rows of both sides that still
-  can find partners, in order of time.
+- grouped SUM: ``fold_window`` over seconds, and again over ten of them; without ordering by time,
+  which its docs say costs. Time moves with the rows alone: ``now_getter`` stands still.
+- join: by hand over ``stateful_batch``, per key the rows of both sides that can still find
+  partners, in order of time. ``join_window`` pairs what shares a window at a fixed place: it would
+  take overlapping windows, more pairs than wanted and a filter.
 
     python bytewax_flows.py '{"query": "join", "streams": ["left", "right"], "folder": …}'
 """
