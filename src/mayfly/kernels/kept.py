@@ -76,7 +76,8 @@ class Kept:
             if ts.max() < run.ts.low or ts.min() > run.ts.high:
                 return run
             table = run.load()
-            places = _located(numbers(table, CODE), numbers(table, ID), codes, ids)
+            stored = (numbers(table, CODE), numbers(table, TS), numbers(table, ID))
+            places = _located(*stored, codes, ts, ids)
             hit = places >= 0
             if not hit.any():
                 return run
@@ -171,19 +172,34 @@ def _of_codes(stored: Int64s, codes: Int64s) -> Int64s:
     return places[:found]
 
 
-@numba.njit(_PLACES(_READ, _READ, _READ, _READ), cache=True, nogil=True)
-def _located(stored: Int64s, ids: Int64s, codes: Int64s, wanted: Int64s) -> Int64s:
-    """Where each wanted row (sorted by code) is stored; -1 where it is not."""
+@numba.njit(_PLACES(_READ, _READ, _READ, _READ, _READ, _READ), cache=True, nogil=True)
+def _located(
+    stored: Int64s, times: Int64s, ids: Int64s, codes: Int64s, since: Int64s, wanted: Int64s
+) -> Int64s:
+    """Where each wanted row (sorted by code) is stored; -1 where it is not.
+
+    The rows of a code are sorted by ``_ts``, which a cut repeats: a hot key is not searched whole.
+    """
     places = np.full(len(codes), -1, np.int64)
-    at = 0
+    at = end = 0
     for i in range(len(codes)):
-        at = first_at_least(stored, at, codes[i])
-        place = at
-        while place < len(stored) and stored[place] == codes[i]:
-            if ids[place] == wanted[i]:
-                places[i] = place
+        if i == 0 or codes[i] != codes[i - 1]:
+            at = first_at_least(stored, end, codes[i])
+            end = at
+            while end < len(stored) and stored[end] == codes[i]:
+                end += 1
+        low, high = at, end
+        while low < high:
+            middle = (low + high) // 2
+            if times[middle] < since[i]:
+                low = middle + 1
+            else:
+                high = middle
+        while low < end and times[low] == since[i]:
+            if ids[low] == wanted[i]:
+                places[i] = low
                 break
-            place += 1
+            low += 1
     return places
 
 
