@@ -31,15 +31,17 @@ from tests.property.test_continuous import by_instant, oracle_before
 
 seeds = st.integers(0, 2**48)
 many = settings(max_examples=max(60, settings().max_examples), phases=[Phase.generate])
+few = settings(max_examples=max(40, settings().max_examples // 4), phases=[Phase.generate])
 
 
-def with_slide(seed: int, shape: str) -> Case | None:
-    """A case whose windows slide, without ORDER BY."""
-    case = random_case(seed, shape)
-    words = ("Istream", "Rstream")
-    if "SLIDE" not in case.query.cql or not any(f"{w}(" in case.query.cql for w in words):
-        return None
-    return None if "ORDER BY" in case.query.cql else case
+def with_slide(seed: int, shape: str) -> Case:
+    """The next case whose windows slide, without ORDER BY."""
+    for number in itertools.count(seed):
+        cql = (case := random_case(number, shape)).query.cql
+        sends = "Istream(" in cql or "Rstream(" in cql
+        if sends and "SLIDE" in cql and "ORDER BY" not in cql:
+            return case
+    raise AssertionError("there is always a next one")
 
 
 def at_every_instant(case: Case) -> Case:
@@ -49,13 +51,11 @@ def at_every_instant(case: Case) -> Case:
     return replace(case, query=replace(case.query, tables=tables))
 
 
-@pytest.mark.parametrize("shape", ["select", "join", "group", "not_exists", "distinct", "except"])
-@many
+@pytest.mark.parametrize("shape", ["select", "join", "group", "not_exists", "distinct"])
+@few
 @given(seed=seeds)
 def test_restore_reports_what_rose_and_fell_between_refreshes(shape: str, seed: int) -> None:
     case = with_slide(seed, shape)
-    if case is None:
-        return
     cql = case.query.cql.replace("stream(", "stream-restore(", 1)
     restored = replace(case, query=replace(case.query, cql=cql))
     run = fed(restored, start(restored))
