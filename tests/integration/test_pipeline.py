@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from mayfly.archive.contract import Contract
 from mayfly.errors import InvalidSetting
 from mayfly.spark.pipelines import load_pipeline
 from tests.integration.recorded import record
@@ -74,6 +76,60 @@ def test_what_cannot_run_is_refused(
     (tmp_path / "wrong.cql").write_text(text)
     with pytest.raises(InvalidSetting, match=problem):
         load_pipeline(spark, tmp_path / "wrong.cql")
+
+
+def settings_of(spark: SparkSession, folder: Path, layout: str) -> Any:
+    """The settings of the archive that a file with this layout and contract declares."""
+    file = folder / "archived.cql"
+    file.write_text(
+        PIPELINE + f"CREATE ARCHIVE kept KEY k REFRESH 1 s LAYOUT {layout} AS"
+        " SELECT k, v FROM a [RANGE 1 HOUR];"
+    )
+    pipeline = load_pipeline(spark, file)
+    return pipeline.archives(pipeline._together().results())["kept"].settings
+
+
+def test_archives_are_made_as_their_statements_say(spark: SparkSession, folder: Path) -> None:
+    wave = settings_of(spark, folder, "WATA(4) USING IN PLACE SOFT(2)")
+    assert (wave.technique.value, wave.layout.constituents) == ("in-place", 4)
+    shutil.rmtree(folder / "archives")
+    asked = "SOFT(2) PHYSICAL WITHIN 3 HOURS"
+    cells = settings_of(spark, folder, f"ROUND_ROBIN(2, 3) USING NO REBUILD {asked}")
+    assert str(cells.contract) == str(Contract.parse(asked))
+    same = settings_of(spark, folder, "ROUND_ROBIN(2, 3) SOFT(3) PHYSICAL WITHIN 4 HOURS")
+    assert same.contract == cells.contract, "it promises more than is asked"
+    for more in ("HARD", "SOFT(2) PHYSICAL WITHIN 2 HOURS"):
+        with pytest.raises(InvalidSetting, match=r"has contract SOFT\(2\) PHYSICAL"):
+            settings_of(spark, folder, f"ROUND_ROBIN(2, 3) {more}")
+
+
+@pytest.mark.parametrize(
+    ("layout", "problem"),
+    [
+        ("WATA(4) PHYSICAL WITHIN 3 HOURS", "WATA does not promise when bytes are gone"),
+        ("ROUND_ROBIN(2, 3) USING IN PLACE", "ROUND_ROBIN of kept is not updated by IN PLACE"),
+    ],
+)
+def test_archives_that_cannot_be_as_their_statements_say_are_refused(
+    spark: SparkSession, folder: Path, layout: str, problem: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=problem):
+        settings_of(spark, folder, layout)
+    assert not (folder / "archives").exists()
+
+
+def test_what_is_passed_over_is_told(spark: SparkSession, folder: Path) -> None:
+    file = folder / "more.cql"
+    file.write_text(
+        "SHOW STREAMS;" + PIPELINE + "EXPLAIN pairs;"
+        "CREATE PERIODIC QUERY seldom AS SELECT COUNT(*) AS n FROM a [RANGE 30 us SLIDE 5 us];"
+    )
+    assert load_pipeline(spark, file).passed_over == (
+        "line 1: SHOW is passed over",
+        "line 12: EXPLAIN is passed over",
+        "query seldom: PERIODIC is not carried out yet",
+    )
+    assert load_pipeline(spark, folder / "pipeline.cql").passed_over == ()
 
 
 @pytest.mark.slow

@@ -55,6 +55,19 @@ class Contract:
                 f"allow at least {format_micros(interval)}, or refresh more often",
             )
 
+    def keeps(self, asked: Contract) -> bool:
+        """Whether this promises at least what is asked.
+
+        >>> Contract.parse("HARD PHYSICAL WITHIN 1 day").keeps(Contract.parse("SOFT(2)"))
+        True
+        >>> HARD.keeps(Contract.parse("PHYSICAL WITHIN 1 day"))
+        False
+        """
+        if asked.erased_within is None:
+            return self.late <= asked.late
+        soon = self.erased_within is not None and self.erased_within <= asked.erased_within
+        return soon and self.late <= asked.late
+
     def returned_until(self, calendar: UpdateCalendar, moment: int) -> int:
         """Rows that expired up to this instant are not returned at ``moment``."""
         if not self.late:

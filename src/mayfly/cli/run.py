@@ -98,6 +98,8 @@ def run_command(
         place = checkpoint or file.with_suffix(".state")
         followed = Followed(file, place, lambda: load_pipeline(spark, file), console, watch)
         pipeline: Pipeline | None = load_pipeline(spark, file)
+        for told in pipeline.passed_over if pipeline is not None else ():
+            console.print(f"[yellow]{told}[/]")
         runs: dict[str, QueryRun] = {}
         with _signals() as asked:
             while pipeline is not None:

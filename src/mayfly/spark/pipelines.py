@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from mayfly.plan.catalog import (
 from mayfly.plan.types import arrow_type
 from mayfly.queries import Queries
 from mayfly.session import Session
+from mayfly.spark.archives import SparkArchive
 from mayfly.spark.connectors import ddl, declare_stream, loaded
+from mayfly.spark.program_results import Results
 from mayfly.spark.query_archives import declared_archive
 from mayfly.spark.query_run import QueryRun
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
@@ -37,27 +40,31 @@ class Pipeline:
     session: Session
     queries: tuple[QueryDefinition | ArchiveDefinition, ...]
     folder: Path
+    passed_over: tuple[str, ...] = ()
+    """What the file says and nobody does, in words."""
 
     def start(
         self, checkpoint: Path, *, available_now: bool = False, **settings: Any
     ) -> dict[str, QueryRun]:
         """Start all queries as one, or continue them from the checkpoint; a handle for each."""
         queries = self._together()
-        results = queries.results()
-        archives = {
+        return queries.start(
+            checkpoint,
+            sinks={one.name: self._sinks(one) for one in self.queries},
+            archives=self.archives(queries.results()),
+            available_now=available_now,
+            **settings,
+        )
+
+    def archives(self, results: Mapping[str, Results]) -> dict[str, SparkArchive]:
+        """The archives that the file declares, made where they are not there yet."""
+        return {
             one.name: declared_archive(
                 self.session, one, results[one.name], self.folder / ARCHIVES / one.name
             )
             for one in self.queries
             if isinstance(one, ArchiveDefinition)
         }
-        return queries.start(
-            checkpoint,
-            sinks={one.name: self._sinks(one) for one in self.queries},
-            archives=archives,
-            available_now=available_now,
-            **settings,
-        )
 
     def open(self, checkpoint: Path) -> dict[str, QueryRun]:
         """Handles on the checkpoint for reading, without starting anything."""
@@ -88,7 +95,7 @@ def _printed(changes: DataFrame, batch: int) -> None:
 def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
     """Carry out the statements of a file; paths in it are relative to the file."""
     session, queries = Session(spark), dict[str, QueryDefinition | ArchiveDefinition]()
-    folder = file.resolve().parent
+    folder, passed_over = file.resolve().parent, list[str]()
     for statement in parse(file.read_text(encoding="utf-8")):
         match statement:
             case Create(definition=StreamDefinition() as definition):
@@ -102,12 +109,18 @@ def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
             case Drop(name=name):
                 queries.pop(name, None)
             case _:
-                continue
+                kind = type(statement).__name__
+                words = {"Show": "SHOW", "Explain": "EXPLAIN"}.get(kind, "a SELECT on its own")
+                passed_over.append(f"line {statement.position.line}: {words} is passed over")
+    for one in queries.values():
+        if isinstance(one, QueryDefinition) and (one.periodic or one.plan.isolation):
+            word = "PERIODIC" if one.periodic else "ISOLATION"
+            passed_over.append(f"query {one.name}: {word} is not carried out yet")
     if not queries:
         raise InvalidSetting(
             f"{file.name} has no query to run", "add CREATE QUERY name AS SELECT …"
         )
-    return Pipeline(session, tuple(queries.values()), folder)
+    return Pipeline(session, tuple(queries.values()), folder, tuple(passed_over))
 
 
 def _rows(spark: SparkSession, definition: RelationDefinition, folder: Path) -> pa.Table:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mayfly.archive.contract import Promise, longest_interval
+from mayfly.archive.contract import Contract, Promise, longest_interval
 from mayfly.archive.declaring import columns_of
 from mayfly.archive.feeding import WAITING
 from mayfly.archive.layouts.wave import WaveScheme
@@ -161,20 +161,31 @@ def declared_archive(
                 "may end early",
                 "use AUTO, ROUND_ROBIN, CHRONOLOGICAL, LAZY or COUNT",
             )
+        if definition.physical_within is not None:
+            raise InvalidSetting(
+                f"{layout.name} does not promise when bytes are gone, as PHYSICAL WITHIN of "
+                f"{definition.name} asks",
+                "use AUTO, ROUND_ROBIN, CHRONOLOGICAL, LAZY or COUNT",
+            )
         settings |= {"window": format_micros(longest), "scheme": layout.name}
         settings |= {"constituents": layout.sizes[0]} if layout.sizes else {}
-        settings |= {"technique": layout.technique.lower()} if layout.technique else {}
+        if layout.technique:
+            technique = layout.technique.lower()
+            settings["technique"] = "in-place" if technique == "in place" else technique
         return session.create_archive(path, columns, **settings)
+    if layout.technique not in (None, "REBUILD", "NO REBUILD"):
+        raise InvalidSetting(
+            f"{layout.name} of {definition.name} is not updated by {layout.technique}",
+            "write USING REBUILD or USING NO REBUILD, or take a wave layout such as WATA(4)",
+        )
     if layout.name in ("INSERTION", "EXPIRATION"):
         kind = "R" if layout.technique == "REBUILD" else "D"
         settings["layout"] = f"{kind}-{layout.name[:3].lower()}{sizes or 16}"
     elif layout.name != "AUTO":
         settings["layout"] = f"{layout.name.lower().replace('_', '-')} {sizes}".strip()
-    if layout.technique in ("REBUILD", "NO REBUILD"):
+    if layout.technique is not None:
         settings["rebuild"] = layout.technique == "REBUILD"
-    contract = f"SOFT({definition.soft})" if definition.soft else "HARD"
-    if definition.physical_within is not None:
-        contract += f" PHYSICAL WITHIN {format_micros(definition.physical_within)}"
+    contract = str(Contract(definition.soft, definition.physical_within))
     endless = results.member.program.answer.longest is None and not results.strict
     life: dict[str, Any] = {"lifetime": format_micros(longest)} if endless else {"exp": "exp"}
     return session.create_archive(
@@ -195,6 +206,10 @@ def _opened(
         differing.append(f"key {', '.join(settings.key)}")
     if getattr(settings.calendar, "interval", None) != definition.refresh:
         differing.append(f"refresh {settings.calendar}")
+    contract = settings.contract
+    asked = Contract(definition.soft, definition.physical_within)
+    if not contract.keeps(asked):
+        differing.append(f"contract {contract}")
     if differing:
         raise InvalidSetting(
             f"the archive at {path} has {' and '.join(differing)}, not what CREATE ARCHIVE "
