@@ -125,7 +125,7 @@ def test_patience_saves_rewriting(tmp_path: Path) -> None:
 # -- PHYSICAL WITHIN ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("within", [10, 14, 25])
+@pytest.mark.parametrize("within", [10, pytest.param(14, marks=pytest.mark.slow), 25])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_bytes_are_gone_in_time(tmp_path: Path, layout: str | None, within: int) -> None:
     root = tmp_path / "a"
@@ -309,7 +309,9 @@ def test_without_the_promise_a_pinned_reader_wins(tmp_path: Path) -> None:
 # -- invalidation ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("contract", ["HARD", "PHYSICAL WITHIN 10 us"])
+@pytest.mark.parametrize(
+    "contract", ["HARD", pytest.param("PHYSICAL WITHIN 10 us", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_void_rows_are_never_returned(tmp_path: Path, layout: str | None, contract: str) -> None:
     archive = made(tmp_path / "a", layout, contract)

@@ -81,12 +81,15 @@ def test_the_number_of_segments_and_the_rewriting_are_bounded(window: int) -> No
     assert played.amplification <= 1 + levels + 1
 
 
-def test_100_000_batches() -> None:
-    played = Simulation(window=20_000, cap=2_500).play(100_000)
+@pytest.mark.parametrize(
+    ("window", "batches"), [(4_000, 20_000), pytest.param(20_000, 100_000, marks=pytest.mark.slow)]
+)
+def test_many_batches(window: int, batches: int) -> None:
+    played = Simulation(window=window, cap=window // 8).play(batches)
     assert played.most <= LIMIT
     assert played.over_cap == 0
     assert played.amplification < 8
-    assert sum(run.rows for run in played.runs) >= 20_000
+    assert sum(run.rows for run in played.runs) >= window
 
 
 @pytest.mark.parametrize(("limit", "most_writes"), [(2, 36), (4, 14), (8, 10), (32, 5)])
