@@ -91,24 +91,28 @@ class ProgramRunner(Runner):
         self._deliver(self._step(rows, base, base.properties["batch"], facts))
 
     def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
-        """One pass over the batch: per stream its extreme times, and rows in all, without a time
-        and too late for some query."""
-        wanted, limits = [], self._late_before(before)
-        for number, name in enumerate(self._names):
+        """One pass over the batch: per stream its extreme times, rows in all and those without a
+        time; another pass where some are too late for some query.
+
+        The expressions are those of every batch: with the limits in them, Spark would compile
+        them anew each time.
+        """
+        wanted = []
+        for number in range(len(self._names)):
             own = f"{STREAM} = {number}"
             wanted += [
                 f"max({TS}) FILTER (WHERE {own})",
                 f"min({TS}) FILTER (WHERE {own})",
                 f"count_if({own})",
                 f"count_if({own} AND {TS} IS NULL)",
-                f"count_if({own} AND {TS} < {limits[name]})",
                 f"count_if({STREAM} = {left_out(number)})",
                 f"max({TS}) FILTER (WHERE {STREAM} = {promise(number)})",
             ]
         found = list(rows.selectExpr(*wanted).collect()[0])
-        largest, smallest, counts, timeless, late, shed, promised = (
-            dict(zip(self._names, found[at::7], strict=True)) for at in range(7)
+        largest, smallest, counts, timeless, shed, promised = (
+            dict(zip(self._names, found[at::6], strict=True)) for at in range(6)
         )
+        late = self._late(rows, smallest, self._late_before(before))
         known = self.repository.current().properties["first"]
         first = {name: at for name, at in smallest.items() if at is not None} | known
         clocks = self._advanced(before, largest, timeless, promised)
@@ -116,6 +120,22 @@ class ProgramRunner(Runner):
 
     def _clocks_together(self, clocks: Clocks) -> list[Clocks]:
         return [clocks.of(group.streams) for group in self._groups]
+
+    def _late(
+        self, rows: DataFrame, smallest: Mapping[str, int | None], limits: Mapping[str, int]
+    ) -> dict[str, int]:
+        """Per stream: rows of the batch before its limit, which are rare."""
+        late = dict.fromkeys(self._names, 0)
+        some = [n for n, at in smallest.items() if at is not None and at < limits[n]]
+        if some:
+            counts = rows.selectExpr(
+                *(
+                    f"count_if({STREAM} = {self._names.index(name)} AND {TS} < {limits[name]})"
+                    for name in some
+                )
+            )
+            late |= dict(zip(some, counts.collect()[0], strict=True))
+        return late
 
     def _late_before(self, before: Clocks) -> dict[str, int]:
         """Per stream: the instants before this are closed for some query that reads it."""
