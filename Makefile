@@ -24,7 +24,7 @@ demo: classes ## join two streams on local Spark, with a kill and a resume in th
 	@$(WITH_JAVA) $(PY) -m mayfly.demo $(ARGS)
 
 test: classes ## run the tests in two processes, without those marked slow
-	@$(WITH_JAVA) $(PY) -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
+	@$(WITH_JAVA) $(PY) -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-all: classes ## run every test: clusters, crash campaigns, many more examples
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} $(PY) -m pytest $(ARGS)

@@ -84,6 +84,7 @@ def test_every_point_is_in_a_campaign() -> None:
     assert named <= set(POINTS)
 
 
+@pytest.mark.slow
 def test_a_stream_killed_between_staging_and_update(spark: SparkSession, tmp_path: Path) -> None:
     begin_rows(Session(spark), tmp_path)
     survive("rows", tmp_path, ("staging.before-update",))
