@@ -191,15 +191,12 @@ def pipelines() -> str:
             ratio = one["median_seconds"] / own["median_seconds"]
             line += f" {peer} | {one['median_seconds']:.2f} s | {ratio:.1f} |"
         lines.append(line if peers else f"{line} | | |")
-    few = [found.get(f"{count} of ten queries") for count in (1, 9, 10)]
+    few = [found.get(f"{count} of ten queries") for count in (1, 10)]
     extra = []
     if all(few):
-        one, nine, ten = (each["mayfly"]["median_seconds"] for each in few if each)
-        extra = [
-            f"The tenth query adds {ten - nine:.2f} s to a batch of nine, {(ten - nine) / one:.0%} "
-            f"of the first; on average each further one adds {(ten - one) / 9 / one:.0%}.",
-            "",
-        ]
+        one, ten = (each["mayfly"]["median_seconds"] for each in few if each)
+        added = f"On average each query after the first adds {(ten - one) / 9 / one:.0%} of it."
+        extra = [added, ""]
     return "\n".join([*lines, "", *extra, _origin(result)]) + "\n"
 
 
