@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from mayfly.local import LocalSession
 from tests.property.continuous_cases import rows_of
 
 seeds = st.integers(0, 2**48)
-many = settings(max_examples=settings().max_examples, phases=[Phase.generate])
+many = settings(max_examples=settings().max_examples, phases=[Phase.explicit, Phase.generate])
 Row = tuple[int, int | None, int]
 
 
@@ -108,6 +108,7 @@ def test_every_instant(meaning: Any, seed: int) -> None:
 @pytest.mark.parametrize("meaning", QUERIES, ids=lambda one: one.__name__)
 @many
 @given(seed=seeds)
+@example(seed=5999)  # EXCEPT ALL by NT: a cut brought back the copy of a row that was removed
 def test_many_keys_on_the_right(meaning: Any, seed: int) -> None:
     """Found by an experiment: what is known of a key was forgotten while its first row came."""
     windows = {"a": [9], "b": [2]}

@@ -79,6 +79,8 @@ class Kept:
             stored = (numbers(table, CODE), numbers(table, TS), numbers(table, ID))
             places = _located(*stored, codes, ts, ids)
             hit = places >= 0
+            if run.exp.low == MIN_TIME:  # a row that was removed stays so, and lives on elsewhere
+                hit[hit] = numbers(table, EXP)[places[hit]] != MIN_TIME
             if not hit.any():
                 return run
             changed = {EXP: ends[hit]}
