@@ -44,10 +44,8 @@ from mayfly.spark.tasks import DEAD_LETTERS
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, write_segment
 
-STREAM = "_stream"
 OUT, BORN, CUT = "out", "born", "cut"
 LOG, SENT = "log", "sent"
-PARCEL_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
