@@ -11,7 +11,7 @@ import pytest
 import mayfly.kernels
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def small_thresholds() -> Iterator[None]:
     """Negation forgets keys at once; pairs of rows that meet are handed over a few at a time."""
     with pytest.MonkeyPatch.context() as patch:
