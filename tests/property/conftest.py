@@ -13,9 +13,13 @@ import mayfly.kernels
 
 @pytest.fixture(scope="module", autouse=True)
 def small_thresholds() -> Iterator[None]:
-    """Negation forgets keys at once; pairs of rows that meet are handed over a few at a time."""
+    """Negation forgets keys at once, pairs of rows that meet are handed over a few at a time, and
+    few runs are kept, so that they are merged and filed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mayfly.kernels.negation.FEW", 0)
+        patch.setattr("mayfly.kernels.evaluation.REVIEW", 2)
+        for name, few in {"LIMIT": 8, "WAITING": 2, "PER_CELL": 1}.items():
+            patch.setattr(f"mayfly.kernels.upkeep.{name}", few)
         for module in pkgutil.iter_modules(mayfly.kernels.__path__, "mayfly.kernels."):
             if hasattr(importlib.import_module(module.name), "PAIRS_AT_ONCE"):
                 patch.setattr(f"{module.name}.PAIRS_AT_ONCE", 3)
