@@ -370,7 +370,7 @@ class Queries:
         programs = {name: one.program for name, one in self.queries.items()}
         program = shared(programs, register.since, register.entries)
         wiring = ProgramWiring.of(program, streams, types)
-        runner = ProgramRunner(spark, None, wiring, register.repository, settings)  # type: ignore[arg-type]
+        runner = ProgramRunner(spark, wiring, register.repository, settings)
         runner.commands = commands or self._under_control(root)[1]
         assert runner.commands is not None
         runner.relations = runner.commands.relations

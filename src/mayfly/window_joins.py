@@ -17,8 +17,9 @@ from mayfly.plan.expressions import Expression
 from mayfly.spark.archive_sink import ArchivedResults
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.exchange import Wiring
-from mayfly.spark.run import Run
-from mayfly.spark.runner import Runner, empty_properties
+from mayfly.spark.join_run import JoinRun
+from mayfly.spark.join_runner import JoinRunner
+from mayfly.spark.runner import empty_properties
 from mayfly.spark.sinks import Sink
 from mayfly.spark.starting import (
     DEFAULT_HISTORY,
@@ -106,7 +107,7 @@ class SparkQuery:
         interval: str | None = None,
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
-    ) -> Run:
+    ) -> JoinRun:
         """Start the query, or continue it from its checkpoint.
 
         Changes go to ``on_changes(DataFrame, batch_id)`` (at least once per batch) and to Parquet
@@ -130,13 +131,13 @@ class SparkQuery:
         query = started(
             runner, self.query.streams(), frames, available_now=available_now, interval=interval
         )
-        return Run(runner, query, drain=available_now)
+        return JoinRun(runner, query, drain=available_now)
 
-    def open(self, checkpoint: str | os.PathLike[str]) -> Run:
+    def open(self, checkpoint: str | os.PathLike[str]) -> JoinRun:
         """A handle on a checkpoint for reading, without starting the query."""
         if not Repository.exists(checkpoint):
             raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
-        return Run(self._runner(checkpoint), None)
+        return JoinRun(self._runner(checkpoint), None)
 
     def _runner(
         self,
@@ -147,7 +148,7 @@ class SparkQuery:
         max_gap: str | int | None = None,
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
-    ) -> Runner:
+    ) -> JoinRunner:
         spark = self.session.spark
         if any(stream.punctuations for stream in self.query.streams()):
             raise InvalidSetting(
@@ -158,7 +159,7 @@ class SparkQuery:
         repository, kept = checkpoint_of(local_root(checkpoint), properties, buckets, sync=sync)
         settings = run_settings(kept, history, max_state_bytes, max_gap, sync, wall_clock)
         wiring = Wiring.of(self.query, self._column_types())
-        return Runner(spark, self.query, wiring, repository, settings)
+        return JoinRunner(spark, wiring, repository, settings)
 
     def _column_types(self) -> dict[str, dict[str, str]]:
         return {

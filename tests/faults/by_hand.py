@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.session import Session
 from mayfly.spark.exchange import Wiring
+from mayfly.spark.join_run import JoinRun
+from mayfly.spark.join_runner import JoinRunner
 from mayfly.spark.run import Run
-from mayfly.spark.runner import Runner
 from mayfly.spark.sinks import Delivery, ParquetFiles
 from mayfly.window_joins import SparkQuery
 from tests.faults.recorded_links import WINDOWS, Undisturbed, assert_ended_right, links_query
@@ -43,7 +44,7 @@ class DriverByHand:
     """Makes the streams declare heartbeats."""
     sink: Remembered = field(default_factory=Remembered)
     query: SparkQuery = field(init=False)
-    runner: Runner = field(init=False)
+    runner: JoinRunner = field(init=False)
 
     def __post_init__(self) -> None:
         session, idle = Session(self.spark), None if self.wall_clock is None else 0
@@ -77,7 +78,7 @@ class DriverByHand:
         for batch in range(first, self.undisturbed.batches):
             self.process(batch)
         self.runner.close_input()
-        return Run(self.runner, None)
+        return JoinRun(self.runner, None)
 
     def finish_right(self, first: int) -> None:
         assert_ended_right(self.finish(first), self.world, self.undisturbed)

@@ -16,8 +16,8 @@ from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, ProtocolE
 from mayfly.faults import on_reach
 from mayfly.session import Session
 from mayfly.spark.exchange import Wiring
+from mayfly.spark.join_run import JoinRun
 from mayfly.spark.receipts import Receipt, accept
-from mayfly.spark.run import Run
 from mayfly.spark.tasks import KINDS, PLACE, RECEIPT, StageTask
 from mayfly.storage.segment import DATA
 from mayfly.testing import ManualClock, assert_same_rows
@@ -78,9 +78,9 @@ def test_a_batch_keeps_the_clock_it_was_given(
     wall.advance("1 min")
     driver = driver.restarted()
     driver.process(0)
-    assert Run(driver.runner, None).status().clock == 1_000_000
+    assert JoinRun(driver.runner, None).status().clock == 1_000_000
     driver.process(1)
-    assert Run(driver.runner, None).status().clock == 61_000_000
+    assert JoinRun(driver.runner, None).status().clock == 61_000_000
 
 
 def test_the_end_of_input_is_told_before_anything_that_comes_later(driver: DriverByHand) -> None:

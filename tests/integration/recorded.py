@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from mayfly.plan.types import from_arrow
 from mayfly.queries import Queries
 from mayfly.session import Session
+from mayfly.spark.join_run import JoinRun
 from mayfly.spark.pipelines import Pipeline
 from mayfly.spark.query_run import QueryRun
 from mayfly.spark.run import Run
@@ -83,7 +84,7 @@ def pair_query(
     return left.join(right, list(case.keys))
 
 
-def drained(query: SparkQuery, checkpoint: Path, **settings: Any) -> Run:
+def drained(query: SparkQuery, checkpoint: Path, **settings: Any) -> JoinRun:
     """Run the query over everything recorded, to the end."""
     run = query.start(checkpoint, available_now=True, **settings)
     run.await_done()

@@ -19,6 +19,7 @@ from mayfly.errors import InvalidSetting, LimitExceeded, VersionExpired
 from mayfly.faults import on_reach
 from mayfly.session import Session
 from mayfly.spark.exchange import Wiring
+from mayfly.spark.join_run import JoinRun
 from mayfly.spark.run import Run
 from mayfly.testing import (
     Batch,
@@ -180,7 +181,7 @@ def test_a_stopped_query_that_ends_in_peace_has_not_read_its_input_to_the_end() 
     runner, query = Mock(in_batch=False), Mock()
     runner.stopping.is_set.return_value = False
     query.awaitTermination.return_value = None
-    run = Run(runner, query, drain=True)
+    run = JoinRun(runner, query, drain=True)
     run.stop()
     assert run.await_done()
     query.stop.assert_called_once_with()

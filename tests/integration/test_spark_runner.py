@@ -16,7 +16,7 @@ from mayfly.plan.expressions import And, Arithmetic, Compare, Expression, Litera
 from mayfly.plan.expressions import Column as Reference
 from mayfly.plan.types import BIGINT
 from mayfly.session import Session
-from mayfly.spark.run import Run
+from mayfly.spark.join_run import JoinRun
 from mayfly.testing import (
     Column,
     JoinCase,
@@ -145,7 +145,7 @@ def test_keys_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
     far = spark.newSession()
     far.conf.set("spark.sql.session.timeZone", "America/St_Johns")
     windows = {"a": 30_000, "b": 20_000}
-    runs: dict[str, tuple[Run, WindowJoinOracle]] = {}
+    runs: dict[str, tuple[JoinRun, WindowJoinOracle]] = {}
     for name, kinds in KEYS.items():
         rows = {"a": keyed(kinds[0], 1), "b": keyed(kinds[1], 2)}
         folder = tmp_path / name.replace(" ", "_")

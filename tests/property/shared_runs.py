@@ -171,7 +171,7 @@ def runner_of(
         repository = Repository.create(folder, properties, sync=False)
     settings = RunSettings(buckets=buckets, max_state_bytes=1 << 30, history=NEVER, sync=False)
     nothing: Any = None
-    return HereRunner(nothing, nothing, wiring, repository, settings)
+    return HereRunner(nothing, wiring, repository, settings)
 
 
 def _stream(definition: StreamDefinition) -> Stream:

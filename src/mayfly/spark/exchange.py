@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from mayfly.kernels.rows import CODE
-from mayfly.pipeline.query import JoinQuery, Stage
+from mayfly.pipeline.query import JoinQuery, Stage, Stream
 from mayfly.plan.expressions import quoted
 from mayfly.plan.types import DataType
 from mayfly.spark.slots import Slots, projection
@@ -89,9 +89,13 @@ class Wiring:
     def chained(self) -> bool:
         return len(self.stages) > 1
 
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        return self.query.streams()
+
     def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame:
         """One streaming DataFrame of all streams, for a single join exchanged."""
-        numbers = {stream.name: number for number, stream in enumerate(self.query.streams())}
+        numbers = {stream.name: number for number, stream in enumerate(self.streams)}
         parts = [
             self._tagged_stream(numbers[source.stream], index, side, frames[source.stream])
             for index, stage in enumerate(self.stages)
@@ -118,7 +122,7 @@ class Wiring:
         return f"{PLACE} % {KINDS} = {self._sides(0)[number]}"
 
     def _tagged_stream(self, number: int, index: int, side: int, frame: DataFrame) -> DataFrame:
-        stream, stage = self.query.streams()[number], self.stages[index]
+        stream, stage = self.streams[number], self.stages[index]
         time = quoted(stream.time)
         if pa.types.is_timestamp(stream.schema.field(stream.time).type):
             time = f"unix_micros({time})"

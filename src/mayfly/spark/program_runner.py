@@ -1,6 +1,6 @@
 """The driver's side of queries of the language: batches, commits, results.
 
-The protocol is the window join's (see ``runner``): clock written ahead, one action that brings back
+The protocol is that of every ``Runner``: clock written ahead, one action that brings back
 receipts, one manifest, delivery. What differs is what a batch computes: the operators of any number
 of queries, stage by stage, with rows travelling as parcels. Queries that read different streams
 have clocks of their own.
@@ -46,10 +46,9 @@ DELIVERED = "delivered"
 
 
 @dataclass
-class ProgramRunner(Runner):
+class ProgramRunner(Runner[ProgramWiring]):
     """Executes the batches of some queries over one checkpoint directory."""
 
-    wiring: ProgramWiring  # type: ignore[assignment]
     relations: Mapping[str, Changing] = field(default_factory=dict)
     sinks_of: Mapping[str, Sequence[Sink]] = field(default_factory=dict)
     """Per query."""
@@ -60,8 +59,7 @@ class ProgramRunner(Runner):
     _input_closed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._streams = self.wiring.streams
-        self._names = [stream.name for stream in self._streams]
+        super().__post_init__()
         self._groups = self.wiring.stages.groups
         self.results = {one.name: Results(one) for one in self.wiring.program.members}
 

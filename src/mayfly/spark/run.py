@@ -7,9 +7,10 @@ the same as the one that started the query.
 from __future__ import annotations
 
 import os
-import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -18,9 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mayfly.errors import CommitConflict, MayflyError, NotClosed, VersionExpired
 from mayfly.lifetime import MIN_TIME, format_micros, instant
 from mayfly.pipeline.clocks import Clocks
-from mayfly.spark.log import LogRange, log_batches, log_frame, log_segments
 from mayfly.spark.runner import Runner
-from mayfly.storage import Manifest, Pin, VacuumReport, VerifyReport, vacuum, verify
+from mayfly.storage import Manifest, VacuumReport, VerifyReport, vacuum, verify
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ def status_of(manifest: Manifest) -> Status:
 
 
 @dataclass
-class Run:
+class Run(ABC):
     """A continuous query that was started: ask it, wait for it, stop it."""
 
-    runner: Runner
+    runner: Runner[Any]
     query: StreamingQuery | None
     drain: bool = field(default=False)
     """Whether the input ends by itself, and the last instant is then closed."""
@@ -114,34 +114,27 @@ class Run:
     def status(self) -> Status:
         return status_of(self.runner.repository.current())
 
+    @abstractmethod
     def snapshot(self, at: int | str | None = None) -> pa.Table:
         """The answer at a closed instant (by default the last closed one), as Arrow."""
-        with self.runner.repository.pin() as manifest:
-            wanted = LogRange.alive(self._closed_instant(manifest, at))
-            return self._table(manifest, wanted).drop_columns(["ts", "exp"])
 
+    @abstractmethod
     def snapshot_frame(self, at: int | str | None = None) -> DataFrame:
         """The answer at a closed instant as a Spark DataFrame, read by executors."""
-        pin = self.runner.repository.pin()
-        wanted = LogRange.alive(self._closed_instant(pin.manifest, at))
-        return self._frame(pin, wanted, without=("ts", "exp"))
 
+    @abstractmethod
     def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
         """Results generated in ``[since, until)`` with their lifetimes, from the kept history."""
-        with self.runner.repository.pin() as manifest:
-            return self._table(manifest, self._range(since, until))
 
+    @abstractmethod
     def changes_frame(
         self, since: int | str | None = None, until: int | str | None = None
     ) -> DataFrame:
         """The same as ``changes`` as a Spark DataFrame, read by executors."""
-        return self._frame(self.runner.repository.pin(), self._range(since, until))
 
+    @abstractmethod
     def change_batches(self) -> Iterator[pa.RecordBatch]:
         """All kept changes in bounded batches, for logs larger than memory."""
-        with self.runner.repository.pin() as manifest:
-            directory = self.runner.repository.directory
-            yield from log_batches(directory, manifest, LogRange(), self.runner.schema)
 
     def await_done(self, timeout: float | None = None) -> bool:
         """Wait until the input has ended (drain) or the query was stopped; False on timeout.
@@ -198,13 +191,6 @@ class Run:
             )
         return error
 
-    def _range(self, since: int | str | None, until: int | str | None) -> LogRange:
-        whole = LogRange()
-        return LogRange(
-            whole.since if since is None else instant(since),
-            whole.until if until is None else instant(until),
-        )
-
     def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
         clock = self._clock(manifest)
         moment = clock - 1 if at is None else instant(at)
@@ -223,33 +209,10 @@ class Run:
             )
         return moment
 
+    @abstractmethod
     def _kept_from(self, manifest: Manifest) -> int:
-        kept: int = manifest.properties["history_from"]
-        return kept
+        """The instant from which the kept history is whole."""
 
+    @abstractmethod
     def _clock(self, manifest: Manifest) -> int:
-        return Clocks.from_json(manifest.properties["clocks"]).query
-
-    def _table(self, manifest: Manifest, wanted: LogRange) -> pa.Table:
-        schema = self.runner.schema
-        directory = self.runner.repository.directory
-        batches = log_batches(directory, manifest, wanted, schema)
-        return pa.Table.from_batches(list(batches), schema=schema)
-
-    def _frame(self, pin: Pin, wanted: LogRange, without: tuple[str, ...] = ()) -> DataFrame:
-        """A DataFrame over pinned files; they stay while this handle lives, an hour at most.
-
-        Frames made from this one do not keep it alive, so its own life says nothing.
-        """
-        runner = self.runner
-        segments = log_segments(pin.manifest, wanted)
-        frame = log_frame(
-            runner.spark,
-            runner.repository.directory,
-            segments,
-            wanted,
-            runner.schema,
-            runner.result_ddl(),
-        ).drop(*without)
-        weakref.finalize(self, pin.release)
-        return frame
+        """Instants before it are closed."""

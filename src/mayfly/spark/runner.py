@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,19 +28,10 @@ from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.pacing import Pace
-from mayfly.pipeline.query import JoinQuery, Stream
-from mayfly.plan.expressions import quoted
-from mayfly.spark.exchange import STREAM, Wiring
-from mayfly.spark.log import (
-    LogRange,
-    log_batches,
-    log_frame,
-    log_segments,
-    visible_schema,
-)
-from mayfly.spark.receipts import Receipt, accept, account_for
-from mayfly.spark.sinks import Delivery, Sink, write_parquet
-from mayfly.spark.tasks import DEAD_LETTERS, LOG, NO_TIME, REASON, StageTask
+from mayfly.pipeline.query import Stream
+from mayfly.spark.receipts import Receipt
+from mayfly.spark.sinks import write_parquet
+from mayfly.spark.tasks import DEAD_LETTERS, NO_TIME, REASON
 from mayfly.storage import (
     EXP,
     TS,
@@ -117,16 +109,26 @@ class BatchFacts:
         )
 
 
+class Wired(Protocol):
+    """How the rows of a query's streams travel."""
+
+    @property
+    def streams(self) -> Sequence[Stream]: ...
+
+    def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame: ...
+
+
+W = TypeVar("W", bound=Wired)
+
+
 @dataclass
-class Runner:
-    """Executes the batches of one query over one checkpoint directory."""
+class Runner(ABC, Generic[W]):
+    """Executes the batches of queries over one checkpoint directory."""
 
     spark: SparkSession
-    query: JoinQuery
-    wiring: Wiring
+    wiring: W
     repository: Repository
     settings: RunSettings
-    sinks: Sequence[Sink] = ()
     error: Exception | None = field(default=None, init=False)
     _session: SparkSession | None = field(default=None, init=False)
     """The one Spark made for the running stream."""
@@ -138,9 +140,7 @@ class Runner:
     """The thread that runs a batch."""
 
     def __post_init__(self) -> None:
-        self.schema = visible_schema(self.wiring.stages[-1].join.schema)
-        self.wiring = replace(self.wiring, buckets=self.settings.buckets)
-        self._streams = self.query.streams()
+        self._streams = self.wiring.streams
         self._names = [stream.name for stream in self._streams]
 
     # -- one batch -------------------------------------------------------------------------
@@ -208,16 +208,6 @@ class Runner:
                 session.conf.set(name, value)
         self._session = session
 
-    def close_input(self) -> None:
-        """End of input: close the last instant, as one more commit."""
-        base = self.repository.current()
-        clocks = Clocks.from_json(base.properties["clocks"])
-        if clocks.ended:
-            self._deliver(base)
-            return
-        facts = BatchFacts(clocks.closed(), dict.fromkeys(self._names, 0), {})
-        self._deliver(self._committed(None, base, base.properties["batch"], facts))
-
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
         name = clock_record(batch_id)
         directory = self.repository.directory
@@ -234,22 +224,6 @@ class Runner:
         committed = self._step(rows, base, batch_id, facts)
         self._clean_up(batch_id)
         return committed
-
-    def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
-        """One pass over the batch: the largest ts, the rows and the missing times per stream."""
-        wanted = []
-        for number in range(len(self._names)):
-            own = self._rows_of(number)
-            wanted += [
-                f"max({TS}) FILTER (WHERE {own})",
-                f"count_if({own})",
-                f"count_if({own} AND {TS} IS NULL)",
-            ]
-        found = rows.selectExpr(*wanted).collect()[0]
-        largest = {name: found[3 * i] for i, name in enumerate(self._names)}
-        counts = {name: found[3 * i + 1] for i, name in enumerate(self._names)}
-        timeless = {name: found[3 * i + 2] for i, name in enumerate(self._names)}
-        return BatchFacts(self._advanced(before, largest, timeless), counts, timeless)
 
     def _advanced(
         self,
@@ -271,71 +245,6 @@ class Runner:
         heartbeats |= {name: at for name, at in (promised or {}).items() if at is not None}
         slack = {stream.name: stream.slack for stream in self._streams}
         return before.advanced(largest, slack, heartbeats)
-
-    def _clocks_together(self, clocks: Clocks) -> list[Clocks]:
-        """The clocks of streams whose rows wait for each other."""
-        return [clocks]
-
-    def _rows_of(self, number: int) -> str:
-        """A condition on a batch: the rows of the stream with this number."""
-        if isinstance(self.wiring, Wiring):
-            return self.wiring.rows_of(number)
-        return f"{STREAM} = {number}"
-
-    def _step(self, rows: DataFrame, base: Manifest, batch: int, facts: BatchFacts) -> Manifest:
-        came = any(facts.rows.values())
-        return self._committed(rows if came else None, base, batch, facts)
-
-    def _committed(
-        self, rows: DataFrame | None, base: Manifest, batch: int, facts: BatchFacts
-    ) -> Manifest:
-        """The next version: one action over the rows, if any came, and one commit."""
-        before = Clocks.from_json(base.properties["clocks"])
-        interval = Interval(before.query, facts.clocks.query)
-        due = self._due_buckets(base, interval, came=rows is not None)
-        receipts: list[Receipt] = []
-        if due:
-            exchanged = self.wiring.exchanged_already(rows)
-            stages = range(len(self.wiring.stages))
-            tasks = [self._task(base, index, interval, exchanged) for index in stages]
-            frame = self.wiring.receipts(self._session or self.spark, rows, tasks, due)
-            handed_in = [Receipt.decode(row[0]) for row in frame.collect()]
-            receipts = accept(handed_in, [(index, bucket) for index in stages for bucket in due])
-            account_for(receipts, facts.rows)
-        reach("batch.receipts")
-        committed = self.repository.commit(
-            base, self._edits(base, batch, facts, interval, receipts)
-        )
-        reach("batch.committed")
-        return committed
-
-    def _due_buckets(self, base: Manifest, interval: Interval, *, came: bool) -> list[int]:
-        """All buckets if rows came; otherwise those in which waiting rows fall due."""
-        everyone = list(range(self.settings.buckets))
-        if came:
-            return everyone
-        waking = [place for place, at in base.properties["due"].items() if at < interval.clock]
-        if len(self.wiring.stages) > 1:
-            return everyone if waking else []
-        return sorted(int(place.partition("/")[2]) for place in waking)
-
-    def _task(self, base: Manifest, index: int, interval: Interval, exchanged: bool) -> StageTask:
-        last = index == len(self.wiring.stages) - 1
-        state = list(base.in_group(f"state/{index}"))
-        return StageTask(
-            root=str(self.repository.directory.root),
-            sync=self.settings.sync,
-            index=index,
-            last=last,
-            stage=self.wiring.stages[index],
-            slots=tuple(dict(side) for side in self.wiring.inputs[index]),  # type: ignore[arg-type]
-            interval=interval,
-            segments=(*state, *(base.in_group(LOG) if last else ())),
-            log_span=max(1, self.settings.history),
-            max_state_bytes=self.settings.max_state_bytes,
-            dead_letters=frozenset(s.name for s in self._streams if s.dead_letter),
-            exchanged=exchanged,
-        )
 
     def _edits(
         self,
@@ -366,59 +275,43 @@ class Runner:
             SetProperties(properties),
         ]
 
+    # -- what kinds of queries do differently ----------------------------------------------
+
+    @abstractmethod
+    def close_input(self) -> None:
+        """End of input: close the last instant, as one more commit."""
+
+    @abstractmethod
+    def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
+        """One pass over the batch: times, rows and missing times per stream."""
+
+    @abstractmethod
+    def _clocks_together(self, clocks: Clocks) -> list[Clocks]:
+        """The clocks of streams whose rows wait for each other."""
+
+    @abstractmethod
+    def _step(self, rows: DataFrame, base: Manifest, batch: int, facts: BatchFacts) -> Manifest:
+        """The next version: one action over the rows, and one commit."""
+
+    @abstractmethod
     def _expired(self, base: Manifest, interval: Interval, horizon: int) -> Iterator[Segment]:
         """Segments that no batch after this one needs."""
-        for segment in base.segments.values():
-            if segment.group.startswith("state/") and "/kept/" in segment.group:
-                expired = segment.dead_at(interval.clock)
-            elif segment.group.startswith(f"{LOG}/"):
-                expired = segment.dead_at(horizon)
-            else:
-                expired = segment.group.startswith(f"{DEAD_LETTERS}/")
-            if expired:
-                yield segment
 
+    @abstractmethod
     def _own_properties(
         self, base: Manifest, facts: BatchFacts, interval: Interval, receipts: Sequence[Receipt]
     ) -> dict[str, Any]:
         """What this kind of query remembers besides."""
-        return {}
 
-    # -- after the commit ------------------------------------------------------------------
-
-    def _deliver(self, committed: Manifest) -> None:
-        self._deliver_dead_letters(committed)
-        reach("dead-letters.delivered")
-        delivery = self.delivery(committed)
-        for sink in self.sinks:
-            if delivery.rows or getattr(sink, "wants_every_batch", False):
-                sink.deliver(delivery)
-        reach("batch.delivered")
-
-    def delivery(self, committed: Manifest) -> Delivery:
-        began, clock = committed.properties["interval"]
-        wanted = LogRange(began, clock)
-        directory = self.repository.directory
-        segments = log_segments(committed, wanted)
-        return Delivery(
-            batch_id=committed.version,
-            rows=committed.properties["last"]["changes"],
-            schema=self.schema,
-            batches=lambda: log_batches(directory, committed, wanted, self.schema),
-            frame=lambda: log_frame(
-                self.spark, directory, segments, wanted, self.schema, self.result_ddl()
-            ),
-            clock=clock,
-        )
-
-    def result_ddl(self) -> str:
-        output = self.wiring.stages[-1].join.output
-        columns = [f"{quoted(one.name)} {self.wiring.column_types[one.column]}" for one in output]
-        return ", ".join([*columns, "ts TIMESTAMP", "exp TIMESTAMP"])
-
+    @abstractmethod
     def _delivery_id(self, committed: Manifest) -> int:
         """What sinks know a committed batch by."""
-        return committed.version
+
+    @abstractmethod
+    def _deliver(self, committed: Manifest) -> None:
+        """Hand a committed batch to its sinks, dead letters first."""
+
+    # -- after the commit ------------------------------------------------------------------
 
     def _deliver_dead_letters(self, committed: Manifest) -> None:
         for stream in self._streams:

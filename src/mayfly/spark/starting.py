@@ -105,7 +105,7 @@ def beats(streams: Sequence[Stream]) -> bool:
 
 
 def started(
-    runner: Runner,
+    runner: Runner[Any],
     streams: Sequence[Stream],
     frames: Mapping[str, DataFrame],
     *,
