@@ -304,7 +304,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         results: list[PartResult],
         after: ArchiveSettings,
     ) -> None:
-        self._commit(version, following, results, {ARCHIVE: after.to_json()})
+        self._commit(version, following, results, {ARCHIVE: after.to_json()}, reported=False)
         self.tidy()
         self.erased()
 
@@ -324,7 +324,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             day_rows=rows_by_day(listed, settled, results),
             invalid=still_pending(listed.state.invalid, settled.runs),
         )
-        self._commit(version, following, results, properties)
+        self._commit(version, following, results, properties, reported=False)
         if version.settings.lifetimes is not None:
             self.erased()
 
@@ -343,7 +343,10 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         following: ArchiveState,
         results: Sequence[PartResult],
         properties: Mapping[str, Any] | None = None,
+        *,
+        reported: bool = True,
     ) -> Manifest:
+        """Publish a state and its files; its report is among the kept ones if it is an update's."""
         used = following.used_runs()
         dropped = [
             segment
@@ -353,18 +356,15 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         void = {entry.group for entry in following.invalid}
         dropped += [s for group, s in version.invalid_segments.items() if group not in void]
         added = tuple(segment for result in results for segment in result.segments)
+        stored = {**(properties or {}), "state": following.to_json()}
+        if reported:
+            stored[REPORTS] = reports_after(version.manifest.properties, following.report)
         return self.repository.commit(
             version.manifest,
             [
                 AddSegments(added),
                 DropSegments.of(dropped),
-                SetProperties(
-                    {
-                        **(properties or {}),
-                        "state": following.to_json(),
-                        REPORTS: reports_after(version.manifest.properties, following.report),
-                    }
-                ),
+                SetProperties(stored),
             ],
         )
 

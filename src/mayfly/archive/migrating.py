@@ -96,6 +96,7 @@ class Migrating:
             chosen = replace(self.advised_layout(), rollover=updates)
         else:
             chosen = _chosen(before.layout, updates, layout, groups, lanes, rebuild)
+            chosen = replace(chosen, fan_in=before.layout.fan_in)
         sizes: dict[str, Any] = {
             "span": span,
             "fan_in": fan_in,
@@ -117,6 +118,13 @@ class Migrating:
         if after.calendar != version.settings.calendar:
             raise InvalidSetting(
                 "side by side the times of updates cannot change", 'use method="rebuild"'
+            )
+        before = version.settings.contract
+        if not before.keeps(replace(before, erased_within=after.contract.erased_within)):
+            raise InvalidSetting(
+                f"{after.contract} cannot be promised side by side: rows that expired under "
+                f"{before} would stay in files that nobody moves",
+                'use method="rebuild"',
             )
         state, layout = version.state, after.layout
         runs = set_aside(state.runs)
@@ -144,7 +152,6 @@ class Migrating:
             day_rows=dict(sorted(rows.items())),
             batches=_known_batches(version, after, update),
             invalid=(),
-            report={**version.state.report, "update": update},
         )
         reach("archive.moved")
         self.commit_moved(version, following, results, after)

@@ -12,8 +12,13 @@ REPORTS_KEPT = 60
 def reports_after(
     properties: Mapping[str, Any], report: Mapping[str, Any]
 ) -> list[Mapping[str, Any]]:
-    """The kept reports with the one of the last update, which replaces an earlier form of it."""
-    earlier = [one for one in reports_of(properties) if one["update"] < report["update"]]
+    """The kept reports with the one of the last update, which replaces an earlier form of it.
+
+    Numbers of updates may go back when the refresh interval changes, and reports stay.
+    """
+    earlier = reports_of(properties)
+    if earlier and earlier[-1]["update"] == report["update"]:
+        earlier.pop()
     return [*earlier, report][-REPORTS_KEPT:]
 
 

@@ -148,6 +148,61 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, point: str) -> N
     check(again, given + rows_of(6), 60)
 
 
+def test_an_archive_without_updates_is_migrated_and_goes_on(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2")
+    archive.migrate(layout="Rebuild 2x2")
+    assert archive.reports() == []
+    archive.update(table(rows_of(1)))
+    archive.update(table(rows_of(2)))
+    check(archive, rows_of(1) + rows_of(2), 20)
+    assert [one["update"] for one in archive.reports()] == [1, 2]
+
+
+@pytest.mark.parametrize(("refresh", "last"), [(5, 12), (20, 3)])
+def test_past_updates_are_reported_once_whatever_their_numbers_become(
+    tmp_path: Path, refresh: int, last: int
+) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2")
+    for update in range(1, 7):
+        archive.update(table(rows_of(update)))
+    archive.migrate(refresh=refresh)
+    assert archive.version().state.update == last
+    archive.update(None)
+    archive.update(None)
+    assert [one["update"] for one in archive.reports()] == [*range(1, 7), last + 1, last + 2]
+
+
+def test_what_is_not_given_stays(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2", fan_in=7, clustered=False)
+    archive.migrate(layout="lazy 3x2")
+    assert (archive.settings.layout.fan_in, archive.settings.clustered) == (7, False)  # type: ignore[union-attr]
+    archive.migrate(layout="lazy 3x2", fan_in=3)
+    assert archive.settings.layout.fan_in == 3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("layout", ["Rebuild 2x7", "NoRebuild 2x9", None])
+def test_no_row_outlives_a_gap_because_lifetimes_were_lowered(
+    tmp_path: Path, layout: str | None
+) -> None:
+    archive = made(tmp_path / "a", layout)
+    for update in range(1, 9):
+        archive.update(table(rows_of(update)))
+    archive.migrate(max_lifetime=20)
+    report = archive.update(None, update=20)
+    assert report.dead_but_stored == archive.scan(soft=True).num_rows == 0
+
+
+def test_a_promise_about_bytes_is_not_added_where_nothing_moves(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "WATA3")
+    for update in range(1, 14):
+        archive.update(table(rows_of(update)))
+    with pytest.raises(InvalidSetting, match='use method="rebuild"'):
+        archive.migrate(contract="PHYSICAL WITHIN 10 us", method="side by side")
+    archive.migrate(contract="PHYSICAL WITHIN 30 us")
+    archive.migrate(contract="PHYSICAL WITHIN 40 us", layout="Rebuild 2x2", method="side by side")
+    assert archive.verify().ok
+
+
 def test_what_cannot_be_migrated(tmp_path: Path) -> None:
     wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3)
     with pytest.raises(InvalidSetting, match="another archive"):

@@ -59,9 +59,11 @@ class CellPlanner:
 
     def _due(self) -> frozenset[str]:
         """Sub-indices that these updates may change; two roll-overs after the last update nothing
-        of what it left is stored."""
+        of what it left is stored, unless it came before lifetimes were lowered."""
         layout = self.layout
-        until = min(self.update, self.last + 2 * layout.rollover + self.patience)
+        latest = max((max(r.days) for runs in self.runs.values() for r in runs), default=0)
+        lasting = max(self.last + 2 * layout.rollover, latest) + self.patience
+        until = min(self.update, lasting)
         updates = range(self.last + 1 - self.patience, until + 1)
         due = frozenset().union(*(layout.removes(u) | layout.throws_away(u) for u in updates))
         changed = self.overdue | self.examined
