@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from mayfly.plan.explain_logical import plan_text
 from mayfly.plan.explain_model import Explained, ExplainedPlan, RuleRun
+from mayfly.plan.explain_words import results_words
 from mayfly.plan.physical import Cost, Edge, Operator, Stage, State
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | int | bool | None
@@ -32,6 +33,7 @@ def _plan(plan: ExplainedPlan, timings: bool) -> Json:
     return {
         "title": plan.title,
         "strategy": physical.strategy.value,
+        "results": results_words(physical),
         "cost": _cost(physical.cost),
         "state": {
             "rows": round(physical.state_rows, DIGITS),

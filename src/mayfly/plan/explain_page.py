@@ -10,7 +10,14 @@ from html import escape
 
 from mayfly.plan.explain_drawing import STYLE, drawing
 from mayfly.plan.explain_model import Explained, ExplainedPlan
-from mayfly.plan.explain_words import assumption_words, heading, number, size, state_words
+from mayfly.plan.explain_words import (
+    assumption_words,
+    heading,
+    number,
+    results_words,
+    size,
+    state_words,
+)
 from mayfly.plan.physical import Operator, PhysicalPlan
 
 PAGE_STYLE = """
@@ -93,6 +100,7 @@ def _summary(physical: PhysicalPlan) -> str:
     cost = physical.cost
     return (
         f'<div><b class="{label.pattern.name}">{label.pattern}</b> {escape(label.reason)}. '
+        f"Results {escape(results_words(physical))}. "
         f"{physical.strategy.value}: {number(cost.total)} tuples/s touched "
         f"({number(cost.processing)} processing, {number(cost.state)} state, "
         f"{number(cost.negative)} negative tuples); {number(physical.state_rows)} rows, "

@@ -17,6 +17,7 @@ from mayfly.plan.explain_words import (
     heading,
     number,
     place_words,
+    results_words,
     size,
     state_words,
     total_state,
@@ -80,6 +81,7 @@ def _plan_lines(plan: ExplainedPlan, title: str, timings: bool) -> Iterator[Line
     yield []
     yield [("strategy  ", "dim"), (physical.strategy.value, "bold")]
     yield [("pattern   ", "dim"), *_reason(physical.answer)]
+    yield [("results   ", "dim"), (results_words(physical), "")]
     yield [("cost      ", "dim"), (cost_words(physical.cost), "")]
     yield [("state     ", "dim"), (total_state(physical), "")]
     yield from _stage_lines(physical)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mayfly.plan.explain_model import Explained
-from mayfly.plan.physical import Cost, Operator, PhysicalPlan, State
+from mayfly.plan.logical import Output, OutputKind
+from mayfly.plan.physical import Cost, Operator, PhysicalPlan, State, Strategy
 
 PATTERN_MEANING = {
     "MON": "never expires",
@@ -77,6 +78,18 @@ def assumption_words(plan: PhysicalPlan) -> str:
 
 def total_state(plan: PhysicalPlan) -> str:
     return f"{rows(plan.state_rows)}, {size(plan.state_bytes)}"
+
+
+def results_words(plan: PhysicalPlan) -> str:
+    """What a sink is told of the end of a result."""
+    root, pattern = plan.root.node, plan.answer.label.pattern.name
+    if isinstance(root, Output) and root.kind is not OutputKind.VIEW:
+        return "are sent once, with their instant ts: a sink has nothing to delete"
+    if pattern == "MON":
+        return "never expire: a sink needs no delete messages"
+    if pattern == "STR" or plan.strategy is Strategy.NT:
+        return "may end before their exp: a sink is told by a second row, with the end in cut"
+    return "leave with their exp: a sink needs no delete messages"
 
 
 def heading(explanation: Explained, place: int) -> str:

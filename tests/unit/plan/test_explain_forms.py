@@ -10,9 +10,13 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from mayfly.cql import catalog_after, parse
+from mayfly.optimizer.pipeline import optimize
+from mayfly.pipeline.compiling import compile_plan
 from mayfly.plan.explain_words import number, size
-from mayfly.plan.physical import Operator
-from tests.unit.plan.explain_cases import QUERIES, explanation
+from mayfly.plan.logical import Output
+from mayfly.plan.physical import Operator, Strategy
+from tests.unit.plan.explain_cases import FOLDER, QUERIES, explanation
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -144,3 +148,17 @@ def test_walks_are_parents_first() -> None:
     seen: list[Operator] = list(plan.root.walk())
     assert seen[0] is plan.root
     assert [each.name for each in seen[:3]] == ["view", "Project", "Join"]
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("name", QUERIES)
+def test_what_a_sink_is_told_is_what_it_gets(name: str, strategy: Strategy) -> None:
+    """A sink must take rows back exactly where the program that runs has results it cuts."""
+    text, query = (FOLDER / "queries.cql").read_text(), QUERIES[name]
+    plan = optimize(query.plan, strategy=strategy).plan
+    assert isinstance(plan, Output)
+    program = compile_plan(plan, catalog_after(parse(text)), strategy)
+    told = explanation(name, strategy).text()
+    cuts = program.sent is None and program.answer.strict
+    assert ("the end in cut" in told) == cuts
+    assert ("needs no delete messages" in told) == (program.sent is None and not cuts)
