@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mayfly.archive.accounting import miscounted
 from mayfly.archive.state import ArchiveVersion
-from mayfly.errors import CorruptFile, VersionExpired
+from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
 from mayfly.storage import (
     Problem,
     Repository,
@@ -39,7 +39,16 @@ class Care:
 
     def rollback(self, version: int) -> None:
         """Make a retained version the current one again, as a new version."""
+        if version < (clean := self.first_clean()):
+            raise InvalidSetting(
+                f"version {version} holds rows that were declared void and must be gone",
+                f"roll back to version {clean} or a later one",
+            )
         self.repository.rollback(version)
+
+    def first_clean(self) -> int:
+        """The first version without rows that were declared void and whose bytes must go."""
+        raise AssertionError("every archive can tell")
 
     def history(self) -> list[ArchiveVersion]:
         """The retained versions, oldest first."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mayfly.archive.calendar import Int64Array
@@ -21,21 +22,41 @@ from mayfly.errors import CorruptFile, VersionExpired
 from mayfly.faults import reach
 from mayfly.lifetime import NEVER
 from mayfly.storage import Problem, Repository, vacuum
-from mayfly.storage.commit import manifest_name
+from mayfly.storage.commit import manifest_name, wall_clock
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.segment import DATA
 
 VOID = "void"
 """Property of archives that promise to erase: which versions hold rows that were declared void, as
-[first version without them, the instant from which they are void], oldest first."""
+[first version without them, the instant from which they are void, when that was said], oldest
+first."""
 VOID_REMEMBERED = 1000
+
+
+@dataclass(frozen=True)
+class Voided:
+    """Rows were declared void: what is older than this may hold them."""
+
+    first: int
+    """The first version without them."""
+    at: int
+    """The instant from which they are void."""
+    said: int = 0
+    """When that was said, by the clock of files: what no version names and is older may be a file
+    of a version that is gone."""
 
 
 def noted_void(version: ArchiveVersion, ended: int | None = None) -> dict[str, Any]:
     """The property after rows of this version were declared void, which ended now or earlier."""
     earlier = version.manifest.properties.get(VOID, [])
     at = version.time if ended is None else min(ended, version.time)
-    return {VOID: [*earlier, [version.manifest.version + 1, at]][-VOID_REMEMBERED:]}
+    noted = [version.manifest.version + 1, at, wall_clock()]
+    return {VOID: [*earlier, noted][-VOID_REMEMBERED:]}
+
+
+def voided(manifest: Manifest) -> list[Voided]:
+    """What a version knows to have been declared void."""
+    return [Voided(*noted) for noted in manifest.properties.get(VOID, [])]
 
 
 class Erasing:
@@ -70,12 +91,14 @@ class Erasing:
     def erased_until(self) -> int:
         """Rows that expired up to this instant have left the data files, as those say."""
         reached: int = self.version().time
-        void = self.version().manifest.properties.get(VOID, [])
+        void = voided(self.version().manifest)
         for manifest in self._manifests():
             reached = min([reached, *(one.exp.low - 1 for one in manifest.segments.values())])
-            reached = min([reached, *(at - 1 for first, at in void if manifest.version < first)])
+            reached = min([reached, *(v.at - 1 for v in void if manifest.version < v.first)])
         for name in self._unnamed():
             reached = min(reached, int(self._expirations(name).min(initial=NEVER)) - 1)
+            written = self._written(name)
+            reached = min([reached, *(v.at - 1 for v in void if written <= v.said)])
         return reached
 
     def overdue(self) -> Iterator[Problem]:
@@ -89,10 +112,13 @@ class Erasing:
             for one in late:
                 name = manifest_name(manifest.version)
                 yield Problem(name, f"names {one.path}, with rows that should be gone")
-            if manifest.version < self._first_without_void(due):
+            if manifest.version < self._void_before(due).first:
                 yield Problem(
                     manifest_name(manifest.version), "shows void rows that should be gone"
                 )
+        for name in self._unnamed():
+            if self._written(name) <= self._void_before(due).said:
+                yield Problem(name, "may hold void rows that should be gone")
         directory = self.repository.directory
         own = ((name, self._expirations(name), NEVER) for name in directory.all_names(DATA))
         within = version.settings.contract.erased_within
@@ -105,6 +131,11 @@ class Erasing:
                     name, f"holds {rows} rows that expired before {limit} and should be gone"
                 )
 
+    def first_clean(self) -> int:
+        """The first version without rows that were declared void and whose bytes must go."""
+        noted = (one for manifest in self._manifests() for one in voided(manifest))
+        return max((one.first for one in noted), default=0)
+
     def _elsewhere(self) -> Iterator[tuple[str, Int64Array, int]]:
         """Other files with rows of the archive."""
         lifetimes = self.version().settings.lifetimes
@@ -113,12 +144,12 @@ class Erasing:
         return (one for one in found if len(one[1]))
 
     def _give_up(self, due: int) -> None:
-        current, limit = self.version().manifest.version, self._first_without_void(due)
+        current, void = self.version().manifest.version, self._void_before(due)
         older = [manifest for manifest in self._manifests() if manifest.version != current]
         given_up = [
             manifest
             for manifest in older
-            if manifest.version < limit
+            if manifest.version < void.first
             or any(one.exp.low < due for one in manifest.segments.values())
         ]
         dirty = {manifest.version for manifest in given_up}
@@ -128,18 +159,25 @@ class Erasing:
         with contextlib.suppress(CorruptFile):  # verify names a damaged manifest
             vacuum(self.repository, keep_versions=max(1, clean), broken=dirty)
         # A file that no version names may belong to an update under way, unless it holds rows that
-        # have expired by now: nobody writes those any more.
+        # have expired by now, or is older than a commit that declared rows void: nobody writes
+        # those any more, or can commit them.
         now = self.version().time
         done = {path for manifest in given_up for path in manifest.segments}
         for name in self._unnamed():
-            if name in done or (self._expirations(name) <= now).any():
+            stale = name in done or self._written(name) <= void.said
+            if stale or (self._expirations(name) <= now).any():
                 self.repository.directory.remove(name)
                 reach("archive.erased")
 
-    def _first_without_void(self, due: int) -> int:
-        """Versions before this one hold rows that were declared void before ``due``."""
-        void = self.version().manifest.properties.get(VOID, [])
-        return max((first for first, at in void if at < due), default=0)
+    def _void_before(self, due: int) -> Voided:
+        """The last time that rows were declared void which ended before ``due``."""
+        ended = [one for one in voided(self.version().manifest) if one.at < due]
+        return max(ended, key=lambda one: one.first, default=Voided(0, due, -1))
+
+    def _written(self, name: str) -> int:
+        """When a file was written; one that is gone is as good as new."""
+        found = self.repository.directory.modified_at(name)
+        return NEVER if found is None else found
 
     def _unnamed(self) -> list[str]:
         """Data files that belong to no version on disk."""

@@ -46,11 +46,10 @@ class Invalidation:
         left = {run: rows for run, rows in self.pending.items() if run in kept}
         return replace(self, pending=left)
 
-    def rows_hidden(self, after: int) -> int:
-        """Rows of labels beyond ``after`` that are stored but not returned."""
-        return sum(
-            n for rows in self.pending.values() for label, n in rows.items() if label > after
-        )
+    def rows_hidden(self, after: int, run: str | None = None) -> int:
+        """Rows of labels beyond ``after`` that are stored but not returned, in all runs or one."""
+        held = self.pending.values() if run is None else [self.pending.get(run, {})]
+        return sum(n for rows in held for label, n in rows.items() if label > after)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -26,7 +26,7 @@ class IndexStatus:
     """Days beyond the window among them: stored, but never returned by a hard read."""
     rows: int
     dead_rows: int
-    """Rows of expired days, and rows that are hidden by a deletion."""
+    """Rows of expired days, and rows that are hidden by a deletion or declared void."""
     runs: int
     files: int
     bytes: int
@@ -157,7 +157,7 @@ def _index(
     version: ArchiveVersion, name: str, held: frozenset[int], runs: Sequence[Run]
 ) -> IndexStatus:
     horizon = version.settings.horizon(version.state.update)
-    rows = version.state.day_rows
+    rows, void = version.state.day_rows, version.state.invalid
     segments = [segment for run in runs for segment in version.segments_of(run.id)]
     stored = [(run, day, rows.get(day, 0)) for run in runs for day in run.days]
     if version.settings.lifetimes is not None:  # rows of a label lie in many sub-indices
@@ -168,6 +168,7 @@ def _index(
             for day, count in segment.tags[DAYS]
         ]
     dead = sum(n for run, day, n in stored if day <= horizon or day in run.deleted_days)
+    dead += sum(one.rows_hidden(horizon, run.id) for one in void for run in runs)
     return IndexStatus(
         name=name,
         days=tuple(sorted(held)),

@@ -80,19 +80,22 @@ class Voiding:
         if not pending:
             return VoidReport(0, 0, True)
         entry = replace(entry, pending=pending)
+        at_once = version.settings.contract.erased_within is not None
+        # A list that is needed for this commit only goes with the next update if a crash leaves it.
+        listed = listing(values, version.time + 1 if at_once else latest)
         directory = self.repository.directory
-        file = write_segment(directory, entry.group, listing(values, latest), format="parquet")
+        file = write_segment(directory, entry.group, listed, format="parquet")
         assert file is not None
         reach("archive.void-written")
         state = replace(version.state, invalid=(*version.state.invalid, entry))
-        at_once = version.settings.contract.erased_within is not None
         if at_once:
             self._erase(version, state, file, ended)
         else:
             properties = SetProperties({"state": state.to_json()})
             self.repository.commit(version.manifest, [AddSegments((file,)), properties])
-        alive = entry.rows_hidden(version.settings.horizon(version.state.update))
-        return VoidReport(alive, len(pending), at_once)
+        settings = version.settings
+        returned = settings.horizon(version.state.update) - settings.contract.late
+        return VoidReport(entry.rows_hidden(returned), len(pending), at_once)
 
     def _values(
         self, version: ArchiveVersion, keys: Iterable[Any] | None, rows: pa.Table | None
@@ -105,6 +108,8 @@ class Voiding:
             )
         if (keys is None) == (rows is None):
             raise InvalidSetting("invalidate needs keys or rows", "give one of them")
+        if isinstance(keys, str | bytes):
+            raise InvalidSetting(f"{keys!r} is one key", f"give it in a list: [{keys!r}]")
         if rows is not None:
             if any(settings.type_of(name).name == "map" for name in settings.all_columns):
                 raise InvalidSetting("rows with maps cannot be compared", "invalidate by key")
@@ -125,7 +130,9 @@ class Voiding:
     ) -> tuple[dict[str, dict[int, int]], int]:
         """The rows that are meant and not void already, by run and label; the latest expiration."""
         reader = Reader(self.repository.directory, version)
-        everything = Selection(version.time, soft=True)
+        contract, calendar = version.settings.contract, version.settings.calendar
+        # Also rows that have expired and are still returned.
+        everything = Selection(contract.returned_until(calendar, version.time), soft=True)
         pending: dict[str, Counter[int]] = {}
         latest = version.time + 1
         for run, segment, table in reader.stored_rows(everything):
