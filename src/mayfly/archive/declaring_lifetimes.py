@@ -76,18 +76,18 @@ def declare_lifetimes(
     calendar = update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
     lifetimes = declared_lifetimes(max_lifetime, exp, lifetime, named, counts)
     updates = rollover(max_lifetime, calendar)
-    if layout is None:
+    if layout is None and groups is None and lanes is None and rebuild is None:
         chosen = default_layout(updates)
     else:
-        chosen = layout_named(layout, updates, groups, lanes, rebuild)
+        chosen = layout_named(layout or "round-robin", updates, groups, lanes, rebuild)
     if span is not None:
-        chosen = replace(chosen, span=span)
+        chosen = replace(chosen, span=whole("span", span))
     settings = ArchiveSettings(
         columns=named,
         key=key_names(key),
         time=time,
         calendar=calendar,
-        layout=replace(chosen, fan_in=fan_in, clustered=clustered),
+        layout=replace(chosen, fan_in=whole("fan_in", fan_in), clustered=clustered),
         late=_late(late),
         parts=whole("parts", parts),
         keep_versions=whole("keep_versions", keep_versions),
@@ -121,29 +121,59 @@ def layout_named(
     rebuild: bool | None = None,
 ) -> PartitionedLayout:
     """A layout by its rule or by the papers' name: round-robin, lazy 4x4, NoRebuild3x3, R-ins16."""
-    text, rule = name.strip(), PartitionRule.ROUND_ROBIN
-    sizes: tuple[str | None, str | None]
+    text = name.strip()
     if papers := _PAPERS.fullmatch(text):
-        rule = PartitionRule(papers[1] or PartitionRule.ROUND_ROBIN)
-        wanted, sizes = not papers[2], (papers[3], papers[4])
+        rule, sizes = PartitionRule(papers[1] or PartitionRule.ROUND_ROBIN), papers.group(3, 4)
+        _require_no_other(name, "rebuild", not papers[2], rebuild)
+        rebuild = not papers[2]
     elif (sized := _SIZED.fullmatch(text)) is None:
         raise InvalidSetting(f"cannot read the layout {name!r}", "write it like round-robin 4x4")
+    elif sized[1].lower() in (one.lower() for one in BASELINES):
+        return _baseline(sized, updates, groups, lanes, rebuild)
     else:
-        wanted, sizes = False, (sized[2], sized[3])
-        if sized[1].lower() in (one.lower() for one in BASELINES):
-            return baseline(sized[1], updates, _number(sized[2], groups or lanes or SUB_INDICES))
-        rule = PartitionRule(sized[1])
-    if rebuild is not None:
-        wanted = rebuild
+        rule, sizes = PartitionRule(sized[1]), sized.group(2, 3)
     default = square(SUB_INDICES)
     if rule.throws_away:
         default = (max(2, min(default[0], updates)), default[1])
-    counted = _number(sizes[0], groups or default[0]), _number(sizes[1], lanes or default[1])
-    return PartitionedLayout(rule, updates, *counted, rebuild=wanted)
+    counted = (
+        _number(name, "groups", sizes[0], groups, default[0]),
+        _number(name, "lanes", sizes[1], lanes, default[1]),
+    )
+    return PartitionedLayout(rule, updates, *counted, rebuild=bool(rebuild))
 
 
-def _number(text: str | None, otherwise: int) -> int:
-    return otherwise if text is None else int(text)
+def _baseline(
+    named: re.Match[str], updates: int, groups: int | None, lanes: int | None, rebuild: bool | None
+) -> PartitionedLayout:
+    """A layout divided by insertion or by expiration alone; its name says all but its size."""
+    text, by = named[0], "expiration" if named[1].lower().endswith("exp") else "insertion"
+    which, own, other = "groups", groups, lanes
+    if by == "expiration":
+        which, own, other = "lanes", lanes, groups
+    if named[3] is not None or other is not None:
+        raise InvalidSetting(
+            f"the layout {text} is divided by {by} alone, into {which}",
+            f"give one number, like {named[1]}{SUB_INDICES}, or {which}=…",
+        )
+    found = baseline(named[1], updates, _number(text, which, named[2], own, SUB_INDICES))
+    _require_no_other(text, "rebuild", found.rebuild, rebuild)
+    return found
+
+
+def _number(name: str, which: str, written: str | None, given: int | None, default: int) -> int:
+    """A size that stands in the name of a layout or beside it."""
+    if written is not None:
+        _require_no_other(name, which, int(written), given)
+        return int(written)
+    return default if given is None else whole(which, given)
+
+
+def _require_no_other(name: str, which: str, meant: int, given: int | None) -> None:
+    if given is not None and given != meant:
+        raise InvalidSetting(
+            f"the layout {name} and {which}={given} contradict each other",
+            f"leave {which} out, or give the layout without it",
+        )
 
 
 def _late(late: str) -> LateRows:

@@ -9,6 +9,7 @@ long.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -175,9 +176,22 @@ def declared_lifetimes(
         return Lifetimes(longest, exp, column, of_class)
     if isinstance(lifetime, str) and lifetime in columns:
         return Lifetimes(longest, exp, lifetime)
-    if isinstance(lifetime, str) and not (lifetime[:1].isdigit() or lifetime.isidentifier()):
+    if isinstance(lifetime, str) and not _is_duration(lifetime):
+        if lifetime.isidentifier():
+            raise InvalidSetting(
+                f"cannot read the duration {lifetime!r}, and there is no such column",
+                f'write it like "30 days", or name one of {", ".join(columns)}',
+            )
         return Lifetimes(longest, exp, expression=lifetime)
     return Lifetimes(longest, exp, constant=micros(lifetime))
+
+
+def _is_duration(text: str) -> bool:
+    """Not the beginning of an expression, like 2 * days."""
+    with suppress(InvalidSetting):
+        micros(text)
+        return True
+    return False
 
 
 @lru_cache(maxsize=64)

@@ -93,6 +93,11 @@ class Migrating:
         longest = before.lifetimes.longest if max_lifetime is None else micros(max_lifetime)
         updates = rollover(longest, calendar)
         if layout is not None and layout.lower() == AUTO:
+            if groups is not None or lanes is not None or rebuild is not None:
+                raise InvalidSetting(
+                    'layout="auto" decides about groups, lanes and rebuild',
+                    "leave them out, or name a layout",
+                )
             chosen = replace(self.advised_layout(), rollover=updates)
         else:
             chosen = _chosen(before.layout, updates, layout, groups, lanes, rebuild)

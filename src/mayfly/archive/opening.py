@@ -7,11 +7,12 @@ tests and small data; ``Session.open_archive`` updates the same archive by Spark
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from mayfly.archive.advising import Workload
 from mayfly.archive.archive import Archive
 from mayfly.archive.cell_advising import AUTO, laid_out_for, with_advised_layout
 from mayfly.archive.cell_advisor import CellAdvice
@@ -19,7 +20,12 @@ from mayfly.archive.declaring import Declaration, declare
 from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.local import InProcess
 from mayfly.archive.settings import arrow_columns
+from mayfly.errors import InvalidSetting
 from mayfly.storage.files import local_root
+
+_OF_WINDOWS = frozenset({"window", "scheme", "constituents", "technique", "spread"})
+_OF_LAYOUTS = frozenset({"groups", "lanes", "rebuild", "span", "fan_in", "clustered"})
+_OF_LIFETIMES = frozenset({"exp", "lifetime", "counts", "layout", "contract", "young", "expect"})
 
 
 def open(path: str | os.PathLike[str]) -> Archive:
@@ -44,6 +50,8 @@ def create(path: str | os.PathLike[str], columns: Any, **settings: Any) -> Archi
     if "max_lifetime" in settings:
         declared, advice = declared_for(path, columns, settings)
     else:
+        others = (_OF_LAYOUTS | _OF_LIFETIMES) & settings.keys()
+        _refuse_others(others, "an archive of a window", "max_lifetime=…")
         declared = declare(columns, **settings)
     return Archive.create(
         path,
@@ -59,9 +67,27 @@ def declared_for(
 ) -> tuple[Declaration, CellAdvice | None]:
     """The declaration of rows with their own lifetimes; with ``layout="auto"`` the layout is the
     one that does the least work under the ``expect``-ed load, and the advice says why."""
+    _refuse_others(_OF_WINDOWS & settings.keys(), "rows with their own lifetimes", "window=…")
     wanted = dict(settings)
     load = wanted.pop("expect", None)
     if str(wanted.get("layout")).lower() != AUTO:
+        if load not in (None, Workload()):
+            raise InvalidSetting(
+                f"a load is expected ({load}), but the layout is not to be chosen for it",
+                'give layout="auto", or leave it out',
+            )
         return declare_lifetimes(columns, **wanted), None
+    if decided := sorted(_OF_LAYOUTS & settings.keys()):
+        raise InvalidSetting(
+            f'layout="auto" decides about {", ".join(decided)}', "leave them out, or name a layout"
+        )
     del wanted["layout"]
     return with_advised_layout(declare_lifetimes(columns, **wanted), local_root(path), load)
+
+
+def _refuse_others(given: Collection[str], kind: str, instead: str) -> None:
+    if given:
+        raise InvalidSetting(
+            f"{', '.join(sorted(given))} does not go with {kind}",
+            f"leave it out, or give {instead} in place of what there is",
+        )

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import mayfly.archive
+from mayfly.archive import Workload
 from mayfly.archive.declaring_lifetimes import declare_lifetimes, layout_named
 from mayfly.cql import CqlError
 from mayfly.errors import BadInput, InvalidSetting
@@ -35,6 +36,64 @@ def test_layouts_by_name(name: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"groups": 3, "lanes": 2}, "round-robin NoRebuild 3x2"),
+        ({"rebuild": True}, "round-robin Rebuild 4x4"),
+        ({"layout": "lazy", "groups": 3}, "lazy NoRebuild 3x4"),
+        ({"layout": "R-exp", "lanes": 5}, "chronological Rebuild 1x5"),
+        ({"layout": "Rebuild2x2", "rebuild": True}, "round-robin Rebuild 2x2"),
+    ],
+)
+def test_sizes_beside_the_name(settings: dict[str, Any], expected: str) -> None:
+    declared = declare_lifetimes(
+        "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime="36 days", **settings
+    )
+    assert str(declared.settings.layout) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layout": "lazy 4x4", "groups": 3}, "4x4 and groups=3"),
+        ({"layout": "Rebuild 2x2", "lanes": 4}, "2x2 and lanes=4"),
+        ({"layout": "Rebuild 2x2", "rebuild": False}, "rebuild=False"),
+        ({"layout": "R-ins4", "rebuild": False}, "rebuild=False"),
+        ({"layout": "WATA4", "rebuild": True}, "rebuild=True"),
+        ({"layout": "R-ins4", "lanes": 4}, "by insertion alone"),
+        ({"layout": "D-exp4", "groups": 4}, "by expiration alone"),
+        ({"layout": "R-ins4x3"}, "4x3"),
+        ({"layout": "round-robin", "groups": 0}, "1 or more"),
+        ({"span": "many"}, "whole number"),
+        ({"fan_in": 2.5}, "whole number"),
+        ({"layout": "auto", "groups": 3, "expect": Workload(1)}, "groups"),
+        ({"layout": "auto", "clustered": False, "expect": Workload(1)}, "clustered"),
+        ({"layout": "Rebuild 2x2", "expect": Workload(1)}, 'layout="auto"'),
+        ({"window": 3}, "window"),
+        ({"scheme": "RATA", "technique": "in-place"}, "scheme, technique"),
+    ],
+)
+def test_nothing_that_is_asked_for_is_ignored(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=message):
+        mayfly.archive.create(
+            tmp_path / "a", "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime="36 days",
+            **settings,
+        )  # fmt: skip
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("setting", ["contract", "layout", "exp", "lifetime", "counts", "span"])
+def test_what_a_window_cannot_have_is_not_ignored(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(InvalidSetting, match=rf"{setting}[^→]*window(.|\n)*max_lifetime"):
+        mayfly.archive.create(
+            tmp_path / "a", "k STRING, ts BIGINT", key="k", window=3, **{setting: "x"}
+        )
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"layout": "diagonal"}, "no partitioned layout"),
@@ -42,7 +101,7 @@ def test_layouts_by_name(name: str, expected: str) -> None:
         ({"exp": "until"}, "no column 'until'"),
         ({"exp": "k"}, "use a TIMESTAMP"),
         ({"lifetime": "word"}, "INTERVAL DAY TO SECOND"),
-        ({"lifetime": "ages"}, "cannot read the duration"),
+        ({"lifetime": "ages"}, "cannot read the duration 'ages', and there is no such column"),
         ({"lifetime": "upper(word)"}, "is STRING, not a lifetime"),
         ({"exp": "INTERVAL 1 DAY + INTERVAL 1 HOUR"}, "not an instant"),
         ({"lifetime": "9 days"}, "up to max_lifetime"),
@@ -75,6 +134,7 @@ def test_an_expression_says_where_it_is_wrong() -> None:
         ({"lifetime": "CASE WHEN v > 2 THEN INTERVAL 3 MICROSECONDS ELSE INTERVAL 1 MICROSECOND "
                       "END"}, {1: 1, 2: 1, 3: 3, 4: 3}),
         ({"lifetime": "v * 2 - 1"}, {1: 1, 2: 3, 3: 5, 4: 7}),
+        ({"lifetime": "2 * v - 1"}, {1: 1, 2: 3, 3: 5, 4: 7}),
         ({"exp": "ts + least(v, 3)"}, {1: 1, 2: 2, 3: 3, 4: 3}),
         ({"lifetime": "INTERVAL 2 MICROSECONDS + INTERVAL 1 MICROSECOND"},
          {1: 3, 2: 3, 3: 3, 4: 3}),
