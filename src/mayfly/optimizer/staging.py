@@ -1,8 +1,8 @@
 """From a costed plan to a physical one: stages, exchanges, fused kernels, warnings.
 
-Idea: stateless operators over streams run in Spark SQL before the first exchange. A stateful
-operator needs the rows of one key in one bucket; inputs that are already divided that way are not
-shuffled again, and the operator is fused into their kernel. Final projections run after it.
+Idea: stateless operators over streams run where rows are read, before the first exchange. A
+stateful operator needs the rows of one key in one bucket; inputs that are already divided that way
+are not shuffled again, and the operator is fused into their kernel. Final projections run after it.
 Invariant: rows that an operator compares are in the same bucket.
 Cost: one pass; stages that turn out to share buckets are merged.
 """

@@ -1,8 +1,8 @@
 """The physical plan: where each operator runs, what it keeps, and how rows move between.
 
 A plan is a tree of operators. Operators that share a stage run as one kernel over the same
-buckets; an exchange on an edge shuffles its rows by the named key first. Spark SQL does what is
-stateless: before the first exchange, and after the last kernel.
+buckets; an exchange on an edge shuffles its rows by the named key first. What is stateless is done
+where its rows are: before the first exchange, and after the last kernel.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ class State:
 class Place(Enum):
     """Where an operator runs."""
 
-    BEFORE = "Spark SQL before the exchange"
+    BEFORE = "before the exchange"
     SINGLE = "kernel in a single task"
     KERNEL = "kernel"
-    BETWEEN = "Spark SQL between kernels"
-    AFTER = "Spark SQL after the last kernel"
+    BETWEEN = "between kernels"
+    AFTER = "after the last kernel"
     ANSWER = "answer"
 
 
