@@ -24,14 +24,16 @@ from mayfly.pipeline.explain_sharing import Together, together
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.program import Program
 from mayfly.pipeline.query import Stream
+from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.sharing import canonical, described, fingerprint, shared
 from mayfly.pipeline.shedding import RANDOM, Shedding
-from mayfly.pipeline.sources import SOURCES, ordered
+from mayfly.pipeline.sources import ORIGINS, SOURCES, ordered
+from mayfly.plan.catalog import RelationDefinition
 from mayfly.plan.explain import Explanation
-from mayfly.plan.logical import Output, StreamScan
+from mayfly.plan.logical import Output, RelationScan, StreamScan
 from mayfly.plan.physical import Strategy
 from mayfly.spark.archives import SparkArchive
-from mayfly.spark.connectors import declare_stream
+from mayfly.spark.connectors import declare_stream, relation_rows
 from mayfly.spark.program_results import Results
 from mayfly.spark.program_runner import ProgramRunner
 from mayfly.spark.program_wiring import ProgramWiring
@@ -40,6 +42,7 @@ from mayfly.spark.query_checkpoint import (
     PLAN,
     TEXT,
     Registered,
+    origins_of,
     registered,
     sources_of,
     streams_known_to,
@@ -47,13 +50,18 @@ from mayfly.spark.query_checkpoint import (
 from mayfly.spark.query_history import deliver_history, settle
 from mayfly.spark.query_migration import migrated
 from mayfly.spark.query_run import QUERY, QueryRun
+from mayfly.spark.runner import identity
 from mayfly.spark.serving import Serving, sinks_of_command
+from mayfly.spark.shared_storage import check_shared
 from mayfly.spark.sinks import Sink
 from mayfly.spark.starting import (
     DEFAULT_HISTORY,
     bucket_count,
+    check_owners,
+    check_place,
     check_spark_part,
     run_settings,
+    sink_folders,
     sinks_of,
     started,
 )
@@ -104,6 +112,11 @@ class CqlQuery:
             node.stream for node in self.bound.walk() if isinstance(node, StreamScan)
         )
         return tuple(self.session.declared(name) for name in names)
+
+    def sources(self) -> tuple[str, ...]:
+        """The streams and relations it reads."""
+        relations = (n.relation for n in self.bound.walk() if isinstance(n, RelationScan))
+        return (*(one.name for one in self.streams()), *dict.fromkeys(relations))
 
     def start(
         self,
@@ -222,13 +235,25 @@ class Queries:
         if dead_letters is not None:
             self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
         self = replace(self, anew=tuple(anew))
-        root = local_root(checkpoint)
-        self, commands = self._under_control(
-            root, lambda commands, reading: commands.all_taken(reading, resumed=resumed)
-        )
+        root, folders = local_root(checkpoint), sink_folders(sinks or {})
+        check_place(root)
+
+        def taking(commands: Commands, reading: Reading) -> None:
+            commands.folders = folders
+            commands.all_taken(reading, resumed=resumed)
+
+        self, commands = self._under_control(root, taking)
         runner, register = self._runner(
             root, commands, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace
         )
+        check_shared(self.session.spark, register.repository)
+        assert runner.commands is not None
+        left = runner.commands.state.dropped  # what has their names now has other sinks
+        fed = {n: one for n, one in (archives or {}).items() if n not in left}
+        own = {n: () if n in left else (sinks or {}).get(n, ()) for n in runner.results}
+        listed = {n: [*one, *sinks_of_command(runner, n)] for n, one in own.items()}
+        sink_folders(listed)
+        check_owners((sink for one in listed.values() for sink in one), register.repository)
         shedding = Shedding(shed, shed_by, stretch_above)
         shedding.check(runner.wiring.stages)
         runner.wiring = replace(runner.wiring, shedding=shedding)
@@ -238,8 +263,8 @@ class Queries:
         settle(runner, register, self._remembered(runner))
         runner.sinks_of = {
             name: [
-                *(sinks or {}).get(name, ()),
-                *self._archived(runner, archives or {}, name),
+                *own[name],
+                *self._archived(runner, fed, name),
                 *sinks_of_command(runner, name),
             ]
             for name in runner.results
@@ -282,8 +307,8 @@ class Queries:
     ) -> list[Sink]:
         if name not in archives:
             return []
-        root = os.fspath(runner.repository.directory.root)
-        return [archive_sink(archives[name], runner.results[name], f"{root}/{name}")]
+        source = f"{identity(runner.repository)}/{name}"
+        return [archive_sink(archives[name], runner.results[name], source)]
 
     def open(self, checkpoint: str | os.PathLike[str]) -> dict[str, QueryRun]:
         """Handles on a checkpoint for reading, without starting anything."""
@@ -308,15 +333,18 @@ class Queries:
         if not Repository.exists(root):
             return self, None
         session = self.session.fork()
+
+        def filled(definition: RelationDefinition, folder: str | None) -> Changing:
+            rows = relation_rows(session.spark, definition, Path(folder or root))
+            session.add_relation(definition, rows)
+            return session.relations[definition.name.casefold()].twin()
+
         commands = Commands.of(
             Control.of(root), session.catalog, session.relations,
-            lambda one, folder: declare_stream(session, one, Path(folder or root)),
+            lambda one, folder: declare_stream(session, one, Path(folder or root)), filled,
         )  # fmt: skip
         if taking is not None:
-            reading = {
-                name: tuple(stream.name for stream in one.streams())
-                for name, one in self.queries.items()
-            }
+            reading = {name: one.sources() for name, one in self.queries.items()}
             taking(commands, reading)
         named = {n: one for n, one in self.queries.items() if n not in commands.state.dropped}
         added = {
@@ -324,14 +352,18 @@ class Queries:
             for name, one in commands.state.queries.items()
             if name not in named
         }
-        return replace(self, session=session, queries={**named, **added}), commands
+        anew = (*self.anew, *(name for name in commands.renamed if name in added))
+        return replace(self, session=session, queries={**named, **added}, anew=anew), commands
 
     def _remembered(self, runner: ProgramRunner) -> dict[str, Any]:
         """What the checkpoint must say to others who ask for more, and to the next start."""
         assert runner.commands is not None
         state = runner.commands.property() if runner.commands.state.applied else {}
         sources = sources_of(runner.wiring.streams)
-        return {**state, DECLARED: declarations(runner.commands.catalog), SOURCES: sources}
+        return {
+            **state, DECLARED: declarations(runner.commands.catalog), SOURCES: sources,
+            ORIGINS: origins_of(runner.wiring.streams),
+        }  # fmt: skip
 
     def results(self) -> dict[str, Results]:
         """What each query gives, before anything is started."""
@@ -356,7 +388,8 @@ class Queries:
         described_queries = {name: one.description() for name, one in self.queries.items()}
         wanted = bucket_count(spark, buckets)
         remembered = {
-            DECLARED: declarations(self.session.catalog), SOURCES: sources_of(streams)
+            DECLARED: declarations(self.session.catalog), SOURCES: sources_of(streams),
+            ORIGINS: origins_of(streams),
         }  # fmt: skip
         register = registered(
             root, streams, described_queries, wanted, buckets, sync=sync, remembered=remembered,

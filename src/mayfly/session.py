@@ -20,7 +20,7 @@ from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, micros
 from mayfly.optimizer import explain
-from mayfly.pipeline.control import Control
+from mayfly.pipeline.control import Control, change_of
 from mayfly.pipeline.query import Stream, WallClock
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
@@ -52,6 +52,11 @@ class Session:
     """
 
     def __init__(self, spark: SparkSession | None = None) -> None:
+        if type(spark).__module__.startswith("pyspark.sql.connect"):
+            raise InvalidSetting(
+                "this session is one of Spark Connect, over which Mayfly does not run",
+                "give a SparkSession of this process, with master(…) in place of remote(…)",
+            )
         self.spark = spark or local_spark()
         self._frames: dict[str, DataFrame] = {}
         self._declared: dict[str, Stream] = {}
@@ -70,6 +75,7 @@ class Session:
         null_time: Literal["error", "dead_letter"] = "error",
         dead_letter: str | os.PathLike[str] | None = None,
         punctuations: bool = False,
+        source: str | None = None,
     ) -> SparkStream:
         """Declare a streaming DataFrame as a stream.
 
@@ -78,7 +84,8 @@ class Session:
         order by up to ``slack``. With ``idle="5 s"`` the clock follows the wall clock minus 5 s
         when no rows come; with ``punctuations`` a row that has nothing but a time promises that no
         earlier one will come. Late rows are counted, and kept as Parquet under ``dead_letter`` if
-        that is given.
+        that is given. ``source`` is a word for where rows come from: where a checkpoint knows
+        another one, the DataFrame is read from its beginning on, and the stream goes on.
         """
         _check_name(name, self._frames)
         if not frame.isStreaming:
@@ -95,6 +102,7 @@ class Session:
             null_time=null_time,
             dead_letter=None if dead_letter is None else os.fspath(local_root(dead_letter)),
             punctuations=punctuations,
+            source=source,
         )
         if dict(frame.dtypes)[time] == "timestamp_ntz":
             raise InvalidSetting(
@@ -111,6 +119,12 @@ class Session:
         self._declared[name] = stream
         self._sequences[name] = tuple(sequence)
         return SparkStream(self, stream)
+
+    def forget(self, name: str) -> None:
+        """Declare a stream or relation no more; queries that were made over it stay as they are."""
+        self._frames.pop(name, None)
+        self._declared.pop(name, None)
+        self.relations.pop(name.casefold(), None)
 
     def fork(self) -> Session:
         """A session that knows what this one does, and may get to know more."""
@@ -156,10 +170,16 @@ class Session:
         key: Sequence[str] = (),
         retroactive: bool = True,
     ) -> None:
-        """Declare a relation (or with ``retroactive=False`` an NRR) and fill it."""
+        """Declare a relation (or with ``retroactive=False`` an NRR) and fill it; ``change`` and
+        commands change it."""
         table = rows.toArrow() if isinstance(rows, DataFrame) else rows
         columns = tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in table.schema)
         self.add_relation(RelationDefinition(name, columns, tuple(key), retroactive), table)
+
+    def nrr(self, name: str, rows: pa.Table | DataFrame, *, key: Sequence[str]) -> None:
+        """Declare a non-retroactive relation and fill it: a later change concerns only tuples
+        generated after it, and a key that was deleted is never used again."""
+        self.relation(name, rows, key=key, retroactive=False)
 
     def add_relation(self, definition: RelationDefinition, rows: pa.Table) -> None:
         """Declare a relation or NRR as the language defines it, with its first rows."""
@@ -168,8 +188,11 @@ class Session:
         changing.load(rows)
         self.relations[definition.name.casefold()] = changing
 
-    def change(self, statement: Insert | Update | Delete) -> None:
-        """An INSERT, UPDATE or DELETE, before queries that read the relation are started."""
+    def change(self, statement: str | Insert | Update | Delete) -> None:
+        """An INSERT, UPDATE or DELETE, before queries that read the relation are started; those
+        that run are told by ``run.control.change``."""
+        if isinstance(statement, str):
+            statement = change_of(statement, self.catalog)
         self.relations[statement.relation.casefold()].carry_out(statement, MIN_TIME)
 
     def query_of(self, definition: QueryDefinition | ArchiveDefinition) -> CqlQuery:
@@ -223,11 +246,11 @@ class Session:
         refresh: str | int | timedelta = "1 day",
         origin: Origin | None = None,
         zone: str | None = None,
-        scheme: str = "WATA",
+        scheme: str | None = None,
         constituents: int | None = None,
         technique: str | None = None,
         spread: bool = False,
-        late: str = "refuse",
+        late: str | None = None,
         parts: int | None = None,
         keep_versions: int = 2,
         expect: Workload | None = None,
@@ -241,8 +264,8 @@ class Session:
         ``columns`` is DDL text, a schema, or a DataFrame that has them; ``time`` is its TIMESTAMP
         (or BIGINT of µs) column. ``window`` is a duration or a number of updates. Updates are
         counted from ``origin``, by default from the interval of the first row; with ``zone``
-        they are that zone's calendar days. ``scheme="auto"`` takes the layout that would do the
-        least work under the ``expect``-ed load, with a ``hard`` window or not.
+        they are that zone's calendar days. ``scheme`` is WATA by default; "auto" takes the layout
+        that would do the least work under the ``expect``-ed load, with a ``hard`` window or not.
 
         With ``max_lifetime`` in place of a window every row has its own lifetime; the settings
         that go with it (exp, lifetime, layout, …) are those of
@@ -255,7 +278,11 @@ class Session:
             "keep_versions": keep_versions,
         }  # fmt: skip
         if max_lifetime is not None:
-            counted |= lifetimes if late == "refuse" else {**lifetimes, "late": late}
+            of_windows = {
+                "window": window, "scheme": scheme, "constituents": constituents,
+                "technique": technique, "spread": spread or None, "late": late,
+            }  # fmt: skip
+            counted |= lifetimes | {n: v for n, v in of_windows.items() if v is not None}
             counted |= {"max_lifetime": max_lifetime, "expect": expect}
             owned, advice = declared_for(path, _columns_of(columns), counted)
             return self._created(path, owned, progress, laid_out_for(advice))
@@ -268,11 +295,11 @@ class Session:
             _columns_of(columns),
             **counted,
             window=window,
-            scheme="WATA" if scheme == AUTO else scheme,
+            scheme="WATA" if scheme is None or scheme == AUTO else scheme,
             constituents=None if scheme == AUTO else constituents,
             technique=technique or UpdateTechnique.PACKED_SHADOW,
             spread=spread,
-            late=late,
+            late=late or "refuse",
         )
         if scheme == AUTO:
             allowed = (UpdateTechnique(technique),) if technique else tuple(UpdateTechnique)

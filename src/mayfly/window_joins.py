@@ -19,11 +19,13 @@ from mayfly.spark.archives import SparkArchive
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.join_run import JoinRun
 from mayfly.spark.join_runner import JoinRunner
-from mayfly.spark.runner import empty_properties
+from mayfly.spark.runner import empty_properties, identity
+from mayfly.spark.shared_storage import check_shared
 from mayfly.spark.sinks import Sink
 from mayfly.spark.starting import (
     DEFAULT_HISTORY,
     bucket_count,
+    check_owners,
     check_spark_part,
     checkpoint_of,
     run_settings,
@@ -122,10 +124,12 @@ class SparkQuery:
             checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock
         )
         check_spark_part(runner.repository)
+        check_shared(self.session.spark, runner.repository)
         named = sinks_of(sinks, on_changes, parquet)
+        check_owners(named, runner.repository)
         if archive is not None:
-            root = os.fspath(runner.repository.directory.root)
-            named.append(ArchivedResults.of(archive, runner.result_ddl(), root))
+            source = identity(runner.repository)
+            named.append(ArchivedResults.of(archive, runner.result_ddl(), source))
         runner.sinks = tuple(named)
         frames = {s.name: self.session.frame_of(s.name) for s in self.query.streams()}
         query = started(

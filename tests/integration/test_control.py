@@ -21,7 +21,7 @@ from mayfly.session import Session
 from mayfly.spark.connectors import NAMING
 from mayfly.spark.pipelines import load_pipeline
 from mayfly.spark.query_run import QueryRun
-from mayfly.spark.sinks import Callback
+from mayfly.spark.sinks import Callback, ParquetFiles
 from mayfly.storage import Repository
 from tests.faults.processes import wait_for
 from tests.integration.recorded import declare, record
@@ -116,6 +116,41 @@ def test_queries_streams_relations_and_the_end_are_asked_for(
         assert pq.read_table(tmp_path / "out" / name).num_rows == runs[name].status().changes
     part = Repository.open(place).current().properties["spark_part"]
     assert [one.name for one in place.glob("spark*")] == [part]
+
+
+def test_a_name_is_given_to_another_query_and_a_relation_comes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    record(tmp_path / "streams", batches())
+    own = tmp_path / "out" / "counts"
+    sinks = {"counts": [ParquetFiles(str(own))]}
+
+    def run() -> dict[str, QueryRun]:
+        together = queries(spark, tmp_path, everything=ALL, counts=COUNTS)
+        runs = together.start(tmp_path / "ck", sinks=sinks, available_now=True, **SETTINGS)
+        assert all(run.await_done(120) for run in runs.values())
+        return runs
+
+    written = run()["counts"].status().changes
+    control = Control.of(tmp_path / "ck")
+    control.drop("counts")
+    control.add("counts", "SELECT k FROM a [RANGE 60 us]", parquet=tmp_path / "out" / "keys")
+    taken = control.add("more", "SELECT g FROM a [RANGE 60 us]", parquet=tmp_path / "out" / "keys")
+    control.relation("CREATE RELATION owners (id INT, owner STRING) KEY id")
+    control.change("INSERT INTO owners VALUES (1, 'ann')")
+    control.add("owned", "SELECT o.owner FROM a [RANGE 60 us] l, owners o WHERE l.k = o.id")
+    for _ in range(2):
+        runs = run()
+        assert set(runs) == {"everything", "counts", "owned"}
+        ones = [row for row in runs["everything"].snapshot().to_pylist() if row["k"] == 1]
+        assert ones
+        assert runs["owned"].snapshot().to_pylist() == [{"owner": "ann"}] * len(ones)
+        assert "keys already" in str(control.outcome(taken))
+        answer = runs["counts"].snapshot()
+        assert answer.schema.names == ["k"]
+        assert answer.num_rows == runs["everything"].snapshot().num_rows
+        assert pq.read_table(tmp_path / "out" / "keys").num_rows == answer.num_rows
+        assert pq.read_table(own).num_rows == written, "the folder of the query that left"
 
 
 def test_a_sink_may_stop_its_query(spark: SparkSession, tmp_path: Path) -> None:
@@ -221,6 +256,8 @@ def test_the_command_controls_a_pipeline_that_runs(tmp_path: Path) -> None:
             wrong = control("add", "pipeline.state", "x", "SELECT nothing FROM orders [NOW]")
             assert wrong.returncode == 2
             assert "nothing" in wrong.stderr
+            # Nobody watches the file: what it says now does not matter to those who run.
+            (tmp_path / "pipeline.cql").write_text("CREATE QUERY half of")
             more = "SELECT customer FROM orders [RANGE 1 MIN]"
             added = control("add", "pipeline.state", "more", more, "--wait", "60")
             assert added.returncode == 0, added.stderr

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.archive.contract import Contract
-from mayfly.errors import InvalidSetting
+from mayfly.errors import BadInput, InvalidSetting
 from mayfly.spark.pipelines import load_pipeline
 from tests.integration.recorded import record
 from tests.integration.test_spark_queries import batches, in_process
@@ -76,6 +76,37 @@ def test_what_cannot_run_is_refused(
     (tmp_path / "wrong.cql").write_text(text)
     with pytest.raises(InvalidSetting, match=problem):
         load_pipeline(spark, tmp_path / "wrong.cql")
+
+
+@pytest.mark.parametrize(
+    ("sinks", "problem"),
+    [
+        (("parquet('out')", "parquet('out')"), "go to one folder"),
+        (("parquet('out', compression => 'gzip')", "console()"), "with compression"),
+        (("json('out')", "console()"), "goes to json"),
+    ],
+)
+def test_sinks_that_would_lose_something_are_refused(
+    spark: SparkSession, folder: Path, sinks: tuple[str, str], problem: str
+) -> None:
+    stream = PIPELINE.partition("CREATE STREAM b")[0]
+    queries = [
+        f"CREATE QUERY q{at} TO {sink} AS SELECT k FROM a [RANGE 1 SEC];"
+        for at, sink in enumerate(sinks)
+    ]
+    (folder / "sinks.cql").write_text(stream + "".join(queries))
+    with pytest.raises(InvalidSetting, match=problem):
+        load_pipeline(spark, folder / "sinks.cql").start(folder / "state")
+    assert not (folder / "state").exists()
+
+
+def test_the_reason_for_which_a_batch_failed_is_told(spark: SparkSession, folder: Path) -> None:
+    stream = PIPELINE.partition("CREATE STREAM b")[0]
+    query = "CREATE QUERY q AS SELECT 1 div (k - k) AS x FROM a [RANGE 1 SEC];"
+    (folder / "zero.cql").write_text(stream + query)
+    runs = load_pipeline(spark, folder / "zero.cql").start(folder / "state", available_now=True)
+    with pytest.raises(BadInput, match="division by zero"):
+        runs["q"].await_done(120)
 
 
 def settings_of(spark: SparkSession, folder: Path, layout: str) -> Any:

@@ -71,6 +71,30 @@ def drop_stream_command(
         _told(control, control.drop_stream(name), wait)
 
 
+@app.command("relation")
+def relation_command(
+    checkpoint: Checkpoint,
+    statement: Annotated[str, typer.Argument(help="CREATE RELATION … or CREATE NRR …")],
+    wait: Wait = 0.0,
+) -> None:
+    """Declare a relation or NRR, with the rows of its source if it has one."""
+    with refusals():
+        control = Control.of(checkpoint)
+        _told(control, control.relation(statement), wait)
+
+
+@app.command("drop-relation")
+def drop_relation_command(
+    checkpoint: Checkpoint,
+    name: Annotated[str, typer.Argument(help="The relation that is to leave.")],
+    wait: Wait = 0.0,
+) -> None:
+    """Forget a relation that was declared so and that no query reads any more."""
+    with refusals():
+        control = Control.of(checkpoint)
+        _told(control, control.drop_relation(name), wait)
+
+
 @app.command("change")
 def change_command(
     checkpoint: Checkpoint,

@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 
 from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, catalog_after, parse
+from mayfly.cql.files import text_of
 from mayfly.cql.messages import Source
-from mayfly.errors import InvalidSetting, MayflyError
+from mayfly.errors import MayflyError
 from mayfly.optimizer.explaining import explain
 from mayfly.optimizer.pipeline import check_rule_names, optimize
 from mayfly.plan.catalog import ArchiveDefinition, QueryDefinition
@@ -142,11 +143,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _statements(file: Path) -> list[Statement]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InvalidSetting(f"{file} is not UTF-8 text", "save it as UTF-8") from None
-    return parse(text, name=str(file))
+    return parse(text_of(file), name=str(file))
 
 
 def _queries(file: Path) -> list[Query]:
@@ -155,9 +152,9 @@ def _queries(file: Path) -> list[Query]:
 
 def _queries_of(statements: list[Statement], file: Path) -> list[Query]:
     """What a file registers, asks or wants explained, in its order."""
-    source = Source(file.read_text(encoding="utf-8"))
+    source = Source(text_of(file))
     starts = [source.offset(statement.position) for statement in statements]
-    ends = [*starts[1:], len(source.text)]
+    ends = [*starts, len(source.text)][1:]
     found = []
     for statement, start, end in zip(statements, starts, ends, strict=True):
         text = source.text[start:end].strip().removesuffix(";")

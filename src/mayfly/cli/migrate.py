@@ -10,6 +10,7 @@ from rich.console import Console
 
 from mayfly.cli.printing import refusals
 from mayfly.cli.run import File
+from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting
 from mayfly.storage import Repository
 
@@ -26,8 +27,7 @@ def migrate_command(
 ) -> None:
     """Move the checkpoint of a stopped pipeline to another number of buckets."""
     with refusals():
-        if not file.exists():
-            raise InvalidSetting(f"there is no file {file}", "name a file of statements")
+        text_of(file)
         if buckets < 1:
             raise InvalidSetting(f"{buckets} buckets", "use 1 or more")
         place = checkpoint or file.with_suffix(".state")

@@ -35,8 +35,9 @@ def refusals() -> Iterator[None]:
     except Exception as error:
         if not type(error).__module__.startswith(_SPARK):
             raise
-        said = str(error).split("\n\nJVM stacktrace")[0].strip().splitlines()
-        _refuse(f"Spark gave up: {said[0] if said else type(error).__name__}")
+        from mayfly.spark.causes import said
+
+        _refuse(f"Spark gave up: {said(error)}")
 
 
 def _refuse(message: str) -> None:

@@ -15,15 +15,18 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from mayfly.cli.printing import refusals
+from mayfly.cli.printing import refusals, seconds
+from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting, MayflyError
-from mayfly.lifetime import MIN_TIME, NEVER, instant
+from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, micros
 from mayfly.pipeline.pacing import Pace
+from mayfly.pipeline.shedding import Shedding
 from mayfly.plan.windows import instant_text
 
 if TYPE_CHECKING:
     from mayfly.spark.pipelines import Pipeline
     from mayfly.spark.query_run import QueryRun
+    from mayfly.spark.run import Status
 
 REFRESH = 0.5
 File = Annotated[Path, typer.Argument(help="A file of statements.", metavar="PIPELINE.cql")]
@@ -43,6 +46,10 @@ def run_command(
     master: Annotated[
         str | None, typer.Option("--master", help="Spark master (default: this machine).")
     ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", help="A setting of Spark, NAME=VALUE; may be repeated."),
+    ] = None,
     buckets: Annotated[
         int | None, typer.Option("--buckets", help="Key buckets (default: number of cores).")
     ] = None,
@@ -59,6 +66,16 @@ def run_command(
     speed: Annotated[
         float | None,
         typer.Option("--speed", help="Replay: seconds of the stream per second, batch by batch."),
+    ] = None,
+    max_state_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-state-bytes", help="Stop before a bucket needs more (default: of the memory)."
+        ),
+    ] = None,
+    max_gap: Annotated[
+        str | None,
+        typer.Option("--max-gap", help="Stop if streams of a query are further apart."),
     ] = None,
     shed: Annotated[
         float, typer.Option("--shed", help="Leave out this share of the rows, and count them.")
@@ -83,18 +100,18 @@ def run_command(
 ) -> None:
     """Run the queries of a file over its streams; Ctrl-C stops, a second run continues."""
     with refusals():
-        if not file.exists():
-            raise InvalidSetting(f"there is no file {file}", "name a file of statements")
+        text_of(file)
         end = None if until is None else instant(until)
-        if speed is not None:
-            Pace(speed)  # refused before Spark is started
+        _check_options(once, interval, buckets, speed)
+        Shedding(shed, shed_by, stretch_above)
+        settings = _settings(conf or [])
         from mayfly.spark.local import local_spark
         from mayfly.spark.pipelines import load_pipeline
         from mayfly.spark.serving import ended_for_others, stopped_by_log
 
         console = Console(stderr=True)
         with console.status("starting Spark"):
-            spark = local_spark(master=master)
+            spark = local_spark(master=master, settings=settings)
         place = checkpoint or file.with_suffix(".state")
         followed = Followed(file, place, lambda: load_pipeline(spark, file), console, watch)
         pipeline: Pipeline | None = load_pipeline(spark, file)
@@ -109,6 +126,8 @@ def run_command(
                     buckets=buckets,
                     interval=interval,
                     history=history,
+                    max_state_bytes=max_state_bytes,
+                    max_gap=max_gap,
                     pace=None if speed is None else Pace(speed),
                     shed=shed,
                     shed_by=shed_by,
@@ -117,19 +136,48 @@ def run_command(
                     resumed=bool(runs),
                 )
                 _tell_changes(runs, console)
+                running = pipeline
                 try:
                     pipeline = _watch(runs, console, quiet, asked, end, followed)
                 finally:
                     for run in runs.values():
                         run.stop()
                 if ended_for_others(runs) and pipeline is None and not asked.is_set():
-                    pipeline = load_pipeline(spark, file)
+                    pipeline = running  # what the file says meanwhile is for --watch
         if asked.is_set():
             console.print(f"stopped; run the same command to go on from {place}")
         elif stopped_by_log(runs):
             console.print(f"stopped by the control log; run the same command to go on from {place}")
         if once or end is not None:
             console.print(_table(runs))
+
+
+def _check_options(
+    once: bool, interval: str | None, buckets: int | None, speed: float | None
+) -> None:
+    """Refuse what makes no sense before Spark is started."""
+    if once and interval is not None:
+        raise InvalidSetting(
+            "--once takes what is there at once, so --interval would say nothing",
+            "leave one of them out",
+        )
+    if interval is not None:
+        micros(interval)
+    if buckets is not None and buckets < 1:
+        raise InvalidSetting(f"{buckets} buckets", "use 1 or more (default: number of cores)")
+    if speed is not None:
+        Pace(speed)
+
+
+def _settings(listed: list[str]) -> dict[str, str]:
+    """Settings of Spark as they were given, NAME=VALUE each."""
+    pairs = [one.partition("=") for one in listed]
+    for name, sign, _ in pairs:
+        if not sign or not name:
+            raise InvalidSetting(
+                f"--conf {name} sets nothing", "write --conf spark.driver.memory=4g"
+            )
+    return {name: value for name, _, value in pairs}
 
 
 @dataclass
@@ -144,13 +192,13 @@ class Followed:
     _text: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self._text = self.file.read_text(encoding="utf-8")
+        self._text = text_of(self.file)
 
     def changed(self) -> Pipeline | None:
         if not self.wanted:
             return None
         try:
-            text = self.file.read_text(encoding="utf-8")
+            text = text_of(self.file)
             if text == self._text:
                 return None
             self._text = text
@@ -239,18 +287,34 @@ def _reached(run: QueryRun, end: int) -> bool:
 
 def _table(runs: dict[str, QueryRun]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for name in ("query", "batches", "clock", "rows", "late", "changes", "state rows", "state"):
-        table.add_column(name, justify="left" if name in ("query", "clock") else "right")
+    for name in (
+        "query", "batches", "clock", "behind", "rows", "rows/s", "late", "changes", "state rows",
+        "state", "batch",
+    ):  # fmt: skip
+        words = name in ("query", "clock", "behind")
+        table.add_column(name, justify="left" if words else "right", no_wrap=True)
     for name, run in runs.items():
         now = run.status()
         table.add_row(
             name,
             f"{now.batch + 1}",
             "–" if now.clock is None else instant_text(now.clock).removesuffix("+00:00"),
+            _behind(now),
             f"{sum(now.rows.values()):,}",
+            f"{now.rate:,.0f}",
             f"{sum(now.late.values()):,}",
             f"{now.changes:,}",
             f"{now.state_rows:,}",
             f"{now.state_bytes / 1e6:,.1f} MB",
+            seconds(now.batch_seconds[-1] if now.batch_seconds else None),
         )
     return table
+
+
+def _behind(now: Status) -> str:
+    """How far the clock is behind time, and for how much longer if it is catching up."""
+    if now.lag is None:
+        return "–"
+    words = format_micros(max(now.lag, 0) // 1_000_000 * 1_000_000)
+    shown = " ".join(words.split()[:4])
+    return shown if now.catch_up is None else f"{shown}, {seconds(now.catch_up)} to go"

@@ -19,8 +19,8 @@ from mayfly.plan.types import DataType, parse_type
 
 T = TypeVar("T")
 FORMATS = (
-    "parquet", "json", "csv", "orc", "avro", "text", "kafka", "rate", "socket", "delta", "memory",
-    "console",
+    "parquet", "json", "csv", "orc", "avro", "text", "kafka", "rate", "socket", "delta", "python",
+    "memory", "console",
 )  # fmt: skip
 """Sources and sinks Spark reads and writes; any other word is taken for a typing mistake."""
 
@@ -221,6 +221,8 @@ def read_connector(cursor: Cursor) -> Connector:
             if not cursor.take(","):
                 break
         cursor.expect(")", "write format('path', option => 'value')")
+    if name == "python" and path is None:
+        raise cursor.error("python needs a class", "write python('module:Class')", place)
     if name in ("parquet", "json", "csv", "orc", "avro", "text", "delta") and path is None:
         raise cursor.error(f"{name} needs a path", f"write {name}('folder/')", place)
     return Connector(name, path, tuple(options.items()))

@@ -21,6 +21,8 @@ from mayfly.pipeline.control import (
     CHANGE,
     CONTROL,
     DROP,
+    DROP_RELATION,
+    RELATION,
     STOP,
     STREAM,
     Command,
@@ -29,22 +31,34 @@ from mayfly.pipeline.control import (
     change_of,
     check_addition,
     check_drop,
+    check_folder,
+    check_relation_drop,
     check_stream_drop,
+    relation_of,
+    sources_read,
     stream_of,
-    streams_read,
 )
 from mayfly.pipeline.relations import Changing
-from mayfly.plan.catalog import Catalog, StreamDefinition
+from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
 
-Relations = Mapping[str, Changing]
+Relations = dict[str, Changing]
 Reading = Mapping[str, tuple[str, ...]]
-"""Queries, and the streams that each reads."""
+"""Queries, and the streams and relations that each reads."""
 Opening = Callable[[StreamDefinition, str | None], None]
 """Makes a stream that a command declares readable; paths are relative to a folder."""
 
 
+Filling = Callable[[RelationDefinition, str | None], Changing]
+"""Makes a relation that a command declares, with its first rows."""
+
+
 def _unread(definition: StreamDefinition, folder: str | None) -> None:
     """For those who only look at commands."""
+
+
+def _unfilled(definition: RelationDefinition, folder: str | None) -> Changing:
+    """Likewise."""
+    return Changing(definition)
 
 
 @dataclass
@@ -57,6 +71,11 @@ class Commands:
     relations: Relations
     """As the program declares them, with the changes of commands applied so far."""
     opening: Opening = _unread
+    filling: Filling = _unfilled
+    folders: Mapping[str, str] = field(default_factory=dict, init=False)
+    """Where the program's own queries write Parquet files, and which."""
+    renamed: set[str] = field(default_factory=set, init=False)
+    """Names that were given to queries by commands taken now; they may have stood for others."""
     leaving: set[str] = field(default_factory=set, init=False)
     """Streams that are read no more."""
     asked: str | None = field(default=None, init=False)
@@ -64,18 +83,26 @@ class Commands:
 
     @staticmethod
     def of(
-        control: Control, catalog: Catalog, declared: Relations, opening: Opening = _unread
+        control: Control,
+        catalog: Catalog,
+        declared: Mapping[str, Changing],
+        opening: Opening = _unread,
+        filling: Filling = _unfilled,
     ) -> Commands:
         """What was applied up to the last commit."""
         state = Controlled.of(control.repository.current())
         twins = {name: one.twin() for name, one in declared.items()}
-        for one in state.changes:
-            statement = change_of(one["text"], catalog)
-            twins[statement.relation.casefold()].carry_out(statement, one["at"])
-        found = Commands(control, catalog, state, twins, opening)
+        found = Commands(control, catalog, state, twins, opening, filling)
+        # A program may have come to declare them itself.
         for name, stream in state.streams.items():
-            if catalog.lookup(name) is None:  # a program may have come to declare it itself
+            if catalog.lookup(name) is None:
                 found._open(str(stream["text"]), stream["folder"])
+        for name, relation in state.relations.items():
+            if catalog.lookup(name) is None:
+                found._fill(str(relation["text"]), relation["folder"])
+        for one in state.changes:
+            statement = change_of(one["text"], found.catalog)
+            twins[statement.relation.casefold()].carry_out(statement, one["at"])
         return found
 
     def taken(self) -> dict[str, Any]:
@@ -104,7 +131,10 @@ class Commands:
             elif command.kind == CHANGE:
                 self._change(command)
             else:
-                named = {ADD: self._add, DROP: self._drop, STREAM: self._stream}
+                named = {
+                    ADD: self._add, DROP: self._drop, STREAM: self._stream,
+                    RELATION: self._relation, DROP_RELATION: self._drop_relation,
+                }  # fmt: skip
                 action = named.get(command.kind, self._drop_stream)
                 self._tried(command, partial(action, command, queries))
 
@@ -123,7 +153,7 @@ class Commands:
     def _reads(self, text: str) -> tuple[str, ...]:
         """Nothing if the program no longer declares what the query needs."""
         with suppress(MayflyError):
-            return streams_read(text, self.catalog)
+            return sources_read(text, self.catalog)
         return ()
 
     def property(self) -> dict[str, Any]:
@@ -131,8 +161,12 @@ class Commands:
 
     def _add(self, command: Command, queries: Reading) -> None:
         check_addition(command.name, command.text, set(self.readers(queries)), self.catalog)
+        own = {f: q for f, q in self.folders.items() if q not in self.state.dropped}
+        known = {**own, **self.state.folders}
+        check_folder(command.parquet, known, self.control.repository.current())
         self.state = self.state.with_query(command)
-        self.leaving -= set(streams_read(command.text, self.catalog))
+        self.renamed.add(command.name)
+        self.leaving -= set(sources_read(command.text, self.catalog))
 
     def _drop(self, command: Command, queries: Reading) -> None:
         check_drop(command.name, set(self.readers(queries)))
@@ -152,6 +186,23 @@ class Commands:
             self.catalog = self.catalog.drop(command.name)
         self.state = self.state.without_stream(command.name)
         self.leaving.add(command.name)
+
+    def _relation(self, command: Command, queries: Reading) -> None:
+        self._fill(command.text, command.folder)
+        self.state = self.state.with_relation(command)
+
+    def _drop_relation(self, command: Command, queries: Reading) -> None:
+        name = command.name
+        check_relation_drop(name, self.state.relations, self.catalog, self.readers(queries))
+        self.state = self.state.without_relation(name, self.catalog)
+        self.catalog = self.catalog.drop(name)
+        del self.relations[name.casefold()]
+
+    def _fill(self, text: str, folder: str | None) -> None:
+        definition = relation_of(text)
+        catalog = self.catalog.declare(definition)
+        self.relations[definition.name.casefold()] = self.filling(definition, folder)
+        self.catalog = catalog
 
     def _open(self, text: str, folder: str | None) -> None:
         definition = stream_of(text)

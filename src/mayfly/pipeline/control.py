@@ -13,15 +13,17 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from mayfly.cql import Create, Delete, Insert, Statement, Update, bind_query, parse
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.compiling import compile_plan
+from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.sharing import streams_of
 from mayfly.plan.catalog import (
     Catalog,
@@ -29,7 +31,7 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.logical import Output
+from mayfly.plan.logical import Output, RelationScan
 from mayfly.plan.types import parse_type
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.files import local_root
@@ -37,7 +39,8 @@ from mayfly.storage.files import local_root
 CONTROL, DECLARED = "control", "declared"
 ADD, DROP, CHANGE, STOP = "add", "drop", "change", "stop"
 STREAM, DROP_STREAM = "stream", "drop-stream"
-RENEWING = (ADD, DROP, STREAM, DROP_STREAM)
+RELATION, DROP_RELATION = "relation", "drop-relation"
+RENEWING = (ADD, DROP, STREAM, DROP_STREAM, RELATION, DROP_RELATION)
 """After these the queries are started anew."""
 REMEMBERED = 100
 """So many outcomes are kept."""
@@ -47,8 +50,8 @@ Change = Insert | Update | Delete
 
 @dataclass(frozen=True)
 class Command:
-    """One thing that is asked for: a query or a stream to add or drop, a change of a relation, or
-    to stop."""
+    """One thing that is asked for: a query, a stream or a relation to add or drop, a change of a
+    relation, or to stop."""
 
     number: int
     kind: str
@@ -71,9 +74,11 @@ class Controlled:
     queries: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     """Added by commands: text, and the folder of a Parquet sink."""
     dropped: tuple[str, ...] = ()
-    """Queries the program still names."""
+    """Queries the program still names; others may have been added under their names."""
     streams: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     """Declared by commands: text, and the folder to which its paths are relative."""
+    relations: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    """Likewise."""
     changes: tuple[Mapping[str, Any], ...] = ()
     """Of relations: the text, and when it takes effect."""
     outcomes: Mapping[str, str] = field(default_factory=dict)
@@ -89,6 +94,11 @@ class Controlled:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    @property
+    def folders(self) -> dict[str, str]:
+        """Where queries that were added write Parquet files, and which."""
+        return {one["parquet"]: name for name, one in self.queries.items() if one["parquet"]}
+
     def done(self, command: Command, outcome: str = "done") -> Controlled:
         told = {**self.outcomes, str(command.number): outcome}
         kept = dict(sorted(told.items(), key=lambda one: int(one[0]))[-REMEMBERED:])
@@ -96,8 +106,7 @@ class Controlled:
 
     def with_query(self, command: Command) -> Controlled:
         added = {**self.queries, command.name: {"text": command.text, "parquet": command.parquet}}
-        left = tuple(name for name in self.dropped if name != command.name)
-        return replace(self, queries=added, dropped=left)
+        return replace(self, queries=added)
 
     def without_query(self, name: str) -> Controlled:
         if name in self.queries:
@@ -114,6 +123,18 @@ class Controlled:
         left = {one: kept for one, kept in self.streams.items() if one != name}
         return replace(self, streams=left)
 
+    def with_relation(self, command: Command) -> Controlled:
+        declared = {"text": command.text, "folder": command.folder}
+        return replace(self, relations={**self.relations, command.name: declared})
+
+    def without_relation(self, name: str, catalog: Catalog) -> Controlled:
+        """Nor its changes; the catalog still knows it."""
+        left = {one: kept for one, kept in self.relations.items() if one != name}
+        changes = tuple(
+            one for one in self.changes if change_of(one["text"], catalog).relation != name
+        )
+        return replace(self, relations=left, changes=changes)
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -121,17 +142,21 @@ class Expected:
 
     catalog: Catalog
     readers: Mapping[str, tuple[str, ...]]
-    """Per query: the streams it reads."""
+    """Per query: the streams and relations it reads."""
 
     def after(self, command: Command) -> Expected:
         others = {name: one for name, one in self.readers.items() if name != command.name}
         if command.kind == ADD:
-            own = streams_read(command.text, self.catalog)
+            own = sources_read(command.text, self.catalog)
             return replace(self, readers={**others, command.name: own})
         if command.kind == DROP:
             return replace(self, readers=others)
         if command.kind == STREAM:
             return replace(self, catalog=self.catalog.declare(stream_of(command.text)))
+        if command.kind == RELATION:
+            return replace(self, catalog=self.catalog.declare(relation_of(command.text)))
+        if command.kind == DROP_RELATION:
+            return replace(self, catalog=self.catalog.drop(command.name))
         return self
 
 
@@ -152,7 +177,11 @@ class Control:
         """Ask for one more query; its changes go to files under ``parquet`` if that is given."""
         expected = self.expected()
         check_addition(name, cql, set(expected.readers), expected.catalog)
-        folder = None if parquet is None else os.fspath(local_root(parquet))
+        folder = None if parquet is None else os.path.normpath(local_root(parquet))
+        manifest = self.repository.current()
+        taken = Controlled.of(manifest).folders
+        known = {f: q for f, q in taken.items() if q in expected.readers}
+        check_folder(folder, known, manifest)
         return self._written(ADD, name=name, text=" ".join(cql.split()), parquet=folder)
 
     def drop(self, name: str) -> Command:
@@ -174,9 +203,25 @@ class Control:
         check_stream_drop(name, expected.catalog, expected.readers)
         return self._written(DROP_STREAM, name=name)
 
+    def relation(self, text: str) -> Command:
+        """Ask for one more relation or NRR, by its CREATE statement. Paths are relative to the
+        folder this process is in."""
+        definition = relation_of(text)
+        self.expected().catalog.declare(definition)
+        folder = os.fspath(local_root("."))
+        return self._written(RELATION, name=definition.name, text=text.strip(), folder=folder)
+
+    def drop_relation(self, name: str) -> Command:
+        """Ask for a relation or NRR to leave that was added so, and that no query reads."""
+        expected, manifest = self.expected(), self.repository.current()
+        asked = [one.name for one in self.pending() if one.kind == RELATION]
+        added = {*Controlled.of(manifest).relations, *asked}
+        check_relation_drop(name, added, expected.catalog, expected.readers)
+        return self._written(DROP_RELATION, name=name)
+
     def change(self, text: str) -> Command:
         """Ask for an INSERT, UPDATE or DELETE; without AT it takes effect with the next batch."""
-        change_of(text, self.catalog(self.repository.current()))
+        change_of(text, self.expected().catalog)
         return self._written(CHANGE, text=" ".join(text.split()))
 
     def stop(self) -> Command:
@@ -224,11 +269,12 @@ class Control:
     def expected(self) -> Expected:
         """What there will be when everything asked for is done, as far as it can be done."""
         manifest = self.repository.current()
+        catalog = self.catalog(manifest)
         readers = {
-            name: tuple(one.get("streams", ()))
+            name: (*one.get("streams", ()), *relations_read(one.get("text"), catalog))
             for name, one in manifest.properties["queries"].items()
         }
-        found = Expected(self.catalog(manifest), readers)
+        found = Expected(catalog, readers)
         for one in self.commands(Controlled.of(manifest).applied):
             with suppress(MayflyError):
                 found = found.after(one)
@@ -256,11 +302,36 @@ def check_addition(name: str, cql: str, names: set[str], catalog: Catalog) -> No
         raise InvalidSetting(f"the query {name} reads no stream", "name a stream with a window")
 
 
+def check_folder(folder: str | None, taken: Mapping[str, str], manifest: Manifest) -> None:
+    """Refuse a folder for Parquet files that another query or checkpoint writes to."""
+    if folder is None:
+        return
+    if folder in taken:
+        raise InvalidSetting(
+            f"the changes of {taken[folder]} go to {folder} already", "choose another folder"
+        )
+    if source := manifest.properties.get(IDENTITY):
+        check_owner(Path(folder), source)
+
+
 def streams_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
     """The streams that a query over the catalog reads."""
     plan = optimize(bind_query(cql, catalog)).plan
     assert isinstance(plan, Output)
     return streams_of(compile_plan(plan, catalog))
+
+
+def relations_read(cql: str | None, catalog: Catalog) -> tuple[str, ...]:
+    """The relations that a query over the catalog reads; none if that cannot be told."""
+    with suppress(MayflyError):
+        nodes = bind_query(cql, catalog).walk() if cql else ()
+        return tuple(dict.fromkeys(one.relation for one in nodes if isinstance(one, RelationScan)))
+    return ()
+
+
+def sources_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
+    """The streams and relations that a query over the catalog reads."""
+    return (*streams_read(cql, catalog), *relations_read(cql, catalog))
 
 
 def check_drop(name: str, names: set[str]) -> None:
@@ -281,6 +352,35 @@ def check_stream_drop(name: str, catalog: Catalog, readers: Mapping[str, tuple[s
         raise InvalidSetting(
             f"the stream {name} is still read by {', '.join(reading)}", "drop its readers first"
         )
+
+
+def check_relation_drop(
+    name: str, added: Collection[str], catalog: Catalog, readers: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Refuse to drop a relation that is not there, that the program declares or a query reads."""
+    known = [one.name for one in catalog.of_kind(RelationDefinition)]
+    if name not in known:
+        found = ", ".join(known) or "none"
+        raise InvalidSetting(f"there is no relation {name}", f"the relations are: {found}")
+    if name not in added:
+        raise InvalidSetting(
+            f"the relation {name} is declared by the program", "take it out of the program"
+        )
+    reading = sorted(query for query, sources in readers.items() if name in sources)
+    if reading:
+        raise InvalidSetting(
+            f"the relation {name} is still read by {', '.join(reading)}", "drop its readers first"
+        )
+
+
+def relation_of(text: str) -> RelationDefinition:
+    """The one relation or NRR that a text declares."""
+    match parse(text):
+        case [Create(definition=RelationDefinition() as definition)]:
+            return definition
+    raise InvalidSetting(
+        f"not the declaration of a relation: {text}", "give one CREATE RELATION or CREATE NRR …"
+    )
 
 
 def stream_of(text: str) -> StreamDefinition:

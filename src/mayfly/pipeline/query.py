@@ -51,6 +51,8 @@ class Stream:
     dead_letter: str | None = None
     punctuations: bool = False
     """Whether rows that hold nothing but a time promise that no earlier row will come."""
+    source: str | None = None
+    """A word for where its rows come from, if that is known."""
 
     def __post_init__(self) -> None:
         if not self.name or "." in self.name or self.name.startswith("_"):

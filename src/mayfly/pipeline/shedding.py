@@ -54,6 +54,11 @@ class Shedding:
             raise InvalidSetting(
                 f"rows cannot be left out by {self.by!r}", f"use {RANDOM!r} or {PARTNERS!r}"
             )
+        if self.by == PARTNERS and not self.share:
+            raise InvalidSetting(
+                f"rows are to be left out by {PARTNERS!r}, but no share of them",
+                "say how many, such as a share of 0.2",
+            )
         if self.stretch_above is not None and self.stretch_above < 0:
             raise InvalidSetting(f"{self.stretch_above} rows in a batch", "use 0 or more")
 

@@ -23,7 +23,7 @@ from mayfly.faults import reach
 from mayfly.storage import Directory, Manifest
 from mayfly.storage.files import explained
 
-SOURCES, PART = "sources", "spark_part"
+SOURCES, PART, ORIGINS = "sources", "spark_part", "origins"
 FIRST_PART = "spark"
 HEARTBEAT = "*"
 """Among sources: the one that only beats. No stream has this name."""
@@ -66,6 +66,33 @@ def rearranged(log: str, before: Sequence[str], after: Sequence[str]) -> str:
         )
     noted = dict(zip(before, places, strict=True))
     return "\n".join([version, about, *(noted.get(one, BEGINNING) for one in after)])
+
+
+def with_origins(
+    directory: Directory, manifest: Manifest, left: Sequence[str], now: Mapping[str, str]
+) -> list[str]:
+    """The sources a checkpoint was left with; those of streams whose rows come from elsewhere
+    ``now`` under names that no stream has, so that nothing is taken over of what was read there.
+    """
+    stored: Mapping[str, str] = manifest.properties.get(ORIGINS, {})
+    known = [name for name in left if name in stored and name in now]
+    others = {name: stored[name] for name in known if stored[name] != now[name]}
+    if not others:
+        return list(left)
+    name, word = next(iter(others.items()))
+    part = part_of(manifest)
+    if any(batch > manifest.properties["batch"] for batch in logged(directory, part)):
+        raise InvalidSetting(
+            f"the stream {name} comes from {now[name]} now, but a batch from {word} is not done",
+            f"let the pipeline finish what it has read from {word}, stop it, and start it then",
+        )
+    log = last_log(directory, part)
+    if log is not None and log.startswith(BY_NAME):
+        raise InvalidSetting(
+            f"the stream {name} comes from {now[name]} now, and Spark knows its source by name",
+            "give the stream another name, or use a new checkpoint",
+        )
+    return [f"{one} from {others[one]}" if one in others else one for one in left]
 
 
 def clocks_of(stored: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -130,13 +157,16 @@ class Move:
                 shutil.rmtree(path)
 
 
+def logged(directory: Directory, part: str) -> list[int]:
+    """The batches that Spark has planned, as far as it still says so."""
+    notes = _notes(directory, part)
+    return sorted(int(name.rpartition("/")[2]) for name in notes if _LOG.match(name))
+
+
 def last_log(directory: Directory, part: str) -> str | None:
     """How far Spark planned to read, as it noted that last."""
-    logs = [name for name in _notes(directory, part) if _LOG.match(name)]
-    if not logs:
-        return None
-    last = max(logs, key=lambda name: int(name.rpartition("/")[2]))
-    return directory.read(f"{part}/{last}").decode()
+    batches = logged(directory, part)
+    return directory.read(f"{part}/offsets/{batches[-1]}").decode() if batches else None
 
 
 def sources_left(directory: Directory, manifest: Manifest, declared: Sequence[str]) -> list[str]:

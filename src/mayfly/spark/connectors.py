@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import sys
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from mayfly.errors import InvalidSetting
-from mayfly.plan.catalog import ColumnDefinition, Connector, Idle, StreamDefinition
+from mayfly.plan.catalog import (
+    ColumnDefinition,
+    Connector,
+    Idle,
+    RelationDefinition,
+    StreamDefinition,
+)
 from mayfly.plan.expressions import quoted
+from mayfly.plan.types import arrow_type
+from mayfly.spark.causes import said
 
 if TYPE_CHECKING:
     from mayfly.session import Session
 
-FILES = ("parquet", "json", "csv", "orc", "text")
-GIVEN = ("rate", "rate-micro-batch", "socket", "kafka")
+FILES = ("parquet", "json", "csv", "orc", "text", "avro", "delta")
+GIVEN = ("rate", "socket", "kafka")
 """Sources whose columns Spark gives."""
+PYTHON = "python"
+PAYLOAD = "payload"
+"""An option of sources whose columns Spark gives: what their column ``value`` holds."""
 
 
 NAMING = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
@@ -38,28 +56,19 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
             "add FROM parquet('folder'), json, csv, rate, socket or kafka to its declaration",
         )
     letters = definition.dead_letters
-    if letters is not None and letters.format != "parquet":
+    if letters is not None and (letters.format != "parquet" or letters.options):
         raise InvalidSetting(
-            f"the dead letters of {definition.name} go to {letters.format}",
+            f"the dead letters of {definition.name} go to {letters.format}"
+            + (" with options" if letters.options else ""),
             "write DEAD LETTERS TO parquet('folder')",
         )
-    reader = session.spark.readStream.format(definition.source.format)
-    if definition.source.format not in GIVEN:
-        reader = reader.schema(ddl(definition.columns))
     try:
-        reader = named(session.spark, reader, definition.name)
-        frame = loaded(reader, definition.source, folder)
-    except PySparkException as error:
-        told = str(error).partition("\n")[0]
+        frame = _frame(session.spark, definition, definition.source, folder)
+    except (PySparkException, Py4JError) as error:
         raise InvalidSetting(
-            f"the source of stream {definition.name} cannot be read: {told}",
+            f"the source of stream {definition.name} cannot be read: {said(error)}",
             "fix its FROM clause, or start Spark with the connector it needs",
         ) from error
-    if definition.source.format in GIVEN:
-        frame = frame.selectExpr(
-            *(f"CAST({quoted(c.name)} AS {c.type.sql()}) AS {quoted(c.name)}"
-              for c in definition.columns)
-        )  # fmt: skip
     session.stream(
         definition.name,
         frame,
@@ -70,7 +79,100 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         punctuations=definition.idle is Idle.PUNCTUATIONS,
         null_time="error" if letters is None else "dead_letter",
         dead_letter=None if letters is None else folder / str(letters.path),
+        source=definition.source.format,
     )
+
+
+def _frame(
+    spark: SparkSession, definition: StreamDefinition, source: Connector, folder: Path
+) -> DataFrame:
+    if source.format == PYTHON:
+        source = _registered(spark, source, folder)
+    options = dict(source.options)
+    payload = options.pop(PAYLOAD, None) if source.format in GIVEN else None
+    reader = named(spark, spark.readStream.format(source.format), definition.name)
+    if source.format not in GIVEN:
+        return loaded(reader.schema(ddl(definition.columns)), source, folder)
+    frame = loaded(reader, replace(source, options=tuple(options.items())), folder)
+    return frame.selectExpr(*_columns_given(definition, source.format, frame.columns, payload))
+
+
+def _columns_given(
+    definition: StreamDefinition, source: str, given: list[str], payload: str | None
+) -> list[str]:
+    """The declared columns, from those that a source has of its own, or from JSON in its value."""
+    if payload not in (None, "json"):
+        raise InvalidSetting(
+            f"the payload of stream {definition.name} is {payload!r}", "write payload => 'json'"
+        )
+    known = {name.casefold() for name in given}
+    others = [one for one in definition.columns if one.name.casefold() not in known]
+    if others and payload is None:
+        way = f"; JSON in its value is read with {source}(…, payload => 'json')"
+        raise InvalidSetting(
+            f"the stream {definition.name} has a column {others[0].name}, which {source} does not "
+            "give",
+            f"its columns are: {', '.join(given)}" + (way if source != "rate" else ""),
+        )
+    schema = ddl(tuple(others)).replace("'", "\\'")
+    read = f"from_json(CAST(value AS STRING), '{schema}')"
+    return [
+        f"{read}.{quoted(one.name)} AS {quoted(one.name)}"
+        if one in others
+        else f"CAST({quoted(one.name)} AS {one.type.sql()}) AS {quoted(one.name)}"
+        for one in definition.columns
+    ]
+
+
+def _registered(spark: SparkSession, source: Connector, folder: Path) -> Connector:
+    """A data source written in Python, ``python('module:Class')``, made known to Spark."""
+    module, _, name = str(source.path).partition(":")
+    try:
+        found = getattr(_module(module, folder / f"{module}.py"), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidSetting(
+            f"there is no data source {source.path}: {error}",
+            "write python('module:Class'), of a file beside the pipeline or an installed module",
+        ) from error
+    spark.dataSource.register(found)
+    return Connector(found.name(), None, source.options)
+
+
+def _module(name: str, file: Path) -> ModuleType:
+    """A file beside the pipeline, or an installed module.
+
+    The file is not left among the modules of this process: what is defined in it then travels to
+    Python processes of Spark as it is, and these need not find it.
+    """
+    spec = importlib.util.spec_from_file_location(name, file) if file.exists() else None
+    if spec is None or spec.loader is None:
+        return importlib.import_module(name)
+    module, before = importlib.util.module_from_spec(spec), sys.modules.get(name)
+    sys.modules[name] = module  # for what looks there while it is made, such as dataclasses
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
+    return module
+
+
+def relation_rows(spark: SparkSession, definition: RelationDefinition, folder: Path) -> pa.Table:
+    """The first rows of a relation; paths are relative to the folder."""
+    schema = pa.schema([(c.name, arrow_type(c.type)) for c in definition.columns])
+    if definition.source is None:
+        return schema.empty_table()
+    reader = spark.read.format(definition.source.format).schema(ddl(definition.columns))
+    try:
+        rows = loaded(reader, definition.source, folder).toArrow().cast(schema)
+    except (PySparkException, Py4JError, pa.ArrowInvalid) as error:
+        raise InvalidSetting(
+            f"the source of {definition.name} cannot be read: {said(error)}",
+            "fix its FROM clause, or what is stored there",
+        ) from error
+    # Rows are known by their place, which must be the same when the pipeline is started again.
+    return rows.sort_by([(name, "ascending") for name in schema.names])
 
 
 def loaded(reader: Any, source: Connector, folder: Path) -> DataFrame:

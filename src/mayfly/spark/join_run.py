@@ -13,6 +13,7 @@ from mayfly.lifetime import instant
 from mayfly.pipeline.clocks import Clocks
 from mayfly.spark.join_runner import JoinRunner
 from mayfly.spark.log import LogRange, log_batches, log_frame, log_segments
+from mayfly.spark.progress import OperatorState
 from mayfly.spark.run import Run
 from mayfly.storage import Manifest, Pin
 
@@ -44,6 +45,14 @@ class JoinRun(Run):
         with self.runner.repository.pin() as manifest:
             directory = self.runner.repository.directory
             yield from log_batches(directory, manifest, LogRange(), self.runner.schema)
+
+    def _operators(self, manifest: Manifest) -> tuple[OperatorState, ...]:
+        found: dict[int, tuple[int, int]] = {}
+        for segment in manifest.in_group("state"):
+            stage = int(segment.group.split("/")[1])
+            rows, size = found.get(stage, (0, 0))
+            found[stage] = rows + segment.rows, size + segment.bytes
+        return tuple(OperatorState("join", at + 1, *held) for at, held in sorted(found.items()))
 
     def _kept_from(self, manifest: Manifest) -> int:
         kept: int = manifest.properties["history_from"]

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from mayfly.faults import reach
 from mayfly.kernels.interval import Interval
 from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.folders import IDENTITY
 from mayfly.plan.expressions import quoted
 from mayfly.spark.exchange import Wiring
 from mayfly.spark.log import LogRange, log_batches, log_frame, log_segments, visible_schema
@@ -158,6 +159,7 @@ class JoinRunner(Runner[Wiring]):
                 self.spark, directory, segments, wanted, self.schema, self.result_ddl()
             ),
             clock=clock,
+            source=str(committed.properties.get(IDENTITY, "")),
         )
 
     def result_ddl(self) -> str:

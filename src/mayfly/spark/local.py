@@ -32,6 +32,19 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
 
+LOOPBACK = "127.0.0.1"
+
+
+def here(master: str | None) -> bool:
+    """Whether a master and its workers are on this machine.
+
+    >>> here(None), here("local[2]"), here("spark://127.0.0.1:7077"), here("spark://far:7077")
+    (True, True, True, False)
+    """
+    own = ("local", f"spark://{LOOPBACK}:", "spark://localhost:")
+    return master is None or master.startswith(own)
+
+
 def local_spark(
     cores: int | None = None,
     *,
@@ -40,14 +53,18 @@ def local_spark(
     java: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A Spark session in this process, bound to 127.0.0.1, without log lines or progress bars.
+    """A Spark session in this process, without log lines or progress bars.
 
+    It is bound to 127.0.0.1, unless ``master`` is on another machine, whose workers must reach it.
     ``java`` are options of the JVM in place of those that let it start fast.
     """
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if here(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     # Workers must be the interpreter that has Mayfly installed, whatever python3 is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    # What it logs is raised as well.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     folder = Path(tempfile.mkdtemp(prefix="mayfly-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "log4j2.properties").write_text(_QUIET)
@@ -56,8 +73,11 @@ def local_spark(
     options = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **(
+            dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), LOOPBACK)
+            if here(master)
+            else {}
+        ),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": (
             f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties -XX:+UseParallelGC "

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from mayfly.cql import Create, Delete, Drop, Insert, Update, parse
+from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting
 from mayfly.plan.catalog import (
     ArchiveDefinition,
@@ -18,15 +18,14 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.types import arrow_type
 from mayfly.queries import Queries
 from mayfly.session import Session
 from mayfly.spark.archives import SparkArchive
-from mayfly.spark.connectors import ddl, declare_stream, loaded
+from mayfly.spark.connectors import declare_stream, relation_rows
 from mayfly.spark.program_results import Results
 from mayfly.spark.query_archives import declared_archive
 from mayfly.spark.query_run import QueryRun
-from mayfly.spark.sinks import Callback, ParquetFiles, Sink
+from mayfly.spark.sinks import Console, ParquetFiles, Sink
 from mayfly.storage.files import local_root
 
 ARCHIVES = "archives"
@@ -77,37 +76,39 @@ class Pipeline:
         sink = query.sink if isinstance(query, QueryDefinition) else None
         if sink is None:
             return []
+        if sink.options:
+            raise InvalidSetting(
+                f"the query {query.name} goes to {sink.format} with {sink.options[0][0]}, "
+                "which nobody would heed",
+                f"leave the options out: TO {sink.format}({sink.path or ''!r})",
+            )
         if sink.format == "parquet" and sink.path:
             return [ParquetFiles(str(local_root(self.folder / sink.path)))]
         if sink.format == "console":
-            return [Callback(_printed)]
+            return [Console()]
         raise InvalidSetting(
             f"the query {query.name} goes to {sink.format}, which pipelines cannot write",
             "use TO parquet('folder') or TO console(), or start it from Python with a callback",
         )
 
 
-def _printed(changes: DataFrame, batch: int) -> None:
-    for row in changes.toArrow().sort_by("ts").to_pylist():
-        print(f"[{batch}] " + ", ".join(f"{name}={value}" for name, value in row.items()))
-
-
 def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
     """Carry out the statements of a file; paths in it are relative to the file."""
     session, queries = Session(spark), dict[str, QueryDefinition | ArchiveDefinition]()
     folder, passed_over = file.resolve().parent, list[str]()
-    for statement in parse(file.read_text(encoding="utf-8")):
+    for statement in parse(text_of(file), name=file.name):
         match statement:
             case Create(definition=StreamDefinition() as definition):
                 declare_stream(session, definition, folder)
             case Create(definition=RelationDefinition() as definition):
-                session.add_relation(definition, _rows(session.spark, definition, folder))
+                session.add_relation(definition, relation_rows(session.spark, definition, folder))
             case Create(definition=QueryDefinition() | ArchiveDefinition() as definition):
                 queries[definition.name] = definition
             case Insert() | Update() | Delete():
                 session.change(statement)
             case Drop(name=name):
                 queries.pop(name, None)
+                session.forget(name)
             case _:
                 kind = type(statement).__name__
                 words = {"Show": "SHOW", "Explain": "EXPLAIN"}.get(kind, "a SELECT on its own")
@@ -121,13 +122,3 @@ def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
             f"{file.name} has no query to run", "add CREATE QUERY name AS SELECT …"
         )
     return Pipeline(session, tuple(queries.values()), folder, tuple(passed_over))
-
-
-def _rows(spark: SparkSession, definition: RelationDefinition, folder: Path) -> pa.Table:
-    schema = pa.schema([(c.name, arrow_type(c.type)) for c in definition.columns])
-    if definition.source is None:
-        return schema.empty_table()
-    reader = spark.read.format(definition.source.format).schema(ddl(definition.columns))
-    rows = loaded(reader, definition.source, folder).toArrow().cast(schema)
-    # Rows are known by their place, which must be the same when the pipeline is started again.
-    return rows.sort_by([(name, "ascending") for name in schema.names])

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mayfly.kernels.delta import END, column_name
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.folders import IDENTITY
 from mayfly.pipeline.sharing import Member
 from mayfly.plan.expressions import quoted
 from mayfly.spark.log import TIMESTAMP
@@ -82,6 +83,7 @@ class Results:
             batches=lambda: reader.batches(directory),
             frame=lambda: reader.frame(spark, self.ddl()),
             clock=self.clocks(committed).query,
+            source=str(committed.properties.get(IDENTITY, "")),
         )
 
     def log_reader(

@@ -19,6 +19,7 @@ from mayfly.spark.exchange import HEARTBEAT, STREAM
 from mayfly.spark.parcels import DDL, MARKER, RECEIPT
 from mayfly.spark.program_splitting import Splitter
 from mayfly.spark.program_tasks import ProgramTask
+from mayfly.spark.pushdown import wanted_rows
 from mayfly.spark.slots import Slots, projection
 from mayfly.storage import TS
 
@@ -108,7 +109,8 @@ class ProgramWiring:
         """All stages over one batch, as one DataFrame of receipts; only one action may use it."""
         names = tuple(stream.name for stream in self.streams)
         splitter = Splitter(self.stages, names, self.slots, count, late_before)
-        moving = rows.where(f"{STREAM} >= 0").mapInArrow(splitter, DDL)
+        wanted = wanted_rows(self.streams, self.stages.feeds, self.slots)
+        moving = rows.where(wanted).mapInArrow(splitter, DDL)
         return self.stepped(moving, tasks, due, count)
 
     def kept_rows(self, spark: SparkSession, reader: Any, count: int) -> DataFrame:

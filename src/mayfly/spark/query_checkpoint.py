@@ -26,11 +26,12 @@ from mayfly.pipeline.sources import (
     clocks_of,
     part_of,
     sources_left,
+    with_origins,
 )
 from mayfly.pipeline.staging import StagedProgram
 from mayfly.pipeline.storing import stored_paths
 from mayfly.spark.program_runner import REFRESHES, empty_program_properties
-from mayfly.spark.program_tasks import LOG, SENT
+from mayfly.spark.program_tasks import LOG, OUT, SENT
 from mayfly.spark.runner import clock_record
 from mayfly.spark.starting import beats
 from mayfly.spark.state_format import check_format
@@ -76,6 +77,9 @@ class Registered:
         anew = {f"{kind}/{name}" for name in self.replaced for kind in (LOG, SENT)}
         states = _needed(stored["state"], stages, anew)
         gone = stored_paths(stored["state"]) - stored_paths(states)
+        # Changes of the last batch would be delivered as those of what has their name next.
+        for name in (*self.replaced, *self.dropped):
+            gone |= {one.path for one in base.in_group(f"{OUT}/{name}")}
         tasks = {task.name for task in stages.tasks}
         stay = set(self.queries) - set(self.replaced)
         properties = {
@@ -208,9 +212,15 @@ def _entered(
 def _move(repository: Repository, manifest: Manifest, streams: Sequence[Stream]) -> Move:
     """From the sources of a checkpoint to those of these streams."""
     names = [one.name for one in streams]
-    before = sources_left(repository.directory, manifest, names)
+    left = sources_left(repository.directory, manifest, names)
+    before = with_origins(repository.directory, manifest, left, origins_of(streams))
     part = part_of(manifest)
     return Move(repository.directory, part, tuple(before), tuple(sources_of(streams)))
+
+
+def origins_of(streams: Sequence[Stream]) -> dict[str, str]:
+    """Where the rows of streams come from, as far as that is known."""
+    return {one.name: one.source for one in streams if one.source is not None}
 
 
 def sources_of(streams: Sequence[Stream]) -> list[str]:

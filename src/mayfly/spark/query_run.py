@@ -15,8 +15,9 @@ from mayfly.lifetime import MIN_TIME, NEVER, instant
 from mayfly.pipeline.control import Control
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
 from mayfly.spark.program_runner import REFRESHES, ProgramRunner
+from mayfly.spark.progress import OperatorState, operator_states
 from mayfly.spark.query_checkpoint import WHOLE_FROM, Registered
-from mayfly.spark.run import Run, Status
+from mayfly.spark.run import Run, Status, status_of
 from mayfly.spark.serving import Serving
 from mayfly.storage import Manifest
 
@@ -84,7 +85,8 @@ class QueryRun(Run):
     def status(self) -> Status:
         """This query's changes and streams; state and input and output are those of all queries."""
         manifest = self.runner.repository.current()
-        found, clocks = super().status(), self.results.clocks(manifest)
+        clocks = self.results.clocks(manifest)
+        found = self._getting_on(status_of(manifest), manifest, clocks)
         state = [one for one in manifest.in_group("state") if not one.group.startswith("state/log")]
         log = list(manifest.in_group(f"state/log/{self.name}"))
         whole = self._whole_from(manifest)
@@ -103,6 +105,9 @@ class QueryRun(Run):
             refreshes=tuple(manifest.properties.get(REFRESHES, {}).get(self.name, (0, 0))),
             warming_until=None if whole is None or whole < clocks.query else whole,
         )
+
+    def _operators(self, manifest: Manifest) -> tuple[OperatorState, ...]:
+        return operator_states(manifest, self.runner.wiring.stages.tasks)
 
     def snapshot(self, at: int | str | None = None) -> pa.Table:
         self._need_view()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mayfly.errors import CommitConflict, MayflyError, NotClosed, VersionExpired
 from mayfly.lifetime import MIN_TIME, format_micros, instant
 from mayfly.pipeline.clocks import Clocks
+from mayfly.spark.causes import own_error
+from mayfly.spark.progress import OperatorState, Progress
 from mayfly.spark.runner import Runner
 from mayfly.storage import Manifest, VacuumReport, VerifyReport, vacuum, verify
 
@@ -55,6 +57,22 @@ class Status:
 
     refreshes: tuple[int, int] = (0, 0)
     """Refreshes of a query with SLIDE that were answered, and that were passed over on purpose."""
+
+    lag: int | None = None
+    """How far the clock is behind the wall clock, µs; None while there is no clock."""
+
+    rate: float = 0.0
+    """Rows a second, over the last batches."""
+
+    catch_up: float | None = None
+    """Seconds until the clock has caught up with time, as the last batches went; None if it does
+    not move much faster than time."""
+
+    batch_seconds: tuple[float, ...] = ()
+    """How long the last batches took, the newest last."""
+
+    operators: tuple[OperatorState, ...] = ()
+    """What each operator keeps."""
 
     @property
     def stretch(self) -> float:
@@ -112,7 +130,26 @@ class Run(ABC):
         return os.fspath(self.runner.repository.directory.root)
 
     def status(self) -> Status:
-        return status_of(self.runner.repository.current())
+        manifest = self.runner.repository.current()
+        return self._getting_on(
+            status_of(manifest), manifest, Clocks.from_json(manifest.properties["clocks"])
+        )
+
+    def _getting_on(self, found: Status, manifest: Manifest, clocks: Clocks) -> Status:
+        """With what the last batches tell of the streams that have these clocks."""
+        progress, now = Progress.of(manifest, clocks.streams), self.runner.settings.wall_clock()
+        return replace(
+            found,
+            lag=None if clocks.query == MIN_TIME else now - clocks.query,
+            rate=progress.rate,
+            catch_up=progress.catch_up,
+            batch_seconds=tuple(one.seconds for one in progress.batches),
+            operators=self._operators(manifest),
+        )
+
+    @abstractmethod
+    def _operators(self, manifest: Manifest) -> tuple[OperatorState, ...]:
+        """What each operator keeps."""
 
     @abstractmethod
     def snapshot(self, at: int | str | None = None) -> pa.Table:
@@ -121,6 +158,16 @@ class Run(ABC):
     @abstractmethod
     def snapshot_frame(self, at: int | str | None = None) -> DataFrame:
         """The answer at a closed instant as a Spark DataFrame, read by executors."""
+
+    def view(self, name: str, at: int | str | None = None) -> DataFrame:
+        """The answer at a closed instant as a temporary view of the Spark session, for SQL.
+
+        It shows that instant for as long as this handle lives, an hour at most; call it again for
+        a later one.
+        """
+        frame = self.snapshot_frame(at)
+        frame.createOrReplaceTempView(name)
+        return frame
 
     @abstractmethod
     def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
@@ -189,6 +236,8 @@ class Run(ABC):
                 f"another driver is at work on the checkpoint {self.checkpoint}",
                 "nothing was lost: let that one go on, or stop it before you start this query",
             )
+        if self.runner.error is not None:
+            return own_error(self.runner.error) or self.runner.error
         return error
 
     def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +28,10 @@ from mayfly.faults import reach
 from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.folders import IDENTITY
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
+from mayfly.spark.progress import RECENT, Batch, with_batch
 from mayfly.spark.receipts import Receipt
 from mayfly.spark.sinks import write_parquet
 from mayfly.spark.tasks import DEAD_LETTERS, NO_TIME, REASON
@@ -138,6 +141,8 @@ class Runner(ABC, Generic[W]):
     _batch: Any = field(default_factory=threading.RLock, init=False)
     _worker: int | None = field(default=None, init=False)
     """The thread that runs a batch."""
+    _began: float | None = field(default=None, init=False)
+    """When the running batch began, without the time that it waited for its pace."""
 
     def __post_init__(self) -> None:
         self._streams = self.wiring.streams
@@ -148,11 +153,11 @@ class Runner(ABC, Generic[W]):
     def process(self, rows: DataFrame, batch_id: int) -> None:
         """foreachBatch: run and commit a batch, or deliver it again if it is committed."""
         with self._batch:
-            self._worker = threading.get_ident()
+            self._worker, self._began = threading.get_ident(), time.perf_counter()
             try:
                 self._process(rows, batch_id)
             finally:
-                self._worker = None
+                self._worker = self._began = None
 
     @property
     def in_batch(self) -> bool:
@@ -220,7 +225,8 @@ class Runner(ABC, Generic[W]):
         for one in together:
             one.check_gap(self.settings.max_gap)
         if self.settings.pace is not None:
-            self.settings.pace.wait_for(max(one.query for one in together))
+            waited = self.settings.pace.wait_for(max(one.query for one in together))
+            self._began = None if self._began is None else self._began + waited
         committed = self._step(rows, base, batch_id, facts)
         self._clean_up(batch_id)
         return committed
@@ -267,6 +273,7 @@ class Runner(ABC, Generic[W]):
             "due": _due(base.properties["due"], receipts),
             "totals": _totals(base.properties["totals"], facts, receipts),
             "last": _last(receipts),
+            **self._in_figures(base, facts),
             **self._own_properties(base, facts, interval, receipts),
         }
         return [
@@ -274,6 +281,13 @@ class Runner(ABC, Generic[W]):
             DropSegments(tuple(sorted(dropped))),
             SetProperties(properties),
         ]
+
+    def _in_figures(self, base: Manifest, facts: BatchFacts) -> dict[str, Any]:
+        if self._began is None:
+            return {}  # the end of the input is no batch
+        seconds, now = time.perf_counter() - self._began, self.settings.wall_clock()
+        batch = Batch(now, seconds, facts.rows, facts.clocks.streams)
+        return {RECENT: with_batch(base, batch)}
 
     # -- what kinds of queries do differently ----------------------------------------------
 
@@ -419,6 +433,7 @@ def empty_properties(
     """The properties of a checkpoint before its first batch."""
     names = tuple(stream.name for stream in streams)
     return {
+        IDENTITY: uuid.uuid4().hex,
         "kind": "window join",
         "query": dict(description),
         "buckets": buckets,
@@ -437,6 +452,12 @@ def empty_properties(
         },
         "last": {"changes": 0, "bucket_rows": [], "slowest_task_seconds": 0.0, "io": {}},
     }
+
+
+def identity(repository: Repository) -> str:
+    """What a checkpoint is known by to those who take its batches: it may be moved, and another
+    one made in its place. One of an earlier version is known by its path."""
+    return str(repository.current().properties.get(IDENTITY, repository.directory.root))
 
 
 def check_same_query(stored: Mapping[str, Any], wanted: Mapping[str, Any], root: Path) -> None:

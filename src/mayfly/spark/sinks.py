@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from mayfly.errors import NotClosed
 from mayfly.faults import reach
-from mayfly.storage.files import TEMPORARY, local_root
+from mayfly.pipeline.folders import check_owner, take_possession
+from mayfly.storage.files import TEMPORARY, explained, local_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Delivery:
     frame: Callable[[], DataFrame]
     clock: int
     """All results generated before it are delivered with this batch."""
+    source: str = ""
+    """The checkpoint whose batches the numbers count, if it says who it is."""
 
     def table(self) -> pa.Table:
         """All changes at once; use ``batches`` if they may not fit memory."""
@@ -55,26 +59,58 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
+class Console:
+    """Prints changes, a line each."""
+
+    def deliver(self, delivery: Delivery) -> None:
+        for row in delivery.table().sort_by("ts").to_pylist():
+            values = ", ".join(f"{name}={value}" for name, value in row.items())
+            print(f"[{delivery.batch_id}] {values}")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Keeps changes in this process, for tests and notebooks; a batch delivered again replaces
+    itself."""
+
+    batches: dict[int, pa.Table] = field(default_factory=dict)
+
+    def deliver(self, delivery: Delivery) -> None:
+        self.batches[delivery.batch_id] = delivery.table()
+
+    def table(self) -> pa.Table:
+        """All changes so far, batch by batch; refused before the first."""
+        if not self.batches:
+            raise NotClosed("no changes have come yet", "wait for a batch that brings some")
+        return pa.concat_tables(self.batches[one] for one in sorted(self.batches))
+
+
+@dataclass(frozen=True, slots=True)
 class ParquetFiles:
-    """One Parquet file per batch in a directory; a batch delivered again replaces its file."""
+    """One Parquet file per batch in a directory; a batch delivered again replaces its file.
+
+    The directory belongs to one checkpoint: batches of another one have the same numbers.
+    """
 
     path: str
 
     def deliver(self, delivery: Delivery) -> None:
-        write_parquet(
-            local_root(self.path) / f"changes-{delivery.batch_id:012d}.parquet",
-            delivery.schema,
-            delivery.batches(),
-        )
+        folder = local_root(self.path)
+        if delivery.source:
+            check_owner(folder, delivery.source)
+            take_possession(folder, delivery.source)
+        name = f"changes-{delivery.batch_id:012d}.parquet"
+        write_parquet(folder / name, delivery.schema, delivery.batches())
         reach("sink.delivered")
 
 
 def write_parquet(target: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
     """Write a Parquet file whole or not at all, replacing an older one of that name."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f"{TEMPORARY}{target.name}")
-    with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    reach("sink.written")
-    os.replace(temporary, target)
+    with explained("write", target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        reach("sink.written")
+        os.replace(temporary, target)

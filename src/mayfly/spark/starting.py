@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, StorageError
 from mayfly.lifetime import NEVER, micros
+from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sources import part_of
@@ -18,6 +19,7 @@ from mayfly.spark.connectors import named
 from mayfly.spark.runner import Runner, RunSettings, check_same_query
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
 from mayfly.storage import Repository
+from mayfly.storage.commit import MANIFESTS
 from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
@@ -26,9 +28,27 @@ if TYPE_CHECKING:
 DEFAULT_HISTORY = "1 hour"
 
 
+def check_place(root: Path) -> None:
+    """Refuse a folder that holds other things: files that no version names would be removed."""
+    if root.exists() and not root.is_dir():
+        raise InvalidSetting(f"the checkpoint {root} is a file", "name a folder of its own")
+    if not root.exists() or Repository.exists(root):
+        return
+    # A creation that was cut short leaves the folder of manifests, and volumes have lost+found.
+    known = (MANIFESTS, "lost+found")
+    others = sorted(
+        one.name for one in root.iterdir() if one.name not in known and one.name[0] != "."
+    )
+    if others:
+        raise InvalidSetting(
+            f"{root} is no checkpoint, and has other things in it, such as {others[0]}",
+            "name a folder that is empty or not there yet",
+        )
+
+
 def bucket_count(spark: SparkSession, asked: int | None) -> int:
     """The number of key buckets of a new checkpoint."""
-    wanted = asked or spark.sparkContext.defaultParallelism
+    wanted = spark.sparkContext.defaultParallelism if asked is None else asked
     if wanted < 1:
         raise InvalidSetting(f"{wanted} buckets", "use 1 or more (default: number of cores)")
     return wanted
@@ -38,6 +58,7 @@ def checkpoint_of(
     root: Path, properties: Mapping[str, Any], asked: int | None, *, sync: bool
 ) -> tuple[Repository, int]:
     """The checkpoint of a query and its buckets: made with these properties, or continued."""
+    check_place(root)
     if not Repository.exists(root):
         return Repository.create(root, properties, sync=sync), properties["buckets"]
     repository = Repository.open(root, sync=sync)
@@ -71,6 +92,8 @@ def run_settings(
     wall_clock: Callable[[], int] | None,
     pace: Pace | None = None,
 ) -> RunSettings:
+    if max_state_bytes is not None and max_state_bytes < 1:
+        raise InvalidSetting(f"max_state_bytes = {max_state_bytes}", "use 1 or more")
     return RunSettings(
         buckets=buckets,
         max_state_bytes=max_state_bytes or default_state_bytes(buckets),
@@ -99,6 +122,31 @@ def sinks_of(
     return named
 
 
+def check_owners(sinks: Iterable[Sink], repository: Repository) -> None:
+    """Refuse folders that hold what another checkpoint has delivered."""
+    source = repository.current().properties.get(IDENTITY)
+    for sink in sinks:
+        if source is not None and isinstance(sink, ParquetFiles):
+            check_owner(local_root(sink.path), source)
+
+
+def sink_folders(sinks: Mapping[str, Sequence[Sink]]) -> dict[str, str]:
+    """Folders that queries write Parquet files to, and the query; each may have one writer only,
+    for files are named after batches."""
+    found: dict[str, str] = {}
+    for query, listed in sinks.items():
+        for sink in listed:
+            if isinstance(sink, ParquetFiles):
+                folder = os.path.normpath(sink.path)
+                if folder in found:
+                    raise InvalidSetting(
+                        f"the changes of {found[folder]} and of {query} go to one folder, {folder}",
+                        "give each query a folder of its own: files would replace each other",
+                    )
+                found[folder] = query
+    return found
+
+
 def beats(streams: Sequence[Stream]) -> bool:
     """Whether batches must come even if no rows do."""
     return any(stream.idle is not None for stream in streams)
@@ -123,6 +171,6 @@ def started(
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif interval is not None:
-        writer = writer.trigger(processingTime=interval)
+        writer = writer.trigger(processingTime=f"{micros(interval) // 1000} milliseconds")
     runner.stream = writer.start()
     return runner.stream

@@ -16,6 +16,7 @@ from mayfly.pipeline.control import (
     ADD,
     DECLARED,
     DROP,
+    RELATION,
     REMEMBERED,
     STOP,
     STREAM,
@@ -233,8 +234,23 @@ def test_queries_come_and_go(control: Control) -> None:
     assert commands(control).awaited() == ADD
     back = commands(control)
     back.all_taken(RUNNING)
-    assert back.state.dropped == ()
+    assert back.state.dropped == ("q",), "the one that the program calls q stays away"
     assert back.readers(RUNNING).keys() == {"p", "q"}
+    assert back.renamed == {"q"}
+    control.add("one", "SELECT k FROM s [RANGE 1 s]", parquet="/out/one")
+    control.add("two", "SELECT k FROM s [RANGE 1 s]", parquet="/out/../out/own")
+    back = commands(control)
+    back.folders = {"/out/own": "p"}
+    back.all_taken(RUNNING)
+    assert back.readers(RUNNING).keys() == {"p", "q", "one"}
+    assert "the changes of p go to /out/own already" in back.state.outcomes["6"]
+    committed(control, back)
+    queries = {name: {"streams": ["s"]} for name in ("p", "q", "one")}
+    control.repository.commit(control.repository.current(), [SetProperties({"queries": queries})])
+    with pytest.raises(InvalidSetting, match="the changes of one go to /out/one already"):
+        control.add("two", "SELECT k FROM s [RANGE 1 s]", parquet="/out/one")
+    control.drop("one")
+    control.add("two", "SELECT k FROM s [RANGE 1 s]", parquet="/out/one")
 
 
 def test_a_stream_is_declared_read_and_dropped(control: Control, tmp_path: Path) -> None:
@@ -346,3 +362,44 @@ def test_old_outcomes_are_forgotten(control: Control) -> None:
 def test_there_must_be_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="no checkpoint"):
         Control.of(tmp_path)
+
+
+def test_a_relation_is_declared_changed_read_and_dropped(control: Control) -> None:
+    control.relation("CREATE RELATION owners (id INT, owner STRING) KEY id")
+    with pytest.raises(InvalidSetting, match="already a relation called owners"):
+        control.relation("CREATE RELATION owners (id INT) KEY id")
+    control.change("INSERT INTO owners VALUES (1, 'ann')")
+    control.add("owned", "SELECT o.owner FROM s [RANGE 1 s] e, owners o WHERE e.k = o.id")
+    with pytest.raises(InvalidSetting, match="owners is still read by owned"):
+        control.drop_relation("owners")
+    applied = commands(control)
+    assert applied.taken() == {}
+    assert applied.asked == RELATION, "queries are started anew, and so is what they read"
+    applied.all_taken(RUNNING)
+    assert set(applied.state.outcomes.values()) == {"done"}
+    assert applied.relations["owners"].rows.to_pylist() == [{"id": 1, "owner": "ann"}]
+    assert applied.readers(RUNNING)["owned"] == ("s", "owners")
+    committed(control, applied)
+
+    again = commands(control)
+    assert again.relations["owners"].rows.num_rows == 1, "what commands did lasts"
+    known = {**declarations(again.catalog)}
+    edits = [SetProperties({DECLARED: known, "queries": {"p": {}, "q": {}, "owned": {}}})]
+    control.repository.commit(control.repository.current(), edits)
+    control.drop("owned")
+    dropped = control.drop_relation("owners")
+    again.all_taken(RUNNING)
+    assert again.state.outcomes[str(dropped.number)] == "done"
+    assert (again.state.relations, again.state.changes) == ({}, ())
+    assert "owners" not in again.relations
+    assert again.catalog.lookup("owners") is None
+
+
+def test_relations_that_cannot_leave_or_come(control: Control) -> None:
+    with pytest.raises(InvalidSetting, match="there is no relation x"):
+        control.drop_relation("x")
+    with pytest.raises(InvalidSetting, match="r is declared by the program"):
+        control.drop_relation("r")
+    with pytest.raises(InvalidSetting, match="not the declaration of a relation"):
+        control.relation(CLICKS)
+    assert control.commands() == []

@@ -14,13 +14,15 @@ from mayfly.errors import InvalidSetting, StorageError
 from mayfly.pipeline.sources import (
     BEGINNING,
     HEARTBEAT,
+    ORIGINS,
     Move,
     clocks_of,
     last_log,
     ordered,
     rearranged,
+    with_origins,
 )
-from mayfly.storage import Directory
+from mayfly.storage import Directory, Manifest
 
 ABOUT = '{"batchWatermarkMs":0}'
 some_sources = st.lists(st.sampled_from("abcdef*"), unique=True, min_size=1)
@@ -198,3 +200,24 @@ def test_a_new_stream_has_no_clock_and_the_others_keep_theirs() -> None:
     assert clocks_of(stored, ["a", "c"]) == {
         "streams": {"a": 7, "c": None}, "largest": {"a": 9, "c": None}, "ended": True
     }  # fmt: skip
+
+
+def test_a_stream_whose_rows_come_from_elsewhere_begins_there(tmp_path: Path) -> None:
+    directory = spark_part(tmp_path, "ab")
+    done = Manifest(1, properties={"batch": 1, ORIGINS: {"a": "json", "b": "json"}})
+    left, kafka = ["a", "b"], {"a": "kafka", "b": "json", "new": "rate"}
+    assert with_origins(directory, done, left, {"a": "json", "new": "rate"}) == left
+    assert with_origins(directory, Manifest(1, properties={"batch": 1}), left, kafka) == left
+    before = with_origins(directory, done, left, kafka)
+    assert before == ["a from json", "b"]
+    move = Move(directory, "spark", tuple(before), ("a", "b"))
+    assert move.needed
+    move.made(2)
+    assert last_log(directory, "spark-2") == log(BEGINNING, f'{{"logOffset":1{ord("b")}}}')
+    assert directory.names("spark-2/sources/0") == [], "nothing is known of its files"
+    planned = Manifest(1, properties={**done.properties, "batch": 0})
+    with pytest.raises(InvalidSetting, match="a batch from json is not done"):
+        with_origins(directory, planned, left, kafka)
+    directory.replace("spark/offsets/1", log("1", "2").replace("v1", "v2").encode())
+    with pytest.raises(InvalidSetting, match="knows its source by name"):
+        with_origins(directory, done, left, kafka)

@@ -1,0 +1,80 @@
+"""Selections that Spark SQL makes before rows cross into Python.
+
+Idea: a row of a stream that no query selects need not leave the JVM. Per stream the condition is
+what all who read it have in common: the disjunction of their selections, as far as these compare
+columns with constants. Invariant: whatever a query wants passes, and its own selection is made
+again behind; so a term that is not understood is left out. Constants whose text a session
+setting reads in its own way (instants, backslashes) are left to the kernels, and so is what may
+raise an error. Clocks and counts are those of all rows: they are taken before this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mayfly.kernels.predicate_index import MANY_SELECTIONS
+from mayfly.kernels.stateless import SelectRows
+from mayfly.pipeline.query import Stream
+from mayfly.pipeline.staging import Feed
+from mayfly.plan.expressions import (
+    And,
+    Cast,
+    Column,
+    Compare,
+    Expression,
+    InList,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+)
+from mayfly.spark.exchange import STREAM
+
+_KNOWN = (Compare, And, Or, Not, IsNull, InList)
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_TYPES = (*_WHOLE, "boolean", "string", "double")
+
+
+def wanted_rows(
+    streams: Sequence[Stream], feeds: Sequence[Feed], slots: Sequence[Mapping[str, str]]
+) -> str:
+    """The condition on tagged rows that some query, or a dead letter, may want."""
+    conditions = []
+    for stream, placed in zip(streams, slots, strict=True):
+        own = [feed for feed in feeds if feed.source.stream == stream.name]
+        known = {column: slot for slot, column in placed.items()}
+        conditions.append(None if stream.dead_letter is not None else _condition(own, known))
+    if not any(conditions):
+        return f"{STREAM} >= 0"
+    cases = [f"WHEN {at} THEN {one or 'TRUE'}" for at, one in enumerate(conditions)]
+    return f"CASE {STREAM} {' '.join(cases)} ELSE FALSE END"
+
+
+def _condition(feeds: Sequence[Feed], slots: Mapping[str, str]) -> str | None:
+    """What the readers of one stream have in common; None if one wants every row, or if there are
+    so many that an index finds their rows sooner."""
+    if not 0 < len(feeds) < MANY_SELECTIONS:
+        return None
+    found = []
+    for feed in feeds:
+        first = feed.path[0] if feed.path else None
+        predicate = first.predicate if isinstance(first, SelectRows) else None
+        terms = predicate.terms if isinstance(predicate, And) else (predicate,)
+        understood = [one.sql(lambda c: slots[c.name]) for one in terms if one and _pushes(one)]
+        if not understood:
+            return None
+        found.append(" AND ".join(understood))
+    return " OR ".join(f"({one})" for one in dict.fromkeys(found))
+
+
+def _pushes(expression: Expression) -> bool:
+    """Whether an expression means the same in every session, and cannot fail."""
+    match expression:
+        case Column():
+            return expression.type.name in _TYPES
+        case Literal(value=value):
+            return expression.type.name in _TYPES and not (isinstance(value, str) and "\\" in value)
+        case Cast(child=child):
+            wider = _WHOLE[_WHOLE.index(child.type.name) :] if child.type.name in _WHOLE else ()
+            return expression.type.name in wider and _pushes(child)
+    return isinstance(expression, _KNOWN) and all(map(_pushes, expression.children()))

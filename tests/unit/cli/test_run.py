@@ -1,0 +1,109 @@
+"""``mayfly run`` and its like: what is refused before Spark is started."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from mayfly.cli.app import main
+from mayfly.cli.run import _table
+from mayfly.spark.run import Status
+
+STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM json('in') TIMESTAMP BY ts;"
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("mayfly: ")
+    assert "\n  → " in told, "what to do"
+    return told
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "p.cql"
+    made.write_text(STREAM)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--once", "--interval", "5 seconds"], "--interval would say nothing"),
+        (["--interval", "soon"], "the duration 'soon'"),
+        (["--buckets", "0"], "0 buckets"),
+        (["--speed", "-1"], "a speed of -1"),
+        (["--until", "tomorrow"], "the instant 'tomorrow'"),
+        (["--conf", "spark.driver.memory"], "sets nothing"),
+        (["--shed", "1"], "a share of 1.0"),
+        (["--shed-by", "partners"], "no share of them"),
+        (["--shed", "0.1", "--shed-by", "luck"], "left out by 'luck'"),
+    ],
+)
+def test_options_that_say_nothing_are_refused(
+    file: Path, options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert problem in refused(capsys, "run", str(file), *options)
+
+
+@pytest.mark.parametrize(
+    "command", [["run"], ["check"], ["explain"], ["migrate", "--buckets", "2"]]
+)
+def test_files_that_cannot_be_read_are_refused(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "there is no file" in refused(capsys, *command, str(tmp_path / "missing.cql"))
+    assert "is a folder" in refused(capsys, *command, str(tmp_path))
+    broken = tmp_path / "broken.cql"
+    broken.write_bytes(b"CREATE \xff")
+    assert "is not UTF-8 text" in refused(capsys, *command, str(broken))
+
+
+def test_a_file_without_statements_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "empty.cql"
+    file.write_text("-- nothing yet\n")
+    with pytest.raises(SystemExit) as end:
+        main(["check", str(file)])
+    assert not end.value.code
+    assert "0 statements, 0 queries, no errors" in capsys.readouterr().out
+    assert "has no query to explain" in refused(capsys, "explain", str(file))
+
+
+def test_the_view_tells_rates_lag_and_batch_times() -> None:
+    figures: dict[str, Any] = dict.fromkeys((one.name for one in fields(Status)), 0)
+    now = Status(
+        **{
+            **figures,
+            "clock": 1_772_355_600_000_000,
+            "lag": 90_061_500_000,
+            "catch_up": 42.0,
+            "rows": {"s": 1_234, "t": 1},
+            "late": {"s": 7},
+            "rate": 99.6,
+            "batch_seconds": (1.5, 0.25),
+            "batch": 4,
+        }
+    )
+    unknown = replace(now, clock=None, lag=None, catch_up=None, batch_seconds=())
+    runs = {
+        "busy": SimpleNamespace(status=lambda: now),
+        "new": SimpleNamespace(status=lambda: unknown),
+    }
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(_table(cast(Any, runs)))
+    head, busy, new = console.export_text().splitlines()
+    assert head.split()[:4] == ["query", "batches", "clock", "behind"]
+    assert "2026-03-01 09:00:00  1 d 1 h, 42.0 s to go  1,235     100     7" in busy
+    assert busy.endswith("0.250 s")
+    assert new.split()[:4] == ["new", "5", "–", "–"]

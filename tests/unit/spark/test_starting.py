@@ -1,0 +1,48 @@
+"""Where a checkpoint may be made, and where sinks may write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mayfly.errors import InvalidSetting
+from mayfly.spark.sinks import ParquetFiles
+from mayfly.spark.starting import check_place, checkpoint_of, run_settings, sink_folders
+from mayfly.storage import Repository
+
+
+def test_a_checkpoint_is_not_made_among_other_things(tmp_path: Path) -> None:
+    """A folder ``data`` would be taken for the checkpoint's own, and emptied."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.json").write_text("{}")
+    with pytest.raises(InvalidSetting, match=r"is no checkpoint.*such as data"):
+        check_place(tmp_path)
+    with pytest.raises(InvalidSetting, match="is no checkpoint"):
+        checkpoint_of(tmp_path, {"buckets": 1}, None, sync=False)
+    assert not (tmp_path / "manifest").exists()
+    with pytest.raises(InvalidSetting, match="is a file"):
+        check_place(tmp_path / "data" / "mine.json")
+
+
+def test_a_checkpoint_is_made_where_nothing_is_or_only_its_own(tmp_path: Path) -> None:
+    check_place(tmp_path / "new")
+    (tmp_path / ".hidden").touch()
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "manifest").mkdir()
+    check_place(tmp_path)
+    Repository.create(tmp_path, {}, sync=False)
+    (tmp_path / "data").mkdir()
+    check_place(tmp_path)
+
+
+def test_two_queries_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    one, other = ParquetFiles(f"{tmp_path}/a"), ParquetFiles(f"{tmp_path}/b/../a")
+    assert sink_folders({"p": [one], "q": []}) == {f"{tmp_path}/a": "p"}
+    with pytest.raises(InvalidSetting, match="the changes of p and of q go to one folder"):
+        sink_folders({"p": [one], "q": [other]})
+
+
+def test_a_limit_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="max_state_bytes = 0"):
+        run_settings(2, "1 hour", 0, None, False, None)
