@@ -118,6 +118,9 @@ def real_updates(
         (8, "NoRebuild 2x2", {}),
         (9, "NoRebuild 1x3", {"span": 3}),
         (9, "NoRebuild 2x2", {"span": 2, "fan_in": 2}),
+        (20, "NoRebuild 1x5", {"span": 4, "fan_in": 2}),
+        (17, "NoRebuild 2x3", {"fan_in": 2}),
+        (33, "NoRebuild 1x5", {"span": 7, "fan_in": 4}),
         (7, "chronological 2x3", {}),
         (7, "LazyRebuild 3x2", {}),
         (7, "LazyNoRebuild 3x2", {}),
@@ -137,6 +140,20 @@ def test_the_model_writes_and_keeps_what_an_archive_does(
     for (_, real), model in zip(found, counted, strict=True):
         rows, dead = round(float(model.runs.sum()) * p), round(model.dead * p)
         assert (model.runs_written, len(model.runs), rows, dead) == real, model.update
+
+
+def test_ranges_take_turns_in_merging() -> None:
+    """Nine ranges of eight updates and merges of four runs would all fall on the same updates."""
+    layout = PartitionedLayout(ROUND_ROBIN, 72, 1, 9, rebuild=False, span=8)
+    written = [one.written for one in counted_updates(layout, uniform(72), 400, first=144)]
+    assert max(written) < 1.5 * fmean(written)
+    assert min(written) > 0.5 * fmean(written)
+
+
+def test_runs_that_soon_expire_are_not_merged() -> None:
+    layout = PartitionedLayout(ROUND_ROBIN, 72, 1, 9, rebuild=False, span=8)
+    assert [layout.merges_pay(0, 1, update) for update in (0, 1, 7)] == [True, False, False]
+    assert [layout.merges_pay(1, 0, update) for update in (13, 14, 15)] == [True, True, False]
 
 
 def test_not_rebuilding_writes_less_and_probes_more_runs() -> None:

@@ -3,9 +3,9 @@
 Idea: the labels of a run are the updates that remove its rows. *Rebuild* merges what is alive in a
 touched sub-index with the arriving rows into one packed run. *NoRebuild* adds one run per range of
 labels, drops runs whose labels are all past without reading them, and merges ``fan_in`` runs of one
-level and range into one of the next.
+level and range into one of the next: ranges take turns, and what soon expires is left alone.
 Invariant: afterwards every live row is in exactly one run of its cell's sub-index; a range of
-labels has fewer than ``fan_in`` runs of each level in a sub-index.
+labels has fewer than ``fan_in`` runs of each level in a sub-index, half as many more at its end.
 Cost: Rebuild reads and writes the G + E − 1 touched sub-indices; NoRebuild writes each row about
 log(p) times at most, and an update without rows reads nothing.
 variable-lifetimes-2006, 3.1; results-index-2005, 3.2.
@@ -91,8 +91,8 @@ class CellPlanner:
         kept = tuple(run for run in lasting if max(run.days) > self.update)
         written, merged = [], set[str]()
         for number, labels in enumerate(self._ranges(self._arriving(name)), start=1):
-            same = [run for run in kept if self._slot(run) == self.layout.slot_of(min(labels))]
-            level, taken = self._merged_with(same)
+            slot = self.layout.slot_of(min(labels))
+            level, taken = self._merged_with([run for run in kept if self._slot(run) == slot], slot)
             merged |= {run.id for run in taken}
             written.append(RunWrite(self._id(name, number), self._alive(taken), labels, level))
         again = self.stale | self.overdue
@@ -107,15 +107,18 @@ class CellPlanner:
             release=tuple(run.id for run in held if run not in kept or run.id in merged),
         )
 
-    def _merged_with(self, same: list[Run]) -> tuple[int, list[Run]]:
-        """The runs that a new one is merged with, and the level of the result."""
+    def _merged_with(self, same: list[Run], slot: int) -> tuple[int, list[Run]]:
+        """The runs of a range that a new one is merged with, and the level of the result."""
+        highest = max((self.levels[run.id] for run in same), default=0)
         level, taken = 0, list[Run]()
-        while (
-            len(like := [r for r in same if self.levels[r.id] == level]) >= self.layout.fan_in - 1
-        ):
+        while True:
+            like = [run for run in same if self.levels[run.id] == level]
+            before = self.layout.head_start(slot, level) if level >= highest else 0
+            pays = not like or self.layout.merges_pay(slot, level, self.update)
+            if len(like) + before < self.layout.fan_in - 1 or not pays:
+                return level, taken
             taken += like
             level += 1
-        return level, taken
 
     def _ranges(self, labels: Days) -> Iterable[Days]:
         slots: dict[int, set[int]] = {}

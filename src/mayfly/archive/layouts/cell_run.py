@@ -133,6 +133,9 @@ class _Runs:
             levels += 1
         slots = layout.slot_of(updates + layout.rollover) + 1
         self.lanes = np.array([layout.lane_of(slot * span + 1) for slot in range(slots)])
+        self.before: Counts = np.array(
+            [[layout.head_start(slot, level) for slot in range(slots)] for level in range(levels)]
+        )
         self.held: Amounts = np.zeros((layout.groups, levels, slots, span))
         self.number: Counts = np.zeros((layout.groups, levels, slots), dtype=np.int64)
         self.oldest = 0
@@ -151,7 +154,10 @@ class _Runs:
         for level in range(self.held.shape[1]):
             held = self.held[group, level, first : last + 1]
             number = self.number[group, level, first : last + 1]
-            taken = active & (number >= layout.fan_in - 1)
+            higher = self.number[group, level + 1 :, first : last + 1].any(axis=0)
+            before = np.where(higher, 0, self.before[level, first : last + 1])
+            pays = np.array([layout.merges_pay(s, level, update) for s in range(first, last + 1)])
+            taken = active & (number + before >= layout.fan_in - 1) & (pays | (number == 0))
             read += held[taken].sum()
             carried[taken] += held[taken]
             held[taken], number[taken] = 0, 0

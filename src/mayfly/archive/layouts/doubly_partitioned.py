@@ -137,6 +137,21 @@ class PartitionedLayout:
         """The range of removing updates whose rows share a run."""
         return (removed - 1) // self.span
 
+    def head_start(self, slot: int, level: int) -> int:
+        """How many runs of a level a range is taken to have had before its first merge there.
+
+        Every update adds to all ranges. They would merge all at once; counting from their own
+        number on, base ``fan_in``, they take turns. A run that got ahead that way must be merged
+        on before it expires, so levels above which none is merged do not begin early.
+        """
+        merges_on = self.fan_in ** (level + 2) * self.groups <= self.rollover
+        return slot // self.fan_in**level % self.fan_in if merges_on else 0
+
+    def merges_pay(self, slot: int, level: int, update: int) -> bool:
+        """Whether what is merged lives long enough: at least half the time until the next merge."""
+        left = (slot + 1) * self.span - update
+        return 2 * left >= self.groups * self.fan_in ** (level + 1)
+
     def sub_index(self, inserted: int, removed: int) -> str:
         """The sub-index of cell (i, j)."""
         return self._name(self.group_of(inserted), self.lane_of(removed))
