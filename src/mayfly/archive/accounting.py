@@ -37,7 +37,8 @@ class UpdateReport:
     hidden_until: int | None = None
     """Rows that expired up to this instant are no longer returned, µs."""
     erased_until: int | None = None
-    """Of rows that expired up to this instant no version holds a byte, µs."""
+    """Of rows that expired up to this instant no version holds a byte, µs, where that is promised;
+    otherwise ``status`` tells."""
     expected_seconds: float | None = None
     """What the cost model expected it to take, where rows have their own lifetimes."""
     probes: int = 0
@@ -82,6 +83,11 @@ def account(
         bytes_read=counts["bytes_read"],
         files_written=counts["files_written"],
         bytes_written=counts["bytes_written"],
+        hidden_until=None
+        if settings.lifetimes is None
+        else settings.contract.returned_until(
+            settings.calendar, settings.calendar.time_of(planned.update)
+        ),
     )
 
 

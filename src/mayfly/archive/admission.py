@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from mayfly.archive.calendar import BoolArray, Int64Array, UpdateCalendar
 from mayfly.errors import BadInput
+from mayfly.lifetime import format_micros
 
 EXAMPLES_SHOWN = 3
 
@@ -53,7 +54,8 @@ _REASONS = {
     Verdict.NULL_TIME: ("the generation time is NULL", "fill it in, or filter these rows out"),
     Verdict.NULL_EXPIRATION: (
         "the expiration time is NULL",
-        "give every row an expiration; the longest allowed is ts plus the longest lifetime",
+        "give every row an expiration, and every class of rows a lifetime; the longest allowed is "
+        "ts plus the longest lifetime",
     ),
     Verdict.NO_KEY: (
         "the search key is NULL, or an array without values or with a NULL among them",
@@ -65,7 +67,7 @@ _REASONS = {
     ),
     Verdict.LIVES_TOO_LONG: (
         "the row lives longer than the archive's longest lifetime",
-        "shorten its lifetime, or migrate the archive to a longer one",
+        "shorten its lifetime, or migrate the archive to a longer one: migrate(max_lifetime=…)",
     ),
     Verdict.FROM_THE_FUTURE: (
         "the row was generated after the time of this update",
@@ -73,7 +75,8 @@ _REASONS = {
     ),
     Verdict.LATE_REFUSED: (
         "the row belongs to an earlier update that is already done",
-        'send it with late="own day" to add it to the day it belongs to, or drop it',
+        'drop it, or create the archive with late="own day" (late="this update" where rows have '
+        "their own lifetimes)",
     ),
 }
 
@@ -157,13 +160,18 @@ class AdmissionSummary:
             },
         )
 
-    def require_none_refused(self, update: int) -> None:
-        """Raise if any row was refused, with counts, examples and what to do."""
+    def require_none_refused(self, update: int, longest: int | None = None) -> None:
+        """Raise if any row was refused, with counts, examples and what to do.
+
+        ``longest`` is the archive's longest lifetime, µs, where rows have their own.
+        """
         if not self.refused:
             return
         lines, hints = [], []
         for verdict in (v for v in self.counts if v.refused and self.counts[v]):
             reason, hint = _REASONS[verdict]
+            if verdict is Verdict.LIVES_TOO_LONG and longest is not None:
+                reason = f"{reason}, {format_micros(longest)}"
             lines.append(f"  {self.counts[verdict]} rows: {reason}")
             lines.extend(f"    {example}" for example in self.examples.get(verdict, ()))
             hints.append(hint)

@@ -158,13 +158,15 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         turn = take_turn(number, turn_id(batch_id, number), state.update, state.batches)
         if turn.repeated:
             return UpdateReport(turn.update, repeated=True)
+        promised = version.settings.contract.erased_within is not None
+        gone = self.erased_until() if promised and state.update else None
         began = time.perf_counter()
         reached = self._reached(batch, version, number, positions)
         planned = self._planned(batch, version, turn.empty_updates, number, reached)
         told = self.foreseen(version, planned, batch)
         results = self._execute(batch, version, planned)
         summary = total(result.summary for result in results)
-        self._require_admissible(summary, number, results)
+        self._require_admissible(summary, version, number, results)
         planned = planned.settled(results)
         reach("archive.written")
         rows = rows_by_day(version, planned, results)
@@ -182,7 +184,8 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             invalid=still_pending(state.invalid, planned.runs),
             positions={} if reached is None else reached.to_json(),
         )
-        self._commit(version, following, results, {**(properties or {}), **remembered})
+        added = {**(properties or {}), **remembered}
+        self._commit(version, following, results, added, erased_before=gone)
         self.asked.subtract({"probes": report.probes, "scans": report.scans})
         reach("archive.committed")
         prepared = self.prepare()
@@ -293,7 +296,10 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         return results
 
     def execute_moved(
-        self, version: ArchiveVersion, planned: PlannedCommit, after: ArchiveSettings
+        self,
+        version: ArchiveVersion,
+        planned: PlannedCommit,
+        after: ArchiveSettings | None = None,
     ) -> list[PartResult]:
         return self._execute(None, version, planned, after)
 
@@ -306,7 +312,8 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
     ) -> None:
         self._commit(version, following, results, {ARCHIVE: after.to_json()}, reported=False)
         self.tidy()
-        self.erased()
+        if after.lifetimes is not None:
+            self.erased()
 
     def recommit(
         self,
@@ -329,13 +336,18 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             self.erased()
 
     def _require_admissible(
-        self, summary: AdmissionSummary, number: int, results: Sequence[PartResult]
+        self,
+        summary: AdmissionSummary,
+        version: ArchiveVersion,
+        number: int,
+        results: Sequence[PartResult],
     ) -> None:
         if summary.refused:
             for result in results:
                 for segment in result.segments:
                     self.repository.directory.remove(segment.path)
-        summary.require_none_refused(number)
+        lifetimes = version.settings.lifetimes
+        summary.require_none_refused(number, None if lifetimes is None else lifetimes.longest)
 
     def _commit(
         self,
@@ -345,8 +357,10 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         properties: Mapping[str, Any] | None = None,
         *,
         reported: bool = True,
+        erased_before: int | None = None,
     ) -> Manifest:
-        """Publish a state and its files; its report is among the kept ones if it is an update's."""
+        """Publish a state and its files; its report is among the kept ones if it is an update's,
+        and so is until when bytes were gone after the one before."""
         used = following.used_runs()
         dropped = [
             segment
@@ -358,7 +372,8 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         added = tuple(segment for result in results for segment in result.segments)
         stored = {**(properties or {}), "state": following.to_json()}
         if reported:
-            stored[REPORTS] = reports_after(version.manifest.properties, following.report)
+            before = version.manifest.properties
+            stored[REPORTS] = reports_after(before, following.report, erased_before)
         return self.repository.commit(
             version.manifest,
             [

@@ -224,7 +224,12 @@ def _smaller(
                     f"{name!r} is not a time column of the archive",
                     "store the generation time of that input in a TIMESTAMP or BIGINT column",
                 )
-        return 0, tuple((name, micros(size)) for name, size in window.items())
+        sizes = {name: micros(size) for name, size in window.items()}
+        if empty := [name for name, size in sizes.items() if not size]:
+            raise InvalidSetting(
+                f"an empty window was asked for {', '.join(empty)}", "use a size longer than 0"
+            )
+        return 0, tuple(sizes.items())
     longest, size = settings.lifetimes.longest, micros(window)
     if not 0 < size <= longest:
         raise InvalidSetting(

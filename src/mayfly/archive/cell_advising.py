@@ -102,7 +102,8 @@ def with_advised_layout(
     if workload is None or not workload.megabytes or workload.megabytes <= 0:
         raise InvalidSetting(
             'layout="auto" needs to know what to expect',
-            "give expect=mayfly.archive.Workload(megabytes=…, probes=…, scans=…), per update",
+            "give expect=mayfly.archive.Workload(megabytes=…, probes=…, scans=…), per update; "
+            "on the command line --megabytes, --probes and --scans",
         )
     _refuse_parts_of_windows(workload)
     settings = declared.settings

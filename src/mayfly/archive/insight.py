@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mayfly.archive.advising import ArchiveAdvice, Workload, advise_archive
@@ -36,7 +37,8 @@ class Insight:
         """The current version in figures, from manifests and from files that no version names."""
         root, version = os.fspath(self.repository.directory.root), self.version()
         erased = None if version.settings.lifetimes is None else self.gone_until()
-        return status_of(root, version, self.repository.versions(), staged_figures(root), erased)
+        found = status_of(root, version, self.repository.versions(), staged_figures(root), erased)
+        return replace(found, last=self.reports()[-1]) if found.last else found
 
     def gone_until(self) -> int:
         """Rows that expired up to this instant have left everything that belongs to the archive."""
@@ -44,11 +46,19 @@ class Insight:
 
     def reports(self) -> list[Mapping[str, Any]]:
         """The reports of the last updates, oldest first; they outlive their versions."""
-        return reports_of(self.version().manifest.properties)
+        version = self.version()
+        found = reports_of(version.manifest.properties)
+        if found and version.settings.contract.erased_within is not None:
+            found[-1] = {**found[-1], "erased_until": self.erased_until()}
+        return found
+
+    def erased_until(self) -> int:
+        """Rows that expired up to this instant have left the data files."""
+        raise AssertionError("every archive can tell")
 
     def predictions(self) -> list[Prediction]:
         """For each kept report, what the cost model expected of it and what it took."""
-        reports = self.reports()
+        reports = reports_of(self.version().manifest.properties)
         if self.version().settings.lifetimes is None:
             return predictions(self.version().settings, reports)
         return [

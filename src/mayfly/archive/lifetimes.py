@@ -108,6 +108,11 @@ class Lifetimes:
                 f"write an expression of type {wanted.upper()} ({example}), or BIGINT of µs",
             )
 
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """The columns that say how long a row lives, if they say it themselves."""
+        return tuple(name for name in (self.exp, self.column, *self.counts) if name is not None)
+
     def expirations(self, rows: pa.Table, ts: Int64Array) -> pa.Array:
         """exp of every row in µs, NULL where nothing says how long it lives."""
         if self.exp is not None:

@@ -20,7 +20,9 @@ from mayfly.archive.accounting import moved
 from mayfly.archive.calendar import FixedIntervals, UpdateCalendar
 from mayfly.archive.cell_advising import AUTO
 from mayfly.archive.contract import Contract
+from mayfly.archive.declaring import default_constituents
 from mayfly.archive.declaring_lifetimes import layout_named, rollover
+from mayfly.archive.layouts import UpdateTechnique, WaveScheme
 from mayfly.archive.layouts.cell_plan import set_aside
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import WaveState
@@ -29,6 +31,7 @@ from mayfly.archive.planning import PlannedCommit
 from mayfly.archive.sequence import turn_id
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveState, ArchiveVersion
+from mayfly.archive.wave_migrating import changed_layout, moved_state, planned_move
 from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
@@ -72,41 +75,43 @@ class Migrating:
         max_lifetime: str | int | timedelta | None = None,
         refresh: str | int | timedelta | None = None,
         contract: str | None = None,
+        scheme: str | None = None,
+        constituents: int | None = None,
+        technique: str | None = None,
         method: str = "rebuild",
     ) -> MigrationReport:
         """Change the layout, its sizes, S, Δ or the contract; what is not given stays.
 
         ``method`` is "rebuild" (all at once) or "side by side" (the old sub-indices take no more
         rows and empty themselves; not for a changed ``refresh``). ``layout="auto"`` takes the one
-        that does the least work under the load of the last updates.
+        that does the least work under the load of the last updates. An archive of a window can
+        change its ``scheme``, ``constituents`` and ``technique``, by a rebuild.
         """
         if method not in METHODS:
             raise InvalidSetting(f"cannot migrate by {method!r}", f"use {' or '.join(METHODS)}")
         version = self.version()
         before = version.settings
+        of_lifetimes = (
+            layout, groups, lanes, rebuild, span, fan_in, max_lifetime, refresh, contract,
+        )  # fmt: skip
+        of_windows = scheme, constituents, technique
         if before.lifetimes is None or not isinstance(before.layout, PartitionedLayout):
+            if method != METHODS[0] or any(one is not None for one in of_lifetimes):
+                raise InvalidSetting(
+                    "an archive of a window can change its scheme, constituents and technique only",
+                    "leave the rest out, or create another archive and load the rows into it",
+                )
+            return self._wave_rebuilt(*of_windows)
+        if any(one is not None for one in of_windows):
             raise InvalidSetting(
-                "a wave archive cannot change its layout",
-                "create another archive with the settings you want and load the rows into it",
+                "scheme, constituents and technique are for archives of a window",
+                "leave them out; rows with their own lifetimes have a layout",
             )
         update, calendar = _renumbered(version, refresh)
         longest = before.lifetimes.longest if max_lifetime is None else micros(max_lifetime)
         updates = rollover(longest, calendar)
-        if layout is not None and layout.lower() == AUTO:
-            if groups is not None or lanes is not None or rebuild is not None:
-                raise InvalidSetting(
-                    'layout="auto" decides about groups, lanes and rebuild',
-                    "leave them out, or name a layout",
-                )
-            chosen = replace(self.advised_layout(), rollover=updates)
-        else:
-            chosen = _chosen(before.layout, updates, layout, groups, lanes, rebuild)
-            chosen = replace(chosen, fan_in=before.layout.fan_in)
-        sizes: dict[str, Any] = {
-            "span": span,
-            "fan_in": fan_in,
-            "clustered": before.layout.clustered,
-        }
+        chosen = self._chosen(before.layout, updates, layout, groups, lanes, rebuild)
+        sizes: dict[str, Any] = {"span": span, "fan_in": fan_in}
         chosen = replace(chosen, **{n: v for n, v in sizes.items() if v is not None})
         after = replace(
             before,
@@ -118,6 +123,31 @@ class Migrating:
         if method == "side by side":
             return self._side_by_side(version, after)
         return self._rebuilt(version, after, update)
+
+    def _chosen(
+        self,
+        now: PartitionedLayout,
+        updates: int,
+        layout: str | None,
+        groups: int | None,
+        lanes: int | None,
+        rebuild: bool | None,
+    ) -> PartitionedLayout:
+        if layout is None:
+            wanted: dict[str, Any] = {"groups": groups, "lanes": lanes, "rebuild": rebuild}
+            if rebuild:
+                wanted["span"] = 1
+            wanted = {name: value for name, value in wanted.items() if value is not None}
+            return replace(now, rollover=updates, **wanted)
+        if layout.lower() != AUTO:
+            named = layout_named(layout, updates, groups, lanes, rebuild)
+            return replace(named, fan_in=now.fan_in, clustered=now.clustered)
+        if groups is not None or lanes is not None or rebuild is not None:
+            raise InvalidSetting(
+                'layout="auto" decides about groups, lanes and rebuild',
+                "leave them out, or name a layout",
+            )
+        return replace(self.advised_layout(), rollover=updates, clustered=now.clustered)
 
     def _side_by_side(self, version: ArchiveVersion, after: ArchiveSettings) -> MigrationReport:
         if after.calendar != version.settings.calendar:
@@ -165,14 +195,42 @@ class Migrating:
             str(after.layout), sum(rows.values()), counts["bytes_read"], counts["bytes_written"]
         )
 
+    def _wave_rebuilt(
+        self, scheme: str | None, constituents: int | None, technique: str | None
+    ) -> MigrationReport:
+        self.prepare()
+        version = self.version()
+        settings = version.settings
+        wanted = WaveScheme(scheme or settings.wave.scheme)
+        default = default_constituents(wanted, settings.window)
+        layout = changed_layout(settings.wave, scheme, constituents, default)
+        chosen = settings.technique if technique is None else UpdateTechnique(technique)
+        after = replace(settings, layout=layout, technique=chosen)
+        planned = planned_move(version, layout)
+        results = self.execute_moved(version, planned)
+        reach("archive.moved")
+        self.commit_moved(version, moved_state(version.state, planned), results, after)
+        counts = moved(results)
+        told = f"{layout.scheme} in {layout.constituents} constituents, {chosen}"
+        return MigrationReport(
+            told, _alive(self.version()), counts["bytes_read"], counts["bytes_written"]
+        )
+
+    def prepare(self) -> dict[str, Any]:
+        """Do what the last update has left to do."""
+        raise AssertionError("every archive can")
+
     def advised_layout(self) -> PartitionedLayout:
         """The layout that does the least work under the load of the last updates."""
         raise AssertionError("every archive can tell")
 
     def execute_moved(
-        self, version: ArchiveVersion, planned: PlannedCommit, after: ArchiveSettings
+        self,
+        version: ArchiveVersion,
+        planned: PlannedCommit,
+        after: ArchiveSettings | None = None,
     ) -> list[PartResult]:
-        """Write everything anew under other settings."""
+        """Write everything anew, under other settings if they change what is stored."""
         raise AssertionError("every archive can")
 
     def commit_moved(
@@ -184,22 +242,6 @@ class Migrating:
     ) -> None:
         """Publish what was written, and the settings."""
         raise AssertionError("every archive can")
-
-
-def _chosen(
-    now: PartitionedLayout,
-    updates: int,
-    layout: str | None,
-    groups: int | None,
-    lanes: int | None,
-    rebuild: bool | None,
-) -> PartitionedLayout:
-    if layout is not None:
-        return layout_named(layout, updates, groups, lanes, rebuild)
-    wanted: dict[str, Any] = {"groups": groups, "lanes": lanes, "rebuild": rebuild}
-    if rebuild:
-        wanted["span"] = 1
-    return replace(now, rollover=updates, **{n: v for n, v in wanted.items() if v is not None})
 
 
 def _renumbered(

@@ -10,15 +10,18 @@ REPORTS_KEPT = 60
 
 
 def reports_after(
-    properties: Mapping[str, Any], report: Mapping[str, Any]
+    properties: Mapping[str, Any], report: Mapping[str, Any], erased_until: int | None = None
 ) -> list[Mapping[str, Any]]:
     """The kept reports with the one of the last update, which replaces an earlier form of it.
 
-    Numbers of updates may go back when the refresh interval changes, and reports stay.
+    Numbers of updates may go back when the refresh interval changes, and reports stay. Until when
+    bytes are gone after an update (``erased_until``) is known only after its commit.
     """
     earlier = reports_of(properties)
     if earlier and earlier[-1]["update"] == report["update"]:
         earlier.pop()
+    elif earlier and erased_until is not None:
+        earlier[-1] = {**earlier[-1], "erased_until": erased_until}
     return [*earlier, report][-REPORTS_KEPT:]
 
 

@@ -182,7 +182,9 @@ class _Arrived:
         admission = settings.rule.admit(
             self._job.update, with_exp, ts=settings.time, exp=EXP, key=settings.key
         )
-        shown = list(dict.fromkeys([*settings.key, settings.time]))
+        lifetimes = settings.lifetimes
+        told_by = () if lifetimes is None else lifetimes.told_by or (EXP,)
+        shown = list(dict.fromkeys([*settings.key, settings.time, *told_by]))
         once = _first_copies(with_exp)
         self.summary = self.summary + summarize(
             _only(admission, once), with_exp.filter(pa.array(once)), shown

@@ -25,6 +25,7 @@ from mayfly.cli import archive_feeding as feeding
 from mayfly.cli import archive_lifetimes as lifetimes
 from mayfly.cli import archive_views as views
 from mayfly.cli.archive_rows import Form, print_rows
+from mayfly.cli.given import refuse_given
 from mayfly.cli.printing import count, print_json, refusals, size
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros, micros
@@ -232,6 +233,7 @@ def vacuum(
     "Without an archive: mayfly archive plan --scheme RATA --window 10 --constituents 4"
 )
 def plan(
+    context: typer.Context,
     path: Annotated[
         Path | None, typer.Argument(help="The archive's directory.", metavar="[ARCHIVE]")
     ] = None,
@@ -246,6 +248,7 @@ def plan(
         if (path is None) == (scheme is None):
             raise InvalidSetting("an archive or a scheme is needed", "give ARCHIVE or --scheme")
         if path is not None:
+            refuse_given(context, ("window", "constituents"), "goes with --scheme", "leave it out")
             lines = mayfly.archive.open(path).plan(updates)
         else:
             assert scheme is not None
@@ -263,6 +266,7 @@ def plan(
     "A published case: mayfly archive advise --case TPC-D --window 100 --soft",
 )
 def advise_command(
+    context: typer.Context,
     path: Annotated[
         Path | None, typer.Argument(help="The archive's directory.", metavar="[ARCHIVE]")
     ] = None,
@@ -284,11 +288,25 @@ def advise_command(
             raise InvalidSetting("an archive or a case is needed", "give ARCHIVE or --case")
         if path is not None:
             archive = mayfly.archive.open(path)
+            refuse_given(context, ("window",), "goes with --case", "leave it out")
             need = None
             if archive.settings.lifetimes is None:
                 need = Need(archive.settings.window, hard=not soft)
+            else:
+                refuse_given(
+                    context,
+                    ("soft",),
+                    "is for archives of a window",
+                    "leave it out: here expired rows may linger unless PHYSICAL is promised",
+                )
             advice: Any = archive.advise(probes=probes, scans=scans, megabytes=megabytes, need=need)
         else:
+            refuse_given(
+                context,
+                ("probes", "scans", "megabytes"),
+                "is for archives: a published case has its own load",
+                "leave it out",
+            )
             if case not in BUILT_IN_CASES:
                 raise InvalidSetting(
                     f"there is no case {case}", f"use one of {', '.join(BUILT_IN_CASES)}"

@@ -14,7 +14,7 @@ from rich.console import Console
 import mayfly.archive
 from mayfly.archive import Archive, UpdateReport, Workload
 from mayfly.archive.advising import with_advised_layout
-from mayfly.archive.cell_advising import laid_out_for
+from mayfly.archive.cell_advising import AUTO, laid_out_for
 from mayfly.archive.declaring import Declaration, declare
 from mayfly.archive.key_text import instant_from_text
 from mayfly.archive.layouts import UpdateTechnique
@@ -22,6 +22,7 @@ from mayfly.archive.local import InProcess
 from mayfly.archive.opening import declared_for
 from mayfly.cli.archive_files import columns_in, format_of, rows_of
 from mayfly.cli.archive_views import show_update
+from mayfly.cli.given import refuse_given
 from mayfly.cli.printing import print_json, refusals
 from mayfly.errors import InvalidSetting
 from mayfly.storage.files import local_root
@@ -44,6 +45,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 
 
 def create(
+    context: typer.Context,
     path: ArchivePath,
     files: Files = None,
     key: Annotated[
@@ -127,6 +129,14 @@ def create(
                 "a key and a window are needed",
                 'give --key and --window "90 days", or --max-lifetime where rows have their own',
             )
+        if counts and not max_lifetime:
+            raise InvalidSetting(
+                "windows of a number of rows need --max-lifetime",
+                "say how long a row is expected to stay in them at most",
+            )
+        _refuse_ignored(
+            context, bool(max_lifetime), AUTO in ((layout or "").lower(), scheme.lower())
+        )
         given = files or []
         kind = format_of(given, format) if given else None
         names = columns or _columns_of(given, kind)
@@ -136,11 +146,6 @@ def create(
             "parts": os.cpu_count() or 1 if parts is None else parts,
             "keep_versions": keep_versions,
         }  # fmt: skip
-        if counts and not max_lifetime:
-            raise InvalidSetting(
-                "windows of a number of rows need --max-lifetime",
-                "say how long a row is expected to stay in them at most",
-            )
         if max_lifetime:
             counted |= {
                 "max_lifetime": max_lifetime, "exp": exp, "lifetime": lifetime, "layout": layout,
@@ -166,6 +171,32 @@ def create(
             load = Workload(megabytes, probes, scans)
             declared = _advised(declared, path, load, technique, not soft, quiet=json)
         _create(path, declared, given, kind, header, json)
+
+
+def _refuse_ignored(context: typer.Context, own_lifetimes: bool, auto: bool) -> None:
+    """Options that would say nothing about this archive."""
+    if own_lifetimes:
+        refuse_given(
+            context,
+            ("window", "scheme", "constituents", "technique", "soft"),
+            "is for archives of a window, and rows of this one live up to --max-lifetime",
+            "leave it out; layouts are chosen by --layout, promises made by --contract",
+        )
+    else:
+        refuse_given(
+            context,
+            ("exp", "lifetime", "layout", "contract"),
+            "is for rows with their own lifetimes, and those of this archive stay for its window",
+            "give --max-lifetime in place of --window, or leave it out",
+        )
+    if not auto:
+        instead = '--layout auto (layout="auto")' if own_lifetimes else "--scheme auto"
+        refuse_given(
+            context,
+            ("megabytes", "probes", "scans", "soft"),
+            "says what a layout is to be chosen for, but it is not to be chosen",
+            f"give {instead}, or leave it out",
+        )
 
 
 def _counts(texts: Sequence[str]) -> dict[str, int] | None:

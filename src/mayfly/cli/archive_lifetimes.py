@@ -1,4 +1,4 @@
-"""``mayfly archive migrate`` and ``invalidate``: for archives of rows with their own lifetimes."""
+"""``mayfly archive migrate`` and ``invalidate``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,24 @@ def migrate(
     span: Annotated[
         int | None, typer.Option("--span", help="Removing updates that share a run.")
     ] = None,
+    fan_in: Annotated[
+        int | None, typer.Option("--fan-in", help="Runs of one level that become one.")
+    ] = None,
     max_lifetime: Annotated[
         str | None, typer.Option("--max-lifetime", help="The new longest lifetime.")
     ] = None,
     refresh: Annotated[str | None, typer.Option("--refresh", help="Time between updates.")] = None,
     contract: Annotated[
         str | None, typer.Option("--contract", help="HARD or SOFT(k); PHYSICAL WITHIN a duration.")
+    ] = None,
+    scheme: Annotated[
+        str | None, typer.Option("--scheme", help="Of an archive of a window: DEL, WATA, …")
+    ] = None,
+    constituents: Annotated[
+        int | None, typer.Option("--constituents", help="Of an archive of a window: how many.")
+    ] = None,
+    technique: Annotated[
+        str | None, typer.Option("--technique", help="Of an archive of a window: in-place, …")
     ] = None,
     side_by_side: Annotated[
         bool, typer.Option("--side-by-side", help="Move nothing; the old sub-indices run empty.")
@@ -40,9 +52,13 @@ def migrate(
         report = mayfly.archive.open(path).migrate(
             layout=layout,
             span=span,
+            fan_in=fan_in,
             max_lifetime=max_lifetime,
             refresh=refresh,
             contract=contract,
+            scheme=scheme,
+            constituents=constituents,
+            technique=technique,
             method="side by side" if side_by_side else "rebuild",
         )
         if json:

@@ -139,10 +139,21 @@ def show_update(report: UpdateReport, expected: float | None) -> None:
         *([f"{count(report.dead_on_arrival)} dead on arrival"] if report.dead_on_arrival else []),
         f"{size(report.bytes_written)} written",
         seconds(took) + (f" (expected {seconds(expected)})" if expected else ""),
+        *_told_gone(report),
     ]
     typer.echo(f"update {report.update}: " + ", ".join(parts))
     if report.proposal:
         typer.echo(f"  {report.proposal}")
+
+
+def _told_gone(report: UpdateReport) -> list[str]:
+    """Since when bytes are gone, where that is promised; rows are hidden at least as early."""
+    if report.hidden_until is None or report.erased_until is None:
+        return []
+    return [
+        f"what expired by {instant_text(report.hidden_until)} is not returned",
+        f"of what expired by {instant_text(report.erased_until)} no byte is left",
+    ]
 
 
 def show_history(reports: Sequence[Mapping[str, Any]], predictions: Sequence[Prediction]) -> None:

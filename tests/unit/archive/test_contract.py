@@ -145,6 +145,24 @@ def test_bytes_are_gone_in_time(tmp_path: Path, layout: str | None, within: int)
         assert ids(archive.scan()) == sorted(r[3] for r in given if r[2] > 10 * update)
 
 
+def test_every_report_says_what_is_hidden_and_what_is_gone(tmp_path: Path) -> None:
+    """Those of earlier updates too, as they were when the next one came."""
+    archive = made(tmp_path / "a", "Rebuild 2x2", "SOFT(1) PHYSICAL WITHIN 20 us")
+    told = []
+    for update in range(1, 6):
+        report = archive.update(table(rows_of(update)))
+        told.append((report.update, report.hidden_until, report.erased_until))
+        assert archive.status().last["erased_until"] == report.erased_until
+    again = mayfly.archive.open(tmp_path / "a")
+    kept = [(one["update"], one["hidden_until"], one["erased_until"]) for one in again.reports()]
+    assert kept == told
+    assert [hidden for _, hidden, _ in told] == [0, 10, 20, 30, 40]
+    hard = made(tmp_path / "h")
+    hard.update(table(rows_of(1)))
+    assert hard.reports()[0]["hidden_until"] == 10  # and of bytes nothing was promised
+    assert hard.reports()[0]["erased_until"] is None
+
+
 def test_without_the_promise_bytes_linger(tmp_path: Path) -> None:
     """The check above can fail: WATA keeps rows until the whole group has expired."""
     root = tmp_path / "a"

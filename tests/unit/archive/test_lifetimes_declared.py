@@ -165,6 +165,34 @@ def test_an_expression_that_says_nothing_or_fails_refuses_the_batch(tmp_path: Pa
     assert archive.version().state.update == 0
 
 
+@pytest.mark.parametrize(
+    ("settings", "row", "said"),
+    [
+        ({}, {"exp": 91}, ("longer than the archive's longest lifetime, 80 us", "exp=91",
+                           "migrate(max_lifetime=…)")),
+        ({}, {"exp": 10}, ("expires at or before its generation time", "exp=10")),
+        ({}, {"exp": None}, ("expiration time is NULL", "exp=None")),
+        ({"lifetime": "exp * 2"}, {"exp": 41}, ("longer than", "_exp=92")),
+        ({"lifetime": {"class": {"free": "5 us"}}}, {"class": "trial"},
+         ("expiration time is NULL", "class='trial'", "every class")),
+        ({"late": "refuse"}, {"ts": -3, "exp": 20}, ("earlier update", 'late="this update"')),
+    ],
+)  # fmt: skip
+def test_a_refused_row_shows_why_and_what_can_be_done(
+    tmp_path: Path, settings: dict[str, Any], row: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    archive = mayfly.archive.create(
+        tmp_path / "a", "k BIGINT, ts BIGINT, exp BIGINT, class STRING", key="k", max_lifetime=80,
+        refresh=10, origin=0, **settings,
+    )  # fmt: skip
+    full = {"k": 1, "ts": 10, "exp": 20, "class": "free"} | row
+    schema = pa.schema([(name, pa.int64()) for name in ("k", "ts", "exp")])
+    schema = schema.append(pa.field("class", pa.string()))
+    with pytest.raises(BadInput) as refused:
+        archive.update(pa.Table.from_pylist([full], schema))
+    assert all(one in str(refused.value) for one in said), refused.value
+
+
 def test_the_default_has_about_as_many_ranges_as_each_spans() -> None:
     declared = declare_lifetimes("k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime="36 days")
     layout = declared.settings.layout
@@ -223,6 +251,8 @@ def test_windows_of_the_inputs_of_a_join(tmp_path: Path) -> None:
             shown = zip(found["left_ts"].to_pylist(), found["right_ts"].to_pylist(), strict=True)
             assert sorted(shown) == sorted(wanted)
     assert archive.probe(1, window={"left_ts": 30}, columns=["k"]).num_rows == 3
+    with pytest.raises(InvalidSetting, match="longer than 0"):
+        archive.probe(1, window={"left_ts": 0})
     with pytest.raises(InvalidSetting, match="time column"):
         archive.probe(1, window={"middle": 3})
 

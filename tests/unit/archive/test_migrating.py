@@ -207,5 +207,9 @@ def test_what_cannot_be_migrated(tmp_path: Path) -> None:
     wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3)
     with pytest.raises(InvalidSetting, match="another archive"):
         wave.migrate(layout="Rebuild 2x2")
+    with pytest.raises(InvalidSetting, match="another archive"):
+        wave.migrate(scheme="DEL", method="side by side")
+    with pytest.raises(InvalidSetting, match="archives of a window"):
+        made(tmp_path / "b").migrate(scheme="DEL")
     with pytest.raises(InvalidSetting, match="side by side"):
         made(tmp_path / "a").migrate(method="slowly")

@@ -76,6 +76,18 @@ def test_status_names_days_rows_bytes_and_dead_rows(
     assert "the model expected" in told
 
 
+def test_a_scheme_is_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a"
+    archive = mayfly.archive.create(path, rows(1, 0).schema, key="customer", window=4)
+    for day in range(1, 7):
+        archive.update(rows(day, 3))
+    options = ("--scheme", "DEL", "--constituents", "3", "--technique", "in-place")
+    assert run("migrate", str(path), *options) == 0
+    assert "is now DEL in 3 constituents, in-place, 12 rows alive" in capsys.readouterr().out
+    assert run("migrate", str(path), "--layout", "Rebuild2x2") == 2
+    assert "create another archive" in capsys.readouterr().err
+
+
 def test_status_in_json(sales: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("status", str(sales), "--json") == 0
     told = json.loads(capsys.readouterr().out)

@@ -131,6 +131,75 @@ def test_windows_that_cannot_be(
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--window", "3"), "--window"),
+        (("--scheme", "RATA"), "--scheme"),
+        (("--technique", "in-place", "--constituents", "2"), "--constituents, --technique"),
+        (("--soft",), "--soft"),
+        (("--probes", "10"), 'layout="auto"'),
+    ],
+)
+def test_options_of_windows_are_not_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: tuple[str, ...], said: str
+) -> None:
+    assert run("create", str(tmp_path / "a"), *OPTIONS, "--lifetime", "1 hour", *wrong) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--contract", "PHYSICAL WITHIN 1 day"), "--contract"),
+        (("--contract", "HARD"), "--contract"),
+        (("--layout", "Rebuild 2x2"), "--layout"),
+        (("--exp", "ts", "--lifetime", "1 day"), "--exp, --lifetime"),
+        (("--megabytes", "3"), "--scheme auto"),
+        (("--soft",), "--scheme auto"),
+    ],
+)
+def test_options_of_lifetimes_are_not_ignored_with_a_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: tuple[str, ...], said: str
+) -> None:
+    options = ("--key", "k", "--window", "3", "--columns", "k STRING, ts TIMESTAMP")
+    assert run("create", str(tmp_path / "a"), *options, *wrong) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (("plan", "--window", "4"), "--window"),
+        (("plan", "--constituents", "2"), "--constituents"),
+        (("advise", "--window", "4"), "--window"),
+        (("advise", "--soft"), "--soft"),
+    ],
+)
+def test_options_that_say_nothing_about_an_archive(
+    sessions: Path, capsys: pytest.CaptureFixture[str], question: tuple[str, ...], said: str
+) -> None:
+    capsys.readouterr()
+    assert run(question[0], str(sessions), *question[1:]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_published_case_has_its_own_queries(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("advise", "--case", "SCAM", "--probes", "5") == 2
+    assert "--probes" in capsys.readouterr().err
+
+
+def test_auto_says_which_option_it_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    auto = ("--lifetime", "1 hour", "--layout", "auto")
+    assert run("create", str(tmp_path / "a"), *OPTIONS, *auto) == 2
+    assert "--megabytes" in capsys.readouterr().err
+
+
 def test_rows_are_taken_back(sessions: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert run("invalidate", str(sessions), "c1", "c9") == 0
@@ -156,6 +225,20 @@ def test_an_archive_is_changed(
     assert archive.settings.longest == 9 * HOUR
     assert run("migrate", str(sessions), "--max-lifetime", "never") == 2
     assert "cannot read the duration" in capsys.readouterr().err
+
+
+def test_an_update_says_what_is_hidden_and_what_is_gone(
+    sessions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("migrate", str(sessions), "--contract", "SOFT(1) PHYSICAL WITHIN 2 hours") == 0
+    capsys.readouterr()
+    assert run("update", str(sessions), "--empty") == 0
+    said = capsys.readouterr().out
+    assert f"what expired by {instant_text(4 * HOUR)} is not returned, of what expired by" in said
+    assert run("history", str(sessions), "--json") == 0
+    last = json.loads(capsys.readouterr().out)["updates"][-1]
+    assert last["hidden_until"] == 4 * HOUR
+    assert 4 * HOUR - 1 <= last["erased_until"] <= 5 * HOUR
 
 
 def test_status_says_when_rows_are_hidden_and_when_their_bytes_are_gone(
