@@ -15,11 +15,8 @@ from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.commands import Commands, Reading
 from mayfly.pipeline.compiling import compile_plan
-from mayfly.pipeline.control import (
-    DECLARED,
-    Control,
-    declarations,
-)
+from mayfly.pipeline.control import DECLARED, Control
+from mayfly.pipeline.declared import declarations
 from mayfly.pipeline.explain_sharing import Together, together
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.program import Program

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -87,7 +87,7 @@ class Session:
         that is given. ``source`` is a word for where rows come from: where a checkpoint knows
         another one, the DataFrame is read from its beginning on, and the stream goes on.
         """
-        _check_name(name, self._frames)
+        _check_name(name, (*self._frames, *self.relations), "stream")
         if not frame.isStreaming:
             raise InvalidSetting(
                 f"the DataFrame of stream {name} is not streaming",
@@ -183,7 +183,7 @@ class Session:
 
     def add_relation(self, definition: RelationDefinition, rows: pa.Table) -> None:
         """Declare a relation or NRR as the language defines it, with its first rows."""
-        _check_name(definition.name, {**self._frames, **self.relations})
+        _check_name(definition.name, (*self._frames, *self.relations), definition.kind)
         changing = Changing(definition)
         changing.load(rows)
         self.relations[definition.name.casefold()] = changing
@@ -355,10 +355,10 @@ def _columns_of(
     return columns if isinstance(columns, str) else dict(columns)
 
 
-def _check_name(name: str, taken: Mapping[str, Any]) -> None:
+def _check_name(name: str, taken: Iterable[str], kind: str) -> None:
     if not name.isidentifier() or name.startswith("_"):
         raise InvalidSetting(
-            f"{name!r} cannot name a stream", "use letters, digits and _, beginning with a letter"
+            f"{name!r} cannot name a {kind}", "use letters, digits and _, beginning with a letter"
         )
-    if name in taken:
-        raise InvalidSetting(f"stream {name} is declared twice", "choose another name")
+    if name.casefold() in {one.casefold() for one in taken}:
+        raise InvalidSetting(f"the name {name} is declared twice", "choose another name")

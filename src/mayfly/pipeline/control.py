@@ -23,16 +23,11 @@ from mayfly.cql import Create, Delete, Insert, Statement, Update, bind_query, pa
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.compiling import compile_plan
+from mayfly.pipeline.declared import declared_catalog
 from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.sharing import streams_of
-from mayfly.plan.catalog import (
-    Catalog,
-    ColumnDefinition,
-    RelationDefinition,
-    StreamDefinition,
-)
+from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
 from mayfly.plan.logical import Output, RelationScan
-from mayfly.plan.types import parse_type
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.files import local_root
 
@@ -408,49 +403,3 @@ def change_of(text: str, catalog: Catalog) -> Change:
             "give one INSERT INTO, UPDATE or DELETE FROM statement",
         )
     return statements[0]
-
-
-# ── declarations ──────────────────────────────────────────────────────────────────────────
-
-
-def declarations(catalog: Catalog) -> dict[str, Any]:
-    """What others must know of the catalog to write a query."""
-
-    def columns(one: StreamDefinition | RelationDefinition) -> list[list[Any]]:
-        return [[column.name, column.type.sql(), column.nullable] for column in one.columns]
-
-    return {
-        "streams": {
-            one.name: {
-                "columns": columns(one), "time": one.time, "sequence": list(one.sequence),
-                "slack": one.slack,
-            }
-            for one in catalog.of_kind(StreamDefinition)
-        },
-        "relations": {
-            one.name: {
-                "columns": columns(one), "key": list(one.key), "retroactive": one.retroactive
-            }
-            for one in catalog.of_kind(RelationDefinition)
-        },
-    }  # fmt: skip
-
-
-def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
-    catalog = Catalog()
-    for name, one in declared["streams"].items():
-        definition = StreamDefinition(
-            name, _columns(one), one["time"], tuple(one["sequence"]), slack=one["slack"]
-        )
-        catalog = catalog.declare(definition)
-    for name, one in declared["relations"].items():
-        relation = RelationDefinition(name, _columns(one), tuple(one["key"]), one["retroactive"])
-        catalog = catalog.declare(relation)
-    return catalog
-
-
-def _columns(stored: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:
-    return tuple(
-        ColumnDefinition(name, parse_type(kind), nullable)
-        for name, kind, nullable in stored["columns"]
-    )

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.staging import StagedTask
+from mayfly.spark.receipts import Receipt
 from mayfly.storage import Manifest
+
+if TYPE_CHECKING:
+    from mayfly.spark.runner import BatchFacts
 
 RECENT = "recent"
 """Property: the last batches in figures."""
@@ -104,3 +108,42 @@ def operator_states(manifest: Manifest, tasks: Sequence[StagedTask]) -> tuple[Op
             rows, size = sum(one.rows for one in held), sum(one.bytes for one in held)
             states.append(OperatorState(task.operator.name, task.stage + 1, rows, size))
     return tuple(states)
+
+
+def totals_after(
+    before: Mapping[str, Any], facts: BatchFacts, receipts: Sequence[Receipt]
+) -> dict[str, Any]:
+    """Counters since the beginning, after one batch more."""
+    totals = {name: dict(value) for name, value in before.items() if isinstance(value, dict)}
+    counted = {
+        "rows": facts.rows, "timeless": facts.timeless, "late": facts.late, "shed": facts.shed
+    }  # fmt: skip
+    for name, found in counted.items():
+        for stream, count in found.items():
+            own = totals.setdefault(name, {})
+            own[stream] = own.get(stream, 0) + count
+    for receipt in receipts:
+        for name in ("late", "null_keys", "shed"):
+            for stream, count in getattr(receipt, name).items():
+                totals[name][stream] = totals[name].get(stream, 0) + count
+    last = max((receipt.stage for receipt in receipts), default=0)
+    changes = sum(receipt.changes for receipt in receipts if receipt.stage == last)
+    return {**totals, "changes": before["changes"] + changes}
+
+
+def last_batch(receipts: Sequence[Receipt]) -> dict[str, Any]:
+    """The last batch in figures, for status and progress."""
+    stage = max((receipt.stage for receipt in receipts), default=0)
+    final = [receipt for receipt in receipts if receipt.stage == stage]
+    io: dict[str, int] = {}
+    for receipt in receipts:
+        for name, count in receipt.io.items():
+            io[name] = io.get(name, 0) + count
+    seconds = [receipt.seconds for receipt in receipts]
+    rows = [sum(receipt.rows_in.values()) for receipt in receipts if receipt.stage == 0]
+    return {
+        "changes": sum(receipt.changes for receipt in final),
+        "bucket_rows": rows,
+        "slowest_task_seconds": round(max(seconds, default=0.0), 6),
+        "io": io,
+    }

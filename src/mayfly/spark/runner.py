@@ -31,7 +31,7 @@ from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.folders import IDENTITY
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
-from mayfly.spark.progress import RECENT, Batch, with_batch
+from mayfly.spark.progress import RECENT, Batch, last_batch, totals_after, with_batch
 from mayfly.spark.receipts import Receipt
 from mayfly.spark.sinks import write_parquet
 from mayfly.spark.tasks import DEAD_LETTERS, NO_TIME, REASON
@@ -271,8 +271,8 @@ class Runner(ABC, Generic[W]):
             "interval": [interval.began, interval.clock],
             "history_from": max(horizon, base.properties["history_from"]),
             "due": _due(base.properties["due"], receipts),
-            "totals": _totals(base.properties["totals"], facts, receipts),
-            "last": _last(receipts),
+            "totals": totals_after(base.properties["totals"], facts, receipts),
+            "last": last_batch(receipts),
             **self._in_figures(base, facts),
             **self._own_properties(base, facts, interval, receipts),
         }
@@ -383,48 +383,10 @@ def _passed_over(missing: int, batch_id: int, repository: Repository) -> Protoco
     )
 
 
-def _totals(
-    before: Mapping[str, Any], facts: BatchFacts, receipts: Sequence[Receipt]
-) -> dict[str, Any]:
-    totals = {name: dict(value) for name, value in before.items() if isinstance(value, dict)}
-    counted = {
-        "rows": facts.rows, "timeless": facts.timeless, "late": facts.late, "shed": facts.shed
-    }  # fmt: skip
-    for name, found in counted.items():
-        for stream, count in found.items():
-            own = totals.setdefault(name, {})
-            own[stream] = own.get(stream, 0) + count
-    for receipt in receipts:
-        for name in ("late", "null_keys", "shed"):
-            for stream, count in getattr(receipt, name).items():
-                totals[name][stream] = totals[name].get(stream, 0) + count
-    last = max((receipt.stage for receipt in receipts), default=0)
-    changes = sum(receipt.changes for receipt in receipts if receipt.stage == last)
-    return {**totals, "changes": before["changes"] + changes}
-
-
 def _due(before: Mapping[str, int], receipts: Sequence[Receipt]) -> dict[str, int]:
     """Where rows wait, stage/bucket → the next instant for which one does."""
     told = {f"{receipt.stage}/{receipt.bucket}": receipt.next_due for receipt in receipts}
     return {place: at for place, at in {**before, **told}.items() if at is not None}
-
-
-def _last(receipts: Sequence[Receipt]) -> dict[str, Any]:
-    """The last batch in figures, for status and progress."""
-    stage = max((receipt.stage for receipt in receipts), default=0)
-    final = [receipt for receipt in receipts if receipt.stage == stage]
-    io: dict[str, int] = {}
-    for receipt in receipts:
-        for name, count in receipt.io.items():
-            io[name] = io.get(name, 0) + count
-    seconds = [receipt.seconds for receipt in receipts]
-    rows = [sum(receipt.rows_in.values()) for receipt in receipts if receipt.stage == 0]
-    return {
-        "changes": sum(receipt.changes for receipt in final),
-        "bucket_rows": rows,
-        "slowest_task_seconds": round(max(seconds, default=0.0), 6),
-        "io": io,
-    }
 
 
 def empty_properties(

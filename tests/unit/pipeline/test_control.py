@@ -22,9 +22,8 @@ from mayfly.pipeline.control import (
     STREAM,
     Control,
     Controlled,
-    declarations,
-    declared_catalog,
 )
+from mayfly.pipeline.declared import declarations, declared_catalog
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import RelationDefinition, StreamDefinition
 from mayfly.storage import Repository, SetProperties

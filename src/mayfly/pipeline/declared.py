@@ -1,0 +1,52 @@
+"""What a pipeline declares, as its checkpoint says it to those who want to add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mayfly.plan.catalog import Catalog, ColumnDefinition, RelationDefinition, StreamDefinition
+from mayfly.plan.types import parse_type
+
+
+def declarations(catalog: Catalog) -> dict[str, Any]:
+    """What others must know of the catalog to write a query."""
+
+    def columns(one: StreamDefinition | RelationDefinition) -> list[list[Any]]:
+        return [[column.name, column.type.sql(), column.nullable] for column in one.columns]
+
+    return {
+        "streams": {
+            one.name: {
+                "columns": columns(one), "time": one.time, "sequence": list(one.sequence),
+                "slack": one.slack,
+            }
+            for one in catalog.of_kind(StreamDefinition)
+        },
+        "relations": {
+            one.name: {
+                "columns": columns(one), "key": list(one.key), "retroactive": one.retroactive
+            }
+            for one in catalog.of_kind(RelationDefinition)
+        },
+    }  # fmt: skip
+
+
+def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
+    catalog = Catalog()
+    for name, one in declared["streams"].items():
+        definition = StreamDefinition(
+            name, _columns(one), one["time"], tuple(one["sequence"]), slack=one["slack"]
+        )
+        catalog = catalog.declare(definition)
+    for name, one in declared["relations"].items():
+        relation = RelationDefinition(name, _columns(one), tuple(one["key"]), one["retroactive"])
+        catalog = catalog.declare(relation)
+    return catalog
+
+
+def _columns(stored: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:
+    return tuple(
+        ColumnDefinition(name, parse_type(kind), nullable)
+        for name, kind, nullable in stored["columns"]
+    )
