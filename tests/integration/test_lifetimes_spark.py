@@ -199,6 +199,12 @@ def test_a_window_or_lifetimes(spark: SparkSession, tmp_path: Path) -> None:
         session.create_archive(tmp_path / "a", DDL, key="k")
     with pytest.raises(InvalidSetting, match="max_lifetime"):
         session.create_archive(tmp_path / "a", DDL, key="k", window=3, exp="exp")
+    for other in ({"window": 3}, {"scheme": "RATA"}, {"spread": True}):
+        with pytest.raises(InvalidSetting, match=f"{next(iter(other))} does not go with"):
+            session.create_archive(tmp_path / "a", DDL, **SETTINGS, **other)
+    for late in ("refuse", "this update"):
+        archive = session.create_archive(tmp_path / late, DDL, **SETTINGS, late=late)
+        assert archive.settings.late == late
 
 
 def test_a_stream_of_rows_with_their_own_lifetimes(spark: SparkSession, tmp_path: Path) -> None:
