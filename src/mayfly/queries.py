@@ -55,7 +55,6 @@ from mayfly.spark.starting import (
     DEFAULT_HISTORY,
     bucket_count,
     check_owners,
-    check_place,
     check_spark_part,
     run_settings,
     sink_folders,
@@ -64,6 +63,7 @@ from mayfly.spark.starting import (
 )
 from mayfly.spark.state_format import renewed
 from mayfly.storage import Repository
+from mayfly.storage.commit import check_place
 from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:

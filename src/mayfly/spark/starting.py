@@ -19,31 +19,13 @@ from mayfly.spark.connectors import named
 from mayfly.spark.runner import Runner, RunSettings, check_same_query
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
 from mayfly.storage import Repository
-from mayfly.storage.commit import MANIFESTS
+from mayfly.storage.commit import check_place
 from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 DEFAULT_HISTORY = "1 hour"
-
-
-def check_place(root: Path) -> None:
-    """Refuse a folder that holds other things: files that no version names would be removed."""
-    if root.exists() and not root.is_dir():
-        raise InvalidSetting(f"the checkpoint {root} is a file", "name a folder of its own")
-    if not root.exists() or Repository.exists(root):
-        return
-    # A creation that was cut short leaves the folder of manifests, and volumes have lost+found.
-    known = (MANIFESTS, "lost+found")
-    others = sorted(
-        one.name for one in root.iterdir() if one.name not in known and one.name[0] != "."
-    )
-    if others:
-        raise InvalidSetting(
-            f"{root} is no checkpoint, and has other things in it, such as {others[0]}",
-            "name a folder that is empty or not there yet",
-        )
 
 
 def bucket_count(spark: SparkSession, asked: int | None) -> int:

@@ -18,9 +18,16 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 
-from mayfly.errors import CommitConflict, CorruptFile, StorageError, VersionExpired
+from mayfly.errors import (
+    CommitConflict,
+    CorruptFile,
+    InvalidSetting,
+    StorageError,
+    VersionExpired,
+)
 from mayfly.faults import reach
 from mayfly.storage.edits import Draft, Edit, as_stored
 from mayfly.storage.files import Directory
@@ -104,6 +111,24 @@ class Claim:
             ) from error
 
 
+def check_place(root: Path) -> None:
+    """Refuse a folder that holds other things: files that no version names would be removed."""
+    if root.exists() and not root.is_dir():
+        raise InvalidSetting(f"{root} is a file", "name a folder of its own")
+    if not root.exists() or Repository.exists(root):
+        return
+    # A creation that was cut short leaves the folder of manifests, and volumes have lost+found.
+    known = (MANIFESTS, "lost+found")
+    others = sorted(
+        one.name for one in root.iterdir() if one.name not in known and one.name[0] != "."
+    )
+    if others:
+        raise InvalidSetting(
+            f"{root} was not made by Mayfly, and has other things in it, such as {others[0]}",
+            "name a folder that is empty or not there yet",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Repository:
     """A directory under version control: manifests, the data files they name, and pins."""
@@ -115,6 +140,7 @@ class Repository:
         root: str | os.PathLike[str], properties: Mapping[str, Json], *, sync: bool = True
     ) -> Repository:
         repository = Repository(Directory.at(root, sync=sync))
+        check_place(repository.directory.root)
         first = Manifest(-1).followed_by(
             properties=as_stored(properties, "a property"), written_at=wall_clock()
         )

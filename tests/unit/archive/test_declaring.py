@@ -149,3 +149,12 @@ def test_the_first_update_may_name_its_time(tmp_path: Path) -> None:
         archive.update(None)
     archive.update(None, at="2026-01-01T12:00")
     assert archive.version().time == instant("2026-01-02")
+
+
+def test_an_archive_is_not_made_among_other_things(tmp_path: Path) -> None:
+    """A folder ``data`` would be taken for the archive's own, and a vacuum would empty it."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.json").write_text("{}")
+    with pytest.raises(InvalidSetting, match=r"not made by Mayfly.*such as data"):
+        mayfly.archive.create(tmp_path, "k BIGINT, ts BIGINT", key="k", window=3, refresh=1)
+    assert [one.name for one in tmp_path.iterdir()] == ["data"]

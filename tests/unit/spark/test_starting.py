@@ -8,17 +8,18 @@ import pytest
 
 from mayfly.errors import InvalidSetting
 from mayfly.spark.sinks import ParquetFiles
-from mayfly.spark.starting import check_place, checkpoint_of, run_settings, sink_folders
+from mayfly.spark.starting import checkpoint_of, run_settings, sink_folders
 from mayfly.storage import Repository
+from mayfly.storage.commit import check_place
 
 
 def test_a_checkpoint_is_not_made_among_other_things(tmp_path: Path) -> None:
     """A folder ``data`` would be taken for the checkpoint's own, and emptied."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.json").write_text("{}")
-    with pytest.raises(InvalidSetting, match=r"is no checkpoint.*such as data"):
+    with pytest.raises(InvalidSetting, match=r"not made by Mayfly.*such as data"):
         check_place(tmp_path)
-    with pytest.raises(InvalidSetting, match="is no checkpoint"):
+    with pytest.raises(InvalidSetting, match="not made by Mayfly"):
         checkpoint_of(tmp_path, {"buckets": 1}, None, sync=False)
     assert not (tmp_path / "manifest").exists()
     with pytest.raises(InvalidSetting, match="is a file"):

@@ -145,12 +145,12 @@ class PartitionedLayout:
         on before it expires, so levels above which none is merged do not begin early.
         """
         merges_on = self.fan_in ** (level + 2) * self.groups <= self.rollover
-        return slot // self.fan_in**level % self.fan_in if merges_on else 0
+        return slot // int(self.fan_in**level) % self.fan_in if merges_on else 0
 
     def merges_pay(self, slot: int, level: int, update: int) -> bool:
         """Whether what is merged lives long enough: at least half the time until the next merge."""
         left = (slot + 1) * self.span - update
-        return 2 * left >= self.groups * self.fan_in ** (level + 1)
+        return 2 * left >= self.groups * int(self.fan_in ** (level + 1))
 
     def sub_index(self, inserted: int, removed: int) -> str:
         """The sub-index of cell (i, j)."""
