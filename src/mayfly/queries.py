@@ -305,7 +305,8 @@ class Queries:
         if name not in archives:
             return []
         source = f"{identity(runner.repository)}/{name}"
-        return [archive_sink(archives[name], runner.results[name], source)]
+        place = os.fspath(runner.repository.directory.root)
+        return [archive_sink(archives[name], runner.results[name], source, place)]
 
     def open(self, checkpoint: str | os.PathLike[str]) -> dict[str, QueryRun]:
         """Handles on a checkpoint for reading, without starting anything."""

@@ -129,7 +129,8 @@ class SparkQuery:
         check_owners(named, runner.repository)
         if archive is not None:
             source = identity(runner.repository)
-            named.append(ArchivedResults.of(archive, runner.result_ddl(), source))
+            place = os.fspath(runner.repository.directory.root)
+            named.append(ArchivedResults.of(archive, runner.result_ddl(), source, place))
         runner.sinks = tuple(named)
         frames = {s.name: self.session.frame_of(s.name) for s in self.query.streams()}
         query = started(

@@ -75,12 +75,11 @@ def feeders(root: str | os.PathLike[str]) -> list[Feeder]:
     for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
         if not Repository.exists(folder / name):
             continue
-        source = brought(Repository.open(folder / name).current()).source
-        checkpoint = Path(source or "").parent
-        if source and os.sep in source and Repository.exists(checkpoint):
-            repository = Repository.open(checkpoint)
+        place = brought(Repository.open(folder / name).current()).place
+        if place is not None and Repository.exists(place):
+            repository = Repository.open(place)
             if repository.current().properties.get("kind") == QUERIES:
-                found.append(Feeder(checkpoint, repository))
+                found.append(Feeder(Path(place), repository))
     return found
 
 

@@ -41,7 +41,9 @@ class Brought:
 
     batch: int = -1
     source: str | None = None
-    """What numbers the batches: the id of a streaming query, or the path of a checkpoint."""
+    """What numbers the batches: the id of a streaming query or of a checkpoint's query."""
+    place: str | None = None
+    """Where that checkpoint was when the last batch came."""
     clock: int | None = None
     """Intervals that end before it are over, µs."""
     rows: int = 0
@@ -108,7 +110,7 @@ class Staging:
 def brought(manifest: Manifest) -> Brought:
     """What the stream has brought, as of this version."""
     stored = manifest.properties
-    return Brought(**{name: stored[name] for name in asdict(Brought())})
+    return Brought(**{name: stored[name] for name in asdict(Brought()) if name in stored})
 
 
 def day_group(day: int) -> str:

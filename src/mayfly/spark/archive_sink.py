@@ -98,18 +98,20 @@ class ArchiveSink:
         batch_id: int,
         *,
         source: str | None = None,
+        place: str | None = None,
         clock: int | None = None,
     ) -> list[UpdateReport]:
         """Stage a batch unless it is staged, then run the updates that are due.
 
-        ``source`` tells who numbers the batches; ``clock`` promises that no row before it is
-        still to come, in place of the largest time less the slack.
+        ``source`` tells who numbers the batches, ``place`` where that checkpoint is; ``clock``
+        promises that no row before it is still to come, in place of the largest time less the
+        slack.
         """
         base = self.staging.forget_taken(self._notes())
         before = brought(base)
         self._require_same_source(before, source)
         if batch_id > before.batch:
-            now = replace(before, batch=batch_id, source=source or before.source)
+            now = replace(before, batch=batch_id, source=source or before.source, place=place)
             base = self._staged(base, now, batch, clock)
         return self._taken_in(base, brought(base).clock)
 
@@ -287,6 +289,8 @@ class ArchivedResults:
     """
 
     sink: ArchiveSink
+    source: str
+    """What the query is known by, wherever its checkpoint is."""
     checkpoint: str
     erases: bool = False
     """Whether the query forgets what an archive that promises PHYSICAL WITHIN must erase."""
@@ -294,7 +298,7 @@ class ArchivedResults:
 
     @staticmethod
     def of(
-        archive: SparkArchive, results: str, checkpoint: str, *, erases: bool = False
+        archive: SparkArchive, results: str, source: str, checkpoint: str, *, erases: bool = False
     ) -> ArchivedResults:
         """``results`` are the query's columns as DDL; the archive must have a choice of them."""
         given, wanted = columns_of(results), archive.settings.all_columns
@@ -304,7 +308,7 @@ class ArchivedResults:
                 f"the query's results lack columns of the archive: {', '.join(missing)}",
                 f"the results have {', '.join(f'{n} {k}' for n, k in given.items())}",
             )
-        found = ArchivedResults(archive.sink(RESULTS), checkpoint, erases)
+        found = ArchivedResults(archive.sink(RESULTS), source, checkpoint, erases)
         found.check_promise()
         return found
 
@@ -324,7 +328,9 @@ class ArchivedResults:
         rows = None
         if delivery.rows:
             rows = delivery.frame().select(*self.sink.archive.settings.all_columns)
-        self.sink.accept(rows, delivery.batch_id, source=self.checkpoint, clock=delivery.clock)
+        self.sink.accept(
+            rows, delivery.batch_id, source=self.source, place=self.checkpoint, clock=delivery.clock
+        )
 
 
 @dataclass(frozen=True)

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from mayfly.session import Session
 
 
-def archive_sink(archive: SparkArchive, results: Results, checkpoint: str) -> Sink:
+def archive_sink(archive: SparkArchive, results: Results, source: str, checkpoint: str) -> Sink:
     """The sink that keeps a query's results in an archive."""
     if not results.view:
         raise InvalidSetting(
             f"the query {results.name} sends a stream; an archive keeps rows with lifetimes",
             "leave the stream operator out of the SELECT",
         )
-    plain = ArchivedResults.of(archive, results.ddl(log=True), checkpoint, erases=True)
-    return ArchivedAnswers(plain.sink, checkpoint) if results.strict else plain
+    plain = ArchivedResults.of(archive, results.ddl(log=True), source, checkpoint, erases=True)
+    return ArchivedAnswers(plain.sink, source, checkpoint) if results.strict else plain
 
 
 def promises_of(archives: Iterable[SparkArchive]) -> tuple[Promise, ...]:
@@ -62,6 +62,7 @@ class ArchivedAnswers:
     """Archives the results of a query whose pattern is STR."""
 
     sink: ArchiveSink
+    source: str
     checkpoint: str
     wants_every_batch = True
 
@@ -76,7 +77,9 @@ class ArchivedAnswers:
                 latest = f"timestampadd(MICROSECOND, {longest}, ts)"
                 rows = rows.selectExpr("* EXCEPT (exp)", f"least(exp, {latest}) AS {exp}")
             rows = rows.select(*archive.settings.all_columns)
-        self.sink.accept(rows, delivery.batch_id, source=self.checkpoint, clock=delivery.clock)
+        self.sink.accept(
+            rows, delivery.batch_id, source=self.source, place=self.checkpoint, clock=delivery.clock
+        )
         if exp_known(archive):
             self._declare_void()
 
