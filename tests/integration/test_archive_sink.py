@@ -233,7 +233,7 @@ def test_a_query_s_results_are_archived_by_their_time(spark: SparkSession, tmp_p
     other = session.create_archive(tmp_path / "other", DDL, key="k", window=3)
     with pytest.raises(InvalidSetting, match="lack columns of the archive: k string, v bigint"):
         query.start(tmp_path / "no", archive=other)
-    archive = results_archive(session, tmp_path / "a")
+    archive = results_archive(session, tmp_path / "archive")
     run = drained(query, tmp_path / "ck", archive=archive)
     assert_holds_results(archive, case, run.status().clock)
     with pytest.raises(InvalidSetting, match="is fed by another streaming query"):
@@ -254,7 +254,7 @@ def test_results_delivered_again_after_a_crash_are_archived_once(
     case = pair_case(160, 40, seed=3)
     record(tmp_path, case.batches)
     query = pair_query(Session(spark), tmp_path, case)
-    archive = results_archive(Session(spark), tmp_path / "a", scheme="RATA")
+    archive = results_archive(Session(spark), tmp_path / "archive", scheme="RATA")
     seen = 0
 
     def crash() -> None:
