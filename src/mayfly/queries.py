@@ -25,7 +25,7 @@ from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.sharing import canonical, described, fingerprint, shared
 from mayfly.pipeline.shedding import RANDOM, Shedding
 from mayfly.pipeline.sources import ORIGINS, SOURCES, ordered
-from mayfly.plan.catalog import RelationDefinition
+from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.plan.explain import Explanation
 from mayfly.plan.logical import Output, RelationScan, StreamScan
 from mayfly.plan.physical import Strategy
@@ -248,7 +248,8 @@ class Queries:
         left = runner.commands.state.dropped  # what has their names now has other sinks
         fed = {n: one for n, one in (archives or {}).items() if n not in left}
         own = {n: () if n in left else (sinks or {}).get(n, ()) for n in runner.results}
-        listed = {n: [*one, *sinks_of_command(runner, n)] for n, one in own.items()}
+        asked = {n: sinks_of_command(runner, n) for n in runner.results}
+        listed = {n: [*one, *asked[n]] for n, one in own.items()}
         sink_folders(listed)
         check_owners((sink for one in listed.values() for sink in one), register.repository)
         shedding = Shedding(shed, shed_by, stretch_above)
@@ -259,11 +260,7 @@ class Queries:
         renewed(register.repository, runner.wiring.stages)
         settle(runner, register, self._remembered(runner))
         runner.sinks_of = {
-            name: [
-                *own[name],
-                *self._archived(runner, fed, name),
-                *sinks_of_command(runner, name),
-            ]
+            name: [*own[name], *self._archived(runner, fed, name), *asked[name]]
             for name in runner.results
         }
         deliver_history(runner)
@@ -357,11 +354,7 @@ class Queries:
         """What the checkpoint must say to others who ask for more, and to the next start."""
         assert runner.commands is not None
         state = runner.commands.property() if runner.commands.state.applied else {}
-        sources = sources_of(runner.wiring.streams)
-        return {
-            **state, DECLARED: declarations(runner.commands.catalog), SOURCES: sources,
-            ORIGINS: origins_of(runner.wiring.streams),
-        }  # fmt: skip
+        return {**state, **_told(runner.commands.catalog, runner.wiring.streams)}
 
     def results(self) -> dict[str, Results]:
         """What each query gives, before anything is started."""
@@ -385,13 +378,9 @@ class Queries:
         streams = self.streams([name for name in known if name not in leaving])
         described_queries = {name: one.description() for name, one in self.queries.items()}
         wanted = bucket_count(spark, buckets)
-        remembered = {
-            DECLARED: declarations(self.session.catalog), SOURCES: sources_of(streams),
-            ORIGINS: origins_of(streams),
-        }  # fmt: skip
         register = registered(
-            root, streams, described_queries, wanted, buckets, sync=sync, remembered=remembered,
-            replace=self.anew,
+            root, streams, described_queries, wanted, buckets, sync=sync,
+            remembered=_told(self.session.catalog, streams), replace=self.anew,
         )  # fmt: skip
         check_spark_part(register.repository)
         settings = run_settings(
@@ -407,3 +396,10 @@ class Queries:
         runner.relations = runner.commands.relations
         runner.check_relations()
         return runner, register
+
+
+def _told(catalog: Catalog, streams: Sequence[Stream]) -> dict[str, Any]:
+    """What a checkpoint says of its streams and relations, and where their rows come from."""
+    return {
+        DECLARED: declarations(catalog), SOURCES: sources_of(streams), ORIGINS: origins_of(streams)
+    }  # fmt: skip
