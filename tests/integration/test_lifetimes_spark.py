@@ -182,6 +182,32 @@ def test_windows_of_a_number_of_rows(spark: SparkSession, tmp_path: Path) -> Non
         assert sorted(found.toArrow()["pos"].to_pylist()) == alive[-7:]
 
 
+def test_an_archive_of_a_window_is_changed_step_by_step(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    archive = mayfly.Session(spark).create_archive(
+        tmp_path / "a", DDL, key="k", window=5, refresh="1 hour", origin=0, parts=2
+    )
+    batches = [rows(update, 12) for update in range(1, 7)]
+    for batch in batches:
+        archive.update(batch)
+    archive.migrate(window=4)
+    assert_same_rows(archive.scan(), pa.concat_tables(batches[2:]))
+    archive.migrate(scheme="DEL", method="side by side")
+    assert_same_rows(archive.frame().toArrow(), pa.concat_tables(batches[2:]))
+    report = archive.migrate(max_lifetime="6 hours", exp="exp", layout="Rebuild 2x2")
+    given = pa.concat_tables(batches[2:])
+    now = pa.scalar(6 * HOUR, pa.int64()).cast(given["exp"].type)
+    alive = given.filter(pc.greater(given["exp"], now))
+    assert (report.rows, report.ended) == (alive.num_rows, 48 - alive.num_rows)
+    archive.migrate(refresh="30 minutes", method="side by side")
+    assert_same_rows(archive.frame().toArrow(), alive)
+    archive.update(None)
+    now = pa.scalar(6 * HOUR + HOUR // 2, pa.int64()).cast(given["exp"].type)
+    assert_same_rows(archive.frame().toArrow(), alive.filter(pc.greater(alive["exp"], now)))
+    assert archive.verify().ok
+
+
 def test_rows_that_live_too_long_are_refused_with_what_to_do(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mayfly.archive.admission import AdmissionSummary
-from mayfly.archive.layouts.run_plan import IndexRuns
+from mayfly.archive.layouts.operations import NO_DAYS
+from mayfly.archive.layouts.run_plan import IndexRuns, is_old
 from mayfly.archive.planning import PlannedCommit
 from mayfly.archive.state import DAYS, ArchiveVersion, run_group
 from mayfly.archive.writing import PartResult
@@ -134,6 +135,8 @@ def rows_by_day(
     rows = Counter(version.state.day_rows)
     for result in results:
         rows.update(result.day_rows)
+    if version.settings.lifetimes is None:
+        rows.subtract(_newly_hidden(version, planned.runs))
     kept = planned.after.stored_days | _days_in(planned.runs)
     if version.settings.lifetimes is not None:
         horizon = version.settings.horizon(planned.update)
@@ -150,6 +153,19 @@ def _rows_in_files(
     """The rows of every label as the files of these runs hold them."""
     everything = max((max(r.days) for held in runs.values() for r in held), default=0)
     return _dead_rows(everything, version, runs, results)
+
+
+def _newly_hidden(version: ArchiveVersion, runs: IndexRuns) -> Counter[int]:
+    """Rows of days that the runs of a former layout show no longer."""
+    after = {run.id: run for held in runs.values() for run in held}
+    gone: Counter[int] = Counter()
+    for name in (name for name in version.state.runs if is_old(name)):
+        for run in version.state.runs[name]:
+            left = after[run.id].live_days if run.id in after else NO_DAYS
+            hidden = run.live_days - left
+            for segment in version.segments_of(run.id):
+                gone.update({day: rows for day, rows in segment.tags[DAYS] if day in hidden})
+    return gone
 
 
 def _made_void(version: ArchiveVersion, runs: IndexRuns) -> Counter[int]:

@@ -166,7 +166,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         told = self.foreseen(version, planned, batch)
         results = self._execute(batch, version, planned)
         summary = total(result.summary for result in results)
-        self._require_admissible(summary, version, number, results)
+        self._require_admissible(summary, version.settings, number, results)
         planned = planned.settled(results)
         reach("archive.written")
         rows = rows_by_day(version, planned, results)
@@ -296,12 +296,12 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         return results
 
     def execute_moved(
-        self,
-        version: ArchiveVersion,
-        planned: PlannedCommit,
-        after: ArchiveSettings | None = None,
+        self, version: ArchiveVersion, planned: PlannedCommit, after: ArchiveSettings
     ) -> list[PartResult]:
-        return self._execute(None, version, planned, after)
+        results = self._execute(None, version, planned, after)
+        summary = total(result.summary for result in results)
+        self._require_admissible(summary, after, planned.update, results)
+        return results
 
     def commit_moved(
         self,
@@ -338,7 +338,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
     def _require_admissible(
         self,
         summary: AdmissionSummary,
-        version: ArchiveVersion,
+        settings: ArchiveSettings,
         number: int,
         results: Sequence[PartResult],
     ) -> None:
@@ -346,7 +346,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             for result in results:
                 for segment in result.segments:
                     self.repository.directory.remove(segment.path)
-        lifetimes = version.settings.lifetimes
+        lifetimes = settings.lifetimes
         summary.require_none_refused(number, None if lifetimes is None else lifetimes.longest)
 
     def _commit(

@@ -1,42 +1,40 @@
-"""Changing the layout, the longest lifetime or the refresh interval of an archive.
+"""Changing what an archive is: its layout, longest lifetime, window, refresh interval or contract.
 
-Idea: *stop and rebuild* writes all that is alive and valid anew, part by part, into the sub-indices
-of the new layout; *side by side* leaves the runs where they are, under names no update inserts
-into, and they go when they have expired. Either is one commit, so a crash leaves the archive before
-or after it. Invariant: reads show the same rows before and after, and no row's expiration changes:
-rows longer-lived than a lowered S stay until then.
-Cost: everything alive is read and written once; side by side, nothing. variable-lifetimes-2006, 5.
+Idea: *stop and rebuild* writes all that is alive and valid anew, part by part, into the indexes of
+the new layout; *side by side* leaves the runs where they are, under names no update inserts into,
+and they go when they have expired. Either is one commit, so a crash leaves the archive before or
+after it. Invariant: no row with its own lifetime changes its expiration, so reads show the same
+rows before and after: those longer-lived than a lowered S stay until then. The rows of a window are
+those of its last W updates, before by the old W and after by the new.
+Cost: everything alive is read and written once; side by side, nothing, or for another refresh
+interval the column of expirations is read. variable-lifetimes-2006, 5.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from mayfly.archive.accounting import moved
-from mayfly.archive.calendar import FixedIntervals, UpdateCalendar
-from mayfly.archive.cell_advising import AUTO
-from mayfly.archive.contract import Contract
-from mayfly.archive.declaring import default_constituents
-from mayfly.archive.declaring_lifetimes import layout_named, rollover
-from mayfly.archive.layouts import UpdateTechnique, WaveScheme
-from mayfly.archive.layouts.cell_plan import set_aside
+from mayfly.archive.changing import Changes
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import WaveState
-from mayfly.archive.layouts.run_plan import RunPlan, RunWrite
+from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, set_aside
+from mayfly.archive.lifetimes import Duration
 from mayfly.archive.planning import PlannedCommit
-from mayfly.archive.sequence import turn_id
+from mayfly.archive.relabelling import at_another_pace, relabelled
 from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.state import ArchiveState, ArchiveVersion
-from mayfly.archive.wave_migrating import changed_layout, moved_state, planned_move
+from mayfly.archive.staging import staged_figures
+from mayfly.archive.state import RUN, ArchiveState, ArchiveVersion
+from mayfly.archive.wave_migrating import every_index, left_aside
 from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
-from mayfly.lifetime import micros
-from mayfly.storage import Repository, SetProperties
+from mayfly.storage import DropSegments, Repository, SetProperties, TagSegment
+from mayfly.storage.edits import Edit
 
 METHODS = ("rebuild", "side by side")
 
@@ -51,7 +49,9 @@ class MigrationReport:
     bytes_read: int = 0
     bytes_written: int = 0
     left: int = 0
-    """Sub-indices of the former layout that empty themselves over the coming updates."""
+    """Indexes of the former layout that empty themselves over the coming updates."""
+    ended: int = 0
+    """Rows that were alive before, and are not by a smaller window or by lifetimes of their own."""
 
 
 class Migrating:
@@ -72,108 +72,90 @@ class Migrating:
         rebuild: bool | None = None,
         span: int | None = None,
         fan_in: int | None = None,
-        max_lifetime: str | int | timedelta | None = None,
-        refresh: str | int | timedelta | None = None,
+        max_lifetime: Duration | None = None,
+        exp: str | None = None,
+        lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
         contract: str | None = None,
         scheme: str | None = None,
         constituents: int | None = None,
         technique: str | None = None,
+        window: int | str | timedelta | None = None,
+        refresh: Duration | None = None,
         method: str = "rebuild",
     ) -> MigrationReport:
-        """Change the layout, its sizes, S, Δ or the contract; what is not given stays.
+        """Change what is given; the rest stays.
 
-        ``method`` is "rebuild" (all at once) or "side by side" (the old sub-indices take no more
-        rows and empty themselves; not for a changed ``refresh``). ``layout="auto"`` takes the one
-        that does the least work under the load of the last updates. An archive of a window can
-        change its ``scheme``, ``constituents`` and ``technique``, by a rebuild.
+        ``method`` is "rebuild" (all at once) or "side by side" (the old indexes take no more rows
+        and empty themselves; not where stored rows would expire at other times). ``layout="auto"``
+        takes the one that does the least work under the load of the last updates. An archive of a
+        window can change its ``scheme``, ``constituents``, ``technique``, ``window`` and
+        ``refresh``; with ``max_lifetime`` and ``exp`` or ``lifetime``, as at its creation, it
+        becomes one of rows with their own lifetimes.
         """
         if method not in METHODS:
             raise InvalidSetting(f"cannot migrate by {method!r}", f"use {' or '.join(METHODS)}")
-        version = self.version()
-        before = version.settings
-        of_lifetimes = (
-            layout, groups, lanes, rebuild, span, fan_in, max_lifetime, refresh, contract,
+        wanted = Changes(
+            layout=layout, groups=groups, lanes=lanes, rebuild=rebuild, span=span, fan_in=fan_in,
+            max_lifetime=max_lifetime, exp=exp, lifetime=lifetime, contract=contract, scheme=scheme,
+            constituents=constituents, technique=technique, window=window, refresh=refresh,
         )  # fmt: skip
-        of_windows = scheme, constituents, technique
-        if before.lifetimes is None or not isinstance(before.layout, PartitionedLayout):
-            if method != METHODS[0] or any(one is not None for one in of_lifetimes):
-                raise InvalidSetting(
-                    "an archive of a window can change its scheme, constituents and technique only",
-                    "leave the rest out, or create another archive and load the rows into it",
-                )
-            return self._wave_rebuilt(*of_windows)
-        if any(one is not None for one in of_windows):
-            raise InvalidSetting(
-                "scheme, constituents and technique are for archives of a window",
-                "leave them out; rows with their own lifetimes have a layout",
-            )
-        update, calendar = _renumbered(version, refresh)
-        longest = before.lifetimes.longest if max_lifetime is None else micros(max_lifetime)
-        updates = rollover(longest, calendar)
-        chosen = self._chosen(before.layout, updates, layout, groups, lanes, rebuild)
-        sizes: dict[str, Any] = {"span": span, "fan_in": fan_in}
-        chosen = replace(chosen, **{n: v for n, v in sizes.items() if v is not None})
-        after = replace(
-            before,
-            calendar=calendar,
-            layout=chosen,
-            lifetimes=replace(before.lifetimes, longest=longest),
-            contract=before.contract if contract is None else Contract.parse(contract),
-        )
+        self.prepare()
+        version = self.version()
+        after, update = wanted.applied(version, self.advised_layout)
+        if after.calendar != version.settings.calendar:
+            self._require_nothing_staged()
         if method == "side by side":
-            return self._side_by_side(version, after)
+            return self._side_by_side(version, after, update)
         return self._rebuilt(version, after, update)
 
-    def _chosen(
-        self,
-        now: PartitionedLayout,
-        updates: int,
-        layout: str | None,
-        groups: int | None,
-        lanes: int | None,
-        rebuild: bool | None,
-    ) -> PartitionedLayout:
-        if layout is None:
-            wanted: dict[str, Any] = {"groups": groups, "lanes": lanes, "rebuild": rebuild}
-            if rebuild:
-                wanted["span"] = 1
-            wanted = {name: value for name, value in wanted.items() if value is not None}
-            return replace(now, rollover=updates, **wanted)
-        if layout.lower() != AUTO:
-            named = layout_named(layout, updates, groups, lanes, rebuild)
-            return replace(named, fan_in=now.fan_in, clustered=now.clustered)
-        if groups is not None or lanes is not None or rebuild is not None:
-            raise InvalidSetting(
-                'layout="auto" decides about groups, lanes and rebuild',
-                "leave them out, or name a layout",
-            )
-        return replace(self.advised_layout(), rollover=updates, clustered=now.clustered)
+    def _require_nothing_staged(self) -> None:
+        """Staged rows are sorted by the numbers of the updates that will take them in."""
+        for name, figures in staged_figures(self.repository.directory.root).items():
+            if rows := figures["staged_rows"]:
+                raise InvalidSetting(
+                    f"{rows} rows of the sink {name} wait for the end of their interval, so the "
+                    "times of updates cannot change now",
+                    f'take them in first: stop the stream and call sink("{name}").flush()',
+                )
 
-    def _side_by_side(self, version: ArchiveVersion, after: ArchiveSettings) -> MigrationReport:
-        if after.calendar != version.settings.calendar:
-            raise InvalidSetting(
-                "side by side the times of updates cannot change", 'use method="rebuild"'
-            )
-        before = version.settings.contract
-        if not before.keeps(replace(before, erased_within=after.contract.erased_within)):
-            raise InvalidSetting(
-                f"{after.contract} cannot be promised side by side: rows that expired under "
-                f"{before} would stay in files that nobody moves",
-                'use method="rebuild"',
-            )
-        state, layout = version.state, after.layout
-        runs = set_aside(state.runs)
-        held = {name: frozenset(j for run in runs[name] for j in run.days) for name in runs}
-        fresh = dict.fromkeys(_names(layout), frozenset[int]())
-        following = replace(state, wave=WaveState(state.update, {**fresh, **held}), runs=runs)
-        changes = {"archive": after.to_json(), "state": following.to_json()}
-        self.repository.commit(version.manifest, [SetProperties(changes)])
-        return MigrationReport(str(layout), _alive(version), left=len(runs))
+    def _side_by_side(
+        self, version: ArchiveVersion, after: ArchiveSettings, update: int
+    ) -> MigrationReport:
+        _require_lasting(version.settings, after)
+        tags: Sequence[TagSegment] = ()
+        if after.lifetimes is None:
+            following = left_aside(version, after.wave)
+        else:
+            state = version.state
+            if after.calendar != version.settings.calendar:
+                found = relabelled(self.repository.directory, version, after)
+                state, tags = found.state, found.tags
+            following = _emptying(state, after, update)
+        following = at_another_pace(following, version.settings.calendar, after.calendar)
+        reach("archive.moved")
+        self._publish(version, after, following, tags)
+        left = len(following.constituent_runs()) - after.layout.constituents
+        return MigrationReport(_told(after), _alive(version), left=left)
+
+    def _publish(
+        self,
+        version: ArchiveVersion,
+        after: ArchiveSettings,
+        following: ArchiveState,
+        tags: Sequence[TagSegment],
+    ) -> None:
+        used = following.used_runs()
+        runs = version.manifest.in_group(RUN)
+        unused = [one for one in runs if one.group.partition("/")[2] not in used]
+        stored = {"archive": after.to_json(), "state": following.to_json()}
+        edits: list[Edit] = [*tags, DropSegments.of(unused), SetProperties(stored)]
+        self.repository.commit(version.manifest, edits)
 
     def _rebuilt(
         self, version: ArchiveVersion, after: ArchiveSettings, update: int
     ) -> MigrationReport:
-        planned = _everything(version, after, update)
+        waves = after.lifetimes is None
+        planned = every_index(after, update) if waves else _everything(version, after, update)
         results = self.execute_moved(version, planned, after)
         settled = planned.settled(results)
         rows: dict[int, int] = {}
@@ -181,39 +163,21 @@ class Migrating:
             for label, number in result.day_rows.items():
                 rows[label] = rows.get(label, 0) + number
         following = replace(
-            version.state,
-            wave=settled.after,
+            at_another_pace(version.state, version.settings.calendar, after.calendar),
+            wave=planned.after if waves else settled.after,
             runs=settled.runs,
             day_rows=dict(sorted(rows.items())),
-            batches=_known_batches(version, after, update),
             invalid=(),
         )
         reach("archive.moved")
         self.commit_moved(version, following, results, after)
-        counts = moved(results)
+        counts, alive = moved(results), sum(rows.values())
         return MigrationReport(
-            str(after.layout), sum(rows.values()), counts["bytes_read"], counts["bytes_written"]
-        )
-
-    def _wave_rebuilt(
-        self, scheme: str | None, constituents: int | None, technique: str | None
-    ) -> MigrationReport:
-        self.prepare()
-        version = self.version()
-        settings = version.settings
-        wanted = WaveScheme(scheme or settings.wave.scheme)
-        default = default_constituents(wanted, settings.window)
-        layout = changed_layout(settings.wave, scheme, constituents, default)
-        chosen = settings.technique if technique is None else UpdateTechnique(technique)
-        after = replace(settings, layout=layout, technique=chosen)
-        planned = planned_move(version, layout)
-        results = self.execute_moved(version, planned)
-        reach("archive.moved")
-        self.commit_moved(version, moved_state(version.state, planned), results, after)
-        counts = moved(results)
-        told = f"{layout.scheme} in {layout.constituents} constituents, {chosen}"
-        return MigrationReport(
-            told, _alive(self.version()), counts["bytes_read"], counts["bytes_written"]
+            _told(after),
+            alive,
+            counts["bytes_read"],
+            counts["bytes_written"],
+            ended=_alive(version) - alive,
         )
 
     def prepare(self) -> dict[str, Any]:
@@ -225,12 +189,9 @@ class Migrating:
         raise AssertionError("every archive can tell")
 
     def execute_moved(
-        self,
-        version: ArchiveVersion,
-        planned: PlannedCommit,
-        after: ArchiveSettings | None = None,
+        self, version: ArchiveVersion, planned: PlannedCommit, after: ArchiveSettings
     ) -> list[PartResult]:
-        """Write everything anew, under other settings if they change what is stored."""
+        """Write everything anew under other settings."""
         raise AssertionError("every archive can")
 
     def commit_moved(
@@ -244,18 +205,45 @@ class Migrating:
         raise AssertionError("every archive can")
 
 
-def _renumbered(
-    version: ArchiveVersion, refresh: str | int | timedelta | None
-) -> tuple[int, UpdateCalendar]:
-    """The number of the last update and the calendar, under the wanted refresh interval."""
-    calendar, update = version.settings.calendar, version.state.update
-    if refresh is None:
-        return update, calendar
-    if not isinstance(calendar, FixedIntervals):
-        raise InvalidSetting("updates at midnights of a time zone stay daily", "leave refresh out")
-    interval, now = micros(refresh), version.time
-    number = max(1 if update else 0, (now - calendar.origin) // max(1, interval))
-    return number, FixedIntervals(interval, now - number * interval)
+def _require_lasting(before: ArchiveSettings, after: ArchiveSettings) -> None:
+    """Side by side stored rows stay as they are, so what is asked of them must hold already."""
+    again = 'use method="rebuild"'
+    if before.lifetimes is None:
+        same = (None, before.window, before.calendar)
+        if (after.lifetimes, after.window, after.calendar) != same:
+            raise InvalidSetting(
+                "another window or refresh, or own lifetimes, give every stored row another "
+                "expiration: side by side the old ones would stay",
+                again,
+            )
+        return
+    asked, kept = after.contract, before.contract
+    if not kept.keeps(replace(kept, erased_within=asked.erased_within)):
+        raise InvalidSetting(
+            f"{asked} cannot be promised side by side: rows that expired under {kept} would stay "
+            "in files that nobody moves",
+            again,
+        )
+    waits = asked.late or asked.erased_within is not None
+    if waits and after.calendar.time_of(1) - after.calendar.time_of(0) > _pace(before):
+        raise InvalidSetting(
+            f"{asked} counts in updates, and with longer times between them it would ask otherwise "
+            "about rows that have expired: side by side they would stay",
+            again,
+        )
+
+
+def _pace(settings: ArchiveSettings) -> int:
+    return settings.calendar.time_of(1) - settings.calendar.time_of(0)
+
+
+def _emptying(state: ArchiveState, after: ArchiveSettings, update: int) -> ArchiveState:
+    """The state with all runs under names that no update inserts into."""
+    runs, layout = set_aside(state.runs), after.layout
+    assert isinstance(layout, PartitionedLayout)
+    held = {name: frozenset(j for run in runs[name] for j in run.days) for name in runs}
+    fresh = dict.fromkeys(layout.names, frozenset[int]())
+    return replace(state, wave=WaveState(update, {**fresh, **held}), runs=runs)
 
 
 def _everything(version: ArchiveVersion, after: ArchiveSettings, update: int) -> PlannedCommit:
@@ -263,6 +251,8 @@ def _everything(version: ArchiveVersion, after: ArchiveSettings, update: int) ->
     layout = after.layout
     assert isinstance(layout, PartitionedLayout)
     latest = max((s.exp.high for s in version.manifest.segments.values()), default=version.time)
+    if version.settings.lifetimes is None:  # rows get lifetimes of their own, up to the longest
+        latest = version.time + after.longest
     labels = range(update + 1, after.calendar.update_of(latest) + 1)
     stamp = f"{update}m{uuid.uuid4().hex[:6]}"
     plans = []
@@ -280,17 +270,6 @@ def _everything(version: ArchiveVersion, after: ArchiveSettings, update: int) ->
     return PlannedCommit(update, tuple(plans), nothing, {}, True, open_labels=True)
 
 
-def _known_batches(
-    version: ArchiveVersion, after: ArchiveSettings, update: int
-) -> Mapping[str, int]:
-    """Batch ids that stay done; ids made from numbers of updates end with the numbering."""
-    known = version.state.batches
-    if after.calendar == version.settings.calendar:
-        return known
-    given = {name: number for name, number in known.items() if name != turn_id(None, number)}
-    return {name: min(number, update) for name, number in given.items()}
-
-
 def _by_slot(layout: PartitionedLayout, labels: Iterable[int]) -> list[list[int]]:
     slots: dict[int, list[int]] = {}
     for label in labels:
@@ -298,9 +277,11 @@ def _by_slot(layout: PartitionedLayout, labels: Iterable[int]) -> list[list[int]
     return list(slots.values())
 
 
-def _names(layout: Any) -> tuple[str, ...]:
-    assert isinstance(layout, PartitionedLayout)
-    return layout.names
+def _told(settings: ArchiveSettings) -> str:
+    layout = settings.layout
+    if isinstance(layout, PartitionedLayout):
+        return str(layout)
+    return f"{layout.scheme} in {layout.constituents} constituents, {settings.technique}"
 
 
 def _alive(version: ArchiveVersion) -> int:

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mayfly.archive.counting import Positions
-from mayfly.archive.layouts.cell_plan import CellPlanner, is_old, runs_after
+from mayfly.archive.layouts.cell_plan import CellPlanner, runs_after
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import Days, WaveState
 from mayfly.archive.layouts.run_plan import (
     IndexRuns,
     RunPlan,
     independent,
+    is_old,
     plan_gap,
     plan_preparation,
     plan_update,
@@ -163,7 +164,8 @@ def write_job(
     needed = tuple(write for write in writes if planned.open_labels or write.id in kept)
     read = {source.run for write in needed for source in write.sources} | set(planned.examined)
     if moved_to is not None:
-        read = version.state.used_runs()
+        held = version.state.constituent_runs().values()
+        read = {run.id for runs in held for run in runs}
     return WriteJob(
         root=os.fspath(directory.root),
         sync=directory.sync,
@@ -186,7 +188,8 @@ def _steps(
     settings: ArchiveSettings, state: ArchiveState, missed: range, number: int, late: Days
 ) -> tuple[list[Transition], IndexRuns]:
     """The steps up to this update, and the runs they start from."""
-    layout, wave, runs = settings.wave, state.wave, state.runs
+    layout, wave = settings.wave, state.wave
+    runs = without_expired(state.runs, settings.horizon(number))
     steps: list[Transition] = []
     if missed:
         settled = wave
@@ -198,3 +201,15 @@ def _steps(
         steps = list(layout.run(wave, missed[-1]))
     before = steps[-1].after if steps else wave
     return [*steps, layout.transition(before, number, late)], runs
+
+
+def without_expired(runs: IndexRuns, horizon: int) -> IndexRuns:
+    """The runs, of which those that a former layout left show no expired day any more."""
+    expired = frozenset(day for held in runs.values() for run in held for day in run.days)
+    expired = frozenset(day for day in expired if day <= horizon)
+    shown = {name: held for name, held in runs.items() if not is_old(name)}
+    for name in (name for name in runs if is_old(name)):
+        left = tuple(run.without(expired) for run in runs[name])
+        if lasting := tuple(run for run in left if run.live_days):
+            shown[name] = lasting
+    return shown

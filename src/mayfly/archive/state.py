@@ -10,7 +10,7 @@ from typing import Any
 from mayfly.archive.counting import Positions
 from mayfly.archive.invalidation import INVALID, Invalidation
 from mayfly.archive.layouts import WaveState
-from mayfly.archive.layouts.run_plan import IndexRuns, Run
+from mayfly.archive.layouts.run_plan import IndexRuns, Run, is_old
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.segment import Segment
@@ -47,7 +47,10 @@ class ArchiveState:
         return self.wave.day
 
     def constituent_runs(self) -> dict[str, tuple[Run, ...]]:
-        return {name: tuple(self.runs.get(name, ())) for name in self.wave.constituents}
+        """Also of those that a former layout left behind: what reads have to look into."""
+        left = (name for name in self.runs if is_old(name))
+        names = dict.fromkeys((*self.wave.constituents, *left))
+        return {name: tuple(self.runs.get(name, ())) for name in names}
 
     @property
     def pending_runs(self) -> frozenset[str]:

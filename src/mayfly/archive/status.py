@@ -99,8 +99,8 @@ def status_of(
     settings, state, manifest = version.settings, version.state, version.manifest
     horizon = settings.horizon(state.update)
     constituents = tuple(
-        _index(version, name, held, state.runs.get(name, ()))
-        for name, held in state.wave.constituents.items()
+        _index(version, name, state.wave.constituents.get(name) or _days(runs), runs)
+        for name, runs in state.constituent_runs().items()
     )
     temporaries = tuple(
         _index(version, name, held, state.runs.get(name, ()))
@@ -157,16 +157,14 @@ def _index(
     version: ArchiveVersion, name: str, held: frozenset[int], runs: Sequence[Run]
 ) -> IndexStatus:
     horizon = version.settings.horizon(version.state.update)
-    rows, void = version.state.day_rows, version.state.invalid
+    void = version.state.invalid
     segments = [segment for run in runs for segment in version.segments_of(run.id)]
-    stored = [(run, day, rows.get(day, 0)) for run in runs for day in run.days]
-    if version.settings.lifetimes is not None:  # rows of a label lie in many sub-indices
-        stored = [
-            (run, day, count)
-            for run in runs
-            for segment in version.segments_of(run.id)
-            for day, count in segment.tags[DAYS]
-        ]
+    stored = [
+        (run, day, count)
+        for run in runs
+        for segment in version.segments_of(run.id)
+        for day, count in segment.tags[DAYS]
+    ]
     dead = sum(n for run, day, n in stored if day <= horizon or day in run.deleted_days)
     dead += sum(one.rows_hidden(horizon, run.id) for one in void for run in runs)
     return IndexStatus(
@@ -180,3 +178,7 @@ def _index(
         bytes=sum(segment.bytes for segment in segments),
         packed=is_packed(runs),
     )
+
+
+def _days(runs: Sequence[Run]) -> frozenset[int]:
+    return frozenset(day for run in runs for day in run.live_days)

@@ -1,9 +1,10 @@
-"""Changing the scheme of an archive whose rows live equally long.
+"""Changing an archive of a window: the new layout stands where it would had it always been so.
 
-Idea: the new layout stands where it would stand had the archive always had it; each of its indexes
-is written as one packed run, from the days that the old constituents show. It is one commit.
-Invariant: hard reads show the same rows before and after. Cost: all that is alive is read once, and
-written once for each index that holds it: temporaries are prepared on the way.
+Idea: rebuilt, each index is one packed run of what is alive of its days. Side by side, its indexes
+have their days and none of their rows, as if those updates had brought none: the old constituents
+keep them, hidden day by day as they expire, until nothing of one is alive.
+Invariant: hard reads show the rows of the last W updates, before and after. Cost: all that is alive
+is read once and written once for each index that holds it; side by side, nothing.
 """
 
 from __future__ import annotations
@@ -12,44 +13,34 @@ import uuid
 from dataclasses import replace
 
 from mayfly.archive.layouts.operations import WaveState
-from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, Source
-from mayfly.archive.layouts.wave import WaveLayout, WaveScheme
-from mayfly.archive.planning import PlannedCommit
+from mayfly.archive.layouts.run_plan import IndexRuns, RunPlan, RunWrite, set_aside
+from mayfly.archive.layouts.wave import WaveLayout
+from mayfly.archive.planning import PlannedCommit, without_expired
+from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveState, ArchiveVersion
 
 
-def changed_layout(
-    now: WaveLayout, scheme: str | None, constituents: int | None, default: int
-) -> WaveLayout:
-    """The layout with another scheme or number of constituents; what is not given stays, as far
-    as the scheme allows."""
-    wanted = now.scheme if scheme is None else WaveScheme(scheme)
-    if constituents is None:
-        allowed = wanted.fewest_constituents <= now.constituents <= now.window
-        constituents = now.constituents if allowed else default
-    return WaveLayout(wanted, now.window, constituents, now.spread and wanted is now.scheme)
+def every_index(after: ArchiveSettings, update: int) -> PlannedCommit:
+    """Every index of the new layout, written from what is alive of its days."""
+    state, stamp = state_at(after.wave, update), uuid.uuid4().hex[:6]
+    plans = tuple(
+        RunPlan(name, write=(RunWrite(f"{update}m{stamp}.{name}", (), days),) if days else ())
+        for name, days in {**state.constituents, **state.temporaries}.items()
+    )
+    return PlannedCommit(update, plans, state, {}, True, open_labels=True)
 
 
-def planned_move(version: ArchiveVersion, layout: WaveLayout) -> PlannedCommit:
-    """Every index of the new layout, written from what is stored."""
-    state, after = version.state, state_at(layout, version.state.update)
-    stored = [run for runs in state.constituent_runs().values() for run in runs]
-    stamp, plans = uuid.uuid4().hex[:6], []
-    for name, days in {**after.constituents, **after.temporaries}.items():
-        sources = tuple(
-            Source(run.id, run.live_days & days) for run in stored if run.live_days & days
-        )
-        write = RunWrite(f"{state.update}m{stamp}.{name}", sources)
-        plans.append(RunPlan(name, write=(write,) if sources else ()))
-    runs = {plan.target: plan.runs_after for plan in plans}
-    return PlannedCommit(state.update, tuple(plans), after, runs, True)
-
-
-def moved_state(state: ArchiveState, planned: PlannedCommit) -> ArchiveState:
-    """The state after the move: days that no index holds any more are forgotten."""
-    kept = {day for runs in planned.runs.values() for run in runs for day in run.days}
-    rows = {day: count for day, count in state.day_rows.items() if day in kept}
-    return replace(state, wave=planned.after, runs=planned.runs, day_rows=rows)
+def left_aside(version: ArchiveVersion, layout: WaveLayout) -> ArchiveState:
+    """The state after a change side by side."""
+    state, horizon = version.state, version.settings.horizon(version.state.update)
+    runs: IndexRuns = {name: held for name, held in state.constituent_runs().items() if held}
+    runs = without_expired(set_aside(runs), horizon)
+    return replace(
+        state,
+        wave=state_at(layout, state.update),
+        runs=runs,
+        day_rows={day: rows for day, rows in state.day_rows.items() if day > horizon},
+    )
 
 
 def state_at(layout: WaveLayout, day: int) -> WaveState:

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.archive.admission import AdmissionSummary, summarize
+from mayfly.archive.admission import AdmissionSummary, LateRows, summarize
+from mayfly.archive.calendar import Int64Array
 from mayfly.archive.counting import BOUNDS, Positions, bounds_of, times_of
 from mayfly.archive.invalidation import Invalidation, hidings, visible
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
@@ -94,8 +95,7 @@ def write_part(job: WriteJob, which: Callable[[], int], batches: Iterable[pa.Tab
             arrived.add(rows)
         part = which()
         if job.moved_from is not None:
-            for table in _moved(directory, job, part):
-                arrived.hold(table)
+            _move(directory, job, part, arrived)
         for table in _examined(directory, job, part):
             arrived.hold(table)
         if arrived.summary.refused:
@@ -148,13 +148,14 @@ class _Arrived:
         self.summary = AdmissionSummary()
         self.day_rows: Counter[int] = Counter()
 
-    def add(self, rows: pa.Table) -> None:
-        """Take in rows that arrive."""
-        self._take(self._admitted(rows))
+    def add(self, rows: pa.Table, inserted: Int64Array | None = None) -> None:
+        """Take in rows that arrive, or that had no lifetimes of their own when these updates
+        ``inserted`` them."""
+        self._take(self._admitted(rows, inserted))
 
     def hold(self, stored: pa.Table) -> None:
         """Take in rows that were stored before."""
-        self.day_rows += _rows_by_label(stored, self._job.settings)
+        self.day_rows += rows_by_label(stored, self._job.settings)
         self._take(stored)
 
     def _take(self, rows: pa.Table) -> None:
@@ -175,11 +176,15 @@ class _Arrived:
             return own
         return [_of_sub_index(stretch, settings, write.only) for stretch in own]
 
-    def _admitted(self, rows: pa.Table) -> pa.Table:
+    def _admitted(self, rows: pa.Table, inserted: Int64Array | None) -> pa.Table:
         """The rows to be stored, as they will be stored."""
         settings = self._job.settings
         with_exp = with_lifetimes(rows, settings, self._job.update, self._job.positions)
-        admission = settings.rule.admit(
+        rule = settings.rule
+        if inserted is not None:
+            with_exp = _with(with_exp, INSERTED, inserted)
+            rule = replace(rule, late=LateRows.THIS_UPDATE)
+        admission = rule.admit(
             self._job.update, with_exp, ts=settings.time, exp=EXP, key=settings.key
         )
         lifetimes = settings.lifetimes
@@ -190,7 +195,7 @@ class _Arrived:
             _only(admission, once), with_exp.filter(pa.array(once)), shown
         )
         stored = with_exp.filter(pa.array(admission.stored))
-        self.day_rows += _rows_by_label(stored, settings)
+        self.day_rows += rows_by_label(stored, settings)
         return stored.select(settings.stored.names).cast(settings.stored)
 
     def _sorted(self) -> pa.Table:
@@ -277,8 +282,12 @@ def _of_sub_index(
         yield table.filter(pa.array(own[inverse.reshape(-1)])) if len(own) else table
 
 
-def _moved(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Table]:
-    """A part of all sources: what is alive and valid, under the numbers of the new calendar."""
+def _move(directory: Directory, job: WriteJob, part: int, arrived: _Arrived) -> None:
+    """Take in a part of all sources: what is alive and valid, as the new settings have it.
+
+    Rows with their own lifetimes keep their expiration. Those of a window live as the new window
+    says, or get lifetimes of their own, as if they arrived.
+    """
     before, after = job.moved_from, job.settings
     assert before is not None
     now = after.calendar.time_of(job.update)
@@ -286,13 +295,25 @@ def _moved(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Table]
         for segment in segments:
             if segment.tags[PART] != part or segment.dead_at(now):
                 continue
-            tables = stored_tables(directory, segment, after)
+            tables = stored_tables(directory, segment, before)
             for table in _valid(tables, run, job, directory):
                 alive = table.filter(pc.greater(table[EXP], now))
-                came = [before.calendar.time_of(int(u)) for u in alive[INSERTED].to_numpy()]
-                numbers = after.calendar.updates_of(np.array(came, dtype=np.int64))
-                at = alive.schema.get_field_index(INSERTED)
-                yield alive.set_column(at, INSERTED, pa.array(numbers, pa.int64()))
+                if before.lifetimes is not None:
+                    came = times_of(before.calendar, alive[INSERTED].to_numpy())
+                    arrived.hold(_with(alive, INSERTED, after.calendar.updates_of(came)))
+                    continue
+                days = after.calendar.updates_of(alive[TS].to_numpy())
+                if after.lifetimes is not None:
+                    arrived.add(alive.drop_columns([TS, EXP]), days)
+                    continue
+                lasting = _with(alive, EXP, after.expirations(days))
+                arrived.hold(lasting.filter(pc.greater(lasting[EXP], now)))
+
+
+def _with(rows: pa.Table, name: str, values: Int64Array) -> pa.Table:
+    """The rows with other values in a column of 64-bit integers."""
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, name, pa.array(values, pa.int64()))
 
 
 def _examined(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Table]:
@@ -304,14 +325,8 @@ def _examined(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Tab
                 assert positions is not None
                 alive = table.filter(positions.alive(table))
                 labels = positions.labels(alive, job.update, settings.window)
-                changed = {
-                    INSERTED: np.full(alive.num_rows, job.update),
-                    EXP: times_of(settings.calendar, labels),
-                }
-                for name, values in changed.items():
-                    at = alive.schema.get_field_index(name)
-                    alive = alive.set_column(at, name, pa.array(values, pa.int64()))
-                yield alive
+                alive = _with(alive, INSERTED, np.full(alive.num_rows, job.update))
+                yield _with(alive, EXP, times_of(settings.calendar, labels))
 
 
 def _valid(
@@ -386,7 +401,7 @@ def _write_run(
         bounds: dict[str, list[int]] = {}
         for table in _in_whole_groups(chain([first], merged), group_rows):
             writer.write(table.combine_chunks() if format == "arrow" else table)
-            days += _rows_by_label(table, settings)
+            days += rows_by_label(table, settings)
             for name, (low, high) in bounds_of(table, sizes).items():
                 known = bounds.setdefault(name, [low, high])
                 bounds[name] = [min(low, known[0]), max(high, known[1])]
@@ -395,7 +410,7 @@ def _write_run(
     return [replace(written, tags={**written.tags, **tags})] if written else []
 
 
-def _rows_by_label(table: pa.Table, settings: ArchiveSettings) -> Counter[int]:
+def rows_by_label(table: pa.Table, settings: ArchiveSettings) -> Counter[int]:
     labels = settings.labels_of(table)[_first_copies(table)]
     found, counts = np.unique(labels, return_counts=True)
     return Counter(dict(zip(found.tolist(), counts.tolist(), strict=True)))

@@ -77,6 +77,7 @@ app.command(
 app.command(
     epilog="Examples: mayfly archive migrate sessions --layout 'Rebuild 3x3'"
     "\n\nmayfly archive migrate sessions --max-lifetime '180 days' --side-by-side"
+    "\n\nmayfly archive migrate sales --window '30 days'"
 )(lifetimes.migrate)
 app.command(epilog="Example: mayfly archive invalidate sessions c-17 c-18")(lifetimes.invalidate)
 

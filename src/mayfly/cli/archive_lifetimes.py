@@ -29,6 +29,16 @@ def migrate(
     max_lifetime: Annotated[
         str | None, typer.Option("--max-lifetime", help="The new longest lifetime.")
     ] = None,
+    exp: Annotated[
+        str | None,
+        typer.Option(
+            "--exp", help="An archive of a window gets lifetimes: a column or expression of when."
+        ),
+    ] = None,
+    lifetime: Annotated[
+        str | None,
+        typer.Option("--lifetime", help="The same by how long: a duration, column or expression."),
+    ] = None,
     refresh: Annotated[str | None, typer.Option("--refresh", help="Time between updates.")] = None,
     contract: Annotated[
         str | None, typer.Option("--contract", help="HARD or SOFT(k); PHYSICAL WITHIN a duration.")
@@ -42,30 +52,38 @@ def migrate(
     technique: Annotated[
         str | None, typer.Option("--technique", help="Of an archive of a window: in-place, …")
     ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option("--window", help="Of an archive of a window: '30 days', or updates."),
+    ] = None,
     side_by_side: Annotated[
-        bool, typer.Option("--side-by-side", help="Move nothing; the old sub-indices run empty.")
+        bool, typer.Option("--side-by-side", help="Move nothing; the old indexes run empty.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Change the layout, the longest lifetime, the refresh interval or the contract."""
+    """Change the layout, the longest lifetime or window, the refresh interval or the contract."""
     with refusals():
         report = mayfly.archive.open(path).migrate(
             layout=layout,
             span=span,
             fan_in=fan_in,
             max_lifetime=max_lifetime,
+            exp=exp,
+            lifetime=lifetime,
             refresh=refresh,
             contract=contract,
             scheme=scheme,
             constituents=constituents,
             technique=technique,
+            window=window,
             method="side by side" if side_by_side else "rebuild",
         )
         if json:
             print_json(asdict(report))
             return
-        left = f"; {report.left} former sub-indices run empty" if report.left else ""
-        typer.echo(f"{path} is now {report.layout}, {report.rows:,} rows alive{left}")
+        left = f"; {report.left} former indexes run empty" if report.left else ""
+        ended = f"; {report.ended:,} rows have ended by it" if report.ended else ""
+        typer.echo(f"{path} is now {report.layout}, {report.rows:,} rows alive{left}{ended}")
 
 
 def invalidate(

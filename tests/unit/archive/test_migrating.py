@@ -6,12 +6,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import mayfly.archive
 from mayfly import faults
 from mayfly.archive import Archive
+from mayfly.archive.staging import Brought, Staging
 from mayfly.errors import BadInput, InvalidSetting
+from mayfly.storage.segment import EXP, TS, write_segment
 from tests.unit.archive.test_contract import DDL, P, ids, made, rows_of, table
 
 Row = tuple[int, int, int, int]
@@ -93,14 +96,22 @@ def test_a_longer_lifetime(tmp_path: Path) -> None:
         check(archive, given + long, 10 * update)
 
 
+@pytest.mark.parametrize("method", ["rebuild", "side by side"])
+@pytest.mark.parametrize("layout", ["Rebuild 2x2", "NoRebuild 2x2"])
 @pytest.mark.parametrize("refresh", [5, 20, 7])
-def test_another_refresh_interval(tmp_path: Path, refresh: int) -> None:
-    archive = made(tmp_path / "a", "Rebuild 2x2")
+def test_another_refresh_interval(tmp_path: Path, refresh: int, layout: str, method: str) -> None:
+    archive = made(tmp_path / "a", layout)
     given: list[Row] = []
     for update in range(1, 7):
         archive.update(table(rows_of(update)))
         given += rows_of(update)
-    archive.migrate(refresh=refresh)
+    for void in given[-1], given[-3]:
+        archive.invalidate(rows=table([void]))
+        given.remove(void)
+    report = archive.migrate(refresh=refresh, method=method)
+    assert report.rows == sum(row[2] > 60 for row in given)
+    assert report.ended == 0
+    assert (report.bytes_written == 0) == (method == "side by side")
     check(archive, given, 60)
     now = archive.version().time
     assert now == 60
@@ -111,8 +122,42 @@ def test_another_refresh_interval(tmp_path: Path, refresh: int) -> None:
         now = archive.version().time
         assert now == ts
         check(archive, given, now)
-    with pytest.raises(InvalidSetting, match="side by side"):
-        archive.migrate(refresh=3, method="side by side")
+        if number == 3:  # what came before the change is meant, too
+            archive.invalidate([2])
+            given = [row for row in given if row[0] != 2]
+            check(archive, given, now)
+    archive.migrate(refresh=10)
+    check(archive, given, now)
+
+
+def test_a_change_of_pace_does_not_show_the_dead_again(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2", contract="SOFT(2)")
+    for update in range(1, 7):
+        archive.update(table(rows_of(update)))
+    shown = ids(archive.scan())
+    with pytest.raises(InvalidSetting, match='use method="rebuild"'):
+        archive.migrate(refresh=30, method="side by side")
+    archive.migrate(refresh=5, method="side by side")
+    assert set(ids(archive.scan())) <= set(shown)
+    assert archive.verify().ok
+
+
+def test_times_of_updates_stay_while_rows_wait_for_them(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    archive.update(table(rows_of(1)))
+    staging = Staging.at(tmp_path / "a", "web")
+    waiting = write_segment(
+        staging.repository.directory,
+        "day/2",
+        pa.table({TS: pa.array([15], pa.int64()), EXP: pa.array([30], pa.int64())}),
+        format="parquet",
+    )
+    assert waiting is not None
+    staging.add(staging.current(), [waiting], (), Brought(batch=0, rows=1))
+    with pytest.raises(InvalidSetting, match="1 rows of the sink web wait") as refusal:
+        archive.migrate(refresh=5)
+    assert "flush()" in refusal.value.hint
+    archive.migrate(layout="NoRebuild 2x2")
 
 
 def test_a_promise_can_be_added(tmp_path: Path) -> None:
@@ -158,7 +203,7 @@ def test_an_archive_without_updates_is_migrated_and_goes_on(tmp_path: Path) -> N
     assert [one["update"] for one in archive.reports()] == [1, 2]
 
 
-@pytest.mark.parametrize(("refresh", "last"), [(5, 12), (20, 3)])
+@pytest.mark.parametrize(("refresh", "last"), [(5, 12), (20, 6), (9, 7)])
 def test_past_updates_are_reported_once_whatever_their_numbers_become(
     tmp_path: Path, refresh: int, last: int
 ) -> None:
@@ -205,11 +250,9 @@ def test_a_promise_about_bytes_is_not_added_where_nothing_moves(tmp_path: Path) 
 
 def test_what_cannot_be_migrated(tmp_path: Path) -> None:
     wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3)
-    with pytest.raises(InvalidSetting, match="another archive"):
+    with pytest.raises(InvalidSetting, match="layout: not for an archive of a window"):
         wave.migrate(layout="Rebuild 2x2")
-    with pytest.raises(InvalidSetting, match="another archive"):
-        wave.migrate(scheme="DEL", method="side by side")
-    with pytest.raises(InvalidSetting, match="archives of a window"):
+    with pytest.raises(InvalidSetting, match="scheme: not for an archive whose rows have their"):
         made(tmp_path / "b").migrate(scheme="DEL")
     with pytest.raises(InvalidSetting, match="side by side"):
         made(tmp_path / "a").migrate(method="slowly")

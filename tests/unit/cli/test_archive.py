@@ -85,7 +85,14 @@ def test_a_scheme_is_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert run("migrate", str(path), *options) == 0
     assert "is now DEL in 3 constituents, in-place, 12 rows alive" in capsys.readouterr().out
     assert run("migrate", str(path), "--layout", "Rebuild2x2") == 2
-    assert "create another archive" in capsys.readouterr().err
+    assert "give max_lifetime, and exp or lifetime" in capsys.readouterr().err
+    assert run("migrate", str(path), "--window", "3 days") == 0
+    said = capsys.readouterr().out
+    assert "DEL in 3 constituents, in-place, 9 rows alive; 3 rows have ended by it" in said
+    assert run("migrate", str(path), "--scheme", "WATA", "--side-by-side") == 0
+    assert "9 rows alive; 3 former indexes run empty" in capsys.readouterr().out
+    assert run("migrate", str(path), "--max-lifetime", "9 days", "--lifetime", "2 days") == 0
+    assert "is now round-robin NoRebuild 1x3, 6 rows alive" in capsys.readouterr().out
 
 
 def test_status_in_json(sales: Path, capsys: pytest.CaptureFixture[str]) -> None:

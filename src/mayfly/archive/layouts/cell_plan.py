@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import count
 
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import NO_DAYS, Days
-from mayfly.archive.layouts.run_plan import IndexRuns, Run, RunPlan, RunWrite, Source
+from mayfly.archive.layouts.run_plan import IndexRuns, Run, RunPlan, RunWrite, Source, is_old
 
 
 @dataclass(frozen=True)
@@ -135,24 +134,6 @@ class CellPlanner:
 
     def _id(self, name: str, number: int) -> str:
         return f"{self.update}.{name}.{number}"
-
-
-OLD = "old"
-"""How the names of sub-indices begin that a former layout left behind, to empty themselves."""
-
-
-def is_old(name: str) -> bool:
-    return name.startswith(OLD)
-
-
-def set_aside(runs: IndexRuns) -> IndexRuns:
-    """The same runs under names that no update inserts into."""
-    known = {name for name in runs if is_old(name)}
-    kept = {name: runs[name] for name in known}
-    for name in (name for name in runs if name not in known):
-        number = next(n for n in count(1) if f"{OLD}{n}.{name}" not in kept)
-        kept[f"{OLD}{number}.{name}"] = runs[name]
-    return kept
 
 
 def runs_after(runs: IndexRuns, plans: Iterable[RunPlan], found: Mapping[str, Days]) -> IndexRuns:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import count
 
 from mayfly.archive.layouts.operations import (
     NO_DAYS,
@@ -140,6 +141,24 @@ class UpdatePlan:
     @property
     def writes(self) -> tuple[RunWrite, ...]:
         return tuple(write for plan in self.plans for write in plan.write)
+
+
+OLD = "old"
+"""How the names of indexes begin that a former layout left behind, to empty themselves."""
+
+
+def is_old(name: str) -> bool:
+    return name.startswith(OLD)
+
+
+def set_aside(runs: IndexRuns) -> IndexRuns:
+    """The same runs under names that no update inserts into."""
+    known = {name for name in runs if is_old(name)}
+    kept = {name: runs[name] for name in known}
+    for name in (name for name in runs if name not in known):
+        number = next(n for n in count(1) if f"{OLD}{n}.{name}" not in kept)
+        kept[f"{OLD}{number}.{name}"] = runs[name]
+    return kept
 
 
 def is_packed(runs: Iterable[Run]) -> bool:
