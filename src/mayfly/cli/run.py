@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mayfly.spark.query_run import QueryRun
     from mayfly.spark.run import Status
 
+FIRST_TO_GO = ("state rows", "behind", "batches", "batch", "rows/s", "late", "clock")
+"""Columns of the view that a narrow terminal does without."""
 REFRESH = 0.5
 File = Annotated[Path, typer.Argument(help="A file of statements.", metavar="PIPELINE.cql")]
 
@@ -149,7 +151,7 @@ def run_command(
         elif stopped_by_log(runs):
             console.print(f"stopped by the control log; run the same command to go on from {place}")
         if once or end is not None:
-            console.print(_table(runs))
+            console.print(_table(runs, console.width))
 
 
 def _check_options(
@@ -265,11 +267,15 @@ def _watch(
     from mayfly.spark.serving import awaited
 
     shown = not quiet and console.is_terminal
-    view = Live(_table(runs), console=console, refresh_per_second=4) if shown else nullcontext()
+    view = (
+        Live(_table(runs, console.width), console=console, refresh_per_second=4)
+        if shown
+        else nullcontext()
+    )
     with view as live:
         while not asked.is_set() and not all(run.await_done(0.05) for run in runs.values()):
             if live is not None:
-                live.update(_table(runs))
+                live.update(_table(runs, console.width))
             if end is not None and all(_reached(run, end) for run in runs.values()):
                 return None
             if (pipeline := followed.changed()) is not None:
@@ -285,30 +291,36 @@ def _reached(run: QueryRun, end: int) -> bool:
     return clock is not None and clock >= end
 
 
-def _table(runs: dict[str, QueryRun]) -> Table:
+def _table(runs: dict[str, QueryRun], width: int) -> Table:
+    """What the queries have come to; in a narrow place, without the less important columns."""
+    rows = [_cells(name, run.status()) for name, run in runs.items()]
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    for name in FIRST_TO_GO:
+        if sum(widths.values()) + 2 * len(widths) - 2 > width:
+            del widths[name]
     table = Table(box=None, pad_edge=False)
-    for name in (
-        "query", "batches", "clock", "behind", "rows", "rows/s", "late", "changes", "state rows",
-        "state", "batch",
-    ):  # fmt: skip
+    for name in widths:
         words = name in ("query", "clock", "behind")
         table.add_column(name, justify="left" if words else "right", no_wrap=True)
-    for name, run in runs.items():
-        now = run.status()
-        table.add_row(
-            name,
-            f"{now.batch + 1}",
-            "–" if now.clock is None else instant_text(now.clock).removesuffix("+00:00"),
-            _behind(now),
-            f"{sum(now.rows.values()):,}",
-            f"{now.rate:,.0f}",
-            f"{sum(now.late.values()):,}",
-            f"{now.changes:,}",
-            f"{now.state_rows:,}",
-            f"{now.state_bytes / 1e6:,.1f} MB",
-            seconds(now.batch_seconds[-1] if now.batch_seconds else None),
-        )
+    for row in rows:
+        table.add_row(*(row[name] for name in widths))
     return table
+
+
+def _cells(name: str, now: Status) -> dict[str, str]:
+    return {
+        "query": name,
+        "batches": f"{now.batch + 1}",
+        "clock": "–" if now.clock is None else instant_text(now.clock).removesuffix("+00:00"),
+        "behind": _behind(now),
+        "rows": f"{sum(now.rows.values()):,}",
+        "rows/s": f"{now.rate:,.0f}",
+        "late": f"{sum(now.late.values()):,}",
+        "changes": f"{now.changes:,}",
+        "state rows": f"{now.state_rows:,}",
+        "state": f"{now.state_bytes / 1e6:,.1f} MB",
+        "batch": seconds(now.batch_seconds[-1] if now.batch_seconds else None),
+    }
 
 
 def _behind(now: Status) -> str:

@@ -101,9 +101,15 @@ def test_the_view_tells_rates_lag_and_batch_times() -> None:
         "new": SimpleNamespace(status=lambda: unknown),
     }
     console = Console(width=200, record=True, file=StringIO())
-    console.print(_table(cast(Any, runs)))
+    console.print(_table(cast(Any, runs), console.width))
     head, busy, new = console.export_text().splitlines()
     assert head.split()[:4] == ["query", "batches", "clock", "behind"]
     assert "2026-03-01 09:00:00  1 d 1 h, 42.0 s to go  1,235     100     7" in busy
     assert busy.endswith("0.250 s")
     assert new.split()[:4] == ["new", "5", "–", "–"]
+    for width in (80, 60, 40):
+        console = Console(width=width, record=True, file=StringIO())
+        console.print(_table(cast(Any, runs), width))
+        shown = console.export_text()
+        assert "…" not in shown
+        assert {"query", "rows", "changes", "state"} <= set(shown.split())
