@@ -24,36 +24,57 @@ __all__ = ["cluster"]
 JOIN = "SELECT l.k, l.v, r.v AS w FROM a [RANGE 30 us] l, b [RANGE 20 us] r WHERE l.k = r.k"
 
 
-def first_batch_done(checkpoint: Path) -> bool:
+def last_batch(checkpoint: Path) -> int:
     if not Repository.exists(checkpoint):
-        return False
-    return bool(Repository.open(checkpoint).current().properties["batch"] >= 0)
+        return -1
+    found: int = Repository.open(checkpoint).current().properties["batch"]
+    return found
+
+
+def begun(folder: Path, cluster: Cluster) -> subprocess.Popen[str]:
+    """A pipeline on the cluster that has committed one batch more."""
+    before = last_batch(folder / "pipeline.state")
+    command = [str(Path(sys.executable).with_name("mayfly")), "run", "pipeline.cql", "--once"]
+    command += ["--quiet", "--master", cluster.url, "--buckets", "2", "--history", "forever"]
+    started = subprocess.Popen(
+        command, cwd=folder, stderr=subprocess.PIPE, text=True, env=os.environ.copy()
+    )
+    wait_for(
+        lambda: last_batch(folder / "pipeline.state") > before or started.poll() is not None,
+        "another batch",
+    )
+    return started
+
+
+def assert_same_as_here(spark: SparkSession, folder: Path) -> None:
+    pipeline = load_pipeline(spark, folder / "pipeline.cql")
+    run = pipeline.open(folder / "pipeline.state")["pairs"]
+    local = in_process(JOIN)
+    assert of_spark(run) == of_local(local)
+    assert pq.read_table(folder / "out" / "pairs").num_rows == local.changes().num_rows
+    assert_nothing_orphaned(run)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    record(tmp_path / "streams", batches())
+    (tmp_path / "pipeline.cql").write_text(PIPELINE)
+    return tmp_path
 
 
 @pytest.mark.slow
-def test_a_pipeline_survives_the_loss_of_a_worker(
-    spark: SparkSession, tmp_path: Path, cluster: Cluster
+def test_a_pipeline_survives_the_loss_of_its_driver_and_of_a_worker(
+    spark: SparkSession, world: Path, cluster: Cluster
 ) -> None:
-    """Two workers begin, one is killed after the first batch, the results are the same."""
-    record(tmp_path / "streams", batches())
-    (tmp_path / "pipeline.cql").write_text(PIPELINE)
-    command = [str(Path(sys.executable).with_name("mayfly")), "run", "pipeline.cql", "--once"]
-    command += ["--quiet", "--master", cluster.url, "--buckets", "2", "--history", "forever"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ.copy()
-    ) as started:
-        wait_for(
-            lambda: first_batch_done(tmp_path / "pipeline.state") or started.poll() is not None,
-            "the first batch",
-        )
+    """The driver is killed after the first batch and started again; then a worker is killed."""
+    with begun(world, cluster) as first:
+        for process in (first.pid, *descendants(first.pid)):
+            os.kill(process, signal.SIGKILL)
+    assert first.returncode == -signal.SIGKILL
+    with begun(world, cluster) as second:
         worker = next(iter(cluster.workers.values()))
         for process in (worker, *descendants(worker)):
             os.kill(process, signal.SIGKILL)
-        _, told = started.communicate(timeout=300)
-    assert started.returncode == 0, told
-    pipeline = load_pipeline(spark, tmp_path / "pipeline.cql")
-    run = pipeline.open(tmp_path / "pipeline.state")["pairs"]
-    local = in_process(JOIN)
-    assert of_spark(run) == of_local(local)
-    assert pq.read_table(tmp_path / "out" / "pairs").num_rows == local.changes().num_rows
-    assert_nothing_orphaned(run)
+        _, told = second.communicate(timeout=300)
+    assert second.returncode == 0, told
+    assert_same_as_here(spark, world)

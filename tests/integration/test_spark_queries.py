@@ -138,7 +138,8 @@ def check(spark: SparkSession, folder: Path, checkpoint: Path, cql: str) -> None
         assert Counter(map(repr, found.to_pylist())) == Counter(
             map(repr, local.snapshot(at).to_pylist())
         )
-        assert run.snapshot_frame(at).count() == found.num_rows
+        run.view("answer", at)
+        assert spark.sql("SELECT * FROM answer").count() == found.num_rows
     assert run.verify().ok
 
 
