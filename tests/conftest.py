@@ -44,6 +44,9 @@ if settings.get_current_profile_name() == "default":
     # the disk was half the time of many tests. The profile `all` waits.
     os.fsync = lambda fd: None
 
+# Tests run little of anything twice: the second compiler of the JVM takes more time than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
 SPARK_START = pytest.StashKey[float]()
 SLOW_LEFT = pytest.StashKey[int]()
 

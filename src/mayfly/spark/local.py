@@ -83,6 +83,7 @@ def local_spark(
             f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties -XX:+UseParallelGC "
             f"{class_archive.java_options() if java is None else java}"
         ),
+        "spark.python.daemon.module": "mayfly.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(width),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

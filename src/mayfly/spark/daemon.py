@@ -1,0 +1,19 @@
+"""The process that Spark forks its Python workers from, with all that their tasks need loaded.
+
+A worker that is forked bare spends two to three seconds on imports and compiled kernels, and a
+pipeline has several workers. Only Spark starts this, by ``spark.python.daemon.module``: workers of
+other kinds, such as those that plan data sources, are forked bare as ever.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.daemon import manager
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["pyspark.worker"]:
+        import mayfly.spark.archive_sink
+        import mayfly.spark.program_tasks
+        import mayfly.spark.tasks  # noqa: F401
+    manager()
