@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,11 @@ class Workload:
     probed_updates: int | None = None
     """How many of the newest updates a probe asks for; None for the whole window."""
     scanned_updates: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not value >= 0:
+                raise InvalidSetting(f"a workload with {name} = {value}", "use 0 or more")
 
     def asked_of(self, parameters: CostParameters) -> CostParameters:
         """The parameters with these queries."""

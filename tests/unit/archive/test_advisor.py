@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mayfly.archive.advising import Workload
 from mayfly.archive.advisor import NEAR_THE_LEAST, Need, advise
 from mayfly.archive.cost import SCAM, TPC_D, WSE, CostParameters
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
@@ -118,3 +119,9 @@ def test_the_decision_note_quotes_the_model() -> None:
         layout = WaveLayout(WaveScheme(scheme), window, int(n))
         predicted = wave_cost(layout, UpdateTechnique(technique), case).total_work
         assert f"{predicted:,.0f}" == work, (name, scheme, n, technique)
+
+
+@pytest.mark.parametrize("load", [{"probes": -5}, {"megabytes": -1.0}, {"scans": float("nan")}])
+def test_a_load_is_not_negative(load: dict[str, float]) -> None:
+    with pytest.raises(InvalidSetting, match="use 0 or more"):
+        Workload(**load)  # type: ignore[arg-type]
