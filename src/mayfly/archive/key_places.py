@@ -5,7 +5,8 @@ file the hashes of its keys are kept, 32 bits a row; those of all files of a par
 so that a probe compares once and opens only files that hold its key. Invariant: equal keys have
 equal hashes, so no file is passed over that holds the key; one more may be opened in vain.
 Cost: a comparison of 4 bytes per row of small files per probe, 8 bytes of memory per such row; the
-hashes of a file are made once, when a version that names it is first probed.
+hashes of a file are made once, when it is met a second time: files that are soon written anew are
+often probed only once, and looking into one is cheaper than hashing all its keys.
 """
 
 from __future__ import annotations
@@ -41,18 +42,23 @@ class KeyPlaces:
     """The places of the small ones, whose hashes lie one after the other."""
     ends: npt.NDArray[np.intp]
     hashes: Hashes
+    complete: bool
+    """Whether no small file was met for the first time."""
 
     @staticmethod
-    def of(files: Sequence[File], hashes_of: Callable[[Segment], Hashes]) -> KeyPlaces:
+    def of(files: Sequence[File], hashes_of: Callable[[Segment], Hashes | None]) -> KeyPlaces:
+        """The places, given what is known of small files; None of one that is new."""
         small = [at for at, (_, _, one) in enumerate(files) if one.rows <= SMALL]
         if len(small) < MANY:
             small = []
-        found = [hashes_of(files[at][2]) for at in small]
-        places = np.array(small, np.intp)
+        asked = {at: hashes_of(files[at][2]) for at in small}
+        known = {at: hashes for at, hashes in asked.items() if hashes is not None}
+        found = list(known.values())
+        places = np.array(list(known), np.intp)
         others = np.setdiff1d(np.arange(len(files)), places)
         ends = np.cumsum([len(one) for one in found], dtype=np.intp)
         hashes = np.concatenate([np.empty(0, np.uint32), *found])
-        return KeyPlaces(files, others, places, ends, hashes)
+        return KeyPlaces(files, others, places, ends, hashes, len(known) == len(small))
 
     def holding(self, wanted: Hashes) -> list[File]:
         """The files that may hold one of these keys, in their order."""
@@ -69,12 +75,15 @@ def key_hashes(keys: pa.ChunkedArray) -> Hashes:
     return (mixed >> np.uint64(32)).astype(np.uint32)
 
 
-_known: dict[str, Hashes] = {}
+_known: dict[str, Hashes | None] = {}
+"""None of a file that was met once."""
 
 
-def file_hashes(path: str, key: str) -> Hashes:
-    """The key hashes of a file, kept by its name, which is never used again."""
+def file_hashes(path: str, key: str) -> Hashes | None:
+    """The key hashes of a file that was met before, kept by its name, which is never used again."""
     if path not in _known:
+        _known[path] = None
+    elif _known[path] is None:
         with pa.memory_map(path) as source:
             if path.endswith(ARROW_SUFFIX):
                 file = pa.ipc.open_file(source)

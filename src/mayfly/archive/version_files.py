@@ -37,15 +37,15 @@ class VersionFiles:
         return self.version.settings
 
     def places(self, part: int) -> KeyPlaces:
-        """Where the keys of a part lie, found out once per version."""
+        """Where the keys of a part lie, found out by the first two probes of a version."""
         known = self.version.key_places
-        if part not in known:
+        if part not in known or not known[part].complete:
             files = self.version.files_by_part.get(part, ())
             known[part] = KeyPlaces.of(files, self._hashes)
         found: KeyPlaces = known[part]
         return found
 
-    def _hashes(self, segment: Segment) -> Hashes:
+    def _hashes(self, segment: Segment) -> Hashes | None:
         self._require(segment)
         path = self._path(segment)
         try:

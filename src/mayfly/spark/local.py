@@ -17,6 +17,12 @@ from pyspark.sql import SparkSession
 from mayfly.errors import MayflyError
 from mayfly.spark import class_archive
 
+_ON_THIS_MACHINE = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    # A cluster whose workers lack Mayfly says so better without it.
+    "spark.python.daemon.module": "mayfly.spark.daemon",
+}
 _QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -73,17 +79,12 @@ def local_spark(
     options = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **(
-            dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), LOOPBACK)
-            if here(master)
-            else {}
-        ),
+        **(_ON_THIS_MACHINE if here(master) else {}),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": (
             f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties -XX:+UseParallelGC "
             f"{class_archive.java_options() if java is None else java}"
         ),
-        "spark.python.daemon.module": "mayfly.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(width),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -77,6 +77,8 @@ def test_every_row_is_found_under_its_key(tmp_path: Path, kind: str) -> None:
 def test_only_files_with_the_key_are_opened(tmp_path: Path, parts: int) -> None:
     archive, _ = filled(tmp_path / "a", parts=parts)
     assert len(archive.version().manifest.segments) > parts * MANY
+    for _ in range(2):
+        archive.probe(*range(KEYS))
     for key in range(KEYS):
         report = ReadReport()
         found = archive.probe(key, key + 1, report=report)
@@ -105,6 +107,26 @@ def test_a_new_version_is_asked_anew(tmp_path: Path) -> None:
     assert archive.probe(1000)["id"].to_pylist() == [7]
     assert archive.invalidate([1000]).rows == 1
     assert archive.probe(1000).num_rows == 0
+
+
+def test_files_are_hashed_when_they_are_met_again(tmp_path: Path) -> None:
+    archive, alive = filled(tmp_path / "a")
+    wanted = sorted(row["id"] for row in alive if row["k"] == 7)
+
+    def hashed() -> dict[str, bool]:
+        root = f"{tmp_path / 'a'}/"
+        known = {path.removeprefix(root): h for path, h in _known.items() if path.startswith(root)}
+        return {path: hashes is not None for path, hashes in known.items()}
+
+    for expected in (False, True, True):
+        assert sorted(archive.probe(7)["id"].to_pylist()) == wanted
+        assert set(hashed().values()) == {expected}
+    before = set(hashed())
+    archive.update(pa.table({"k": [7], "ts": [UPDATES + 1], "exp": [UPDATES + 9], "id": [7]}))
+    assert 7 in archive.probe(7)["id"].to_pylist()
+    new = {path for path, known in hashed().items() if not known}
+    assert new
+    assert not new & before
 
 
 def test_hashes_of_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
