@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from mayfly.errors import MayflyError
 from mayfly.spark import class_archive
 
+LOOPBACK = "127.0.0.1"
 _ON_THIS_MACHINE = {
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
@@ -36,9 +37,6 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
-
-
-LOOPBACK = "127.0.0.1"
 
 
 def here(master: str | None) -> bool:
