@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from mayfly.archive.cost import CostParameters
 from mayfly.archive.declaring import Declaration
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.measuring import MEGABYTE, measured_parameters
-from mayfly.archive.reports import reports_of
+from mayfly.archive.reports import CHANGED_AT, reports_of
 from mayfly.archive.settings import ROW_GROUP_BYTES
 from mayfly.archive.sorting import sorted_by_key
 from mayfly.archive.state import ArchiveVersion
@@ -83,8 +84,9 @@ class ArchiveAdvice:
             "That is what it is now."
             if same
             else f"It is now {layout.scheme} with {layout.constituents} ({now.technique}), "
-            f"{figure(now.total_work)} s a day: {more:.0%} more. To change it, create another "
-            "archive with these settings."
+            f"{figure(now.total_work)} s a day: {more:.0%} more. To change it: "
+            f"migrate(scheme={best.layout.scheme.value!r}, "
+            f"constituents={best.layout.constituents}, technique={best.technique.value!r})."
         )
         return (
             f"{self.advice.explain()} {verdict} Every update takes {figure(self.overhead)} s on "
@@ -98,7 +100,7 @@ def advise_archive(
     """Advice from the archive's own updates; the need is its own window unless given."""
     settings = version.settings
     measured, overhead = measured_parameters(
-        directory, version, reports_of(version.manifest.properties)
+        directory, version, _of_this_layout(version.manifest.properties)
     )
     parameters = workload.asked_of(measured)
     if workload.megabytes is not None:
@@ -106,6 +108,12 @@ def advise_archive(
     wanted = need or Need(settings.window, hard=settings.wave.scheme.hard)
     current = wave_cost(settings.wave, settings.technique, parameters)
     return ArchiveAdvice(advise(parameters, wanted), current, overhead)
+
+
+def _of_this_layout(properties: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The reports since the archive was changed; all of them if there are none."""
+    reports, since = reports_of(properties), properties.get(CHANGED_AT, 0)
+    return [one for one in reports if one["update"] > since] or reports
 
 
 def with_advised_layout(

@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self
 from mayfly.archive.accounting import UpdateReport, account, moved, rows_by_day
 from mayfly.archive.admission import AdmissionSummary, LateRows, total
 from mayfly.archive.asking import Asking, Moment
+from mayfly.archive.calendar import UpdateCalendar
 from mayfly.archive.care import Care
 from mayfly.archive.counting import Positions
 from mayfly.archive.erasing import Erasing
@@ -142,6 +143,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         batch_id: str | None = None,
         properties: Mapping[str, Any] | None = None,
         positions: Mapping[str, int] | None = None,
+        calendar: UpdateCalendar | None = None,
     ) -> UpdateReport:
         """Insert the rows of one interval and remove what has expired, as one commit.
 
@@ -149,11 +151,17 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         missed updates before it run as empty ones in the same commit. ``None`` is an empty
         batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
         of the same commit. Where windows are of a number of rows, ``positions`` say how far their
-        streams have come, if further than the rows of the batch.
+        streams have come, if further than the rows of the batch. An update that was numbered by
+        a ``calendar`` is not done (CommitConflict) if the archive has got another since.
         """
         self.prepare()
         version = self.with_origin(batch, None if at is None else instant(at))
         state = version.state
+        if calendar is not None and calendar != version.settings.calendar:
+            raise CommitConflict(
+                f"the times of updates of {self.repository.directory.root} have changed",
+                "look at its settings again, and number the update anew",
+            )
         number = self._number(version, update, at)
         turn = take_turn(number, turn_id(batch_id, number), state.update, state.batches)
         if turn.repeated:
@@ -309,8 +317,10 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         following: ArchiveState,
         results: list[PartResult],
         after: ArchiveSettings,
+        noted: Mapping[str, Any],
     ) -> None:
-        self._commit(version, following, results, {ARCHIVE: after.to_json()}, reported=False)
+        changed = {ARCHIVE: after.to_json(), **noted}
+        self._commit(version, following, results, changed, reported=False)
         self.tidy()
         if after.lifetimes is not None:
             self.erased()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from mayfly.archive.accounting import miscounted
+from mayfly.archive.staging import require_nothing_staged
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
 from mayfly.storage import (
@@ -44,6 +45,10 @@ class Care:
                 f"version {version} holds rows that were declared void and must be gone",
                 f"roll back to version {clean} or a later one",
             )
+        with contextlib.suppress(CorruptFile):  # of a damaged one nobody knows how rows were staged
+            now, target = self.version(), ArchiveVersion.of(self.repository.load(version))
+            root = self.repository.directory.root
+            require_nothing_staged(root, now.settings, target.settings)
         self.repository.rollback(version)
 
     def first_clean(self) -> int:

@@ -16,7 +16,7 @@ from mayfly.archive.layouts import plan_lines
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.printed_plan import cell_lines
 from mayfly.archive.measuring import Prediction, predictions
-from mayfly.archive.reports import reports_of
+from mayfly.archive.reports import CHANGED_AT, reports_of
 from mayfly.archive.staging import staged_figures
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.status import ArchiveStatus, status_of
@@ -58,9 +58,10 @@ class Insight:
 
     def predictions(self) -> list[Prediction]:
         """For each kept report, what the cost model expected of it and what it took."""
-        reports = reports_of(self.version().manifest.properties)
+        properties = self.version().manifest.properties
+        reports = reports_of(properties)
         if self.version().settings.lifetimes is None:
-            return predictions(self.version().settings, reports)
+            return predictions(self.version().settings, reports, properties.get(CHANGED_AT, 0))
         return [
             Prediction(one["update"], one.get("expected_seconds"), seconds_of(one))
             for one in reports

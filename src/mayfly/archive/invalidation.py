@@ -130,7 +130,13 @@ def hidings(
 ) -> tuple[Hiding, ...]:
     """The invalidations with what their files list; ``segments`` are these, by group."""
     return tuple(
-        Hiding(entry, _listed(str(directory.root), segments[entry.group]), settings)
+        Hiding(
+            entry,
+            _with_later_columns(
+                _listed(str(directory.root), segments[entry.group]), entry.kind, settings
+            ),
+            settings,
+        )
         for entry in entries
     )
 
@@ -138,6 +144,15 @@ def hidings(
 @lru_cache(maxsize=256)
 def _listed(root: str, segment: Segment) -> pa.Table:
     return open_segment(Directory.at(root), segment)
+
+
+def _with_later_columns(listed: pa.Table, kind: str, settings: ArchiveSettings) -> pa.Table:
+    """Listed rows with the columns that the archive got since, in which they have NULL."""
+    for name in settings.added if kind == ROWS else ():
+        if name not in listed.column_names:
+            type_of = settings.stored.field(name).type
+            listed = listed.append_column(name, pa.nulls(listed.num_rows, type_of))
+    return listed
 
 
 def visible(rows: pa.Table, run: str, hiding: Sequence[Hiding]) -> pa.Table:

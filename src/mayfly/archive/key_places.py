@@ -83,7 +83,9 @@ def file_hashes(path: str, key: str) -> Hashes | None:
     """The key hashes of a file that was met before, kept by its name, which is never used again."""
     if path not in _known:
         _known[path] = None
-    elif _known[path] is None:
+        return None
+    hashes = _known.get(path)  # another thread may forget it at any time
+    if hashes is None:
         with pa.memory_map(path) as source:
             if path.endswith(ARROW_SUFFIX):
                 file = pa.ipc.open_file(source)
@@ -91,8 +93,8 @@ def file_hashes(path: str, key: str) -> Hashes | None:
                 keys = pa.chunked_array([one.column(key) for one in batches])
             else:
                 keys = pq.ParquetFile(source).read(columns=[key], use_threads=False)[key]
-            _known[path] = key_hashes(keys)
-    return _known[path]
+            hashes = _known[path] = key_hashes(keys)
+    return hashes
 
 
 def forget_hashes(root: str, needed: Container[str]) -> None:

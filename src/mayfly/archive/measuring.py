@@ -81,9 +81,12 @@ def measured_updates(
     return _fitted([_worked(settings, one) for one in usable], [_seconds(one) for one in usable])
 
 
-def predictions(settings: ArchiveSettings, reports: Sequence[Report]) -> list[Prediction]:
-    """For every kept report, what the ones before it would have led to expect."""
-    usable = {one["update"] for one in _ordinary(reports)}
+def predictions(
+    settings: ArchiveSettings, reports: Sequence[Report], since: int = 0
+) -> list[Prediction]:
+    """For every kept report, what the ones before it would have led to expect; of those up to the
+    update ``since`` nothing, because the archive was another then."""
+    usable = {one["update"] for one in _ordinary(reports) if one["update"] > since}
     worked: list[list[float]] = []
     took: list[float] = []
     found = []

@@ -16,18 +16,21 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import log
 from typing import Any
 
 from mayfly.archive.accounting import moved
 from mayfly.archive.changing import Changes
+from mayfly.archive.erasing import noted_void
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import WaveState
-from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, set_aside
+from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, is_old, set_aside
 from mayfly.archive.lifetimes import Duration
 from mayfly.archive.planning import PlannedCommit
 from mayfly.archive.relabelling import at_another_pace, relabelled
+from mayfly.archive.reports import CHANGED_AT
 from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.staging import staged_figures
+from mayfly.archive.staging import require_nothing_staged
 from mayfly.archive.state import RUN, ArchiveState, ArchiveVersion
 from mayfly.archive.wave_migrating import every_index, left_aside
 from mayfly.archive.writing import PartResult
@@ -102,21 +105,10 @@ class Migrating:
         self.prepare()
         version = self.version()
         after, update = wanted.applied(version, self.advised_layout)
-        if after.calendar != version.settings.calendar:
-            self._require_nothing_staged()
+        require_nothing_staged(self.repository.directory.root, version.settings, after)
         if method == "side by side":
             return self._side_by_side(version, after, update)
         return self._rebuilt(version, after, update)
-
-    def _require_nothing_staged(self) -> None:
-        """Staged rows are sorted by the numbers of the updates that will take them in."""
-        for name, figures in staged_figures(self.repository.directory.root).items():
-            if rows := figures["staged_rows"]:
-                raise InvalidSetting(
-                    f"{rows} rows of the sink {name} wait for the end of their interval, so the "
-                    "times of updates cannot change now",
-                    f'take them in first: stop the stream and call sink("{name}").flush()',
-                )
 
     def _side_by_side(
         self, version: ArchiveVersion, after: ArchiveSettings, update: int
@@ -134,7 +126,7 @@ class Migrating:
         following = at_another_pace(following, version.settings.calendar, after.calendar)
         reach("archive.moved")
         self._publish(version, after, following, tags)
-        left = len(following.constituent_runs()) - after.layout.constituents
+        left = sum(is_old(name) for name in following.runs)
         return MigrationReport(_told(after), _alive(version), left=left)
 
     def _publish(
@@ -147,7 +139,9 @@ class Migrating:
         used = following.used_runs()
         runs = version.manifest.in_group(RUN)
         unused = [one for one in runs if one.group.partition("/")[2] not in used]
-        stored = {"archive": after.to_json(), "state": following.to_json()}
+        require_nothing_staged(self.repository.directory.root, version.settings, after)
+        state = following.to_json()
+        stored = {"archive": after.to_json(), "state": state, CHANGED_AT: following.update}
         edits: list[Edit] = [*tags, DropSegments.of(unused), SetProperties(stored)]
         self.repository.commit(version.manifest, edits)
 
@@ -170,7 +164,13 @@ class Migrating:
             invalid=(),
         )
         reach("archive.moved")
-        self.commit_moved(version, following, results, after)
+        # Rows that were staged while all was written anew: the check before was in vain.
+        require_nothing_staged(self.repository.directory.root, version.settings, after)
+        noted: dict[str, Any] = {CHANGED_AT: update}
+        if version.settings.lifetimes is None and after.contract.erased_within is not None:
+            # What lies in older versions says when it expires by the window, which holds no more.
+            noted |= noted_void(version)
+        self.commit_moved(version, following, results, after, noted)
         counts, alive = moved(results), sum(rows.values())
         return MigrationReport(
             _told(after),
@@ -200,8 +200,9 @@ class Migrating:
         following: ArchiveState,
         results: list[PartResult],
         after: ArchiveSettings,
+        noted: Mapping[str, Any],
     ) -> None:
-        """Publish what was written, and the settings."""
+        """Publish what was written, the settings, and what is to be remembered of the change."""
         raise AssertionError("every archive can")
 
 
@@ -255,13 +256,15 @@ def _everything(version: ArchiveVersion, after: ArchiveSettings, update: int) ->
         latest = version.time + after.longest
     labels = range(update + 1, after.calendar.update_of(latest) + 1)
     stamp = f"{update}m{uuid.uuid4().hex[:6]}"
+    # As often merged as what updates had brought one by one, and not to be merged again soon.
+    level = max(after.young, int(log(max(1, layout.rollover), layout.fan_in)))
     plans = []
     for name in layout.names:
         lane = (int(name.removeprefix("I")) - 1) % layout.lanes
         own = [j for j in labels if layout.lane_of(j) == lane]
         ranges = [own] if layout.rebuild else _by_slot(layout, own)
         writes = tuple(
-            RunWrite(f"{stamp}.{name}.{number}", (), frozenset(some), only=name)
+            RunWrite(f"{stamp}.{name}.{number}", (), frozenset(some), level, only=name)
             for number, some in enumerate(ranges, start=1)
             if some
         )

@@ -7,6 +7,8 @@ from typing import Any
 
 REPORTS = "reports"
 REPORTS_KEPT = 60
+CHANGED_AT = "changed_at"
+"""The last update when the archive was changed: what was measured before was another layout."""
 
 
 def reports_after(
@@ -14,8 +16,7 @@ def reports_after(
 ) -> list[Mapping[str, Any]]:
     """The kept reports with the one of the last update, which replaces an earlier form of it.
 
-    Numbers of updates may go back when the refresh interval changes, and reports stay. Until when
-    bytes are gone after an update (``erased_until``) is known only after its commit.
+    Until when bytes are gone after an update (``erased_until``) is known only after its commit.
     """
     earlier = reports_of(properties)
     if earlier and earlier[-1]["update"] == report["update"]:

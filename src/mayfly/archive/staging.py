@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mayfly.archive.settings import ArchiveSettings
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.storage import (
@@ -134,6 +135,23 @@ def due_for_merge(segments: Iterable[Segment]) -> list[Segment]:
         if len(levels[level]) >= MERGED_AT:
             return levels[level]
     return []
+
+
+def require_nothing_staged(
+    root: str | os.PathLike[str], before: ArchiveSettings, after: ArchiveSettings
+) -> None:
+    """Refuse changes of how rows are taken in while some wait that were staged by the old rule:
+    they are sorted by the numbers of updates, and were found fit for the old lifetimes."""
+    alike = (before.lifetimes is None) == (after.lifetimes is None)
+    if alike and before.calendar == after.calendar:
+        return
+    for name, figures in staged_figures(root).items():
+        if rows := figures["staged_rows"]:
+            raise InvalidSetting(
+                f"{rows} rows of the sink {name} wait for the end of their interval, so neither "
+                "the times of updates nor the kind of lifetimes can change now",
+                f'take them in first: stop the stream and call sink("{name}").flush()',
+            )
 
 
 def staged_figures(root: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:

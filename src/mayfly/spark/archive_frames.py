@@ -183,6 +183,9 @@ def _without(
     settings = version.settings
     file = version.invalid_segments[entry.group]
     listed = spark.read.parquet(str(directory.path(file.path)))
+    for name, kind in settings.added.items():
+        if entry.kind == ROWS and name not in listed.columns:  # it came later
+            listed = listed.withColumn(name, sql.lit(None).cast(kind))
     names = list(settings.all_columns) if entry.kind == ROWS else list(settings.key)
     void = listed.select(*[_column(name).alias(f"_void{at}") for at, name in enumerate(names)])
     same = _column(INSERTED) <= entry.update

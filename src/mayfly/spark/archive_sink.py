@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from mayfly.archive.accounting import UpdateReport
 from mayfly.archive.admission import AdmissionSummary, LateRows, Verdict, total
+from mayfly.archive.calendar import UpdateCalendar
 from mayfly.archive.declaring import columns_of
 from mayfly.archive.staging import (
     SINKS,
@@ -217,29 +218,38 @@ class ArchiveSink:
         """Run the updates of all intervals that end before the clock."""
         reports: list[UpdateReport] = []
         while clock is not None and self.archive.has_origin:
-            state, calendar = self.archive.version().state, self.archive.settings.calendar
+            version = self.archive.version()
+            state, calendar = version.state, version.settings.calendar
             closed = calendar.update_of(clock) - 1
             base = self._without_stranded(base, state.update)
             if closed <= state.update:
                 break
             waiting = [day for day in days_of(base) if state.update < day <= closed]
             number = min(waiting, default=closed)
-            reports.append(self._update(base, number))
+            try:
+                reports.append(self._update(base, number, calendar))
+            except CommitConflict:
+                if self.archive.settings.calendar == calendar:
+                    raise
             base = self.staging.forget_taken(self._notes())
         return reports
 
-    def _update(self, base: Manifest, number: int) -> UpdateReport:
+    def _update(self, base: Manifest, number: int, calendar: UpdateCalendar) -> UpdateReport:
         files = [one for day, held in days_of(base).items() for one in held if day <= number]
         rows = self._frame(files) if files else None
         note = {SINKS: {**self._notes(), self.staging.name: self.staging.taken(base, number)}}
         reach("staging.before-update")
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                report = self.archive.update(rows, update=number, properties=note)
+                report = self.archive.update(
+                    rows, update=number, properties=note, calendar=calendar
+                )
                 reach("staging.taken")
                 return report
             except CommitConflict:
-                if attempt == ATTEMPTS or self.archive.version().state.update >= number:
+                now = self.archive.version()
+                moved = now.state.update >= number or now.settings.calendar != calendar
+                if moved or attempt == ATTEMPTS:
                     raise
         raise AssertionError("unreachable")
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mayfly.archive.accounting import UpdateReport
 from mayfly.archive.archive import Archive
 from mayfly.archive.asking import Moment, Window, selection
+from mayfly.archive.calendar import UpdateCalendar
 from mayfly.archive.leasing import leased
 from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import ReadReport
@@ -53,6 +54,7 @@ class SparkArchive(Archive):
         batch_id: str | None = None,
         properties: Mapping[str, Any] | None = None,
         positions: Mapping[str, int] | None = None,
+        calendar: UpdateCalendar | None = None,
     ) -> UpdateReport:
         """Insert the rows of one interval and remove what has expired, as one commit.
 
@@ -60,7 +62,8 @@ class SparkArchive(Archive):
         missed updates before it run as empty ones in the same commit. ``None`` is an empty
         batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
         of the same commit. Where windows are of a number of rows, ``positions`` say how far their
-        streams have come, if further than the rows of the batch.
+        streams have come, if further than the rows of the batch. An update that was numbered by
+        a ``calendar`` is not done (CommitConflict) if the archive has got another since.
         """
         return super().update(
             self._rows(batch),
@@ -69,6 +72,7 @@ class SparkArchive(Archive):
             batch_id=batch_id,
             properties=properties,
             positions=positions,
+            calendar=calendar,
         )
 
     def load(
@@ -103,7 +107,8 @@ class SparkArchive(Archive):
                 own = f"({own} OR {time_micros(settings)} IS NULL)"
             else:
                 own += f" AND {time_micros(settings)} > {settings.calendar.time_of(day - 1)}"
-            reports.append(self.update(rows.where(own), update=day))
+            part = rows.where(own)
+            reports.append(self.update(part, update=day, calendar=settings.calendar))
             if done is not None:
                 done(reports[-1])
         return reports

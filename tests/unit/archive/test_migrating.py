@@ -13,8 +13,8 @@ import mayfly.archive
 from mayfly import faults
 from mayfly.archive import Archive
 from mayfly.archive.staging import Brought, Staging
-from mayfly.errors import BadInput, InvalidSetting
-from mayfly.storage.segment import EXP, TS, write_segment
+from mayfly.errors import BadInput, CommitConflict, InvalidSetting
+from mayfly.storage.segment import EXP, TS, Segment, write_segment
 from tests.unit.archive.test_contract import DDL, P, ids, made, rows_of, table
 
 Row = tuple[int, int, int, int]
@@ -142,22 +142,81 @@ def test_a_change_of_pace_does_not_show_the_dead_again(tmp_path: Path) -> None:
     assert archive.verify().ok
 
 
+def waiting_row(staging: Staging) -> Segment:
+    row = pa.table({TS: pa.array([15], pa.int64()), EXP: pa.array([30], pa.int64())})
+    waiting = write_segment(staging.repository.directory, "day/2", row, format="parquet")
+    assert waiting is not None
+    return waiting
+
+
 def test_times_of_updates_stay_while_rows_wait_for_them(tmp_path: Path) -> None:
     archive = made(tmp_path / "a", "Rebuild 2x2")
     archive.update(table(rows_of(1)))
     staging = Staging.at(tmp_path / "a", "web")
-    waiting = write_segment(
-        staging.repository.directory,
-        "day/2",
-        pa.table({TS: pa.array([15], pa.int64()), EXP: pa.array([30], pa.int64())}),
-        format="parquet",
-    )
-    assert waiting is not None
-    staging.add(staging.current(), [waiting], (), Brought(batch=0, rows=1))
+    staging.add(staging.current(), [waiting_row(staging)], (), Brought(batch=0, rows=1))
     with pytest.raises(InvalidSetting, match="1 rows of the sink web wait") as refusal:
         archive.migrate(refresh=5)
     assert "flush()" in refusal.value.hint
     archive.migrate(layout="NoRebuild 2x2")
+    wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3, refresh=10, origin=0)
+    wave.update(table([]), update=1)
+    before = wave.version().manifest.version
+    wave.migrate(refresh=5)
+    (tmp_path / "a" / "staged").rename(tmp_path / "w" / "staged")
+    for refused in (
+        lambda: wave.rollback(before),
+        lambda: wave.migrate(max_lifetime=30, exp="exp"),
+        lambda: wave.migrate(refresh=10),
+    ):
+        with pytest.raises(InvalidSetting, match="1 rows of the sink web wait"):
+            refused()
+
+
+def test_rows_that_are_staged_meanwhile_stop_a_change(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    archive.update(table(rows_of(1)))
+
+    def stage() -> None:
+        staging = Staging.at(tmp_path / "a", "web")
+        staging.add(staging.current(), [waiting_row(staging)], (), Brought(batch=0, rows=1))
+
+    with faults.on_reach("archive.moved", stage), pytest.raises(InvalidSetting, match="wait"):
+        archive.migrate(refresh=5)
+    check(archive, rows_of(1), 10)
+    assert archive.settings.calendar.time_of(2) == 20
+
+
+def test_an_update_that_was_numbered_by_former_times_is_not_done(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    archive.update(table(rows_of(1)))
+    former = archive.settings.calendar
+    archive.migrate(refresh=100, max_lifetime=800)
+    with pytest.raises(CommitConflict, match="times of updates"):
+        archive.update(None, update=2, calendar=former)
+    assert archive.update(None, update=2, calendar=archive.settings.calendar).update == 2
+
+
+def test_rows_declared_void_before_a_column_came(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2")
+    for update in range(1, 4):
+        archive.update(table(rows_of(update)))
+    given = rows_of(1) + rows_of(2) + rows_of(3)
+    void = next(row for row in given if row[2] > 30)
+    archive.invalidate(rows=table([void]))
+    archive.add_column("w", "STRING")
+    given.remove(void)
+    check(archive, given, 30)
+    archive.migrate(refresh=5, method="side by side")
+    check(archive, given, 30)
+
+
+def test_what_is_rebuilt_is_not_young(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2")
+    for update in range(1, 7):
+        archive.update(table(rows_of(update)))
+    archive.migrate(span=2)
+    files = archive.version().manifest.segments.values()
+    assert {(one.path.rpartition(".")[2], one.level) for one in files} == {("parquet", 2)}
 
 
 def test_a_promise_can_be_added(tmp_path: Path) -> None:

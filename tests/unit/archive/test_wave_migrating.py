@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import mayfly.archive
@@ -14,11 +15,23 @@ from mayfly.archive import Archive
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.layouts.run_plan import is_old
 from mayfly.archive.migrating import METHODS
+from mayfly.archive.reading import Reader
+from mayfly.archive.selecting import Selection
+from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.wave_migrating import state_at
-from mayfly.errors import BadInput, InvalidSetting
+from mayfly.errors import BadInput, InvalidSetting, VersionExpired
 from tests.unit.archive.small_archive import day_rows, said, small_archive, values
 
 WINDOW = 6
+
+
+def stored_column(file: Path, name: str) -> list[int]:
+    if file.suffix == ".arrow":
+        rows = pa.ipc.open_file(file.read_bytes()).read_all()
+    else:
+        rows = pq.read_table(file)
+    found: list[int] = rows[name].to_pylist()
+    return found
 
 
 def check(archive: Archive, day: int, window: int = WINDOW) -> None:
@@ -222,3 +235,46 @@ def test_stored_rows_without_a_lifetime_are_refused(tmp_path: Path) -> None:
         archive.migrate(max_lifetime=1000, exp="until", scheme="DEL")
     check(archive, 8)
     assert archive.migrate(max_lifetime=1000, exp="COALESCE(until, ts + 600)").rows == 60
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_bytes_of_the_window_go_in_time_when_rows_get_lifetimes(
+    tmp_path: Path, pinned: bool
+) -> None:
+    archive = small_archive(tmp_path / "a", 9, window=20, constituents=3, keep_versions=5)
+    pin = archive.pin() if pinned else None
+    archive.migrate(max_lifetime=800, lifetime="150 us", contract="PHYSICAL WITHIN 100 us")
+    for day in range(10, 14):
+        archive.update(day_rows(day))
+        due = 100 * (day + 1) - 100
+        found = [
+            at + 150
+            for file in (tmp_path / "a" / "data").iterdir()
+            for at in stored_column(file, "ts")
+        ]
+        assert min(found) >= due
+        assert archive.verify().ok, archive.verify()
+    if pin is not None:
+        with pytest.raises(VersionExpired):
+            list(
+                Reader(archive.repository.directory, ArchiveVersion.of(pin.manifest)).scan_tables(
+                    Selection(900)
+                )
+            )
+
+
+def test_a_young_archive_tells_how_many_indexes_are_left(tmp_path: Path) -> None:
+    archive = small_archive(tmp_path / "a", window=WINDOW, constituents=3, scheme="DEL")
+    assert archive.migrate(scheme="WATA", method="side by side").left == 0
+    archive.update(day_rows(1))
+    assert archive.migrate(scheme="DEL", method="side by side").left == 1
+    assert values(archive.scan()) == said([1])
+
+
+def test_what_a_former_scheme_took_predicts_nothing(tmp_path: Path) -> None:
+    archive = small_archive(tmp_path / "a", 9, window=WINDOW, constituents=3, scheme="DEL")
+    archive.migrate(scheme="REINDEX")
+    assert {one.expected for one in archive.predictions()} == {None}
+    for day in range(10, 13):
+        archive.update(day_rows(day))
+    assert [one.update for one in archive.predictions() if one.expected is not None] == [11, 12]
