@@ -34,7 +34,7 @@ from mayfly.archive.planning import PlannedCommit, plan_cells, plan_next, plan_r
 from mayfly.archive.reports import REPORTS, reports_after
 from mayfly.archive.sequence import take_turn, turn_id
 from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.state import RUN, ArchiveState, ArchiveVersion
+from mayfly.archive.state import ArchiveState, ArchiveVersion
 from mayfly.archive.stored_files import let_go
 from mayfly.archive.voiding import Voiding
 from mayfly.archive.writing import PartResult, WriteJob
@@ -371,14 +371,6 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
     ) -> Manifest:
         """Publish a state and its files; its report is among the kept ones if it is an update's,
         and so is until when bytes were gone after the one before."""
-        used = following.used_runs()
-        dropped = [
-            segment
-            for segment in version.manifest.in_group(RUN)
-            if segment.group.partition("/")[2] not in used
-        ]
-        void = {entry.group for entry in following.invalid}
-        dropped += [s for group, s in version.invalid_segments.items() if group not in void]
         added = tuple(segment for result in results for segment in result.segments)
         stored = {**(properties or {}), "state": following.to_json()}
         if reported:
@@ -388,7 +380,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             version.manifest,
             [
                 AddSegments(added),
-                DropSegments.of(dropped),
+                DropSegments.of(version.unused_by(following)),
                 SetProperties(stored),
             ],
         )

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.layouts.run_plan import IndexRuns
-from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings
+from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings, with_added_columns
 from mayfly.archive.sorting import order_key
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, open_segment
@@ -130,29 +130,25 @@ def hidings(
 ) -> tuple[Hiding, ...]:
     """The invalidations with what their files list; ``segments`` are these, by group."""
     return tuple(
-        Hiding(
-            entry,
-            _with_later_columns(
-                _listed(str(directory.root), segments[entry.group]), entry.kind, settings
-            ),
-            settings,
-        )
+        Hiding(entry, _in_columns(directory, segments[entry.group], entry.kind, settings), settings)
         for entry in entries
     )
+
+
+def _in_columns(
+    directory: Directory, segment: Segment, kind: str, settings: ArchiveSettings
+) -> pa.Table:
+    """What a file lists; whole rows with the columns that the archive has by now."""
+    listed = _listed(str(directory.root), segment)
+    if kind == KEYS:
+        return listed
+    own = pa.schema([settings.stored.field(name) for name in settings.all_columns])
+    return with_added_columns(listed, own)
 
 
 @lru_cache(maxsize=256)
 def _listed(root: str, segment: Segment) -> pa.Table:
     return open_segment(Directory.at(root), segment)
-
-
-def _with_later_columns(listed: pa.Table, kind: str, settings: ArchiveSettings) -> pa.Table:
-    """Listed rows with the columns that the archive got since, in which they have NULL."""
-    for name in settings.added if kind == ROWS else ():
-        if name not in listed.column_names:
-            type_of = settings.stored.field(name).type
-            listed = listed.append_column(name, pa.nulls(listed.num_rows, type_of))
-    return listed
 
 
 def visible(rows: pa.Table, run: str, hiding: Sequence[Hiding]) -> pa.Table:

@@ -21,6 +21,7 @@ from typing import Any
 
 from mayfly.archive.accounting import moved
 from mayfly.archive.changing import Changes
+from mayfly.archive.contract import longest_interval
 from mayfly.archive.erasing import noted_void
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import WaveState
@@ -31,7 +32,7 @@ from mayfly.archive.relabelling import at_another_pace, relabelled
 from mayfly.archive.reports import CHANGED_AT
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.staging import require_nothing_staged
-from mayfly.archive.state import RUN, ArchiveState, ArchiveVersion
+from mayfly.archive.state import ArchiveState, ArchiveVersion
 from mayfly.archive.wave_migrating import every_index, left_aside
 from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting
@@ -136,13 +137,14 @@ class Migrating:
         following: ArchiveState,
         tags: Sequence[TagSegment],
     ) -> None:
-        used = following.used_runs()
-        runs = version.manifest.in_group(RUN)
-        unused = [one for one in runs if one.group.partition("/")[2] not in used]
         require_nothing_staged(self.repository.directory.root, version.settings, after)
         state = following.to_json()
         stored = {"archive": after.to_json(), "state": state, CHANGED_AT: following.update}
-        edits: list[Edit] = [*tags, DropSegments.of(unused), SetProperties(stored)]
+        edits: list[Edit] = [
+            *tags,
+            DropSegments.of(version.unused_by(following)),
+            SetProperties(stored),
+        ]
         self.repository.commit(version.manifest, edits)
 
     def _rebuilt(
@@ -226,16 +228,12 @@ def _require_lasting(before: ArchiveSettings, after: ArchiveSettings) -> None:
             again,
         )
     waits = asked.late or asked.erased_within is not None
-    if waits and after.calendar.time_of(1) - after.calendar.time_of(0) > _pace(before):
+    if waits and longest_interval(after.calendar) > longest_interval(before.calendar):
         raise InvalidSetting(
             f"{asked} counts in updates, and with longer times between them it would ask otherwise "
             "about rows that have expired: side by side they would stay",
             again,
         )
-
-
-def _pace(settings: ArchiveSettings) -> int:
-    return settings.calendar.time_of(1) - settings.calendar.time_of(0)
 
 
 def _emptying(state: ArchiveState, after: ArchiveSettings, update: int) -> ArchiveState:

@@ -205,11 +205,9 @@ def _steps(
 
 def without_expired(runs: IndexRuns, horizon: int) -> IndexRuns:
     """The runs, of which those that a former layout left show no expired day any more."""
-    expired = frozenset(day for held in runs.values() for run in held for day in run.days)
-    expired = frozenset(day for day in expired if day <= horizon)
     shown = {name: held for name, held in runs.items() if not is_old(name)}
     for name in (name for name in runs if is_old(name)):
-        left = tuple(run.without(expired) for run in runs[name])
+        left = (run.without(frozenset(d for d in run.days if d <= horizon)) for run in runs[name])
         if lasting := tuple(run for run in left if run.live_days):
             shown[name] = lasting
     return shown

@@ -361,5 +361,15 @@ def arrow_columns(schema: pa.Schema) -> dict[str, str]:
     return {one.name: from_arrow(one.type).sql() for one in schema}
 
 
+def with_added_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in the given schema; columns they lack are NULL."""
+    if rows.schema.equals(schema):
+        return rows
+    for one in schema:
+        if one.name not in rows.column_names:
+            rows = rows.append_column(one.name, pa.nulls(rows.num_rows, one.type))
+    return rows.select(schema.names).cast(schema)
+
+
 def key_names(key: str | Sequence[str]) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else tuple(key)

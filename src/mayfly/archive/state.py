@@ -153,6 +153,12 @@ class ArchiveVersion:
         """Where keys lie, by part: what probes of this version have found out so far."""
         return {}
 
+    def unused_by(self, following: ArchiveState) -> list[Segment]:
+        """Files that a state after this one no longer needs."""
+        runs, void = following.used_runs(), {entry.group for entry in following.invalid}
+        gone = [s for s in self.manifest.in_group(RUN) if s.group.partition("/")[2] not in runs]
+        return gone + [s for group, s in self.invalid_segments.items() if group not in void]
+
     def segments_of(self, run: str) -> tuple[Segment, ...]:
         return tuple(self.manifest.in_group(run_group(run)))
 

@@ -15,10 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from mayfly.archive.key_places import Hashes, KeyPlaces, file_hashes
-from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.settings import ArchiveSettings, with_added_columns
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.stored_files import FileDirectory, file_directory, read_row_groups
-from mayfly.archive.writing import with_added_columns
 from mayfly.errors import CorruptFile
 from mayfly.storage.commit import reading_version
 from mayfly.storage.files import Directory, told

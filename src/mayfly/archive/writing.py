@@ -29,7 +29,7 @@ from mayfly.archive.invalidation import Invalidation, hidings, visible
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
 from mayfly.archive.layouts.run_plan import RunWrite
-from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings
+from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings, with_added_columns
 from mayfly.archive.sorting import merge_sorted, sorted_by_key
 from mayfly.archive.state import DAYS, PART, run_group
 from mayfly.errors import ProtocolError, StorageError
@@ -347,16 +347,6 @@ def stored_tables(
     """A stored part in bounded tables, with columns added since read as NULL."""
     for batch in segment_batches(directory, segment):
         yield with_added_columns(pa.Table.from_batches([batch]), settings.stored)
-
-
-def with_added_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in the given schema; columns they lack are NULL."""
-    if rows.schema.equals(schema):
-        return rows
-    for one in schema:
-        if one.name not in rows.column_names:
-            rows = rows.append_column(one.name, pa.nulls(rows.num_rows, one.type))
-    return rows.select(schema.names).cast(schema)
 
 
 def _write_run(

@@ -19,9 +19,8 @@ from mayfly.archive.hashing import part_of
 from mayfly.archive.invalidation import KEYS, ROWS, Invalidation
 from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import KeyRange, ReadReport, Selection
-from mayfly.archive.settings import INSERTED, KEY, NTH, ArchiveSettings
+from mayfly.archive.settings import INSERTED, KEY, NTH, ArchiveSettings, with_added_columns
 from mayfly.archive.state import PART, ArchiveVersion
-from mayfly.archive.writing import with_added_columns
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import quoted
 from mayfly.storage.files import Directory
