@@ -389,7 +389,7 @@ class Queries:
         types = {one.name: dict(self.session.frame_of(one.name).dtypes) for one in streams}
         programs = {name: one.program for name, one in self.queries.items()}
         program = shared(programs, register.since, register.entries)
-        wiring = ProgramWiring.of(program, streams, types)
+        wiring = ProgramWiring.of(program, streams, types, register.buckets)
         runner = ProgramRunner(spark, wiring, register.repository, settings)
         runner.commands = commands or self._under_control(root)[1]
         assert runner.commands is not None

@@ -27,14 +27,14 @@ from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.logical import Output
 from mayfly.plan.physical import Strategy
 from mayfly.plan.types import arrow_type, from_arrow
+from mayfly.spark.arrivals import Arrived, added, decoded
 from mayfly.spark.exchange import STREAM
-from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of
+from mayfly.spark.parcels import COUNTS, MARKER, RECEIPT, Parcel, batch_of, parcels_of
 from mayfly.spark.program_results import Results
 from mayfly.spark.program_runner import ProgramRunner, empty_program_properties
-from mayfly.spark.program_splitting import Splitter
 from mayfly.spark.program_tasks import ProgramTask
 from mayfly.spark.program_wiring import ProgramWiring
-from mayfly.spark.runner import BatchFacts, RunSettings
+from mayfly.spark.runner import RunSettings
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.segment import TS
 
@@ -50,17 +50,20 @@ class Collected:
 class HereWiring(ProgramWiring):
     """Exchanges parcels in memory."""
 
+    def arrived(self, parcels: list[Parcel]) -> list[Arrived]:  # type: ignore[override]
+        told = (decoded(one.data) for one in parcels if one.edge == COUNTS)
+        return added(told, len(self.streams))
+
+    def nothing(self, spark: Any) -> list[Parcel]:  # type: ignore[override]
+        return []
+
     def receipts(  # type: ignore[override]
         self,
-        rows: pa.Table,
+        parcels: list[Parcel],
         tasks: Sequence[ProgramTask],
         due: Sequence[Sequence[int]],
-        count: int,
-        late_before: Mapping[str, int],
     ) -> Collected:
-        names = tuple(stream.name for stream in self.streams)
-        splitter = Splitter(self.stages, names, self.slots, count, late_before)
-        return self.stepped(_unpacked(splitter(iter(rows.to_batches()))), tasks, due, count)
+        return self.stepped(parcels, tasks, due)
 
     def kept_rows(self, spark: Any, reader: Any, count: int) -> list[Parcel]:  # type: ignore[override]
         numbered = pa.RecordBatch.from_pydict({"id": list(range(count))})
@@ -71,12 +74,11 @@ class HereWiring(ProgramWiring):
         moving: list[Parcel],
         tasks: Sequence[ProgramTask],
         due: Sequence[Sequence[int]],
-        count: int,
     ) -> Collected:
         for task, listed in zip(tasks, due, strict=True):
             moving += [Parcel(bucket, task.stage, MARKER, b"") for bucket in listed]
             after: list[Parcel] = []
-            for bucket in range(count):
+            for bucket in range(self.buckets):
                 mine = [one for one in moving if one.bucket == bucket]
                 after += _unpacked(task(iter([batch_of(mine)])))
             moving = after
@@ -92,27 +94,27 @@ class HereRunner(ProgramRunner):
 
     heartbeats: Mapping[str, int] = {}
 
-    def _facts(self, rows: pa.Table, before: Clocks) -> BatchFacts:
-        which, ts = rows[STREAM].to_numpy(), rows[TS].to_numpy()
-        limits = self._late_before(before)
-        largest: dict[str, int | None] = {}
-        counts, late, first = {}, {}, dict(self.repository.current().properties["first"])
-        for number, name in enumerate(self._names):
-            own = ts[which == number]
-            counts[name] = len(own)
-            late[name] = int((own < limits[name]).sum())
-            largest[name] = int(own.max()) if len(own) else None
-            if len(own):
-                first.setdefault(name, int(own.min()))
+    def _tell(self, limits: Mapping[str, int]) -> None:
+        """``feed`` splits."""
+
+    def _advanced(
+        self,
+        before: Clocks,
+        largest: Mapping[str, int | None],
+        timeless: Mapping[str, int],
+        promised: Mapping[str, int | None] | None = None,
+    ) -> Clocks:
         slack = {stream.name: stream.slack for stream in self._streams}
-        clocks = before.advanced(largest, slack, self.heartbeats)
-        return BatchFacts(clocks, counts, dict.fromkeys(self._names, 0), late, first)
+        return before.advanced(largest, slack, self.heartbeats)
 
     def feed(self, batch: Mapping[str, pa.Table], heartbeats: Mapping[str, int]) -> Manifest:
         self.heartbeats = heartbeats
         base = self.repository.current()
-        rows = tagged(self.wiring, batch)
-        return self._run(rows, base, base.properties["batch"] + 1)
+        limits = self._late_before(Clocks.from_json(base.properties["clocks"]))
+        rows = tagged(self.wiring, batch).to_batches()
+        told = [limits[name] for name in self._names]
+        parcels: Any = _unpacked(self.wiring.splitter.split(iter(rows), told))
+        return self._run(parcels, base, base.properties["batch"] + 1)
 
 
 def tagged(wiring: ProgramWiring, batch: Mapping[str, pa.Table]) -> pa.Table:
@@ -162,7 +164,7 @@ def runner_of(
         one.name: {field.name: from_arrow(field.type).sql() for field in one.schema}
         for one in declared
     }
-    plain = ProgramWiring.of(program, declared, types)
+    plain = ProgramWiring.of(program, declared, types, buckets)
     wiring = HereWiring(**{one.name: getattr(plain, one.name) for one in fields(plain)})
     if Repository.exists(folder):
         repository = Repository.open(folder, sync=False)

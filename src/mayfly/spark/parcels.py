@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
     ]
 )
 DDL = "_bucket INT, _stage INT, _edge STRING, _data BINARY"
-MARKER, RECEIPT = "marker", "receipt"
+MARKER, RECEIPT, COUNTS = "marker", "receipt", "counts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ have clocks of their own.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,17 +29,17 @@ from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.sharing import ClockGroup
 from mayfly.pipeline.staging import StagedTask
 from mayfly.pipeline.storing import stored_paths
-from mayfly.spark.exchange import STREAM
 from mayfly.spark.parcels import packed
 from mayfly.spark.program_results import Results
+from mayfly.spark.program_splitting import LIMITS
 from mayfly.spark.program_tasks import LOG, OUT, SENT, ProgramTask
-from mayfly.spark.program_wiring import ProgramWiring, left_out, promise
+from mayfly.spark.program_wiring import ProgramWiring
 from mayfly.spark.receipts import Receipt, accept
 from mayfly.spark.runner import BatchFacts, Runner, empty_properties
 from mayfly.spark.sinks import Sink
 from mayfly.spark.state_format import CURRENT, STATE_FORMAT
 from mayfly.spark.tasks import DEAD_LETTERS
-from mayfly.storage import TS, DropSegments, Manifest, Segment, SetProperties, vacuum
+from mayfly.storage import DropSegments, Manifest, Segment, SetProperties, vacuum
 
 REFRESHES = "refreshes"
 DELIVERED = "delivered"
@@ -85,55 +86,40 @@ class ProgramRunner(Runner[ProgramWiring]):
             base = self.repository.current()  # streams that came since have not ended yet
         nothing = dict.fromkeys(self._names, 0)
         facts = BatchFacts(clocks.closed(), nothing, {}, {}, base.properties["first"])
-        rows = self.wiring.nothing(self.spark)
-        self._deliver(self._step(rows, base, base.properties["batch"], facts))
+        self._deliver(self._step(None, base, base.properties["batch"], facts))
+
+    def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
+        # Before any job: the first one that needs the rows splits them.
+        self._tell(self._late_before(Clocks.from_json(base.properties["clocks"])))
+        return super()._run(rows, base, batch_id)
+
+    def _tell(self, limits: Mapping[str, int]) -> None:
+        """Tell those who split the batch what is late."""
+        told = json.dumps([limits[name] for name in self._names])
+        self.spark.sparkContext.setLocalProperty(LIMITS, told)
 
     def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
-        """One pass over the batch: per stream its extreme times, rows in all and those without a
-        time; another pass where some are too late for some query.
-
-        The expressions are those of every batch: with the limits in them, Spark would compile
-        them anew each time.
-        """
-        wanted = []
-        for number in range(len(self._names)):
-            own = f"{STREAM} = {number}"
-            wanted += [
-                f"max({TS}) FILTER (WHERE {own})",
-                f"min({TS}) FILTER (WHERE {own})",
-                f"count_if({own})",
-                f"count_if({own} AND {TS} IS NULL)",
-                f"count_if({STREAM} = {left_out(number)})",
-                f"max({TS}) FILTER (WHERE {STREAM} = {promise(number)})",
-            ]
-        found = list(rows.selectExpr(*wanted).collect()[0])
-        largest, smallest, counts, timeless, shed, promised = (
-            dict(zip(self._names, found[at::6], strict=True)) for at in range(6)
-        )
-        late = self._late(rows, smallest, self._late_before(before))
+        came = dict(zip(self._names, self.wiring.arrived(rows), strict=True))
         known = self.repository.current().properties["first"]
-        first = {name: at for name, at in smallest.items() if at is not None} | known
-        clocks = self._advanced(before, largest, timeless, promised)
-        return BatchFacts(clocks, counts, timeless, late, first, shed)
+        first = {n: one.smallest for n, one in came.items() if one.smallest is not None} | known
+        timeless = {name: one.timeless for name, one in came.items()}
+        clocks = self._advanced(
+            before,
+            {name: one.largest for name, one in came.items()},
+            timeless,
+            {name: one.promised for name, one in came.items()},
+        )
+        return BatchFacts(
+            clocks,
+            {name: one.rows for name, one in came.items()},
+            timeless,
+            {name: one.late for name, one in came.items()},
+            first,
+            {name: one.shed for name, one in came.items()},
+        )
 
     def _clocks_together(self, clocks: Clocks) -> list[Clocks]:
         return [clocks.of(group.streams) for group in self._groups]
-
-    def _late(
-        self, rows: DataFrame, smallest: Mapping[str, int | None], limits: Mapping[str, int]
-    ) -> dict[str, int]:
-        """Per stream: rows of the batch before its limit, which are rare."""
-        late = dict.fromkeys(self._names, 0)
-        some = [n for n, at in smallest.items() if at is not None and at < limits[n]]
-        if some:
-            counts = rows.selectExpr(
-                *(
-                    f"count_if({STREAM} = {self._names.index(name)} AND {TS} < {limits[name]})"
-                    for name in some
-                )
-            )
-            late |= dict(zip(some, counts.collect()[0], strict=True))
-        return late
 
     def _late_before(self, before: Clocks) -> dict[str, int]:
         """Per stream: the instants before this are closed for some query that reads it."""
@@ -145,7 +131,9 @@ class ProgramRunner(Runner[ProgramWiring]):
             for name in self._names
         }
 
-    def _step(self, rows: DataFrame, base: Manifest, batch: int, facts: BatchFacts) -> Manifest:
+    def _step(
+        self, rows: DataFrame | None, base: Manifest, batch: int, facts: BatchFacts
+    ) -> Manifest:
         self.check_dead_letters()
         before = Clocks.from_json(base.properties["clocks"])
         interval = _interval(before, facts.clocks, self._names)
@@ -160,9 +148,10 @@ class ProgramRunner(Runner[ProgramWiring]):
                 self.task_of(base, stage, intervals, facts, changed)
                 for stage in range(self.wiring.stages.stages)
             ]
-            limits = self._late_before(before)
-            kept = {s.name: limits[s.name] for s in self._streams if s.dead_letter is not None}
-            frame = self.wiring.receipts(rows, tasks, due, self.settings.buckets, kept)
+            if rows is None:
+                frame = self.wiring.stepped(self.wiring.nothing(self.spark), tasks, due)
+            else:
+                frame = self.wiring.receipts(rows, tasks, due)
             receipts = collected(frame, due)
         reach("batch.receipts")
         seen = {name: list(effective) for name, (_, effective) in changed.items()}

@@ -1,27 +1,39 @@
-"""The first thing that executors do with input: each row to the tasks that put windows on it."""
+"""The first thing that executors do with input: each row to the tasks that put windows on it.
+
+Rows are split within the streaming plan, before the driver sees the batch: the one pass that reads
+a batch also counts it. The driver then learns the clock from the counts, and steps run on what is
+already exchanged. What depends on the batch, the limits of lateness, comes as a local property of
+Spark's jobs.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 
+from mayfly.errors import ProtocolError
 from mayfly.kernels.delta import taken
 from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
 from mayfly.kernels.rows import chosen
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import SelectRows
 from mayfly.pipeline.staging import Feed, StagedProgram, applied
+from mayfly.spark.arrivals import Arrived, added, counted, encoded
 from mayfly.spark.exchange import STREAM
-from mayfly.spark.parcels import Parcel, batch_of, packed, split
+from mayfly.spark.parcels import COUNTS, Parcel, batch_of, packed, split
 from mayfly.spark.tasks import DEAD_LETTERS, LATE, NO_TIME, REASON
 from mayfly.storage.segment import TS
 
 PARCEL_BYTES = 16 << 20
+LIMITS = "mayfly.limits"
+"""Local property: per stream, the instant before which its rows are late."""
 
 
 @dataclass(frozen=True)
@@ -33,26 +45,28 @@ class Splitter:
     slots: tuple[Mapping[str, str], ...]
     """Per stream: slot → column."""
     buckets: int
-    late_before: Mapping[str, int] = field(default_factory=dict)
-    """Streams whose dead letters are kept: rows before the instant are late."""
+    kept: frozenset[str] = frozenset()
+    """Streams whose dead letters are kept."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        waiting: list[pa.RecordBatch] = []
-        size = 0
-        for batch in batches:
-            waiting.append(batch)
-            size += batch.nbytes
-            if size >= PARCEL_BYTES:
-                yield batch_of(self._parcels(pa.Table.from_batches(waiting)))
-                waiting, size = [], 0
-        if waiting:
-            yield batch_of(self._parcels(pa.Table.from_batches(waiting)))
+        return self.split(batches, limits_of_the_batch(len(self.streams)))
 
-    def _parcels(self, table: pa.Table) -> Iterator[Parcel]:
-        table = table.combine_chunks()
+    def split(
+        self, batches: Iterator[pa.RecordBatch], limits: Sequence[int]
+    ) -> Iterator[pa.RecordBatch]:
+        """Tagged rows as parcels, and one parcel that counts them."""
+        counts: list[list[Arrived]] = []
+        for table in _tables(batches):
+            counts.append(counted(table, limits))
+            yield batch_of(self._parcels(table, limits))
+        total = encoded(added(counts, len(self.streams)))
+        yield batch_of([Parcel(0, 0, COUNTS, total)])
+
+    def _parcels(self, table: pa.Table, limits: Sequence[int]) -> Iterator[Parcel]:
         which = table.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
-        for stream in self.late_before:
-            yield from self._dead_letters(table, which, stream)
+        for at, stream in enumerate(self.streams):
+            if stream in self.kept:
+                yield from self._dead_letters(table, which, at, limits[at])
         timed = pc.is_valid(table[TS]).to_numpy()
         if not timed.all():
             table, which = chosen(table, timed).combine_chunks(), which[timed]
@@ -99,12 +113,11 @@ class Splitter:
             if positions is not None
         }
 
-    def _dead_letters(self, table: pa.Table, which: Any, stream: str) -> Iterator[Parcel]:
+    def _dead_letters(self, table: pa.Table, which: Any, at: int, limit: int) -> Iterator[Parcel]:
         """Rows of a stream that come too late or have no time, with the reason."""
-        at = self.streams.index(stream)
         times = table.column(TS).combine_chunks()
         untimed = pc.is_null(times).to_numpy(zero_copy_only=False)
-        late = pc.fill_null(pc.less(times, self.late_before[stream]), False)
+        late = pc.fill_null(pc.less(times, limit), False)
         lost = (which == at) & (untimed | late.to_numpy(zero_copy_only=False))
         if not lost.any():
             return
@@ -115,7 +128,34 @@ class Splitter:
             [*columns, pc.fill_null(rows.column(TS), 0), pa.array(reasons, pa.string())],
             names=[*self.slots[at].values(), TS, REASON],
         )
-        yield Parcel(0, 0, f"{DEAD_LETTERS}/{stream}", packed(letters))
+        yield Parcel(0, 0, f"{DEAD_LETTERS}/{self.streams[at]}", packed(letters))
+
+
+def limits_of_the_batch(streams: int) -> list[int]:
+    """What the driver told about the batch whose rows are split."""
+    context = TaskContext.get()
+    told = None if context is None else context.getLocalProperty(LIMITS)
+    limits: list[int] = [] if told is None else json.loads(told)
+    if len(limits) != streams:
+        raise ProtocolError(
+            f"limits of {len(limits)} streams were told for rows of {streams}",
+            "nothing was committed; report this with the Spark version and its settings",
+        )
+    return limits
+
+
+def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Few large tables of many small batches."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= PARCEL_BYTES:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()
 
 
 def fed(feed: Feed, number: int, rows: pa.Table, count: int) -> Iterator[Parcel]:

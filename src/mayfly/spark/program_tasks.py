@@ -40,7 +40,7 @@ from mayfly.pipeline.storing import Stored, load_state, next_event, store_state
 from mayfly.plan.physical import Structure
 from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
 from mayfly.spark.receipts import Receipt
-from mayfly.spark.tasks import DEAD_LETTERS
+from mayfly.spark.tasks import DEAD_LETTERS, rows_of_others, this_partition
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, write_segment
 
@@ -72,7 +72,8 @@ class ProgramTask:
     """Clock groups that learn their history, and the clock they found: only these are stepped."""
     erased: tuple[int | None, ...] = ()
     """Of each clock group: the instant before which rows expired whose bytes must go, if any."""
-
+    placed: bool = False
+    """Whether partition p holds what goes to bucket p, so that no markers are needed."""
     shed: float = 0.0
     """The share of rows that joins leave out: those with the fewest partners."""
     stretched: bool = False
@@ -82,6 +83,9 @@ class ProgramTask:
         began = time.perf_counter()
         reach(f"stage-{self.stage + 1}.begun")
         mine: dict[int, dict[str, list[bytes]]] = {}
+        here = this_partition() if self.placed else -1
+        if 0 <= here < self.program.count(self.stage, self.buckets):
+            mine[here] = {MARKER: []}
         size = 0
         for batch in batches:
             onward = []
@@ -96,6 +100,8 @@ class ProgramTask:
                 yield batch_of(onward)
         for bucket, parcels in sorted(mine.items()):
             if MARKER not in parcels:
+                if self.placed:
+                    raise rows_of_others(here)
                 continue
             try:
                 if size > self.max_state_bytes:

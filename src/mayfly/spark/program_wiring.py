@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -15,8 +15,9 @@ from mayfly.pipeline.sharing import SharedProgram
 from mayfly.pipeline.shedding import NOTHING, Shedding
 from mayfly.pipeline.staging import StagedProgram, staged
 from mayfly.plan.expressions import quoted
+from mayfly.spark.arrivals import Arrived, added, decoded, left_out, promise, unwanted
 from mayfly.spark.exchange import HEARTBEAT, STREAM
-from mayfly.spark.parcels import DDL, MARKER, RECEIPT
+from mayfly.spark.parcels import COUNTS, DDL, MARKER, RECEIPT
 from mayfly.spark.program_splitting import Splitter
 from mayfly.spark.program_tasks import ProgramTask
 from mayfly.spark.pushdown import wanted_rows
@@ -35,12 +36,16 @@ class ProgramWiring:
     streams: tuple[Stream, ...]
     slot_types: Mapping[str, str]
     slots: tuple[Mapping[str, str], ...]
+    buckets: int
     shedding: Shedding = NOTHING
     """What is left out on purpose."""
 
     @staticmethod
     def of(
-        program: SharedProgram, streams: Sequence[Stream], types: Mapping[str, Mapping[str, str]]
+        program: SharedProgram,
+        streams: Sequence[Stream],
+        types: Mapping[str, Mapping[str, str]],
+        buckets: int,
     ) -> ProgramWiring:
         """``types``: stream → column → Spark DDL type."""
         stages, slots = staged(program), Slots()
@@ -55,10 +60,16 @@ class ProgramWiring:
             if stream.dead_letter is not None:
                 needed = dict.fromkeys(stream.schema.names)
             placed.append(slots.place([(name, types[stream.name][name]) for name in needed]))
-        return ProgramWiring(program, stages, tuple(streams), slots.types, tuple(placed))
+        return ProgramWiring(program, stages, tuple(streams), slots.types, tuple(placed), buckets)
+
+    @property
+    def splitter(self) -> Splitter:
+        names = tuple(stream.name for stream in self.streams)
+        kept = frozenset(one.name for one in self.streams if one.dead_letter is not None)
+        return Splitter(self.stages, names, self.slots, self.buckets, kept)
 
     def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame:
-        """One streaming DataFrame of all streams: (_stream, _ts, slots…)."""
+        """One streaming DataFrame of parcels, split and exchanged, and of their counts."""
         parts = [
             self._tagged(number, stream, frames[stream.name])
             for number, stream in enumerate(self.streams)
@@ -66,7 +77,11 @@ class ProgramWiring:
         if heartbeat is not None:
             nothing = [f"{HEARTBEAT} AS {STREAM}", f"CAST(NULL AS BIGINT) AS {TS}"]
             parts.append(heartbeat.selectExpr(*nothing, *projection(self.slot_types, {})))
-        return reduce(DataFrame.unionAll, parts)
+        rows = reduce(DataFrame.unionAll, parts)
+        return self._exchanged(rows.mapInArrow(self.splitter, DDL))
+
+    def _exchanged(self, parcels: DataFrame) -> DataFrame:
+        return parcels.repartitionById(self.buckets, "_bucket")
 
     def _tagged(self, number: int, stream: Stream, frame: DataFrame) -> DataFrame:
         time = quoted(stream.time)
@@ -74,12 +89,16 @@ class ProgramWiring:
             time = f"unix_micros({time})"
         filled = {slot: quoted(name) for slot, name in self.slots[number].items()}
         tag = self._tag(number, stream)
-        return frame.selectExpr(
+        rows = frame.selectExpr(
             f"{tag} AS {STREAM}", f"{time} AS {TS}", *projection(self.slot_types, filled)
         )
+        if tag == str(number):
+            return rows
+        needed = {slot: f"IF({STREAM} >= 0, {slot}, NULL)" for slot in filled}
+        return rows.selectExpr(STREAM, TS, *projection(self.slot_types, needed))
 
     def _tag(self, number: int, stream: Stream) -> str:
-        """The number of the stream, unless a row is left out or is a punctuation."""
+        """The number of the stream, unless a row only counts."""
         cases = []
         if stream.punctuations:
             others = [f"{quoted(n)} IS NULL" for n in stream.schema.names if n != stream.time]
@@ -92,26 +111,34 @@ class ProgramWiring:
                 f" < {round(self.shedding.of_rows * SHARES)}"
                 f" THEN {left_out(number)}"
             )
+        feeds = [feed for feed in self.stages.feeds if feed.source.stream == stream.name]
+        wanted = wanted_rows(feeds) if stream.dead_letter is None else None
+        if wanted is not None:
+            cases.append(f"WHEN ({wanted}) IS NOT TRUE THEN {unwanted(number)}")
         return f"CASE {' '.join(cases)} ELSE {number} END" if cases else str(number)
 
-    def nothing(self, spark: SparkSession) -> DataFrame:
-        empty = [f"CAST(id AS INT) AS {STREAM}", f"id AS {TS}"]
-        return spark.range(0).selectExpr(*empty, *projection(self.slot_types, {}))
+    def arrived(self, parcels: DataFrame) -> list[Arrived]:
+        """Per stream, what came of it in a batch."""
+        told = parcels.where(f"_edge = '{COUNTS}'").select("_data").collect()
+        return added((decoded(bytes(row[0])) for row in told), len(self.streams))
 
     def receipts(
         self,
-        rows: DataFrame,
+        parcels: DataFrame,
         tasks: Sequence[ProgramTask],
         due: Sequence[Sequence[int]],
-        count: int,
-        late_before: Mapping[str, int],
     ) -> DataFrame:
-        """All stages over one batch, as one DataFrame of receipts; only one action may use it."""
-        names = tuple(stream.name for stream in self.streams)
-        splitter = Splitter(self.stages, names, self.slots, count, late_before)
-        wanted = wanted_rows(self.streams, self.stages.feeds, self.slots)
-        moving = rows.where(wanted).mapInArrow(splitter, DDL)
-        return self.stepped(moving, tasks, due, count)
+        """All stages over a batch as ``tagged`` made it, as one DataFrame of receipts; only one
+        action may use it."""
+        moving = parcels.mapInArrow(replace(tasks[0], placed=True), DDL)
+        return self.stepped(moving, tasks[1:], due[1:])
+
+    def nothing(self, spark: SparkSession) -> DataFrame:
+        """No parcels at all, not exchanged."""
+        number = "CAST(id AS INT)"
+        return spark.range(0).selectExpr(
+            f"{number} AS _bucket", f"{number} AS _stage", "'' AS _edge", "CAST('' AS BINARY) _data"
+        )
 
     def kept_rows(self, spark: SparkSession, reader: Any, count: int) -> DataFrame:
         """The parcels a reader makes of so many stored pieces."""
@@ -122,14 +149,11 @@ class ProgramWiring:
         moving: DataFrame,
         tasks: Sequence[ProgramTask],
         due: Sequence[Sequence[int]],
-        count: int,
     ) -> DataFrame:
-        """All stages over parcels, as receipts."""
+        """All stages over parcels that are not exchanged yet, as receipts."""
         for task, listed in zip(tasks, due, strict=True):
             markers = self._markers(moving.sparkSession, task.stage, listed)
-            moving = (
-                moving.unionAll(markers).repartitionById(count, "_bucket").mapInArrow(task, DDL)
-            )
+            moving = self._exchanged(moving.unionAll(markers)).mapInArrow(task, DDL)
         return moving.where(f"_edge = '{RECEIPT}'").select("_data")
 
     def _markers(self, spark: SparkSession, stage: int, due: Sequence[int]) -> DataFrame:
@@ -140,13 +164,3 @@ class ProgramWiring:
             f"'{MARKER}' AS _edge",
             "CAST('' AS BINARY) AS _data",
         )
-
-
-def left_out(number: int) -> int:
-    """How rows of a stream are marked that are left out; HEARTBEAT is -1."""
-    return -2 * number - 2
-
-
-def promise(number: int) -> int:
-    """How punctuations of a stream are marked."""
-    return -2 * number - 3

@@ -5,16 +5,15 @@ what all who read it have in common: the disjunction of their selections, as far
 columns with constants. Invariant: whatever a query wants passes, and its own selection is made
 again behind; so a term that is not understood is left out. Constants whose text a session
 setting reads in its own way (instants, backslashes) are left to the kernels, and so is what may
-raise an error. Clocks and counts are those of all rows: they are taken before this.
+raise an error. Clocks and counts are those of all rows: of the others only the time crosses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from mayfly.kernels.predicate_index import MANY_SELECTIONS
 from mayfly.kernels.stateless import SelectRows
-from mayfly.pipeline.query import Stream
 from mayfly.pipeline.staging import Feed
 from mayfly.plan.expressions import (
     And,
@@ -27,30 +26,15 @@ from mayfly.plan.expressions import (
     Literal,
     Not,
     Or,
+    quoted,
 )
-from mayfly.spark.exchange import STREAM
 
 _KNOWN = (Compare, And, Or, Not, IsNull, InList)
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _TYPES = (*_WHOLE, "boolean", "string", "double")
 
 
-def wanted_rows(
-    streams: Sequence[Stream], feeds: Sequence[Feed], slots: Sequence[Mapping[str, str]]
-) -> str:
-    """The condition on tagged rows that some query, or a dead letter, may want."""
-    conditions = []
-    for stream, placed in zip(streams, slots, strict=True):
-        own = [feed for feed in feeds if feed.source.stream == stream.name]
-        known = {column: slot for slot, column in placed.items()}
-        conditions.append(None if stream.dead_letter is not None else _condition(own, known))
-    if not any(conditions):
-        return f"{STREAM} >= 0"
-    cases = [f"WHEN {at} THEN {one or 'TRUE'}" for at, one in enumerate(conditions)]
-    return f"CASE {STREAM} {' '.join(cases)} ELSE FALSE END"
-
-
-def _condition(feeds: Sequence[Feed], slots: Mapping[str, str]) -> str | None:
+def wanted_rows(feeds: Sequence[Feed]) -> str | None:
     """What the readers of one stream have in common; None if one wants every row, or if there are
     so many that an index finds their rows sooner."""
     if not 0 < len(feeds) < MANY_SELECTIONS:
@@ -60,7 +44,7 @@ def _condition(feeds: Sequence[Feed], slots: Mapping[str, str]) -> str | None:
         first = feed.path[0] if feed.path else None
         predicate = first.predicate if isinstance(first, SelectRows) else None
         terms = predicate.terms if isinstance(predicate, And) else (predicate,)
-        understood = [one.sql(lambda c: slots[c.name]) for one in terms if one and _pushes(one)]
+        understood = [one.sql(lambda c: quoted(c.name)) for one in terms if one and _pushes(one)]
         if not understood:
             return None
         found.append(" AND ".join(understood))

@@ -212,7 +212,7 @@ def _stepped(
         counts, {one.name: one.schema.field(one.time).type for one in runner.wiring.streams},
     )  # fmt: skip
     moving = runner.wiring.kept_rows(runner.spark, reader, len(reader.pieces))
-    frame = runner.wiring.stepped(moving, tasks, due, runner.settings.buckets)
+    frame = runner.wiring.stepped(moving, tasks, due)
     receipts = collected(frame, due)
     seen = {
         task.name: list(changed[task.name][1])

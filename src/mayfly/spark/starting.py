@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 DEFAULT_HISTORY = "1 hour"
+STREAM_SETTINGS = {
+    # Jobs are short and their partitions fixed: planning them stage by stage changes nothing, takes
+    # a tenth of a batch, and runs the first stage before the runner is told of the batch.
+    "spark.sql.adaptive.enabled": "false",
+    # A stage of a chain that runs again names other files in its receipts. Spark would take that
+    # for other rows and give the job up; receipts are chosen by the driver.
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+}
+"""For the session that Spark makes for each stream; the user's own is left as it is."""
 
 
 def bucket_count(spark: SparkSession, asked: int | None) -> int:
@@ -154,5 +164,22 @@ def started(
         writer = writer.trigger(availableNow=True)
     elif interval is not None:
         writer = writer.trigger(processingTime=f"{micros(interval) // 1000} milliseconds")
-    runner.stream = writer.start()
+    with _settings_of_a_stream(tagged.sparkSession):
+        runner.stream = writer.start()
     return runner.stream
+
+
+@contextmanager
+def _settings_of_a_stream(session: SparkSession) -> Iterator[None]:
+    """A stream that is started gets a copy of the session as it is at that moment."""
+    before: dict[str, str | None] = {n: session.conf.get(n, None) for n in STREAM_SETTINGS}
+    try:
+        for name, value in STREAM_SETTINGS.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, former in before.items():
+            if former is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, former)

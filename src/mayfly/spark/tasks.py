@@ -87,7 +87,7 @@ class StageTask:
         reach(f"stage-{self.index + 1}.begun")
         arrived = _Arrived.of(batches, self.max_state_bytes, self.index)
         yield from (self._receipt_row(text) for text in arrived.passed_on)
-        for bucket in _this_partition() if self.exchanged else arrived.marked:
+        for bucket in [this_partition()] if self.exchanged else arrived.marked:
             try:
                 yield from self._step(bucket, arrived.in_bucket(bucket), began)
             except MayflyError as error:
@@ -282,17 +282,21 @@ class _Arrived:
         places = self.rows.column(PLACE).to_numpy()
         sides = [places == KINDS * bucket + side for side in (LEFT, RIGHT)]
         if not (sides[0] | sides[1]).all():
-            raise ProtocolError(
-                f"rows of other buckets came to the task of bucket {bucket}",
-                "nothing was committed; report this with the Spark version and its settings",
-            )
+            raise rows_of_others(bucket)
         return tuple(self.rows.filter(pa.array(side)) for side in sides)
 
 
-def _this_partition() -> list[int]:
+def this_partition() -> int:
     context = TaskContext.get()
     assert context is not None, "a task runs in an executor"
-    return [context.partitionId()]
+    return context.partitionId()
+
+
+def rows_of_others(bucket: int) -> ProtocolError:
+    return ProtocolError(
+        f"rows of other buckets came to the task of bucket {bucket}",
+        "nothing was committed; report this with the Spark version and its settings",
+    )
 
 
 def _batch_too_large(size: int, limit: int, index: int) -> LimitExceeded:

@@ -1,0 +1,105 @@
+"""What came of each stream in a batch: counted where rows are split, added up by the driver.
+
+A row's tag is the number of its stream, unless it is one of those that only count: left out on
+purpose, wanted by no query, or a punctuation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.lifetime import MIN_TIME
+from mayfly.spark.exchange import STREAM
+from mayfly.storage import TS
+
+
+def left_out(number: int) -> int:
+    """The tag of rows of a stream that are left out; HEARTBEAT is -1."""
+    return -3 * number - 2
+
+
+def promise(number: int) -> int:
+    """The tag of a stream's punctuations."""
+    return -3 * number - 3
+
+
+def unwanted(number: int) -> int:
+    """The tag of rows of a stream that no query selects."""
+    return -3 * number - 4
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What came of one stream: its extreme times, its rows, and those of them that are late or
+    have no time; rows left out, and the last instant that a punctuation closed."""
+
+    largest: int | None = None
+    smallest: int | None = None
+    rows: int = 0
+    timeless: int = 0
+    late: int = 0
+    shed: int = 0
+    promised: int | None = None
+
+    def __add__(self, other: Arrived) -> Arrived:
+        return Arrived(
+            _extreme(max, self.largest, other.largest),
+            _extreme(min, self.smallest, other.smallest),
+            self.rows + other.rows,
+            self.timeless + other.timeless,
+            self.late + other.late,
+            self.shed + other.shed,
+            _extreme(max, self.promised, other.promised),
+        )
+
+
+def _extreme(which: Callable[[list[int]], int], one: int | None, other: int | None) -> int | None:
+    known = [at for at in (one, other) if at is not None]
+    return which(known) if known else None
+
+
+def counted(rows: pa.Table, limits: Sequence[int]) -> list[Arrived]:
+    """Per stream, what tagged rows say; those before its limit are late."""
+    which = rows.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
+    times = rows.column(TS).combine_chunks()
+    timed = pc.is_valid(times).to_numpy(zero_copy_only=False)
+    at = pc.fill_null(times, MIN_TIME).to_numpy(zero_copy_only=False)
+    found = []
+    for number, limit in enumerate(limits):
+        own = (which == number) | (which == unwanted(number))
+        known = at[own & timed]
+        promised = at[(which == promise(number)) & timed]
+        found.append(
+            Arrived(
+                largest=int(known.max()) if len(known) else None,
+                smallest=int(known.min()) if len(known) else None,
+                rows=int(np.count_nonzero(own)),
+                timeless=int(np.count_nonzero(own)) - len(known),
+                late=int(np.count_nonzero(known < limit)),
+                shed=int(np.count_nonzero(which == left_out(number))),
+                promised=int(promised.max()) if len(promised) else None,
+            )
+        )
+    return found
+
+
+def added(counts: Iterable[Sequence[Arrived]], streams: int) -> list[Arrived]:
+    """Counts of parts of a batch as one."""
+    total = [Arrived()] * streams
+    for part in counts:
+        total = [one + other for one, other in zip(total, part, strict=True)]
+    return total
+
+
+def encoded(counts: Sequence[Arrived]) -> bytes:
+    return json.dumps([asdict(one) for one in counts]).encode()
+
+
+def decoded(stored: bytes) -> list[Arrived]:
+    return [Arrived(**one) for one in json.loads(stored)]
