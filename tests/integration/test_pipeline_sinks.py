@@ -13,9 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
+from mayfly.session import Session
+from mayfly.spark.archive_sink import ArchiveSink
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.pipelines import ARCHIVES, load_pipeline
+from mayfly.spark.query_archives import ArchivedAnswers
 from mayfly.spark.query_run import QueryRun
+from mayfly.spark.sinks import Delivery
 from tests.integration.recorded import record
 from tests.integration.test_spark_queries import SCHEMA, batches
 
@@ -104,3 +108,45 @@ def test_what_cannot_be_archived_is_refused(
     (folder / "pipeline.cql").write_text(f"{STREAMS} CREATE ARCHIVE x {archive};")
     with pytest.raises(InvalidSetting, match=problem):
         load_pipeline(spark, folder / "pipeline.cql").start(folder / "state", sync=False)
+
+
+def delivered(
+    spark: SparkSession, folder: Path, number: int, clock: int, rows: list[dict[str, Any]]
+) -> Delivery:
+    """A batch of results as the runner of queries delivers it."""
+    instant = pa.timestamp("us", "UTC")
+    schema = pa.schema([("k", pa.int64()), ("ts", instant), ("exp", instant), ("cut", instant)])
+    table = pa.Table.from_pylist(rows, schema=schema)
+    path = folder / f"delivery-{number}.parquet"
+    pq.write_table(table, path)
+    return Delivery(
+        number, len(rows), schema, lambda: iter(table.to_batches()),
+        lambda: spark.read.parquet(str(path)), clock,
+    )  # fmt: skip
+
+
+def test_early_ends_are_found_after_the_longest_life_has_changed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Results were stored until the latest instant then possible, which is another one now."""
+    columns = "k BIGINT, ts TIMESTAMP, exp TIMESTAMP"
+    archive = Session(spark).create_archive(
+        tmp_path / "archive", columns, key="k", exp="exp", max_lifetime="50 us", refresh="10 us",
+        origin=0,
+    )  # fmt: skip
+    sink = ArchivedAnswers(ArchiveSink.of(archive, "results"), "q", str(tmp_path / "checkpoint"))
+
+    def deliver(number: int, clock: int, *rows: tuple[int, int, int | None]) -> list[int]:
+        listed = [{"k": k, "ts": ts, "exp": 900, "cut": cut} for k, ts, cut in rows]
+        sink.deliver(delivered(spark, tmp_path, number, clock, listed))
+        return sorted(archive.scan()["k"].to_pylist())
+
+    assert deliver(0, 11, (1, 2, None), (2, 3, None), (3, 4, None)) == [1, 2, 3]
+    archive.migrate(max_lifetime="80 us")
+    assert deliver(1, 21, (4, 12, None), (5, 13, None), (1, 2, 15)) == [2, 3, 4, 5]
+    assert deliver(2, 31, (4, 12, 22), (2, 3, 23)) == [3, 5]
+    archive.migrate(max_lifetime="100 us")
+    assert deliver(3, 41, (3, 4, 33)) == [5], "no result began since the last change"
+    assert deliver(4, 51, (6, 42, None), (5, 13, 43)) == [6]
+    assert deliver(5, 61, (6, 42, 52)) == []
+    assert archive.verify().ok

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from mayfly.errors import InvalidSetting
 from mayfly.session import Session
 from mayfly.spark.query_run import QueryRun
+from mayfly.spark.runner import STREAM_SETTINGS
+from mayfly.spark.starting import ADAPTIVE_STREAMS
 from tests.integration.recorded import declare, record
 from tests.integration.test_spark_queries import SCHEMA, batches
 
@@ -101,3 +103,29 @@ def test_a_punctuation_moves_the_clock(spark: SparkSession, tmp_path: Path) -> N
     assert status.rows["a"] == batches()[0]["a"].num_rows
     assert run.changes().num_rows == status.rows["a"]
     assert run.snapshot(499).num_rows == 0
+
+
+def test_rows_that_are_late_or_that_no_query_selects_are_counted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What depends on the batch reaches those who split it, and the session stays as it was."""
+
+    def rows(*listed: tuple[int, int]) -> dict[str, pa.Table]:
+        filled = [
+            {"ts": ts, "seq": at, "k": 1, "g": "x", "v": v, "x": 0.5}
+            for at, (ts, v) in enumerate(listed)
+        ]
+        return {"a": pa.Table.from_pylist(filled, schema=SCHEMA)}
+
+    parts = [rows((10, 9), (20, 1)), rows((15, 9), (19, 1), (30, 1)), rows((31, 9), (29, 9))]
+    record(tmp_path / "in", parts)
+    settings = {name: spark.conf.get(name) for name in (ADAPTIVE_STREAMS, *STREAM_SETTINGS)}
+    cql = "SELECT k, v FROM a [RANGE 100 us] WHERE v > 5"
+    run = processed(spark, tmp_path / "in", tmp_path / "state", cql)
+    assert {name: spark.conf.get(name) for name in settings} == settings
+    status = run.status()
+    assert (status.rows, status.late) == ({"a": 7}, {"a": 3})
+    assert counted(run, "v") == {(9,): 1}, "the second one waits for its instant to close"
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+    with pytest.raises(InvalidSetting, match="PYSPARK_PIN_THREAD"):
+        processed(spark, tmp_path / "in", tmp_path / "other", cql)

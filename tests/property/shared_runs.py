@@ -94,7 +94,7 @@ class HereRunner(ProgramRunner):
 
     heartbeats: Mapping[str, int] = {}
 
-    def _tell(self, limits: Mapping[str, int]) -> None:
+    def _tell(self, limits: Mapping[str, int] | None) -> None:
         """``feed`` splits."""
 
     def _advanced(

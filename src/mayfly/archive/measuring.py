@@ -209,13 +209,15 @@ def _measured_reads(
     for segment in largest:
         began = time.perf_counter()
         with pq.ParquetFile(directory.path(segment.path)) as file:
+            opened = time.perf_counter() - began
             group = file.read_row_group(0)
             reached = time.perf_counter() - began
             file.read()
             whole = time.perf_counter() - began - reached
         share = segment.bytes * group.num_rows / segment.rows / MEGABYTE
         speeds.append(segment.bytes / MEGABYTE / max(whole, 1e-9))
-        seeks.append(max(reached - share / speeds[-1], 0.0))
+        # To open the file is part of it, whatever came between when the rest was read.
+        seeks.append(max(reached - share / speeds[-1], opened))
         keys = max(1, pc.count_distinct(group[key]).as_py())
         buckets.append(share / keys / max(1, _days_in(version, segment)))
     return median(seeks), median(speeds), median(buckets)

@@ -91,11 +91,14 @@ class ProgramRunner(Runner[ProgramWiring]):
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
         # Before any job: the first one that needs the rows splits them.
         self._tell(self._late_before(Clocks.from_json(base.properties["clocks"])))
-        return super()._run(rows, base, batch_id)
+        try:
+            return super()._run(rows, base, batch_id)
+        finally:
+            self._tell(None)
 
-    def _tell(self, limits: Mapping[str, int]) -> None:
-        """Tell those who split the batch what is late."""
-        told = json.dumps([limits[name] for name in self._names])
+    def _tell(self, limits: Mapping[str, int] | None) -> None:
+        """Tell those who split the batch what is late; of the next one they know nothing yet."""
+        told = "" if limits is None else json.dumps([limits[name] for name in self._names])
         self.spark.sparkContext.setLocalProperty(LIMITS, told)
 
     def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
@@ -149,7 +152,8 @@ class ProgramRunner(Runner[ProgramWiring]):
                 for stage in range(self.wiring.stages.stages)
             ]
             if rows is None:
-                frame = self.wiring.stepped(self.wiring.nothing(self.spark), tasks, due)
+                nothing = self.wiring.nothing(self._session or self.spark)
+                frame = self.wiring.stepped(nothing, tasks, due)
             else:
                 frame = self.wiring.receipts(rows, tasks, due)
             receipts = collected(frame, due)

@@ -135,11 +135,12 @@ def limits_of_the_batch(streams: int) -> list[int]:
     """What the driver told about the batch whose rows are split."""
     context = TaskContext.get()
     told = None if context is None else context.getLocalProperty(LIMITS)
-    limits: list[int] = [] if told is None else json.loads(told)
+    limits: list[int] = json.loads(told) if told else []
     if len(limits) != streams:
         raise ProtocolError(
             f"limits of {len(limits)} streams were told for rows of {streams}",
-            "nothing was committed; report this with the Spark version and its settings",
+            "nothing was committed; leave spark.sql.adaptive as it is in the stream's session, or "
+            "report this with the Spark version and its settings",
         )
     return limits
 

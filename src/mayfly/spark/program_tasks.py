@@ -1,4 +1,4 @@
-"""What runs in executors for a query of the language: splitting input, and steps of a stage.
+"""What runs in executors for a query of the language: the steps of a stage.
 
 A stage task loads the committed state of its bucket, steps every operator of the stage, writes new
 segments under fresh names, sends results to later stages as parcels and hands in a receipt. It

@@ -1,4 +1,5 @@
-"""How rows travel through a batch of queries: one DataFrame, on which one action is run."""
+"""How rows travel through a batch of queries: what came is counted, then stepped, by one action
+each on one DataFrame."""
 
 from __future__ import annotations
 
@@ -153,6 +154,7 @@ class ProgramWiring:
         """All stages over parcels that are not exchanged yet, as receipts."""
         for task, listed in zip(tasks, due, strict=True):
             markers = self._markers(moving.sparkSession, task.stage, listed)
+            # What moves comes first: a task that is placed counts its partitions.
             moving = self._exchanged(moving.unionAll(markers)).mapInArrow(task, DDL)
         return moving.where(f"_edge = '{RECEIPT}'").select("_data")
 

@@ -4,8 +4,8 @@ Idea: a row of a stream that no query selects need not leave the JVM. Per stream
 what all who read it have in common: the disjunction of their selections, as far as these compare
 columns with constants. Invariant: whatever a query wants passes, and its own selection is made
 again behind; so a term that is not understood is left out. Constants whose text a session
-setting reads in its own way (instants, backslashes) are left to the kernels, and so is what may
-raise an error. Clocks and counts are those of all rows: of the others only the time crosses.
+setting reads in its own way (instants, backslashes, quotes) are left to the kernels, and so is what
+may raise an error. Clocks and counts are those of all rows: of the others only the time crosses.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def _pushes(expression: Expression) -> bool:
         case Column():
             return expression.type.name in _TYPES
         case Literal(value=value):
-            return expression.type.name in _TYPES and not (isinstance(value, str) and "\\" in value)
+            plain = not isinstance(value, str) or not {"\\", "'"} & set(value)
+            return plain and expression.type.name in _TYPES
         case Cast(child=child):
             wider = _WHOLE[_WHOLE.index(child.type.name) :] if child.type.name in _WHOLE else ()
             return expression.type.name in wider and _pushes(child)

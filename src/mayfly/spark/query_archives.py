@@ -4,6 +4,8 @@ Results of MON, WKS and WK carry the end of their lives, so they are archived on
 may end earlier than was said: it is archived until the latest instant possible, and when its end
 becomes known the row is declared void by the first update after that end. What waits for that
 update is kept beside the archive, one file per batch; to write or apply it twice changes nothing.
+The latest instant depends on the longest life the archive takes, which a migration may change; so
+beside it is also noted from which ts on results were stored with which.
 Rows equal in all columns, ts and exp cannot be told apart: when one of them ends early, all go.
 """
 
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,7 +27,7 @@ from mayfly.archive.feeding import WAITING
 from mayfly.archive.layouts.wave import WaveScheme
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
-from mayfly.lifetime import format_micros
+from mayfly.lifetime import MIN_TIME, format_micros
 from mayfly.pipeline.program import Task
 from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.spark.archive_sink import ArchivedResults, ArchiveSink
@@ -34,6 +37,10 @@ from mayfly.spark.sinks import Delivery, Sink, write_parquet
 
 if TYPE_CHECKING:
     from mayfly.session import Session
+
+LONGEST = "longest.parquet"
+"""Beside ends that wait: from which ts on results were stored with which longest life."""
+_LONGEST = pa.schema([("since", pa.int64()), ("longest", pa.int64())])
 
 
 def archive_sink(archive: SparkArchive, results: Results, source: str, checkpoint: str) -> Sink:
@@ -68,7 +75,9 @@ class ArchivedAnswers:
 
     def deliver(self, delivery: Delivery) -> None:
         archive = self.sink.archive
-        self._set_aside(delivery)
+        if delivery.rows and exp_known(archive):
+            self._note_longest(delivery)
+            self._set_aside(delivery)
         rows = None
         if delivery.rows:
             rows = delivery.frame().where(f"{CUT} IS NULL")
@@ -94,10 +103,34 @@ class ArchivedAnswers:
     def _folder(self) -> Path:
         return Path(self.sink.archive.repository.directory.root) / WAITING
 
+    def _noted(self) -> pa.Table:
+        file = self._folder() / LONGEST
+        return pq.read_table(file) if file.exists() else self._note(MIN_TIME)
+
+    def _note(self, since: int) -> pa.Table:
+        return pa.table([[since], [self._longest()]], schema=_LONGEST)
+
+    def _note_longest(self, delivery: Delivery) -> None:
+        """Note the longest life of results from this batch on, if it is another than before.
+
+        Results of later batches do not begin before those of this one.
+        """
+        file, noted = self._folder() / LONGEST, self._noted()
+        if noted["longest"][-1].as_py() != self._longest():
+            begun = [
+                batch.filter(pc.is_null(batch.column(CUT))).column("ts").cast(pa.int64())
+                for batch in delivery.batches()
+            ]
+            first = pc.min(pa.chunked_array(begun, pa.int64())).as_py()
+            if first is None:
+                return
+            noted = pa.concat_tables([noted, self._note(first)])
+        elif file.exists():
+            return
+        write_parquet(file, _LONGEST, iter(noted.to_batches()))
+
     def _set_aside(self, delivery: Delivery) -> None:
         """Keep what ended in this batch until an update may take it out."""
-        if not delivery.rows or not exp_known(self.sink.archive):
-            return
         parts = [batch.filter(pc.is_valid(batch.column(CUT))) for batch in delivery.batches()]
         ended = pa.Table.from_batches(parts, schema=delivery.schema)
         if ended.num_rows:
@@ -127,7 +160,9 @@ class ArchivedAnswers:
 
     def _as_archived(self, ended: pa.Table) -> pa.Table:
         """The rows as they were stored."""
-        latest = pc.add(ended["ts"].cast(pa.int64()), self._longest())
+        noted, ts = self._noted(), ended["ts"].cast(pa.int64()).to_numpy()
+        at = np.searchsorted(noted["since"].to_numpy(), ts, side="right") - 1
+        latest = pa.array(ts + noted["longest"].to_numpy()[at])
         known = pc.min_element_wise(ended["exp"].cast(pa.int64()), latest)
         at = ended.schema.get_field_index("exp")
         stored = ended.set_column(at, self._exp(), known.cast(ended.schema.field("exp").type))

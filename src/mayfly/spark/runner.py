@@ -52,6 +52,15 @@ from mayfly.storage.files import local_root
 CLOCKS = "clock"
 END_OF_INPUT = "end"
 VACUUM_EVERY = 20
+STREAM_SETTINGS = {
+    # Jobs are short and their partitions fixed: planning them stage by stage changes nothing and
+    # takes a tenth of a batch.
+    "spark.sql.adaptive.enabled": "false",
+    # A stage of a chain that runs again names other files in its receipts. Spark would take that
+    # for other rows and give the job up; receipts are chosen by the driver.
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+}
+"""For the session that Spark makes for each stream; the user's own is left as it is."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +189,7 @@ class Runner(ABC, Generic[W]):
             # To return would tell Spark that the batch is done.
             raise ProtocolError(f"the query is stopped before batch {batch_id}", "start it again")
         try:
-            self._session = rows.sparkSession
+            self._settle(rows.sparkSession)
             base = self.repository.current()
             done = base.properties["batch"]
             if batch_id > done + 1:
@@ -197,6 +206,12 @@ class Runner(ABC, Generic[W]):
         except Exception as error:
             self.error = error
             raise
+
+    def _settle(self, session: SparkSession) -> None:
+        if session is not self.spark and session is not self._session:
+            for name, value in STREAM_SETTINGS.items():
+                session.conf.set(name, value)
+        self._session = session
 
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
         name = clock_record(batch_id)

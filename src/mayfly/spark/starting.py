@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,15 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 DEFAULT_HISTORY = "1 hour"
-STREAM_SETTINGS = {
-    # Jobs are short and their partitions fixed: planning them stage by stage changes nothing, takes
-    # a tenth of a batch, and runs the first stage before the runner is told of the batch.
-    "spark.sql.adaptive.enabled": "false",
-    # A stage of a chain that runs again names other files in its receipts. Spark would take that
-    # for other rows and give the job up; receipts are chosen by the driver.
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
-}
-"""For the session that Spark makes for each stream; the user's own is left as it is."""
+ADAPTIVE_STREAMS = "spark.sql.adaptive.streaming.stateless.enabled"
+_starting = threading.Lock()
 
 
 def bucket_count(spark: SparkSession, asked: int | None) -> int:
@@ -153,6 +147,7 @@ def started(
     interval: str | None,
 ) -> StreamingQuery:
     """Spark's streaming query that feeds the runner."""
+    check_threads()
     beat = runner.spark.readStream.format("rate").option("rowsPerSecond", 1)
     source = named(runner.spark, beat, "mayfly_heartbeat")
     tagged = runner.wiring.tagged(frames, source.load() if beats(streams) else None)
@@ -164,22 +159,34 @@ def started(
         writer = writer.trigger(availableNow=True)
     elif interval is not None:
         writer = writer.trigger(processingTime=f"{micros(interval) // 1000} milliseconds")
-    with _settings_of_a_stream(tagged.sparkSession):
+    with _planned_at_once(tagged.sparkSession):
         runner.stream = writer.start()
     return runner.stream
 
 
 @contextmanager
-def _settings_of_a_stream(session: SparkSession) -> Iterator[None]:
-    """A stream that is started gets a copy of the session as it is at that moment."""
-    before: dict[str, str | None] = {n: session.conf.get(n, None) for n in STREAM_SETTINGS}
-    try:
-        for name, value in STREAM_SETTINGS.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        for name, former in before.items():
+def _planned_at_once(session: SparkSession) -> Iterator[None]:
+    """Streams started meanwhile are not planned stage by stage, which would run the first stage
+    before the runner is told of the batch.
+
+    A stream gets a copy of the session as it is when it is started.
+    """
+    with _starting:
+        former = session.conf.get(ADAPTIVE_STREAMS, None)
+        session.conf.set(ADAPTIVE_STREAMS, "false")
+        try:
+            yield
+        finally:
             if former is None:
-                session.conf.unset(name)
+                session.conf.unset(ADAPTIVE_STREAMS)
             else:
-                session.conf.set(name, former)
+                session.conf.set(ADAPTIVE_STREAMS, former)
+
+
+def check_threads() -> None:
+    """Refuse a Spark whose jobs may be run by another thread than the one that describes them."""
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
+        raise InvalidSetting(
+            "PYSPARK_PIN_THREAD is off: what is told about a batch may reach another one",
+            "leave it out of the environment",
+        )

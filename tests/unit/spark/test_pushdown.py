@@ -34,6 +34,7 @@ def condition(*queries: str) -> str | None:
         ("v > 2 AND 10 div v > 1", "((`v` > 2L))"),
         ("v > 2 AND ts > '2026-01-01'", "((`v` > 2L))"),
         ("v > 2 AND g <> 'a\\\\b'", "((`v` > 2L))"),
+        ("v > 2 AND g <> 'it''s'", "((`v` > 2L))"),
     ],
 )
 def test_selections_are_made_by_spark(where: str, test: str) -> None:
