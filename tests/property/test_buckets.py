@@ -8,6 +8,8 @@ from random import Random
 import pytest
 
 from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.pipeline.sharing import shared
+from mayfly.pipeline.staging import staged
 from tests.property.continuous_cases import SECOND, _rows, catalog, table_of, told
 from tests.property.shared_runs import program_of, results_of, runner_of
 
@@ -24,6 +26,34 @@ CASES = {
         " SELECT k, v FROM s2 [RANGE 3 s]) z WHERE z.v + z.k > 2 GROUP BY z.k",
     ),
 }
+PAIRS = "SELECT x.k AS k, x.v AS v FROM s1 [RANGE 9 s] x, s2 [RANGE 8 s] y WHERE x.k = y.k"
+THREE = "SELECT x.v, y.v AS w, z.w AS u FROM s1 [RANGE 9 s] x, s2 [RANGE 8 s] y, s3 [RANGE 7 s] z"
+STAGES = {
+    # Rows stay where an equal key has brought them, whatever size its numbers have.
+    f"{THREE} WHERE x.k = y.k AND x.k = z.k": 1,
+    f"{THREE} WHERE x.g = y.g AND x.g = z.h": 1,
+    f"{THREE} WHERE x.k = y.k AND x.k = z.k + 0": 1,
+    f"SELECT j.k, COUNT(*) AS n FROM ({PAIRS}) j GROUP BY j.k": 1,
+    f"SELECT DISTINCT j.k FROM ({PAIRS}) j WHERE j.v > 0": 1,
+    f"SELECT j.k, j.v FROM ({PAIRS}) j WHERE NOT EXISTS"
+    " (SELECT * FROM s3 [RANGE 5 s] z WHERE z.k = j.k)": 1,
+    "SELECT c.k, c.n, y.v FROM (SELECT k, COUNT(*) AS n FROM s1 [RANGE 9 s] GROUP BY k) c,"
+    " s2 [RANGE 8 s] y WHERE c.k = y.k": 1,
+    "SELECT k, COUNT(*) AS n FROM s1 [PARTITION BY k ROWS 2] GROUP BY k": 1,
+    # They move where they need another place.
+    f"{THREE} WHERE x.k = y.k AND x.g = z.h": 2,
+    f"{THREE} WHERE x.k = y.k AND x.g = y.g AND y.k = z.k": 2,
+    f"{THREE} WHERE x.k = y.k AND x.x = z.w": 2,
+    f"SELECT j.k + 1 AS l, COUNT(*) AS n FROM ({PAIRS}) j GROUP BY j.k + 1": 2,
+    "SELECT j.k, COUNT(*) AS n FROM (SELECT x.k AS k FROM s1 [RANGE 9 s] x WHERE NOT EXISTS"
+    " (SELECT * FROM s2 [RANGE 8 s] y WHERE y.k = x.k)) j GROUP BY j.k": 2,
+}
+CASES |= {cql: (cql,) for cql in STAGES}
+
+
+@pytest.mark.parametrize("cql", STAGES)
+def test_rows_move_only_to_where_they_are_not(cql: str) -> None:
+    assert staged(shared({"q": program_of(cql, catalog(0))}, {})).stages == STAGES[cql]
 
 
 @pytest.mark.parametrize("buckets", [2, 3])

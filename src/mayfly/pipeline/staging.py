@@ -4,7 +4,8 @@ Idea: an operator with a key needs equal keys in one bucket, so its inputs are e
 key; a count window over a whole stream, Rstream and NOT IN over NULLs need everything in one place
 (bucket 0). Selections and projections run where their input is. A time window has no order of its
 own: it runs in the stage that first needs its rows, behind its stream's selections and projections,
-which are done before the exchange. Invariant: stages run in order, and an edge never leads back.
+which are done before the exchange. Rows that already are where their key sends them do not move
+(``spreading``). Invariant: stages run in order, and an edge never leads back.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.pipeline.program import Entering, Operator, Relation, Stream, Task
 from mayfly.pipeline.sharing import ClockGroup, Member, SharedProgram
+from mayfly.pipeline.spreading import Columns, key_column, spread_after
 from mayfly.plan.logical import OutputKind
 from mayfly.storage.segment import TS
 
@@ -190,6 +192,7 @@ class _Stager:
                     self.consumers[source].append((task, side))
         self.stage: dict[Task, int] = {}
         self.bucketed: dict[Task, bool] = {}
+        self.spread: dict[Task, Columns] = {}
         self.floating: set[Task] = set()
         self.feeds: list[Feed] = []
         self.links: list[Link] = []
@@ -256,6 +259,7 @@ class _Stager:
                 return
             route = _window_route(operator)
             self._fix(task, 0, not route.single, [None])
+            self.spread[task] = frozenset() if route.single else spread_after(operator, frozenset())
             self.feeds.append(Feed(source, (), self.number[task], 0, route))
             return
         if isinstance(operator, SelectRows | ProjectRows):
@@ -280,6 +284,7 @@ class _Stager:
             self._settle(source, 0, Route(), True)
         source = self._standing(source)
         self._fix(task, self.stage[source], self.bucketed[source], [self.number[source]])
+        self.spread[task] = spread_after(task.operator, self.spread[source])
 
     def _place_union(self, task: Task) -> None:
         inputs = [one for one in task.inputs if isinstance(one, Task)]
@@ -310,8 +315,16 @@ class _Stager:
             self._place_by_identity(task, inputs)
             return
         keyed = _has_key(operator, inputs)
-        stage = max((self.stage[one] + 1 for one in fixed), default=0)
+        stage = max((self.stage[one] for one in fixed), default=-1)
+        ending = {side: one for side, one in enumerate(inputs) if self.stage.get(one) == stage}
+        stays = keyed and all(
+            key_column(operator, side) in self.spread[one] for side, one in ending.items()
+        )
+        if not ending or not stays:
+            stage, ending = stage + 1, {}
         self._fix(task, stage, keyed, [None] * len(inputs))
+        kept = frozenset().union(*(self.spread[one] for one in ending.values()))
+        self.spread[task] = spread_after(operator, kept, len(inputs)) if keyed else frozenset()
         for side, one in enumerate(inputs):
             key = getattr(operator, "spread_by", None)
             route = Route(key, side) if keyed else Route(single=True)
@@ -346,6 +359,7 @@ class _Stager:
 
     def _fix(self, task: Task, stage: int, bucketed: bool, local: list[int | None]) -> None:
         self.stage[task], self.bucketed[task], self.local[task] = stage, bucketed, local
+        self.spread[task] = frozenset()
         self.floating.discard(task)
 
     # ── time windows ──────────────────────────────────────────────────────────────────────

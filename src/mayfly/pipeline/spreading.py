@@ -1,0 +1,78 @@
+"""By which columns rows are spread over buckets: what is there already need not move again.
+
+Idea: an operator with a key of one column sends each row to the bucket of its value there, and
+equal values have one code, whichever operator asks for it. A join's results lie where both of its
+keys send them, so another join or a group by one of these columns can run beside it.
+Invariant: on every row of a task, each column it is spread by has the value that gave the bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mayfly.kernels.delta import column_name
+from mayfly.kernels.distinct import WeakDistinct
+from mayfly.kernels.grouping import GroupRows
+from mayfly.kernels.meeting import JoinRows
+from mayfly.kernels.multiway import MultiwayJoin
+from mayfly.kernels.negation import AntiJoinRows
+from mayfly.kernels.stateless import ProjectRows, SelectRows
+from mayfly.kernels.windows import WindowRows
+from mayfly.plan.expressions import Cast, Column, Expression
+from mayfly.plan.types import DataType
+
+Columns = frozenset[str]
+_WHOLE = {"tinyint", "smallint", "int", "bigint"}
+
+
+def key_column(operator: Any, side: int = 0) -> str | None:
+    """The one column that tells where rows of an operator's side go, if one does."""
+    match operator:
+        case JoinRows(condition=condition) | AntiJoinRows(condition=condition):
+            return _plain(condition.keys[side], condition.types)
+        case MultiwayJoin(key=key):
+            return _plain(key.of_inputs[side], key.types)
+        case GroupRows(keys=keys):
+            return _plain(keys, [key.type for key in keys])
+        case WindowRows(partition=(name,)):
+            return str(name)
+        case WeakDistinct(columns=columns) if len(columns) == 1:
+            return str(columns.names[0])
+    return None
+
+
+def _plain(keys: Sequence[Expression], types: Sequence[DataType]) -> str | None:
+    """Values of another type may have other codes; whole numbers of any size have the same."""
+    if len(keys) != 1:
+        return None
+    key = keys[0]
+    while isinstance(key, Cast) and {key.type.name, key.child.type.name} <= _WHOLE:
+        key = key.child
+    same = key.type == types[0] or {key.type.name, types[0].name} <= _WHOLE
+    return column_name(key) if isinstance(key, Column) and same else None
+
+
+def spread_after(operator: Any, kept: Columns, sides: int = 1) -> Columns:
+    """The columns that results are spread by, if inputs that stay where they are were by ``kept``.
+
+    Left rows of a negation may lie in a bucket without having a key: nothing is said of them.
+    """
+    match operator:
+        case JoinRows() | MultiwayJoin():
+            return kept | {one for side in range(sides) if (one := key_column(operator, side))}
+        case GroupRows(key_names=names) if key_column(operator) is not None:
+            return frozenset(names)
+        case WeakDistinct() if (name := key_column(operator)) is not None:
+            return frozenset([name])
+        case SelectRows():
+            return kept
+        case WindowRows():
+            return kept | {one for one in [key_column(operator)] if one}
+        case ProjectRows(outputs=outputs, columns=columns):
+            return frozenset(
+                field.name
+                for output, field in zip(outputs, columns, strict=True)
+                if isinstance(output, Column) and column_name(output) in kept
+            )
+    return frozenset()
