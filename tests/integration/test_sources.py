@@ -119,6 +119,8 @@ def test_rate_socket_and_a_data_source_in_python(
         ("python('nowhere:Source')", "no data source nowhere:Source"),
         ("kafka(subscribe => 't')", "cannot be read: .*Kafka"),
         ("delta('.')", "cannot be read: .*delta"),
+        ("json('.', maxFilesPerTriger => '1')", "json of stream s has no option maxFilesPerTriger"),
+        ("rate(rowPerSecond => '9')", "has no option rowPerSecond"),
     ],
 )
 def test_a_source_that_is_not_there_is_told(

@@ -46,7 +46,8 @@ def evaluate(expression: ex.Expression, resolve: Resolve) -> Operand:
         value = _evaluate(expression, columns)
     except (pa.ArrowInvalid, Undefined, OverflowError, UnicodeDecodeError) as error:
         raise BadInput(
-            f"cannot evaluate {expression.sql()}: {error}",
+            # Sources have names here that nobody wrote.
+            f"cannot evaluate {expression.sql(lambda column: column.name)}: {error}",
             "guard the expression, use TRY_CAST, or cast its operands to a wider type",
         ) from error
     read = expression.columns()

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,24 @@ PYTHON = "python"
 PAYLOAD = "payload"
 """An option of sources whose columns Spark gives: what their column ``value`` holds."""
 
+_OF_FILES = (
+    "maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "fileNameOnly", "maxFileAge",
+    "maxCachedFiles", "discardCachedInputRatio", "cleanSource", "sourceArchiveDir",
+    "pathGlobFilter", "recursiveFileLookup", "modifiedBefore", "modifiedAfter",
+    "ignoreCorruptFiles", "ignoreMissingFiles", "mergeSchema", "basePath",
+)  # fmt: skip
+_OPTIONS = {
+    **dict.fromkeys(FILES, _OF_FILES),
+    "rate": ("rowsPerSecond", "rampUpTime", "numPartitions"),
+    "socket": ("host", "port", "includeTimestamp", PAYLOAD),
+    "kafka": (
+        "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
+        "startingOffsetsByTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
+        "maxTriggerDelay", "minPartitions", "failOnDataLoss", "kafka.bootstrap.servers",
+        "includeHeaders", "groupIdPrefix", PAYLOAD,
+    ),
+}  # fmt: skip
+"""What streams are usually told; sources know more, and Spark passes over what nobody knows."""
 
 NAMING = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 """A session with this setting refuses sources without a name, and one without it those with one."""
@@ -62,6 +81,7 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
             + (" with options" if letters.options else ""),
             "write DEAD LETTERS TO parquet('folder')",
         )
+    _check_spelling(definition.name, definition.source)
     try:
         frame = _frame(session.spark, definition, definition.source, folder)
     except (PySparkException, Py4JError) as error:
@@ -81,6 +101,18 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         dead_letter=None if letters is None else folder / str(letters.path),
         source=definition.source.format,
     )
+
+
+def _check_spelling(stream: str, source: Connector) -> None:
+    """Refuse an option that is nearly one we know: Spark would pass over it without a word."""
+    known = {name.casefold(): name for name in _OPTIONS.get(source.format, ())}
+    for name, _ in source.options:
+        near = get_close_matches(name.casefold(), known, 1, cutoff=0.85)
+        if near and name.casefold() not in known:
+            raise InvalidSetting(
+                f"the source {source.format} of stream {stream} has no option {name}",
+                f"write {known[near[0]]}",
+            )
 
 
 def _frame(
