@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mayfly.errors import InvalidSetting
 from mayfly.faults import on_reach
+from mayfly.pipeline import staging
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.pipeline.sharing import shared
 from mayfly.plan.catalog import Catalog
@@ -38,6 +39,14 @@ MORE = (
     "SELECT g, COUNT(*) AS n FROM s1 [RANGE 20 s INTERNAL SLIDE 5 s] GROUP BY g",
     "SELECT COUNT(*) AS n FROM s1 [ROWS 4]",
     "SELECT g, v FROM s1 [PARTITION BY k ROWS 2 RANGE 7 s SLIDE 3 s]",
+    "SELECT z.k, COUNT(*) AS n FROM (SELECT x.k AS k FROM s1 x, s2 y WHERE x.k = y.k)"
+    " [RANGE 6 s SLIDE 3 s] z GROUP BY z.k",
+    "SELECT k, v FROM s1 [PARTITION BY k ROWS 2] x WHERE NOT EXISTS"
+    " (SELECT * FROM s2 [RANGE 8 s] y WHERE y.k = x.k)",
+    "SELECT c.k, c.n FROM (SELECT k, COUNT(*) AS n FROM s1 [RANGE 9 s] GROUP BY k) c"
+    " WHERE NOT EXISTS (SELECT * FROM s2 [RANGE 8 s] y WHERE y.k = c.k AND y.v > c.n)",
+    "SELECT c.k, c.n, y.v FROM (SELECT k, COUNT(*) AS n FROM s1 [RANGE 9 s] GROUP BY k) c,"
+    " s2 [RANGE 8 s] y WHERE c.k = y.k",
 )
 
 
@@ -106,6 +115,36 @@ def test_migrations_between_batches_change_no_answer(shape: str | None, seed: in
         vacuum(here.repository, keep_versions=1, grace=0)
         directory = here.repository.directory
         assert directory.all_names(DATA) == sorted(here.repository.current().segments)
+
+
+@pytest.mark.parametrize("cql", MORE)
+def test_rows_that_once_moved_before_every_operator_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cql: str
+) -> None:
+    """Checkpoints of before rows stayed where their key had brought them."""
+    known, rng = catalog(0), Random(5)
+    run = ContinuousRun(program_of(cql, known), known)
+    with monkeypatch.context() as before:
+        before.setattr(staging, "key_column", lambda *_: None)
+        here = runner_of(tmp_path, known, {"q": cql}, 3)
+        old = here.wiring.stages.stages
+        read = [stream.name for stream in here.wiring.streams]
+        rows = {name: _rows(rng, name, 40) for name in read}
+        for at in range(0, 56, 8):
+            batch = {name: table_of(name, rows[name][at : at + 8]) for name in read}
+            beats = dict.fromkeys(read, 10_000 * SECOND) if at >= 40 else {}
+            here.feed(batch, beats)
+            run.feed(batch, beats)
+            if at == 16:
+                before.undo()
+                here = runner_of(tmp_path, known, {"q": cql}, 3)
+    new = here.wiring.stages
+    view = run.program.sent is None
+    wanted = told(run.lifetimes() if view else run.changes(), view)
+    assert told(results_of(here, "q"), view) == wanted
+    assert new.stages <= old
+    places = {f"{stage}/{bucket}" for stage, n in enumerate(new.counts(3)) for bucket in range(n)}
+    assert set(here.repository.current().properties["due"]) <= places
 
 
 def fed_runner(folder: Path, queries: dict[str, str], strategy: Strategy) -> HereRunner:

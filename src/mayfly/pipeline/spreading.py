@@ -3,7 +3,8 @@
 Idea: an operator with a key of one column sends each row to the bucket of its value there, and
 equal values have one code, whichever operator asks for it. A join's results lie where both of its
 keys send them, so another join or a group by one of these columns can run beside it.
-Invariant: on every row of a task, each column it is spread by has the value that gave the bucket.
+Invariant: on every row of a task, each column it is spread by has the value that gave the bucket,
+and a move to other buckets puts the row where that value sends it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _WHOLE = {"tinyint", "smallint", "int", "bigint"}
 def key_column(operator: Any, side: int = 0) -> str | None:
     """The one column that tells where rows of an operator's side go, if one does."""
     match operator:
-        case JoinRows(condition=condition) | AntiJoinRows(condition=condition):
+        case JoinRows(condition=condition):
+            return _plain(condition.keys[side], condition.types)
+        case AntiJoinRows(condition=condition) if side == 1:
+            # On the left a row without a key counts, and has its place in bucket 0.
             return _plain(condition.keys[side], condition.types)
         case MultiwayJoin(key=key):
             return _plain(key.of_inputs[side], key.types)
@@ -43,11 +47,14 @@ def key_column(operator: Any, side: int = 0) -> str | None:
 
 
 def _plain(keys: Sequence[Expression], types: Sequence[DataType]) -> str | None:
-    """Values of another type may have other codes; whole numbers of any size have the same."""
+    """Values of another type may have other codes; whole numbers of any size have the same.
+
+    TRY_CAST makes one value of many: NULL.
+    """
     if len(keys) != 1:
         return None
     key = keys[0]
-    while isinstance(key, Cast) and {key.type.name, key.child.type.name} <= _WHOLE:
+    while isinstance(key, Cast) and not key.safe and {key.type.name, key.child.type.name} <= _WHOLE:
         key = key.child
     same = key.type == types[0] or {key.type.name, types[0].name} <= _WHOLE
     return column_name(key) if isinstance(key, Column) and same else None
@@ -56,7 +63,8 @@ def _plain(keys: Sequence[Expression], types: Sequence[DataType]) -> str | None:
 def spread_after(operator: Any, kept: Columns, sides: int = 1) -> Columns:
     """The columns that results are spread by, if inputs that stay where they are were by ``kept``.
 
-    Left rows of a negation may lie in a bucket without having a key: nothing is said of them.
+    Left rows of a negation may lie in a bucket without having a key, and rows that wait in a window
+    over results are moved to other buckets by their time: nothing is said of these.
     """
     match operator:
         case JoinRows() | MultiwayJoin():
@@ -68,7 +76,7 @@ def spread_after(operator: Any, kept: Columns, sides: int = 1) -> Columns:
         case SelectRows():
             return kept
         case WindowRows():
-            return kept | {one for one in [key_column(operator)] if one}
+            return frozenset(one for one in [key_column(operator)] if one)
         case ProjectRows(outputs=outputs, columns=columns):
             return frozenset(
                 field.name

@@ -316,19 +316,23 @@ class _Stager:
             return
         keyed = _has_key(operator, inputs)
         stage = max((self.stage[one] for one in fixed), default=-1)
-        ending = {side: one for side, one in enumerate(inputs) if self.stage.get(one) == stage}
-        stays = keyed and all(
-            key_column(operator, side) in self.spread[one] for side, one in ending.items()
-        )
-        if not ending or not stays:
-            stage, ending = stage + 1, {}
-        self._fix(task, stage, keyed, [None] * len(inputs))
-        kept = frozenset().union(*(self.spread[one] for one in ending.values()))
-        self.spread[task] = spread_after(operator, kept, len(inputs)) if keyed else frozenset()
+        kept = self._kept(task, inputs, stage) if keyed else None
+        self._fix(task, stage + 1 if kept is None else stage, keyed, [None] * len(inputs))
+        if keyed:
+            self.spread[task] = spread_after(operator, kept or frozenset(), len(inputs))
         for side, one in enumerate(inputs):
             key = getattr(operator, "spread_by", None)
             route = Route(key, side) if keyed else Route(single=True)
             self._connect(one, task, side, route)
+
+    def _kept(self, task: Task, inputs: Sequence[Task], stage: int) -> Columns | None:
+        """What rows of a stage are spread by, if those that a task reads need not move for it."""
+        readers = (one.operator for one, _ in self.consumers[task])
+        if any(isinstance(one, AntiJoinRows) and one.by_identity for one in readers):
+            return None  # left rows of a negation follow its pairs, also those without a key
+        here = [(side, one) for side, one in enumerate(inputs) if self.stage.get(one) == stage]
+        stay = all(key_column(task.operator, side) in self.spread[one] for side, one in here)
+        return frozenset().union(*(self.spread[one] for _, one in here)) if here and stay else None
 
     def _place_by_identity(self, task: Task, inputs: list[Task]) -> None:
         """Beside the join that makes its pairs, which has spread the left rows by its key; pairs

@@ -51,9 +51,10 @@ _OPTIONS = {
     "socket": ("host", "port", "includeTimestamp", PAYLOAD),
     "kafka": (
         "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
-        "startingOffsetsByTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
-        "maxTriggerDelay", "minPartitions", "failOnDataLoss", "kafka.bootstrap.servers",
-        "includeHeaders", "groupIdPrefix", PAYLOAD,
+        "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss",
+        "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
+        "maxRecordsPerPartition", "kafka.bootstrap.servers", "includeHeaders", "groupIdPrefix",
+        PAYLOAD,
     ),
 }  # fmt: skip
 """What streams are usually told; sources know more, and Spark passes over what nobody knows."""

@@ -35,7 +35,7 @@ from mayfly.spark.program_splitting import LIMITS
 from mayfly.spark.program_tasks import LOG, OUT, SENT, ProgramTask
 from mayfly.spark.program_wiring import ProgramWiring
 from mayfly.spark.receipts import Receipt, accept
-from mayfly.spark.runner import BatchFacts, Runner, empty_properties
+from mayfly.spark.runner import BatchFacts, Runner, dues, empty_properties
 from mayfly.spark.sinks import Sink
 from mayfly.spark.state_format import CURRENT, STATE_FORMAT
 from mayfly.spark.tasks import DEAD_LETTERS
@@ -284,7 +284,10 @@ class ProgramRunner(Runner[ProgramWiring]):
         answers = dict(base.properties["answers"])
         for name, count in _answered(receipts).items():
             answers[name] = answers.get(name, 0) + count
+        # All buckets of all stages run, so what others say is of a plan with other stages.
+        due = {"due": dues({}, receipts)} if receipts else {}
         return {
+            **due,
             "first": dict(facts.first),
             "state": {**base.properties["state"], **stored},
             "answers": answers,

@@ -270,7 +270,7 @@ class Runner(ABC, Generic[W]):
             "clocks": facts.clocks.to_json(),
             "interval": [interval.began, interval.clock],
             "history_from": max(horizon, base.properties["history_from"]),
-            "due": _due(base.properties["due"], receipts),
+            "due": dues(base.properties["due"], receipts),
             "totals": totals_after(base.properties["totals"], facts, receipts),
             "last": last_batch(receipts),
             **self._in_figures(base, facts),
@@ -383,7 +383,7 @@ def _passed_over(missing: int, batch_id: int, repository: Repository) -> Protoco
     )
 
 
-def _due(before: Mapping[str, int], receipts: Sequence[Receipt]) -> dict[str, int]:
+def dues(before: Mapping[str, int], receipts: Sequence[Receipt]) -> dict[str, int]:
     """Where rows wait, stage/bucket → the next instant for which one does."""
     told = {f"{receipt.stage}/{receipt.bucket}": receipt.next_due for receipt in receipts}
     return {place: at for place, at in {**before, **told}.items() if at is not None}
