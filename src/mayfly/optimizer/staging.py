@@ -1,14 +1,16 @@
 """From a costed plan to a physical one: stages, exchanges, fused kernels, warnings.
 
 Idea: stateless operators over streams run where rows are read, before the first exchange. A
-stateful operator needs the rows of one key in one bucket; inputs that are already divided that way
-are not shuffled again, and the operator is fused into their kernel. Final projections run after it.
-Invariant: rows that an operator compares are in the same bucket.
+stateful operator needs the rows of one key in one bucket; inputs that a key of one column has
+divided that way are not shuffled again, and the operator is fused into their kernel. Final
+projections run after it. Invariant: rows that an operator compares are in the same bucket, and
+what is said to be fused is what ``pipeline.spreading`` fuses.
 Cost: one pass; stages that turn out to share buckets are merged.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -20,7 +22,7 @@ from mayfly.optimizer.warnings import warnings_of
 from mayfly.patterns import Kind
 from mayfly.patterns.propagation import unbounded
 from mayfly.plan.explain_logical import expression_text, node_detail, node_name
-from mayfly.plan.expressions import Expression, is_kernel_expression
+from mayfly.plan.expressions import Cast, Column, Expression, is_kernel_expression
 from mayfly.plan.logical import (
     AntiJoin,
     Distinct,
@@ -50,11 +52,13 @@ from mayfly.plan.physical import (
 )
 from mayfly.plan.windows import PartitionRows, Unbounded, Window
 
-Slots: TypeAlias = tuple[frozenset[str], ...] | None
-"""How rows are divided: by columns (each with its equals), in one task (), or unknown (None)."""
+Columns: TypeAlias = frozenset[str]
+"""The columns by each of which rows are divided: equal values are in one bucket."""
 
-Keys: TypeAlias = tuple[tuple[str, ...], ...]
+Keys: TypeAlias = tuple[tuple[Expression, ...], ...]
 """The key each input of an operator has to be divided by, in the same order for all."""
+
+_WHOLE = {"tinyint", "smallint", "int", "bigint"}
 
 
 @dataclass
@@ -64,7 +68,7 @@ class _Draft:
     costed: Costed
     place: Place
     stage: int
-    slots: Slots
+    spread: Columns = frozenset()
     edges: list[tuple[_Draft, Exchange | None]] = field(default_factory=list)
     raw: bool = False
 
@@ -105,61 +109,39 @@ def physical_plan(
     return PhysicalPlan(root, strategy, warnings_of(root), assumed)
 
 
-def _draft(costed: Costed, stages: _Stages, final: bool, wish: tuple[str, ...] = ()) -> _Draft:
-    """``wish`` is the key by which the reader would like the rows divided."""
+def _draft(costed: Costed, stages: _Stages, final: bool) -> _Draft:
     node = costed.node
     onward = final and isinstance(node, Output | Select | Project | UnionAll | Sort)
-    wishes = _wishes(node, wish)
-    inputs = [
-        _draft(child, stages, onward, liked)
-        for child, liked in zip(costed.inputs, wishes, strict=True)
-    ]
+    inputs = [_draft(child, stages, onward) for child in costed.inputs]
     match node:
         case StreamScan(window=window) | SubqueryWindow(window=window) if window.counts_rows:
             return _counted(costed, window, inputs, stages)
         case StreamScan() | RelationScan():
-            return _Draft(costed, Place.BEFORE, 0, None)
+            return _Draft(costed, Place.BEFORE, 0)
         case Output():
-            return _Draft(costed, Place.ANSWER, stages.new(), None, [(inputs[0], None)])
+            return _Draft(costed, Place.ANSWER, stages.new(), edges=[(inputs[0], None)])
         case RelationJoin(retroactive=False):
             return _beside(costed, inputs)
         case Sort():
-            return _Draft(costed, Place.AFTER, stages.new(), None, [(inputs[0], None)])
+            return _Draft(costed, Place.AFTER, stages.new(), edges=[(inputs[0], None)])
         case Select() | Project() | UnionAll() | SubqueryWindow():
             return _stateless(costed, inputs, stages, final)
-    keys = _keys(node)
-    if isinstance(node, Distinct | GroupAggregate) and wish and set(wish) <= set(keys[0]):
-        keys = (wish,)
-    return _stateful(costed, inputs, keys, stages)
-
-
-def _wishes(node: Node, wish: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """By what each input had best be divided, so that nothing moves twice."""
-    match node:
-        case Select() | Distinct():
-            return [wish]
-        case Project(outputs=outputs, alias=alias):
-            meaning = {_text(out.column(alias)): _text(out.expression) for out in outputs}
-            return [tuple(meaning[name] for name in wish if name in meaning)]
-        case Join() | AntiJoin() | ExceptAll():
-            return list(_keys(node))
-    return [() for _ in node.children()]
+    return _stateful(costed, inputs, _keys(node), stages)
 
 
 def _counted(costed: Costed, window: Window, inputs: list[_Draft], stages: _Stages) -> _Draft:
     """A window that counts rows: one task, or one bucket per partition."""
     node, stage = costed.node, stages.new()
-    source = inputs[0] if inputs else _Draft(costed, Place.BEFORE, 0, None, raw=True)
+    source = inputs[0] if inputs else _Draft(costed, Place.BEFORE, 0, raw=True)
     if isinstance(window, PartitionRows):
         offered = {column.name: _text(column) for column in node.schema}
         key = tuple(offered[name] for name in window.partition_by)
         exchange = Exchange(key, "the window counts the rows of each partition")
-        slots: Slots = tuple(frozenset([name]) for name in key)
-        place = Place.KERNEL
+        spread, place = frozenset(key if len(key) == 1 else ()), Place.KERNEL
     else:
         exchange = Exchange((), "the window counts all rows, in one order")
-        slots, place = (), Place.SINGLE
-    return _Draft(costed, place, stage, slots, [(source, exchange)])
+        spread, place = frozenset(), Place.SINGLE
+    return _Draft(costed, place, stage, spread, [(source, exchange)])
 
 
 def _beside(costed: Costed, inputs: list[_Draft]) -> _Draft:
@@ -167,24 +149,24 @@ def _beside(costed: Costed, inputs: list[_Draft]) -> _Draft:
     source, relation = inputs
     everywhere = Exchange((), "the relation's versions are read in every bucket", broadcast=True)
     edges = [(source, None), (relation, everywhere)]
-    return _Draft(costed, source.place, source.stage, source.slots, edges)
+    return _Draft(costed, source.place, source.stage, edges=edges)
 
 
 def _stateless(costed: Costed, inputs: list[_Draft], stages: _Stages, final: bool) -> _Draft:
     node = costed.node
     edges: list[tuple[_Draft, Exchange | None]] = [(each, None) for each in inputs]
     if all(each.place is Place.BEFORE for each in inputs):
-        return _Draft(costed, Place.BEFORE, 0, None, edges)
-    slots = _renamed(inputs[0].slots, node) if len(inputs) == 1 else None
+        return _Draft(costed, Place.BEFORE, 0, edges=edges)
+    spread = _renamed(inputs[0].spread, node) if len(inputs) == 1 else frozenset()
     if final:
         started = len(inputs) == 1 and inputs[0].place is Place.AFTER
         return _Draft(
-            costed, Place.AFTER, inputs[0].stage if started else stages.new(), slots, edges
+            costed, Place.AFTER, inputs[0].stage if started else stages.new(), spread, edges
         )
     evaluable = all(is_kernel_expression(each) for each in node.expressions())
     if len(inputs) == 1 and evaluable:
-        return _Draft(costed, inputs[0].place, inputs[0].stage, slots, edges)
-    return _Draft(costed, Place.BETWEEN, stages.new(), slots, edges)
+        return _Draft(costed, inputs[0].place, inputs[0].stage, spread, edges)
+    return _Draft(costed, Place.BETWEEN, stages.new(), spread, edges)
 
 
 def _stateful(costed: Costed, inputs: list[_Draft], keys: Keys, stages: _Stages) -> _Draft:
@@ -192,55 +174,66 @@ def _stateful(costed: Costed, inputs: list[_Draft], keys: Keys, stages: _Stages)
     node = costed.node
     streams = inputs[: len(keys)]
     fits = [
-        each.place in (Place.KERNEL, Place.SINGLE) and _divided(each.slots, key, len(keys) > 1)
-        for each, key in zip(streams, keys, strict=True)
+        each.place is Place.KERNEL and _column(node, key, side) in each.spread
+        for side, (each, key) in enumerate(zip(streams, keys, strict=True))
     ]
     stage = stages.new()
     for each, fit in zip(streams, fits, strict=True):
         stage = stages.merge(each.stage, stage) if fit else stage
     reason = _reason(node)
     edges = [
-        (each, None if fit else Exchange(key, reason))
+        (each, None if fit else Exchange(tuple(map(_text, key)), reason))
         for each, key, fit in zip(streams, keys, fits, strict=True)
     ]
     everywhere = Exchange((), "changes are matched in every bucket", broadcast=True)
     edges += [(each, everywhere) for each in inputs[len(keys) :]]
-    first = streams[0].slots if any(fits) and len(keys) == 1 else None
-    slots = first if first is not None else _slots(keys)
-    place = Place.KERNEL if slots else Place.SINGLE
-    return _Draft(costed, place, stage, _renamed(slots, node), edges)
+    kept = [each.spread for each, fit in zip(streams, fits, strict=True) if fit]
+    place = Place.KERNEL if any(keys) else Place.SINGLE
+    return _Draft(costed, place, stage, _spread_after(node, keys, kept), edges)
 
 
-def _divided(slots: Slots, key: tuple[str, ...], aligned: bool) -> bool:
-    """Whether rows that agree on the key already share a bucket."""
-    if slots is None:
-        return False
-    if aligned:
-        same = len(slots) == len(key)
-        return same and all(name in slot for name, slot in zip(key, slots, strict=True))
-    return all(slot & set(key) for slot in slots)
+def _column(node: Node, key: tuple[Expression, ...], side: int = 0) -> str | None:
+    """The one column that tells where rows of an operator's side go, if one does.
+
+    On the left of a negation rows without a key count, too: these have a place of their own.
+    """
+    apart = isinstance(node, AntiJoin) and side == 0
+    if apart or isinstance(node, ExceptAll | RelationJoin) or len(key) != 1:
+        return None
+    plain = key[0]
+    while isinstance(plain, Cast) and not plain.safe and _whole(plain) and _whole(plain.child):
+        plain = plain.child
+    return _text(plain) if isinstance(plain, Column) else None
 
 
-def _slots(keys: Keys) -> Slots:
-    return tuple(frozenset(names) for names in zip(*keys, strict=True))
+def _whole(expression: Expression) -> bool:
+    return expression.type.name in _WHOLE
 
 
-def _renamed(slots: Slots, node: Node) -> Slots:
-    """The same division under the names a projection or aggregate gives its columns."""
-    if not slots or not isinstance(node, Project | GroupAggregate):
-        return slots
-    named = node.outputs if isinstance(node, Project) else node.keys
-    found = []
-    for slot in slots:
-        new = frozenset(
-            _text(output.column(node.alias))
-            for output in named
-            if expression_text(output.expression) in slot
-        )
-        if not new:
-            return None
-        found.append(new)
-    return tuple(found)
+def _spread_after(node: Node, keys: Keys, kept: Sequence[Columns]) -> Columns:
+    """What results are divided by, if inputs that stay where they are were by ``kept``."""
+    own = [_column(node, key, side) for side, key in enumerate(keys)]
+    match node:
+        case Join():
+            return frozenset(one for one in own if one).union(*kept)
+        case Distinct():
+            return frozenset(one for one in own if one)
+        case GroupAggregate(keys=(key,), alias=alias) if own[0]:
+            return frozenset([_text(key.column(alias))])
+    return frozenset()
+
+
+def _renamed(spread: Columns, node: Node) -> Columns:
+    """The same under the names that a projection gives. What waits in a window over results is
+    moved to other buckets by its time."""
+    match node:
+        case Select():
+            return spread
+        case Project(outputs=outputs, alias=alias):
+            return frozenset(
+                _text(one.column(alias)) for one in outputs if _text(one.expression) in spread
+            )
+    return frozenset()
 
 
 def _keys(node: Node) -> Keys:
@@ -248,28 +241,28 @@ def _keys(node: Node) -> Keys:
     match node:
         case Join(inputs=inputs, equalities=equalities):
             classes = [
-                [next((m for m in members if offers(child, m)), None) for child in inputs]
+                [m for child in inputs for m in [one for one in members if offers(child, one)][:1]]
                 for members in equality_classes(equalities)
             ]
-            shared = [members for members in classes if None not in members]
+            shared = [members for members in classes if len(members) == len(inputs)]
             return tuple(
-                tuple(_text(members[place]) for members in shared) for place in range(len(inputs))
+                tuple(members[place] for members in shared) for place in range(len(inputs))
             )
         case RelationJoin(equalities=equalities):
-            return (tuple(_text(equality.left) for equality in equalities),)
+            return (tuple(equality.left for equality in equalities),)
         case AntiJoin(equalities=equalities):
             if node.kind is Negation.NOT_IN and _may_be_null(node):
                 return ((), ())
             return (
-                tuple(_text(equality.left) for equality in equalities),
-                tuple(_text(equality.right) for equality in equalities),
+                tuple(equality.left for equality in equalities),
+                tuple(equality.right for equality in equalities),
             )
         case ExceptAll(left=left, right=right):
-            return tuple(tuple(_text(c) for c in side.schema) for side in (left, right))
+            return tuple(tuple(side.schema) for side in (left, right))
         case Distinct(child=child):
-            return (tuple(_text(column) for column in child.schema),)
+            return (tuple(child.schema),)
         case GroupAggregate(keys=keys):
-            return (tuple(_text(key.expression) for key in keys),)
+            return (tuple(key.expression for key in keys),)
     return ((),)
 
 
@@ -294,8 +287,8 @@ def _reason(node: Node) -> str:
     return "rows are compared with all others"
 
 
-def _text(expression: Expression | None) -> str:
-    return expression_text(expression) if expression is not None else ""
+def _text(expression: Expression) -> str:
+    return expression_text(expression)
 
 
 def _freeze(draft: _Draft, stages: _Stages, numbers: dict[int, int]) -> Operator:
