@@ -208,7 +208,8 @@ class Runner(ABC, Generic[W]):
             raise
 
     def _settle(self, session: SparkSession) -> None:
-        if session is not self.spark and session is not self._session:
+        # Every batch brings another handle on the one session of its stream.
+        if self._session is None and session is not self.spark:
             for name, value in STREAM_SETTINGS.items():
                 session.conf.set(name, value)
         self._session = session
