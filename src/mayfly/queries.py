@@ -24,7 +24,7 @@ from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.sharing import canonical, described, fingerprint, shared
 from mayfly.pipeline.shedding import RANDOM, Shedding
-from mayfly.pipeline.sources import ORIGINS, SOURCES, ordered
+from mayfly.pipeline.sources import ORIGINS, SOURCES, folder_of, ordered
 from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.plan.explain import Explanation
 from mayfly.plan.logical import Output, RelationScan, StreamScan
@@ -54,6 +54,7 @@ from mayfly.spark.sinks import Sink
 from mayfly.spark.starting import (
     DEFAULT_HISTORY,
     bucket_count,
+    check_loops,
     check_owners,
     check_spark_part,
     run_settings,
@@ -233,6 +234,7 @@ class Queries:
             self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
         self = replace(self, anew=tuple(anew))
         root, folders = local_root(checkpoint), sink_folders(sinks or {})
+        check_loops(folders, [self.session.declared(one) for one in self.session.streams()])
         check_place(root)
 
         def taking(commands: Commands, reading: Reading) -> None:
@@ -243,14 +245,16 @@ class Queries:
         runner, register = self._runner(
             root, commands, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace
         )
-        check_shared(self.session.spark, register.repository)
+        stored = [one.repository for one in (archives or {}).values()]
+        folders_read = filter(None, (folder_of(one.source) for one in runner.wiring.streams))
+        check_shared(self.session.spark, [register.repository, *stored], folders_read)
         assert runner.commands is not None
         left = runner.commands.state.dropped  # what has their names now has other sinks
         fed = {n: one for n, one in (archives or {}).items() if n not in left}
         own = {n: () if n in left else (sinks or {}).get(n, ()) for n in runner.results}
         asked = {n: sinks_of_command(runner, n) for n in runner.results}
         listed = {n: [*one, *asked[n]] for n, one in own.items()}
-        sink_folders(listed)
+        check_loops(sink_folders(listed), runner.wiring.streams)
         check_owners((sink for one in listed.values() for sink in one), register.repository)
         shedding = Shedding(shed, shed_by, stretch_above)
         shedding.check(runner.wiring.stages)

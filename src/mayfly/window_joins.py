@@ -124,7 +124,7 @@ class SparkQuery:
             checkpoint, history, buckets, max_state_bytes, max_gap, sync, wall_clock
         )
         check_spark_part(runner.repository)
-        check_shared(self.session.spark, runner.repository)
+        check_shared(self.session.spark, [runner.repository])
         named = sinks_of(sinks, on_changes, parquet)
         check_owners(named, runner.repository)
         if archive is not None:

@@ -84,6 +84,7 @@ def test_what_cannot_run_is_refused(
         (("parquet('out')", "parquet('out')"), "go to one folder"),
         (("parquet('out', compression => 'gzip')", "console()"), "with compression"),
         (("json('out')", "console()"), "goes to json"),
+        (("console()", "parquet('out/../streams/a')"), "where stream a reads"),
     ],
 )
 def test_sinks_that_would_lose_something_are_refused(
@@ -161,6 +162,18 @@ def test_what_is_passed_over_is_told(spark: SparkSession, folder: Path) -> None:
         "query seldom: PERIODIC is not carried out yet",
     )
     assert load_pipeline(spark, folder / "pipeline.cql").passed_over == ()
+
+
+def test_columns_that_no_file_has_are_told(spark: SparkSession, folder: Path) -> None:
+    file = folder / "other.cql"
+    stream, rest = PIPELINE.split("CREATE STREAM b")
+    file.write_text(f"{stream.replace('seq BIGINT', 'seqq BIGINT')}CREATE STREAM b{rest}".replace(
+        "SEQUENCE seq;", ";"))  # fmt: skip
+    (told,) = load_pipeline(spark, file).passed_over
+    assert told == (
+        f"stream a: the Parquet files in {folder}/streams/a have no column seqq, so it is always "
+        "NULL; is seq meant?"
+    )
 
 
 @pytest.mark.slow

@@ -142,9 +142,14 @@ def test_recorded_rows_first_and_then_another_source(spark: SparkSession, tmp_pa
     CREATE QUERY counts AS SELECT k, COUNT(*) AS n FROM s [RANGE 100 SEC] GROUP BY k;
     """
     file = tmp_path / "pipeline.cql"
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live" / "0.json").write_text(json.dumps({"ts": 3_000_000, "k": "k1"}))
     for source, in_all in (
-        ("json('recorded')", 3), ("python('own_ticks:Ticks', first => '3', rows => '4')", 7)
-    ):  # fmt: skip
+        ("json('recorded')", 3),
+        ("json('live')", 4),
+        ("json('./recorded/../live')", 4),
+        ("python('own_ticks:Ticks', first => '4', rows => '3')", 7),
+    ):
         file.write_text(text.format(source))
         run = load_pipeline(spark, file).start(tmp_path / "ck", buckets=1, sync=False)["counts"]
         try:

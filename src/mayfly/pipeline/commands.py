@@ -44,7 +44,7 @@ from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
 Relations = dict[str, Changing]
 Reading = Mapping[str, tuple[str, ...]]
 """Queries, and the streams and relations that each reads."""
-Opening = Callable[[StreamDefinition, str | None], None]
+Opening = Callable[[StreamDefinition, str | None], object]
 """Makes a stream that a command declares readable; paths are relative to a folder."""
 
 

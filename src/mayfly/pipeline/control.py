@@ -26,6 +26,7 @@ from mayfly.pipeline.compiling import compile_plan
 from mayfly.pipeline.declared import declared_catalog
 from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.sharing import streams_of
+from mayfly.pipeline.sources import ORIGINS, folder_of
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
 from mayfly.plan.logical import Output, RelationScan
 from mayfly.storage import Manifest, Repository
@@ -304,6 +305,12 @@ def check_folder(folder: str | None, taken: Mapping[str, str], manifest: Manifes
     if folder in taken:
         raise InvalidSetting(
             f"the changes of {taken[folder]} go to {folder} already", "choose another folder"
+        )
+    read = {folder_of(one): name for name, one in manifest.properties.get(ORIGINS, {}).items()}
+    if (stream := read.get(str(Path(folder).resolve()))) is not None:
+        raise InvalidSetting(
+            f"the stream {stream} reads from {folder}",
+            "choose another folder: what is written there would be read as new rows",
         )
     if source := manifest.properties.get(IDENTITY):
         check_owner(Path(folder), source)

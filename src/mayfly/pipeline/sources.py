@@ -31,6 +31,7 @@ BEGINNING = "-"
 _PARTS = re.compile(rf"^{FIRST_PART}(-\d+)?$")
 _LOG = re.compile(r"^offsets/\d+$")
 _NOTES = re.compile(r"^sources/(\d+)/(.+)$")
+_FOLDER = re.compile(r"^\w+\('(.+)'\)$")
 BY_PLACE, BY_NAME = "v1", "v2"
 
 
@@ -68,6 +69,22 @@ def rearranged(log: str, before: Sequence[str], after: Sequence[str]) -> str:
     return "\n".join([version, about, *(noted.get(one, BEGINNING) for one in after)])
 
 
+def origin(format: str, folder: str | None) -> str:
+    """A word for where rows come from: two folders are two sources."""
+    return format if folder is None else f"{format}('{folder}')"
+
+
+def folder_of(origin: str | None) -> str | None:
+    """The folder that a source reads files from, if it does."""
+    found = _FOLDER.match(origin or "")
+    return found[1] if found else None
+
+
+def _is_still(stored: str, now: str) -> bool:
+    """Whether rows come from where they came; once only the format was noted."""
+    return stored in (now, now.partition("(")[0])
+
+
 def with_origins(
     directory: Directory, manifest: Manifest, left: Sequence[str], now: Mapping[str, str]
 ) -> list[str]:
@@ -76,7 +93,7 @@ def with_origins(
     """
     stored: Mapping[str, str] = manifest.properties.get(ORIGINS, {})
     known = [name for name in left if name in stored and name in now]
-    others = {name: stored[name] for name in known if stored[name] != now[name]}
+    others = {name: stored[name] for name in known if not _is_still(stored[name], now[name])}
     if not others:
         return list(left)
     name, word = next(iter(others.items()))

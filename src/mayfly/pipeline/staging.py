@@ -131,6 +131,15 @@ class StagedProgram:
     answers: tuple[StagedAnswer, ...]
     groups: tuple[ClockGroup, ...]
 
+    def behind(self, query: str) -> tuple[StagedTask, ...]:
+        """The tasks that a query needs, in the order in which they run."""
+        needed = {answer.task for answer in self.answers if answer.query == query}
+        for task in reversed(self.tasks):
+            if task.number in needed:
+                needed |= {one for one in task.local if one is not None}
+                needed |= {link.task for link in self.links if link.consumer == task.number}
+        return tuple(task for task in self.tasks if task.number in needed)
+
     @property
     def stages(self) -> int:
         last = max(answer.stage for answer in self.answers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,12 +13,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from mayfly.errors import InvalidSetting
+from mayfly.pipeline.sources import origin
 from mayfly.plan.catalog import (
     ColumnDefinition,
     Connector,
@@ -59,6 +62,9 @@ _OPTIONS = {
 }  # fmt: skip
 """What streams are usually told; sources know more, and Spark passes over what nobody knows."""
 
+LOOKED_AT = 8
+"""So many of the newest files, and the oldest one, show which columns a stream has."""
+
 NAMING = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 """A session with this setting refuses sources without a name, and one without it those with one."""
 
@@ -68,8 +74,11 @@ def named(spark: SparkSession, reader: DataStreamReader, name: str) -> DataStrea
     return reader.name(name) if spark.conf.get(NAMING, "false") == "true" else reader
 
 
-def declare_stream(session: Session, definition: StreamDefinition, folder: Path) -> None:
-    """Declare a stream that reads from its source; paths are relative to the folder."""
+def declare_stream(session: Session, definition: StreamDefinition, folder: Path) -> list[str]:
+    """Declare a stream that reads from its source; paths are relative to the folder.
+
+    What may be a mistake and is none for Spark is told in words.
+    """
     if definition.source is None:
         raise InvalidSetting(
             f"the stream {definition.name} has no source",
@@ -100,8 +109,38 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         punctuations=definition.idle is Idle.PUNCTUATIONS,
         null_time="error" if letters is None else "dead_letter",
         dead_letter=None if letters is None else folder / str(letters.path),
-        source=definition.source.format,
+        source=origin(definition.source.format, _files_in(definition.source, folder)),
     )
+    return _never_filled(definition, _files_in(definition.source, folder))
+
+
+def _files_in(source: Connector, folder: Path) -> str | None:
+    """The folder that a source reads files from, if it does."""
+    if source.format not in FILES or source.path is None:
+        return None
+    return source.path if "://" in source.path else str((folder / source.path).resolve())
+
+
+def _never_filled(definition: StreamDefinition, folder: str | None) -> list[str]:
+    """A word on declared columns that no Parquet file has, for these are NULL in every row."""
+    assert definition.source is not None
+    if definition.source.format != "parquet" or folder is None or "://" in folder:
+        return []
+    files = [one for one in Path(folder).iterdir() if one.is_file() and one.name[0] not in "._"]
+    files.sort(key=lambda one: one.stat().st_mtime)
+    stored: dict[str, str] = {}
+    for file in [*files[:1], *files[-LOOKED_AT:]]:
+        with suppress(pa.ArrowInvalid, OSError):  # Spark will tell, if it is to be read
+            stored |= {name.casefold(): name for name in pq.read_schema(file).names}
+    missing = [one.name for one in definition.columns if one.name.casefold() not in stored]
+    if not stored or not missing:
+        return []
+    near = [near for one in missing for near in get_close_matches(one.casefold(), stored, 1)]
+    return [
+        f"stream {definition.name}: the Parquet files in {folder} have no column "
+        f"{', '.join(missing)}, so it is always NULL"
+        + (f"; is {stored[near[0]]} meant?" if near else "")
+    ]
 
 
 def _check_spelling(stream: str, source: Connector) -> None:

@@ -40,7 +40,7 @@ class Pipeline:
     queries: tuple[QueryDefinition | ArchiveDefinition, ...]
     folder: Path
     passed_over: tuple[str, ...] = ()
-    """What the file says and nobody does, in words."""
+    """What the file says and nobody does or has, in words."""
 
     def start(
         self, checkpoint: Path, *, available_now: bool = False, **settings: Any
@@ -99,7 +99,7 @@ def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
     for statement in parse(text_of(file), name=file.name):
         match statement:
             case Create(definition=StreamDefinition() as definition):
-                declare_stream(session, definition, folder)
+                passed_over += declare_stream(session, definition, folder)
             case Create(definition=RelationDefinition() as definition):
                 session.add_relation(definition, relation_rows(session.spark, definition, folder))
             case Create(definition=QueryDefinition() | ArchiveDefinition() as definition):

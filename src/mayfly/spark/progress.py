@@ -5,6 +5,7 @@ Everything is told by the manifest, so any process that can read the checkpoint 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 RECENT = "recent"
 """Property: the last batches in figures."""
+_DIGEST = re.compile(r"_[0-9a-f]{8}\b")
+"""In names of operators: what tells apart sources that queries read in different ways."""
 REMEMBERED = 20
 FAST = 2.0
 """A clock that moves so many times as fast as time is catching up; a little more is chance."""
@@ -106,7 +109,8 @@ def operator_states(manifest: Manifest, tasks: Sequence[StagedTask]) -> tuple[Op
         held = [manifest.segments[path] for path in found.get(f"task/{task.name}", ())]
         if held:
             rows, size = sum(one.rows for one in held), sum(one.bytes for one in held)
-            states.append(OperatorState(task.operator.name, task.stage + 1, rows, size))
+            name = _DIGEST.sub("", task.operator.name)
+            states.append(OperatorState(name, task.stage + 1, rows, size))
     return tuple(states)
 
 

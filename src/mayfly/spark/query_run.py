@@ -13,8 +13,10 @@ from pyspark.sql import DataFrame
 from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.lifetime import MIN_TIME, NEVER, instant
 from mayfly.pipeline.control import Control
+from mayfly.pipeline.staging import StagedTask
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
 from mayfly.spark.program_runner import REFRESHES, ProgramRunner
+from mayfly.spark.program_tasks import SENT
 from mayfly.spark.progress import OperatorState, operator_states
 from mayfly.spark.query_checkpoint import WHOLE_FROM, Registered
 from mayfly.spark.run import Run, Status, status_of
@@ -83,11 +85,13 @@ class QueryRun(Run):
         return Control(self.runner.repository)
 
     def status(self) -> Status:
-        """This query's changes and streams; state and input and output are those of all queries."""
+        """This query's changes, streams and state, where what it shares with others counts as its
+        own; input and output are those of all queries."""
         manifest = self.runner.repository.current()
         clocks = self.results.clocks(manifest)
         found = self._getting_on(status_of(manifest), manifest, clocks)
-        state = [one for one in manifest.in_group("state") if not one.group.startswith("state/log")]
+        names = [f"task/{one.name}" for one in self._tasks()] + [f"{SENT}/{self.name}"]
+        state = [one for name in names for one in manifest.in_group(f"state/{name}")]
         log = list(manifest.in_group(f"state/log/{self.name}"))
         whole = self._whole_from(manifest)
         return replace(
@@ -96,6 +100,8 @@ class QueryRun(Run):
             gap=clocks.gap,
             rows={name: found.rows.get(name, 0) for name in clocks.streams},
             late={name: found.late.get(name, 0) for name in clocks.streams},
+            timeless={name: found.timeless.get(name, 0) for name in clocks.streams},
+            shed={name: n for name, n in found.shed.items() if name in clocks.streams},
             changes=manifest.properties["answers"].get(self.name, 0),
             last_changes=manifest.properties.get("last_answers", {}).get(self.name, 0),
             state_rows=sum(one.rows for one in state),
@@ -107,7 +113,10 @@ class QueryRun(Run):
         )
 
     def _operators(self, manifest: Manifest) -> tuple[OperatorState, ...]:
-        return operator_states(manifest, self.runner.wiring.stages.tasks)
+        return operator_states(manifest, self._tasks())
+
+    def _tasks(self) -> tuple[StagedTask, ...]:
+        return self.runner.wiring.stages.behind(self.name)
 
     def snapshot(self, at: int | str | None = None) -> pa.Table:
         self._need_view()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,31 +17,44 @@ from mayfly.storage.commit import manifest_name
 
 @dataclass(frozen=True)
 class Unseen:
-    """Per task the host that does not see a file, if it does not."""
+    """Per task the paths that it does not see, and on which host."""
 
-    path: str
+    paths: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            if not Path(self.path).exists():
-                yield pa.record_batch({"host": [platform.node()]})
+            missing = [path for path in self.paths if not Path(path).exists()]
+            yield pa.record_batch(
+                {"host": [platform.node()] * len(missing), "path": missing},
+                schema=pa.schema([("host", pa.string()), ("path", pa.string())]),
+            )
 
 
-def unseen_on(spark: SparkSession, path: Path) -> list[str]:
-    """The machines whose workers do not see a file, as far as one small job gets around."""
+def unseen_on(spark: SparkSession, paths: Iterable[Path]) -> dict[str, list[str]]:
+    """Paths that some worker does not see, and where, as far as one small job gets around."""
     tasks = 2 * spark.sparkContext.defaultParallelism
-    asked = spark.range(0, tasks, 1, tasks).mapInArrow(Unseen(str(path)), "host STRING")
-    return sorted({row[0] for row in asked.collect()})
+    asking = Unseen(tuple(map(str, paths)))
+    asked = spark.range(0, tasks, 1, tasks).mapInArrow(asking, "host STRING, path STRING")
+    found: dict[str, set[str]] = {}
+    for host, path in asked.collect():
+        found.setdefault(path, set()).add(host)
+    return {path: sorted(found[path]) for path in sorted(found)}
 
 
-def check_shared(spark: SparkSession, repository: Repository) -> None:
-    """Refuse a checkpoint that some worker of a cluster does not see."""
+def check_shared(
+    spark: SparkSession, repositories: Sequence[Repository], folders: Iterable[str] = ()
+) -> None:
+    """Refuse checkpoints, archives and folders of input that some worker of a cluster does not
+    see; sinks and dead letters are written by the driver."""
     if (spark.sparkContext.master or "local").startswith("local"):
         return
-    root = repository.directory.root
-    hosts = unseen_on(spark, root / manifest_name(repository.current().version))
-    if hosts:
+    looked_for = {
+        str(one.directory.root / manifest_name(one.current().version)): one.directory.root
+        for one in repositories
+    }
+    looked_for |= {folder: Path(folder) for folder in folders if "://" not in folder}
+    for path, hosts in unseen_on(spark, map(Path, looked_for)).items():
         raise StorageError(
-            f"workers on {', '.join(hosts)} do not see the checkpoint {root}",
+            f"workers on {', '.join(hosts)} do not see {looked_for[path]}",
             "put it on storage that all machines of the cluster have under the same path",
         )

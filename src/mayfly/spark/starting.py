@@ -16,7 +16,7 @@ from mayfly.lifetime import NEVER, micros
 from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
-from mayfly.pipeline.sources import part_of
+from mayfly.pipeline.sources import folder_of, part_of
 from mayfly.spark.connectors import named
 from mayfly.spark.runner import Runner, RunSettings, check_same_query
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
@@ -131,6 +131,22 @@ def sink_folders(sinks: Mapping[str, Sequence[Sink]]) -> dict[str, str]:
                     )
                 found[folder] = query
     return found
+
+
+def check_loops(folders: Mapping[str, str], streams: Sequence[Stream]) -> None:
+    """Refuse a pipeline that would read what it has written."""
+    written = {folder: f"the changes of {query}" for folder, query in folders.items()}
+    for stream in streams:
+        if stream.dead_letter is not None:
+            written[stream.dead_letter] = f"dead letters of stream {stream.name}"
+    known = {str(Path(folder).resolve()): what for folder, what in written.items()}
+    for stream in streams:
+        folder = folder_of(stream.source)
+        if folder in known:
+            raise InvalidSetting(
+                f"{known[folder]} go to {folder}, where stream {stream.name} reads",
+                "give them a folder of their own: they would be read as new rows",
+            )
 
 
 def beats(streams: Sequence[Stream]) -> bool:

@@ -25,6 +25,7 @@ from mayfly.pipeline.control import (
 )
 from mayfly.pipeline.declared import declarations, declared_catalog
 from mayfly.pipeline.relations import Changing
+from mayfly.pipeline.sources import ORIGINS, origin
 from mayfly.plan.catalog import RelationDefinition, StreamDefinition
 from mayfly.storage import Repository, SetProperties
 
@@ -115,6 +116,16 @@ def test_a_wrong_query_is_refused_to_the_one_who_asks(
     with pytest.raises((InvalidSetting, CqlError), match=problem):
         control.add(name, cql)
     assert control.commands() == []
+
+
+def test_results_do_not_go_where_a_stream_reads(tmp_path: Path) -> None:
+    properties = {"queries": {"q": {"streams": ["s"]}}, DECLARED: declarations(CATALOG)}
+    origins = {"s": origin("json", str(tmp_path / "in")), "other": "kafka"}
+    Repository.create(tmp_path / "ck", {**properties, ORIGINS: origins}, sync=False)
+    control = Control.of(tmp_path / "ck")
+    with pytest.raises(InvalidSetting, match="the stream s reads from"):
+        control.add("new", "SELECT k FROM s [RANGE 1 s]", parquet=tmp_path / "out" / ".." / "in")
+    control.add("new", "SELECT k FROM s [RANGE 1 s]", parquet=tmp_path / "out")
 
 
 def test_a_name_may_be_used_again_once_it_is_to_be_dropped(control: Control) -> None:

@@ -17,8 +17,10 @@ from mayfly.pipeline.sources import (
     ORIGINS,
     Move,
     clocks_of,
+    folder_of,
     last_log,
     ordered,
+    origin,
     rearranged,
     with_origins,
 )
@@ -221,3 +223,14 @@ def test_a_stream_whose_rows_come_from_elsewhere_begins_there(tmp_path: Path) ->
     directory.replace("spark/offsets/1", log("1", "2").replace("v1", "v2").encode())
     with pytest.raises(InvalidSetting, match="knows its source by name"):
         with_origins(directory, done, left, kafka)
+
+
+def test_another_folder_is_another_source(tmp_path: Path) -> None:
+    directory = spark_part(tmp_path, "ab")
+    rec, live = origin("json", "/data/rec"), origin("json", "/data/live")
+    assert (folder_of(rec), folder_of("json"), folder_of(None)) == ("/data/rec", None, None)
+    done = Manifest(1, properties={"batch": 1, ORIGINS: {"a": rec, "b": "json"}})
+    left = ["a", "b"]
+    assert with_origins(directory, done, left, {"a": rec, "b": live}) == left, "b said no more"
+    assert with_origins(directory, done, left, {"a": live, "b": rec}) == [f"a from {rec}", "b"]
+    assert with_origins(directory, done, left, {"a": rec, "b": "kafka"}) == ["a", "b from json"]
