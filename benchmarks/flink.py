@@ -6,7 +6,7 @@ Flink's rate is that of the later two thirds of a run, so that starting does not
 
     MAYFLY_FLINK_PYTHON=/path/to/python python -m benchmarks.flink --record flink
 
-The other Python needs ``pip install apache-flink==2.3.0`` and Java 17.
+The other Python needs ``pip install -r benchmarks/requirements-flink.txt``.
 """
 
 from __future__ import annotations
