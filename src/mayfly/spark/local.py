@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from mayfly.errors import MayflyError
 from mayfly.spark import class_archive
+from mayfly.spark.failed_start import check_master, failed_start
 
 LOOPBACK = "127.0.0.1"
 _ON_THIS_MACHINE = {
@@ -62,6 +62,9 @@ def local_spark(
     It is bound to 127.0.0.1, unless ``master`` is on another machine, whose workers must reach it.
     ``java`` are options of the JVM in place of those that let it start fast.
     """
+    asked = dict(settings or {})
+    master = asked.pop("spark.master", master)
+    check_master(master)
     if here(master):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     # Workers must be the interpreter that has Mayfly installed, whatever python3 is on the PATH.
@@ -87,20 +90,33 @@ def local_spark(
         "spark.sql.shuffle.partitions": str(width),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        **(settings or {}),
+        **asked,
     }
     for name, value in options.items():
         builder = builder.config(name, value)
-    with _startup_noise_to(folder / "startup.log"):
-        return builder.getOrCreate()
+    log = folder / "startup.log"
+    try:
+        with _stderr_to(log):
+            return _checked(builder.getOrCreate())
+    except Exception as error:
+        raise failed_start(error, log.read_text(errors="replace"), master, asked) from error
+
+
+def _checked(session: SparkSession) -> SparkSession:
+    """The session, whose settings Spark would otherwise look at with the first query only."""
+    try:
+        session.conf.get("spark.sql.session.timeZone")
+    except Exception:
+        session.stop()
+        raise
+    return session
 
 
 @contextlib.contextmanager
-def _startup_noise_to(log: Path) -> Iterator[None]:
-    """Keep what the JVM prints while it starts off the terminal; show it if it fails to start.
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Keep what the JVM prints off the terminal: the two lines it always prints, and stack traces.
 
-    The JVM inherits our stderr, and with it the two lines it always prints there. Spark's own
-    errors go on to be raised as exceptions.
+    It inherits our stderr when it starts. Spark's own errors go on to be raised as exceptions.
     """
     sys.stderr.flush()
     saved = os.dup(2)
@@ -108,12 +124,6 @@ def _startup_noise_to(log: Path) -> Iterator[None]:
         os.dup2(file.fileno(), 2)
     try:
         yield
-    except Exception as error:
-        said = log.read_text(errors="replace").strip()
-        raise MayflyError(
-            f"Spark did not start: {error}" + (f"\n{said}" if said else ""),
-            "check that Java 17 or newer is installed and that JAVA_HOME, if set, points to it",
-        ) from error
     finally:
         os.dup2(saved, 2)
         os.close(saved)
