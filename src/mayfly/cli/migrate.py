@@ -12,6 +12,7 @@ from mayfly.cli.printing import refusals
 from mayfly.cli.run import File
 from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting
+from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.storage import Repository
 
 
@@ -28,8 +29,7 @@ def migrate_command(
     """Move the checkpoint of a stopped pipeline to another number of buckets."""
     with refusals():
         text_of(file)
-        if buckets < 1:
-            raise InvalidSetting(f"{buckets} buckets", "use 1 or more")
+        checked_buckets(buckets)
         place = checkpoint or file.with_suffix(".state")
         if not Repository.exists(place):
             raise InvalidSetting(f"there is no checkpoint at {place}", "run the pipeline first")

@@ -19,6 +19,7 @@ from mayfly.cli.printing import refusals, seconds
 from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, micros
+from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.shedding import Shedding
 from mayfly.plan.windows import instant_text
@@ -165,8 +166,8 @@ def _check_options(
         )
     if interval is not None:
         micros(interval)
-    if buckets is not None and buckets < 1:
-        raise InvalidSetting(f"{buckets} buckets", "use 1 or more (default: number of cores)")
+    if buckets is not None:
+        checked_buckets(buckets)
     if speed is not None:
         Pace(speed)
 

@@ -24,6 +24,7 @@ from mayfly.kernels.outputs import seen
 from mayfly.kernels.rows import chosen, numbers
 from mayfly.kernels.windows import WindowState
 from mayfly.lifetime import MIN_TIME, instant
+from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.program import Program, Relation, Stream, Task
 from mayfly.pipeline.relations import Changing
@@ -70,8 +71,7 @@ class ContinuousRun:
     _tasks: list[Task] = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.bucket_count < 1:
-            raise InvalidSetting(f"{self.bucket_count} buckets", "use 1 or more")
+        checked_buckets(self.bucket_count)
         self._tasks = self.program.tasks()
         self._states = {
             task: [task.operator.state() for _ in range(self._buckets_of(task))]

@@ -19,6 +19,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.join import JoinState, Step, step
 from mayfly.kernels.rows import CODE
 from mayfly.lifetime import instant
+from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import JoinQuery, Stage, Stream
 from mayfly.plan.types import arrow_type, from_arrow
@@ -43,8 +44,7 @@ class InProcessRun:
     _log: list[pa.Table] = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.bucket_count < 1:
-            raise InvalidSetting(f"{self.bucket_count} buckets", "use 1 or more")
+        checked_buckets(self.bucket_count)
         self._stages = self.query.stages()
         self._states = [[JoinState() for _ in range(self.bucket_count)] for _ in self._stages]
         self._log = []

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.kept import Kept, Shape
+from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.program import Task
 from mayfly.pipeline.resplitting import Resplitting
 from mayfly.pipeline.sharing import SharedProgram, described, shared
@@ -70,10 +71,9 @@ class Migration:
 
 def migrated(root: Path, queries: Mapping[str, CqlQuery], buckets: int | None) -> int:
     """The checkpoint at ``root`` moved to so many buckets and the strategies of these queries."""
+    asked = None if buckets is None else checked_buckets(buckets)
     if not Repository.exists(root):
         raise InvalidSetting(f"there is no checkpoint at {root}", "start the queries first")
-    if buckets is not None and buckets < 1:
-        raise InvalidSetting(f"{buckets} buckets", "use 1 or more")
     repository = opened(root, sync=True)
     stored = repository.current().properties
     known: dict[str, Any] = stored["queries"]
@@ -91,7 +91,7 @@ def migrated(root: Path, queries: Mapping[str, CqlQuery], buckets: int | None) -
     old = shared({name: one.program for name, one in before.items()}, since, entries)
     new = shared({name: queries[name].program for name in known}, since, entries)
     told = {name: {**one, **queries[name].description()} for name, one in known.items()}
-    wanted = buckets or stored["buckets"]
+    wanted = asked or stored["buckets"]
     Migration(repository, old, new, wanted, told).done()
     return int(wanted)
 

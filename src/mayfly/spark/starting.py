@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, StorageError
 from mayfly.lifetime import NEVER, micros
+from mayfly.pipeline.bucketing import MOST_BUCKETS, checked_buckets
 from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
@@ -34,10 +35,9 @@ _starting = threading.Lock()
 
 def bucket_count(spark: SparkSession, asked: int | None) -> int:
     """The number of key buckets of a new checkpoint."""
-    wanted = spark.sparkContext.defaultParallelism if asked is None else asked
-    if wanted < 1:
-        raise InvalidSetting(f"{wanted} buckets", "use 1 or more (default: number of cores)")
-    return wanted
+    if asked is None:
+        return min(spark.sparkContext.defaultParallelism, MOST_BUCKETS)
+    return checked_buckets(asked)
 
 
 def checkpoint_of(

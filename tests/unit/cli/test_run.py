@@ -41,6 +41,7 @@ def file(tmp_path: Path) -> Path:
         (["--once", "--interval", "5 seconds"], "--interval would say nothing"),
         (["--interval", "soon"], "the duration 'soon'"),
         (["--buckets", "0"], "0 buckets"),
+        (["--buckets", "1000000"], "1,000,000 buckets: every batch runs a task for each"),
         (["--speed", "-1"], "a speed of -1"),
         (["--until", "tomorrow"], "the instant 'tomorrow'"),
         (["--conf", "spark.driver.memory"], "sets nothing"),
@@ -53,6 +54,14 @@ def test_options_that_say_nothing_are_refused(
     file: Path, options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert problem in refused(capsys, "run", str(file), *options)
+
+
+def test_a_checkpoint_is_not_moved_to_senseless_buckets(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for count in ("0", "1000000"):
+        told = refused(capsys, "migrate", str(file), "--buckets", count)
+        assert "use 1 to 4,096" in told
 
 
 @pytest.mark.parametrize(

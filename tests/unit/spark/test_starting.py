@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mayfly.errors import InvalidSetting
+from mayfly.pipeline.bucketing import MOST_BUCKETS
+from mayfly.spark.query_migration import migrated
 from mayfly.spark.sinks import ParquetFiles
-from mayfly.spark.starting import checkpoint_of, run_settings, sink_folders
+from mayfly.spark.starting import bucket_count, checkpoint_of, run_settings, sink_folders
 from mayfly.storage import Repository
 from mayfly.storage.commit import check_place
 
@@ -47,3 +51,33 @@ def test_two_queries_do_not_write_to_one_folder(tmp_path: Path) -> None:
 def test_a_limit_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="max_state_bytes = 0"):
         run_settings(2, "1 hour", 0, None, False, None)
+
+
+def cluster(cores: int) -> Any:
+    return SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=cores))
+
+
+def test_there_are_as_many_buckets_as_cores_or_as_asked_for() -> None:
+    assert bucket_count(cluster(8), None) == 8
+    assert bucket_count(cluster(8), 3) == 3
+    assert bucket_count(cluster(8), MOST_BUCKETS) == MOST_BUCKETS
+    assert bucket_count(cluster(100_000), None) == MOST_BUCKETS
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        (0, "0 buckets"),
+        (-1, "-1 buckets"),
+        (MOST_BUCKETS + 1, "4,097 buckets: every batch runs a task for each"),
+        ("two", "buckets = 'two' is not a whole number"),
+        (2.0, "buckets = 2.0 is not"),
+        (True, "buckets = True is not"),
+    ],
+)
+def test_senseless_buckets_are_refused(asked: Any, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match=problem) as caught:
+        bucket_count(cluster(2), asked)
+    assert "use 1 to 4,096" in caught.value.hint
+    with pytest.raises(InvalidSetting, match=problem):
+        migrated(tmp_path, {}, asked)
