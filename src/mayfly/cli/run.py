@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from mayfly.cli.printing import refusals, seconds
 from mayfly.cql.files import text_of
@@ -151,8 +152,7 @@ def run_command(
             console.print(f"stopped; run the same command to go on from {place}")
         elif stopped_by_log(runs):
             console.print(f"stopped by the control log; run the same command to go on from {place}")
-        if once or end is not None:
-            console.print(_table(runs, console.width))
+        _tell_end(runs, console, figures=once or end is not None)
 
 
 def _check_options(
@@ -269,14 +269,14 @@ def _watch(
 
     shown = not quiet and console.is_terminal
     view = (
-        Live(_table(runs, console.width), console=console, refresh_per_second=4)
+        Live(_view(runs, console.width), console=console, refresh_per_second=4)
         if shown
         else nullcontext()
     )
     with view as live:
         while not asked.is_set() and not all(run.await_done(0.05) for run in runs.values()):
             if live is not None:
-                live.update(_table(runs, console.width))
+                live.update(_view(runs, console.width))
             if end is not None and all(_reached(run, end) for run in runs.values()):
                 return None
             if (pipeline := followed.changed()) is not None:
@@ -292,9 +292,38 @@ def _reached(run: QueryRun, end: int) -> bool:
     return clock is not None and clock >= end
 
 
-def _table(runs: dict[str, QueryRun], width: int) -> Table:
+def _tell_end(runs: dict[str, QueryRun], console: Console, *, figures: bool) -> None:
+    """What the queries have come to, if that was the aim; what they lack, in any case."""
+    now = {name: run.status() for name, run in runs.items()}
+    for part in (*([_table(now, console.width)] if figures else []), *_losses(now)):
+        console.print(part)
+
+
+def _view(runs: dict[str, QueryRun], width: int) -> Group:
+    now = {name: run.status() for name, run in runs.items()}
+    return Group(_table(now, width), *_losses(now))
+
+
+def _losses(now: dict[str, Status]) -> Iterator[Text]:
+    """What was left out since the checkpoint began, a line each; none if nothing was."""
+    shed: dict[str, int] = {}
+    for one in now.values():  # each tells of the streams of all
+        shed.update({stream: count for stream, count in one.shed.items() if count})
+    if shed:
+        rows = ", ".join(f"{count:,} of {stream}" for stream, count in shed.items())
+        yield Text(f"rows left out on purpose so far: {rows}", "yellow")
+    skipped = [
+        f"{one.refreshes[1]:,} of {sum(one.refreshes):,} of {name}"
+        for name, one in now.items()
+        if one.refreshes[1]
+    ]
+    if skipped:
+        yield Text(f"refreshes passed over on purpose so far: {', '.join(skipped)}", "yellow")
+
+
+def _table(now: dict[str, Status], width: int) -> Table:
     """What the queries have come to; in a narrow place, without the less important columns."""
-    rows = [_cells(name, run.status()) for name, run in runs.items()]
+    rows = [_cells(name, status) for name, status in now.items()]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
     for name in FIRST_TO_GO:
         if sum(widths.values()) + 2 * len(widths) - 2 > width:

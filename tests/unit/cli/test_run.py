@@ -6,13 +6,13 @@ from dataclasses import fields, replace
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from mayfly.cli.app import main
-from mayfly.cli.run import _table
+from mayfly.cli.run import _tell_end, _view
 from mayfly.spark.run import Status
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM json('in') TIMESTAMP BY ts;"
@@ -89,11 +89,26 @@ def test_a_file_without_statements_is_checked(
     assert "has no query to explain" in refused(capsys, "explain", str(file))
 
 
-def test_the_view_tells_rates_lag_and_batch_times() -> None:
+def handles(**runs: Status) -> Any:
+    return {name: SimpleNamespace(status=lambda one=one: one) for name, one in runs.items()}
+
+
+def shown(width: int, **runs: Status) -> str:
+    """The live view in a terminal of this width."""
+    console = Console(width=width, record=True, file=StringIO())
+    console.print(_view(handles(**runs), width))
+    return console.export_text()
+
+
+@pytest.fixture
+def now() -> Status:
+    """A query in figures, after a few batches."""
     figures: dict[str, Any] = dict.fromkeys((one.name for one in fields(Status)), 0)
-    now = Status(
+    return Status(
         **{
             **figures,
+            "shed": {"s": 0},
+            "refreshes": (12, 0),
             "clock": 1_772_355_600_000_000,
             "lag": 90_061_500_000,
             "catch_up": 42.0,
@@ -104,21 +119,50 @@ def test_the_view_tells_rates_lag_and_batch_times() -> None:
             "batch": 4,
         }
     )
+
+
+def test_the_view_tells_rates_lag_and_batch_times(now: Status) -> None:
     unknown = replace(now, clock=None, lag=None, catch_up=None, batch_seconds=())
-    runs = {
-        "busy": SimpleNamespace(status=lambda: now),
-        "new": SimpleNamespace(status=lambda: unknown),
-    }
-    console = Console(width=200, record=True, file=StringIO())
-    console.print(_table(cast(Any, runs), console.width))
-    head, busy, new = console.export_text().splitlines()
+    head, busy, new = shown(200, busy=now, new=unknown).splitlines()
     assert head.split()[:4] == ["query", "batches", "clock", "behind"]
     assert "2026-03-01 09:00:00  1 d 1 h, 42.0 s to go  1,235     100     7" in busy
     assert busy.endswith("0.250 s")
     assert new.split()[:4] == ["new", "5", "–", "–"]
     for width in (80, 60, 40):
-        console = Console(width=width, record=True, file=StringIO())
-        console.print(_table(cast(Any, runs), width))
-        shown = console.export_text()
-        assert "…" not in shown
-        assert {"query", "rows", "changes", "state"} <= set(shown.split())
+        narrow = shown(width, busy=now, new=unknown)
+        assert "…" not in narrow
+        assert {"query", "rows", "changes", "state"} <= set(narrow.split())
+
+
+LOSSES = [
+    "rows left out on purpose so far: 1,234 of s, 5 of u",
+    "refreshes passed over on purpose so far: 1,000 of 1,004 of q",
+]
+
+
+def lossy(now: Status) -> dict[str, Status]:
+    less = replace(now, shed={"s": 1_234, "t": 0, "u": 5})
+    return {"p": less, "q": replace(less, refreshes=(4, 1_000))}
+
+
+@pytest.mark.parametrize("figures", [True, False])
+def test_the_end_tells_what_was_left_out_if_something_was(now: Status, figures: bool) -> None:
+    console = Console(width=80, record=True, file=StringIO())
+    _tell_end(handles(p=now, q=now), console, figures=figures)
+    whole = console.export_text()
+    assert "on purpose" not in whole
+    assert len(whole.splitlines()) == (3 if figures else 0)
+    _tell_end(handles(**lossy(now)), console, figures=figures)
+    assert console.export_text().splitlines() == [*whole.splitlines(), *LOSSES]
+
+
+def test_the_view_tells_what_was_left_out_below_the_same_table(now: Status) -> None:
+    plain = shown(80, p=now, q=now)
+    lines = shown(80, **lossy(now)).splitlines()
+    assert lines[:3] == plain.splitlines()
+    assert [line.rstrip() for line in lines[3:]] == LOSSES
+    long = replace(now, shed={"a_stream_with_a_name_like_this": 10**9, "and_another_one": 10**9})
+    folded = shown(40, p=long)
+    assert "…" not in folded
+    assert "1,000,000,000 of and_another_one" in " ".join(folded.split())
+    assert all(len(line) <= 40 for line in folded.splitlines())
