@@ -313,7 +313,7 @@ def _losses(now: dict[str, Status]) -> Iterator[Text]:
         rows = ", ".join(f"{count:,} of {stream}" for stream, count in shed.items())
         yield Text(f"rows left out on purpose so far: {rows}", "yellow")
     skipped = [
-        f"{one.refreshes[1]:,} of {sum(one.refreshes):,} of {name}"
+        f"{one.refreshes[1]:,} of {sum(one.refreshes):,} in {name}"
         for name, one in now.items()
         if one.refreshes[1]
     ]
