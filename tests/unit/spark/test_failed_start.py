@@ -109,6 +109,12 @@ def test_a_setting_is_named(
     assert found.hint == f"fix or leave out --conf {name}"
 
 
+def test_a_name_tells_more_than_a_value() -> None:
+    settings = {"spark.app.name": "value", "spark.sql.shuffle.partitions": "x"}
+    found = told(failed_start(PARTITIONS, "", None, settings))
+    assert found.hint == "fix or leave out --conf spark.sql.shuffle.partitions"
+
+
 def test_if_no_setting_is_known_to_blame_all_are_named() -> None:
     found = told(failed_start(EXITED, "", None, {"a.b": "10", "c.d": "20"}))
     assert "the settings a.b, c.d: its Java process ended without a word" in found.message
