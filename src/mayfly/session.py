@@ -21,6 +21,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, micros
 from mayfly.optimizer import explain
 from mayfly.pipeline.control import Control, change_of
+from mayfly.pipeline.declared import check_name
 from mayfly.pipeline.query import Stream, WallClock
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
@@ -356,9 +357,6 @@ def _columns_of(
 
 
 def _check_name(name: str, taken: Iterable[str], kind: str) -> None:
-    if not name.isidentifier() or name.startswith("_"):
-        raise InvalidSetting(
-            f"{name!r} cannot name a {kind}", "use letters, digits and _, beginning with a letter"
-        )
+    check_name(name, kind)
     if name.casefold() in {one.casefold() for one in taken}:
         raise InvalidSetting(f"the name {name} is declared twice", "choose another name")
