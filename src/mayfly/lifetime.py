@@ -120,6 +120,18 @@ def instant(value: int | datetime | str) -> int:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
+def instant_text(at: int) -> str:
+    """An instant as people read it, in UTC.
+
+    >>> instant_text(1_700_000_000_000_000), instant_text(1_700_006_400_000_001)
+    ('2023-11-14 22:13:20', '2023-11-15 00:00:00.000001')
+    """
+    try:
+        return str(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at))[:-6]
+    except OverflowError:
+        return f"{at} µs"
+
+
 @dataclass(frozen=True, slots=True)
 class Lifetime:
     """The half-open interval ``[ts, exp)`` in which a tuple is alive."""

@@ -21,6 +21,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, micros
 from mayfly.optimizer import explain
 from mayfly.pipeline.control import Control, change_of
+from mayfly.pipeline.declared import check_name
 from mayfly.pipeline.query import Stream, WallClock
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
@@ -82,10 +83,11 @@ class Session:
         ``time`` names its TIMESTAMP (or BIGINT of µs) column, ``sequence`` the columns that order
         rows of one time (such as partition and offset), for count windows; rows may be out of
         order by up to ``slack``. With ``idle="5 s"`` the clock follows the wall clock minus 5 s
-        when no rows come; with ``punctuations`` a row that has nothing but a time promises that no
-        earlier one will come. Late rows are counted, and kept as Parquet under ``dead_letter`` if
-        that is given. ``source`` is a word for where rows come from: where a checkpoint knows
-        another one, the DataFrame is read from its beginning on, and the stream goes on.
+        when no rows come; with ``punctuations`` a row in which every column but the time is NULL
+        promises that no row with an earlier time follows; it is neither counted among the rows nor
+        stored. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is given.
+        ``source`` is a word for where rows come from: where a checkpoint knows another one, the
+        DataFrame is read from its beginning on, and the stream goes on.
         """
         _check_name(name, (*self._frames, *self.relations), "stream")
         if not frame.isStreaming:
@@ -356,9 +358,6 @@ def _columns_of(
 
 
 def _check_name(name: str, taken: Iterable[str], kind: str) -> None:
-    if not name.isidentifier() or name.startswith("_"):
-        raise InvalidSetting(
-            f"{name!r} cannot name a {kind}", "use letters, digits and _, beginning with a letter"
-        )
+    check_name(name, kind)
     if name.casefold() in {one.casefold() for one in taken}:
         raise InvalidSetting(f"the name {name} is declared twice", "choose another name")

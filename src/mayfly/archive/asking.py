@@ -9,13 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.archive.key_text import instant_text
 from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import KeyRange, ReadReport, Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired
-from mayfly.lifetime import format_micros, instant, micros
+from mayfly.lifetime import format_micros, instant, instant_text, micros
 from mayfly.storage import Pin, Repository
 
 Moment = int | str | datetime

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -38,15 +37,3 @@ def keys_from_texts(reader: Reader, texts: tuple[str, ...]) -> tuple[Any, ...]:
 def instant_from_text(text: str) -> int:
     """An instant: microseconds since 1970, or a date and time as ISO writes it (UTC if bare)."""
     return int(text) if text.strip().lstrip("-").isdecimal() else instant(text)
-
-
-def instant_text(at: int) -> str:
-    """An instant as it is read, in UTC.
-
-    >>> instant_text(1_700_000_000_000_000), instant_text(1_700_006_400_000_001)
-    ('2023-11-14 22:13:20', '2023-11-15 00:00:00.000001')
-    """
-    try:
-        return str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=at))[:-6]
-    except OverflowError:
-        return f"{at} µs"

@@ -8,14 +8,20 @@ from typing import Annotated
 import typer
 
 from mayfly.cli.printing import REFUSED, refusals
-from mayfly.pipeline.control import Command, Control
+from mayfly.errors import LimitExceeded
+from mayfly.pipeline.control import STOP, Command, Control
+
+OVERDUE = 1
+"""The exit code when a command is still not carried out after the time to wait for it."""
 
 app = typer.Typer(no_args_is_help=True, help="Tell a running pipeline something.")
 
 Checkpoint = Annotated[Path, typer.Argument(help="The checkpoint of the pipeline.")]
 Wait = Annotated[
     float,
-    typer.Option("--wait", help="Seconds to wait until it is done; 0 returns at once."),
+    typer.Option(
+        "--wait", help="Seconds to wait until it is done, or exit with 1; 0: do not wait."
+    ),
 ]
 
 
@@ -109,7 +115,7 @@ def change_command(
 
 @app.command("stop")
 def stop_command(checkpoint: Checkpoint, wait: Wait = 0.0) -> None:
-    """Stop the pipeline after the batch that is running."""
+    """Stop the pipeline after the batch that is running; a later start is not stopped."""
     with refusals():
         control = Control.of(checkpoint)
         _told(control, control.stop(), wait)
@@ -121,12 +127,36 @@ def log_command(checkpoint: Checkpoint) -> None:
     with refusals():
         control = Control.of(checkpoint)
         for one in control.commands():
-            typer.echo(f"{one.number}\t{one}\t{control.outcome(one) or 'waits for the pipeline'}")
+            typer.echo(f"{one.number}\t{one}\t{control.outcome(one) or _waiting(one)}")
 
 
 def _told(control: Control, command: Command, wait: float) -> None:
     """The number of the command, and its outcome if there is one by then."""
     outcome = control.wait(command, wait) if wait else control.outcome(command)
-    typer.echo(f"{command.number}: {command}: {outcome or 'waits for the pipeline'}")
+    typer.echo(f"{command.number}: {command}: {outcome or _waiting(command)}")
+    if outcome is None and wait:
+        typer.echo(f"mayfly: {_overdue(command, wait)}", err=True)
+        raise typer.Exit(OVERDUE)
     if outcome is not None and not outcome.startswith("done"):
         raise typer.Exit(REFUSED)
+
+
+def _waiting(command: Command) -> str:
+    """What will become of a command that nobody has applied yet."""
+    if command.kind == STOP:
+        return "stops the pipeline if it is running; a later start is not stopped"
+    return "waits for the pipeline"
+
+
+def _overdue(command: Command, wait: float) -> LimitExceeded:
+    told = f"command {command.number} was not carried out within {wait:g} s"
+    if command.kind == STOP:
+        return LimitExceeded(
+            told,
+            "if a pipeline runs, it stops after its batch; if none does, there is nothing to stop",
+        )
+    return LimitExceeded(
+        told,
+        "it stays in the log, for the pipeline that runs or for the next start: "
+        "see mayfly control log",
+    )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from mayfly.errors import LimitExceeded
-from mayfly.lifetime import MIN_TIME, NEVER, format_micros
+from mayfly.errors import LimitExceeded, NotClosed
+from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, instant_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +97,19 @@ class Clocks:
 
 def _later(clock: int | None, reached: int) -> int:
     return reached if clock is None else max(clock, reached)
+
+
+def closed_instant(at: int | str | None, clock: int, *, source: str = "wait for") -> int:
+    """The instant that is asked for, by default the last closed one; it must be closed."""
+    if clock == MIN_TIME:
+        raise NotClosed(
+            "no instant is closed yet: some stream has sent nothing", f"{source} more input"
+        )
+    moment = clock - 1 if at is None else instant(at)
+    if moment >= clock:
+        raise NotClosed(
+            f"the instant {instant_text(moment)} is not closed yet: "
+            f"the query's clock is {instant_text(clock)}",
+            f"ask for an earlier instant, or {source} more input",
+        )
+    return moment

@@ -16,16 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.errors import BadInput, InvalidSetting, NotClosed
+from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.codes import buckets
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, united, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.outputs import seen
 from mayfly.kernels.rows import chosen, numbers
 from mayfly.kernels.windows import WindowState
-from mayfly.lifetime import MIN_TIME, instant
 from mayfly.pipeline.bucketing import checked_buckets
-from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.clocks import Clocks, closed_instant
 from mayfly.pipeline.program import Program, Relation, Stream, Task
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import Catalog, StreamDefinition
@@ -293,13 +292,7 @@ class ContinuousRun:
 
     def snapshot(self, at: int | str | None = None) -> pa.Table:
         """The answer at a closed instant (by default the last closed one)."""
-        closed = self.clocks.query
-        moment = closed - 1 if at is None else instant(at)
-        if moment >= closed or closed == MIN_TIME:
-            raise NotClosed(
-                f"the instant {moment} is not closed yet: the query's clock is {closed}",
-                "ask for an earlier instant, or feed more input",
-            )
+        moment = closed_instant(at, self.clocks.query, source="feed")
         log = self.lifetimes()
         alive = pc.and_(pc.less_equal(log["ts"], moment), pc.greater(log["exp"], moment))
         return log.filter(alive).drop_columns(["ts", "exp"])

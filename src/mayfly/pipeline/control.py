@@ -23,7 +23,7 @@ from mayfly.cql import Create, Delete, Insert, Statement, Update, bind_query, pa
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.optimizer.pipeline import optimize
 from mayfly.pipeline.compiling import compile_plan
-from mayfly.pipeline.declared import declared_catalog
+from mayfly.pipeline.declared import check_name, declared_catalog
 from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.sharing import streams_of
 from mayfly.pipeline.sources import ORIGINS, folder_of
@@ -189,6 +189,7 @@ class Control:
         """Ask for one more stream, by its CREATE STREAM statement; it is read from its beginning
         on when a query needs it. Paths are relative to the folder this process is in."""
         definition = stream_of(text)
+        check_name(definition.name, definition.kind)
         self.expected().catalog.declare(definition)
         folder = os.fspath(local_root("."))
         return self._written(STREAM, name=definition.name, text=text.strip(), folder=folder)
@@ -203,6 +204,7 @@ class Control:
         """Ask for one more relation or NRR, by its CREATE statement. Paths are relative to the
         folder this process is in."""
         definition = relation_of(text)
+        check_name(definition.name, definition.kind)
         self.expected().catalog.declare(definition)
         folder = os.fspath(local_root("."))
         return self._written(RELATION, name=definition.name, text=text.strip(), folder=folder)
@@ -221,7 +223,7 @@ class Control:
         return self._written(CHANGE, text=" ".join(text.split()))
 
     def stop(self) -> Command:
-        """Ask the pipeline to stop after the batch that is running."""
+        """Ask the pipeline to stop after the running batch; a later start is not stopped."""
         return self._written(STOP)
 
     def commands(self, after: int = 0) -> list[Command]:
@@ -288,8 +290,7 @@ class Control:
 
 def check_addition(name: str, cql: str, names: set[str], catalog: Catalog) -> None:
     """Refuse a query that could not be run beside those there are."""
-    if not name or "/" in name:
-        raise InvalidSetting(f"{name!r} cannot name a query", "leave out the slash")
+    check_name(name, "query")
     if name in names:
         raise InvalidSetting(
             f"there is already a query {name}", "choose another name, or drop that one first"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mayfly.errors import InvalidSetting
 from mayfly.plan.catalog import Catalog, ColumnDefinition, RelationDefinition, StreamDefinition
 from mayfly.plan.types import parse_type
 
@@ -50,3 +51,11 @@ def _columns(stored: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:
         ColumnDefinition(name, parse_type(kind), nullable)
         for name, kind, nullable in stored["columns"]
     )
+
+
+def check_name(name: str, kind: str) -> None:
+    """Refuse what cannot name a stream, a relation or a query that is added."""
+    if not name.isidentifier() or name.startswith("_"):
+        raise InvalidSetting(
+            f"{name!r} cannot name a {kind}", "use letters, digits and _, beginning with a letter"
+        )

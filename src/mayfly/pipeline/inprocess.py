@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.errors import BadInput, InvalidSetting, NotClosed
+from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.codes import buckets, key_codes
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join import JoinState, Step, step
 from mayfly.kernels.rows import CODE
-from mayfly.lifetime import instant
 from mayfly.pipeline.bucketing import checked_buckets
-from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.clocks import Clocks, closed_instant
 from mayfly.pipeline.query import JoinQuery, Stage, Stream
 from mayfly.plan.types import arrow_type, from_arrow
 from mayfly.storage.segment import EXP, TS
@@ -83,13 +82,7 @@ class InProcessRun:
 
     def snapshot(self, at: int | str | None = None) -> pa.Table:
         """The answer at a closed instant (by default the last closed one)."""
-        closed = self.clocks.query
-        moment = closed - 1 if at is None else instant(at)
-        if moment >= closed:
-            raise NotClosed(
-                f"the instant {moment} is not closed yet: the query's clock is {closed}",
-                "ask for an earlier instant, or feed more input",
-            )
+        moment = closed_instant(at, self.clocks.query, source="feed")
         log = self.changes()
         alive = pc.and_(pc.less_equal(log["ts"], moment), pc.greater(log["exp"], moment))
         return log.filter(alive).drop_columns(["ts", "exp"])

@@ -24,7 +24,7 @@ from mayfly.kernels.expression import evaluate
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.rows import chosen, numbers
 from mayfly.kernels.stateless import satisfying, values_of
-from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.pipeline.program import Relation
 from mayfly.plan.catalog import RelationDefinition
 from mayfly.plan.types import arrow_type
@@ -85,8 +85,8 @@ class Changing:
         at = clock if statement.at is None else statement.at
         if self.changes and at < self.changes[-1].at:
             raise BadInput(
-                f"a change of {self.definition.name} at {at} comes after one at "
-                f"{self.changes[-1].at}",
+                f"a change of {self.definition.name} at {instant_text(at)} comes after one "
+                f"at {instant_text(self.changes[-1].at)}",
                 "give changes in the order in which they take effect",
             )
         if isinstance(statement, Insert):

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from mayfly.errors import InvalidSetting, VersionExpired
-from mayfly.lifetime import MIN_TIME, NEVER, instant
+from mayfly.lifetime import MIN_TIME, NEVER, instant, instant_text
 from mayfly.pipeline.control import Control
 from mayfly.pipeline.staging import StagedTask
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
@@ -173,7 +173,8 @@ class QueryRun(Run):
         whole, since = self._whole_from(manifest), self.since
         if since is not None and moment < since and (whole is None or moment < whole):
             raise VersionExpired(
-                f"the query {self.name} was added at {since}; it knows nothing of {moment}",
+                f"the query {self.name} was added at {instant_text(since)}; "
+                f"it knows nothing of {instant_text(moment)}",
                 "ask for a later instant",
             )
         return moment

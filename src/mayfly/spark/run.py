@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.errors import CommitConflict, MayflyError, NotClosed, VersionExpired
-from mayfly.lifetime import MIN_TIME, format_micros, instant
-from mayfly.pipeline.clocks import Clocks
+from mayfly.errors import CommitConflict, MayflyError, VersionExpired
+from mayfly.lifetime import MIN_TIME, format_micros, instant_text
+from mayfly.pipeline.clocks import Clocks, closed_instant
 from mayfly.spark.causes import own_error
 from mayfly.spark.progress import OperatorState, Progress
 from mayfly.spark.runner import Runner
@@ -241,20 +241,14 @@ class Run(ABC):
         return error
 
     def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
-        clock = self._clock(manifest)
-        moment = clock - 1 if at is None else instant(at)
-        if moment >= clock or clock == MIN_TIME:
-            raise NotClosed(
-                f"the instant {moment} is not closed yet"
-                + (": some stream has sent nothing" if clock == MIN_TIME else f" (clock {clock})"),
-                "ask for an earlier instant, or wait for more input",
-            )
+        moment = closed_instant(at, self._clock(manifest))
         kept_from = self._kept_from(manifest)
         if moment < kept_from:
             history = format_micros(self.runner.settings.history)
             raise VersionExpired(
-                f"the instant {moment} is older than the kept history of {history}",
-                f"ask for {kept_from} or later, or start the query with a longer history",
+                f"the instant {instant_text(moment)} is older than the kept history of {history}",
+                f"ask for {instant_text(kept_from)} or later, or start the query with a longer "
+                "history",
             )
         return moment
 

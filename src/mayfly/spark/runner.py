@@ -244,8 +244,9 @@ class Runner(ABC, Generic[W]):
             if timeless[stream.name] and stream.null_time == "error":
                 raise BadInput(
                     f"{timeless[stream.name]} rows of stream {stream.name} have no {stream.time}",
-                    "repair or filter them in the stream's DataFrame, or declare "
-                    "null_time='dead_letter' to set them aside; nothing of this batch was applied",
+                    "nothing of this batch was applied: repair or filter them at the source, or "
+                    "set them aside, with DEAD LETTERS TO parquet('folder') in CREATE STREAM or "
+                    "null_time='dead_letter', dead_letter='folder' in Session.stream",
                 )
         now = self.settings.wall_clock()
         heartbeats = {s.name: now - s.idle.minus for s in self._streams if s.idle is not None}

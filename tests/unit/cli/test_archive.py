@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 
 import mayfly.archive
-from mayfly.archive.key_text import instant_text
 from mayfly.cli import main
 from mayfly.cli.archive_files import columns_in, format_of
 from mayfly.cli.printing import cell, plain
 from mayfly.errors import InvalidSetting
+from mayfly.lifetime import instant_text
 
 DAY = 86_400_000_000
 FIRST = 20_512 * DAY  # 2026-02-28

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import mayfly.archive
-from mayfly.archive.key_text import instant_text
 from mayfly.cli import main
+from mayfly.lifetime import instant_text
 
 HOUR = 3_600_000_000
 OPTIONS = (

@@ -107,7 +107,6 @@ def test_no_command_is_lost_among_many(control: Control) -> None:
         ("new", "SELECT at FROM unknown [RANGE 1 s]", "unknown"),
         ("new", "SELECT k FROM s [RANGE 1", "line 1"),
         ("q", "SELECT k FROM s [RANGE 1 s]", "already a query q"),
-        ("a/b", "SELECT k FROM s [RANGE 1 s]", "slash"),
     ],
 )
 def test_a_wrong_query_is_refused_to_the_one_who_asks(
@@ -126,6 +125,20 @@ def test_results_do_not_go_where_a_stream_reads(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="the stream s reads from"):
         control.add("new", "SELECT k FROM s [RANGE 1 s]", parquet=tmp_path / "out" / ".." / "in")
     control.add("new", "SELECT k FROM s [RANGE 1 s]", parquet=tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["bad name", "_mine", "a/b", "1st", "a.b", ""])
+def test_a_name_that_no_pipeline_could_use_is_refused(control: Control, name: str) -> None:
+    with pytest.raises(InvalidSetting, match="cannot name a query") as told:
+        control.add(name, "SELECT k FROM s [RANGE 1 s]")
+    assert "letters" in told.value.hint
+    if name:
+        for kind in ("STREAM", "RELATION"):
+            text = f"CREATE {kind} `{name}` (ts TIMESTAMP, k INT) "
+            rest = "FROM json('in') TIMESTAMP BY ts" if kind == "STREAM" else "KEY k"
+            with pytest.raises(InvalidSetting, match=f"cannot name a {kind.lower()}"):
+                (control.stream if kind == "STREAM" else control.relation)(text + rest)
+    assert control.commands() == []
 
 
 def test_a_name_may_be_used_again_once_it_is_to_be_dropped(control: Control) -> None:

@@ -83,13 +83,20 @@ def test_an_instant_is_told_once_it_is_closed() -> None:
 
 def test_snapshots_of_closed_instants_only() -> None:
     running = InProcessRun(query())
-    with pytest.raises(NotClosed):
-        running.snapshot(0)
+    for at in (0, None):
+        with pytest.raises(NotClosed, match="some stream has sent nothing"):
+            running.snapshot(at)
     running.feed({"a": rows((1, 7)), "b": rows((3, 7))})
     running.finish()
     assert [running.snapshot(at).num_rows for at in (2, 3)] == [0, 1]
     assert_same_rows(running.snapshot(), [{"k": 7}])
-    with pytest.raises(NotClosed, match="the instant 4 is not closed yet: the query's clock is 4"):
+    with pytest.raises(NotClosed) as told:
+        running.snapshot(1_798_761_600_000_000)
+    assert told.value.message == (
+        "the instant 2027-01-01 00:00:00 is not closed yet: "
+        "the query's clock is 1970-01-01 00:00:00.000004"
+    )
+    with pytest.raises(NotClosed):
         running.snapshot(4)
     running.feed({}, {"a": 20, "b": 20})
     assert [running.snapshot(at).num_rows for at in (10, 11)] == [1, 0]

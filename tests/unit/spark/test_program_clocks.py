@@ -1,11 +1,13 @@
-"""Which streams of a pipeline wait for each other."""
+"""Which streams of a pipeline wait for each other, and what has no time."""
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from mayfly.errors import LimitExceeded
+from mayfly.errors import BadInput, LimitExceeded
 from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sharing import ClockGroup
 from mayfly.spark.program_runner import ProgramRunner
 
@@ -30,3 +32,12 @@ def test_streams_of_one_query_do() -> None:
     alone.check_gap(500)
     with pytest.raises(LimitExceeded, match="stream a is"):
         joined.check_gap(500)
+
+
+def test_rows_without_a_time_are_refused_with_advice_in_both_languages() -> None:
+    runner = object.__new__(ProgramRunner)
+    runner._streams = (Stream("a", pa.schema([("ts", pa.int64())])),)
+    with pytest.raises(BadInput, match="3 rows of stream a have no ts") as told:
+        runner._advanced(Clocks.unset(("a",)), {"a": None}, {"a": 3})
+    assert "DEAD LETTERS TO parquet('folder') in CREATE STREAM" in told.value.hint
+    assert "dead_letter='folder' in Session.stream" in told.value.hint
