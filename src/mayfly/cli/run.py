@@ -307,7 +307,7 @@ def _view(runs: dict[str, QueryRun], width: int) -> Group:
 def _losses(now: dict[str, Status]) -> Iterator[Text]:
     """What was left out since the checkpoint began, a line each; none if nothing was."""
     shed: dict[str, int] = {}
-    for one in now.values():  # each tells of the streams of all
+    for one in now.values():  # a stream that several read is told by each
         shed.update({stream: count for stream, count in one.shed.items() if count})
     if shed:
         rows = ", ".join(f"{count:,} of {stream}" for stream, count in shed.items())
