@@ -22,7 +22,7 @@ from mayfly.optimizer.warnings import warnings_of
 from mayfly.patterns import Kind
 from mayfly.patterns.propagation import unbounded
 from mayfly.plan.explain_logical import expression_text, node_detail, node_name
-from mayfly.plan.expressions import Cast, Column, Expression, is_kernel_expression
+from mayfly.plan.expressions import Column, Expression, is_kernel_expression, same_number
 from mayfly.plan.logical import (
     AntiJoin,
     Distinct,
@@ -57,8 +57,6 @@ Columns: TypeAlias = frozenset[str]
 
 Keys: TypeAlias = tuple[tuple[Expression, ...], ...]
 """The key each input of an operator has to be divided by, in the same order for all."""
-
-_WHOLE = {"tinyint", "smallint", "int", "bigint"}
 
 
 @dataclass
@@ -134,7 +132,7 @@ def _counted(costed: Costed, window: Window, inputs: list[_Draft], stages: _Stag
     node, stage = costed.node, stages.new()
     source = inputs[0] if inputs else _Draft(costed, Place.BEFORE, 0, raw=True)
     if isinstance(window, PartitionRows):
-        offered = {column.name: _text(column) for column in node.schema}
+        offered = {column.name: expression_text(column) for column in node.schema}
         key = tuple(offered[name] for name in window.partition_by)
         exchange = Exchange(key, "the window counts the rows of each partition")
         spread, place = frozenset(key if len(key) == 1 else ()), Place.KERNEL
@@ -182,7 +180,7 @@ def _stateful(costed: Costed, inputs: list[_Draft], keys: Keys, stages: _Stages)
         stage = stages.merge(each.stage, stage) if fit else stage
     reason = _reason(node)
     edges = [
-        (each, None if fit else Exchange(tuple(map(_text, key)), reason))
+        (each, None if fit else Exchange(tuple(map(expression_text, key)), reason))
         for each, key, fit in zip(streams, keys, fits, strict=True)
     ]
     everywhere = Exchange((), "changes are matched in every bucket", broadcast=True)
@@ -200,14 +198,8 @@ def _column(node: Node, key: tuple[Expression, ...], side: int = 0) -> str | Non
     apart = isinstance(node, AntiJoin) and side == 0
     if apart or isinstance(node, ExceptAll | RelationJoin) or len(key) != 1:
         return None
-    plain = key[0]
-    while isinstance(plain, Cast) and not plain.safe and _whole(plain) and _whole(plain.child):
-        plain = plain.child
-    return _text(plain) if isinstance(plain, Column) else None
-
-
-def _whole(expression: Expression) -> bool:
-    return expression.type.name in _WHOLE
+    plain = same_number(key[0])
+    return expression_text(plain) if isinstance(plain, Column) else None
 
 
 def _spread_after(node: Node, keys: Keys, kept: Sequence[Columns]) -> Columns:
@@ -219,7 +211,7 @@ def _spread_after(node: Node, keys: Keys, kept: Sequence[Columns]) -> Columns:
         case Distinct():
             return frozenset(one for one in own if one)
         case GroupAggregate(keys=(key,), alias=alias) if own[0]:
-            return frozenset([_text(key.column(alias))])
+            return frozenset([expression_text(key.column(alias))])
     return frozenset()
 
 
@@ -231,7 +223,9 @@ def _renamed(spread: Columns, node: Node) -> Columns:
             return spread
         case Project(outputs=outputs, alias=alias):
             return frozenset(
-                _text(one.column(alias)) for one in outputs if _text(one.expression) in spread
+                expression_text(one.column(alias))
+                for one in outputs
+                if expression_text(one.expression) in spread
             )
     return frozenset()
 
@@ -285,10 +279,6 @@ def _reason(node: Node) -> str:
         case GroupAggregate(keys=keys):
             return "a group lies in one bucket" if keys else "one value over all rows"
     return "rows are compared with all others"
-
-
-def _text(expression: Expression) -> str:
-    return expression_text(expression)
 
 
 def _freeze(draft: _Draft, stages: _Stages, numbers: dict[int, int]) -> Operator:

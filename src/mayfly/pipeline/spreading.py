@@ -20,11 +20,10 @@ from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.kernels.negation import AntiJoinRows
 from mayfly.kernels.stateless import ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows
-from mayfly.plan.expressions import Cast, Column, Expression
+from mayfly.plan.expressions import Column, Expression, same_number
 from mayfly.plan.types import DataType
 
 Columns = frozenset[str]
-_WHOLE = {"tinyint", "smallint", "int", "bigint"}
 
 
 def key_column(operator: Any, side: int = 0) -> str | None:
@@ -47,16 +46,11 @@ def key_column(operator: Any, side: int = 0) -> str | None:
 
 
 def _plain(keys: Sequence[Expression], types: Sequence[DataType]) -> str | None:
-    """Values of another type may have other codes; whole numbers of any size have the same.
-
-    TRY_CAST makes one value of many: NULL.
-    """
+    """Values of another type may have other codes; whole numbers of any size have the same."""
     if len(keys) != 1:
         return None
-    key = keys[0]
-    while isinstance(key, Cast) and not key.safe and {key.type.name, key.child.type.name} <= _WHOLE:
-        key = key.child
-    same = key.type == types[0] or {key.type.name, types[0].name} <= _WHOLE
+    key = same_number(keys[0])
+    same = key.type == types[0] or (key.type.is_integral and types[0].is_integral)
     return column_name(key) if isinstance(key, Column) and same else None
 
 

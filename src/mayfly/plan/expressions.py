@@ -438,3 +438,18 @@ def _in_kernel_set(node: Expression) -> bool:
         case Cast(child=child, safe=False):
             return is_widening(child.type, node.type)
     return False
+
+
+def same_number(expression: Expression) -> Expression:
+    """What is cast, where that only gives a whole number another size.
+
+    TRY_CAST is no such cast: it makes one value of many, NULL.
+    """
+    while (
+        isinstance(expression, Cast)
+        and not expression.safe
+        and expression.type.is_integral
+        and expression.child.type.is_integral
+    ):
+        expression = expression.child
+    return expression

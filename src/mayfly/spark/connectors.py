@@ -92,6 +92,7 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
             "write DEAD LETTERS TO parquet('folder')",
         )
     _check_spelling(definition.name, definition.source)
+    files = _files_in(definition.source, folder)
     try:
         frame = _frame(session.spark, definition, definition.source, folder)
     except (PySparkException, Py4JError) as error:
@@ -109,9 +110,9 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         punctuations=definition.idle is Idle.PUNCTUATIONS,
         null_time="error" if letters is None else "dead_letter",
         dead_letter=None if letters is None else folder / str(letters.path),
-        source=origin(definition.source.format, _files_in(definition.source, folder)),
+        source=origin(definition.source.format, files),
     )
-    return _never_filled(definition, _files_in(definition.source, folder))
+    return _never_filled(definition, files)
 
 
 def _files_in(source: Connector, folder: Path) -> str | None:
@@ -126,10 +127,8 @@ def _never_filled(definition: StreamDefinition, folder: str | None) -> list[str]
     assert definition.source is not None
     if definition.source.format != "parquet" or folder is None or "://" in folder:
         return []
-    files = [one for one in Path(folder).iterdir() if one.is_file() and one.name[0] not in "._"]
-    files.sort(key=lambda one: one.stat().st_mtime)
     stored: dict[str, str] = {}
-    for file in [*files[:1], *files[-LOOKED_AT:]]:
+    for file in _oldest_and_newest(Path(folder)):
         with suppress(pa.ArrowInvalid, OSError):  # Spark will tell, if it is to be read
             stored |= {name.casefold(): name for name in pq.read_schema(file).names}
     missing = [one.name for one in definition.columns if one.name.casefold() not in stored]
@@ -141,6 +140,15 @@ def _never_filled(definition: StreamDefinition, folder: str | None) -> list[str]
         f"{', '.join(missing)}, so it is always NULL"
         + (f"; is {stored[near[0]]} meant?" if near else "")
     ]
+
+
+def _oldest_and_newest(folder: Path) -> list[Path]:
+    """Some files of a folder; none if somebody moves them meanwhile, or if it is none."""
+    with suppress(OSError):
+        files = [one for one in folder.iterdir() if one.is_file() and one.name[0] not in "._"]
+        files.sort(key=lambda one: one.stat().st_mtime)
+        return [*files[:1], *files[-LOOKED_AT:]]
+    return []
 
 
 def _check_spelling(stream: str, source: Connector) -> None:
