@@ -261,7 +261,7 @@ class Queries:
         runner.wiring = replace(runner.wiring, shedding=shedding)
         runner.promises = lambda: promises_of((archives or {}).values())
         runner.check_dead_letters()
-        renewed(register.repository, runner.wiring.stages)
+        renewed(register.repository, runner.wiring.program, register.added)
         settle(runner, register, self._remembered(runner))
         runner.sinks_of = {
             name: [*own[name], *self._archived(runner, fed, name), *asked[name]]

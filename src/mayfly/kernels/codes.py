@@ -31,11 +31,22 @@ def key_codes(columns: Sequence[pa.ChunkedArray], types: Sequence[DataType]) -> 
     ]
     if len(keys) == 1 and (exact := _exact(keys[0])) is not None:
         return exact
-    codes = np.zeros(len(keys[0]), dtype=np.uint64)
-    for key in keys:
-        codes = codes * np.uint64(0x9E3779B97F4A7C15) + _hashes(key)
     null = np.logical_or.reduce([pc.is_null(key).to_numpy(zero_copy_only=False) for key in keys])
-    return pa.array(codes.view(np.int64), pa.int64(), mask=null)
+    return pa.array(place_codes(keys, len(keys[0])), pa.int64(), mask=null)
+
+
+def place_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
+    """The code by which rows are spread over buckets, NULLs included.
+
+    Where no column is NULL it is that of ``key_codes``, of a single column that of ``group_codes``:
+    whoever asks for the place of a key gets the same answer.
+    """
+    if len(columns) == 1:
+        return group_codes(columns, rows)
+    mixed = np.zeros(rows, dtype=np.uint64)
+    for column in columns:
+        mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + _hashes_with_nulls(column)
+    return mixed.view(np.int64)
 
 
 def group_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
@@ -50,11 +61,10 @@ def group_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
         known = pc.fill_null(exact, int(NULL_CODE)) if exact.null_count else exact
         codes: Int64s = known.to_numpy(zero_copy_only=False)
         return np.ascontiguousarray(codes)
-    null = [pc.is_null(column).to_numpy(zero_copy_only=False) for column in columns]
     mixed = np.zeros(rows, dtype=np.uint64)
-    for column, missing in zip(columns, null, strict=True):
-        hashed = np.where(missing, NULL_CODE.view(np.uint64), _hashes(column))
-        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + hashed
+    for column in columns:
+        stirred = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = stirred + _hashes_with_nulls(column)
     return mixed.view(np.int64)
 
 
@@ -125,6 +135,13 @@ def _hashes(key: pa.Array) -> npt.NDArray[np.uint64]:
     which = pc.index_in(key, value_set=pa.array(distinct, key.type))
     spread: npt.NDArray[np.uint64] = hashes[which.to_numpy(zero_copy_only=False)]
     return spread
+
+
+def _hashes_with_nulls(key: pa.Array) -> npt.NDArray[np.uint64]:
+    if not key.null_count:
+        return _hashes(key)
+    missing = pc.is_null(key).to_numpy(zero_copy_only=False)
+    return np.where(missing, NULL_CODE.view(np.uint64), _hashes(key))
 
 
 def _hashed(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:

@@ -19,7 +19,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.codes import are_exact, check_codes, group_codes
+from mayfly.kernels.codes import are_exact, check_codes, group_codes, place_codes
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -58,7 +58,7 @@ class ExceptAllRows:
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         arrays = [whole(rows.column(name)) for name in self.columns[side].names]
         kinds = [one.type for one in self.columns[0]]
-        return group_codes([a.cast(k) for a, k in zip(arrays, kinds, strict=True)], rows.num_rows)
+        return place_codes([a.cast(k) for a, k in zip(arrays, kinds, strict=True)], rows.num_rows)
 
     def step(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval

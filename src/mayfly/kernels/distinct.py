@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.codes import are_exact, check_codes, group_codes
+from mayfly.kernels.codes import are_exact, check_codes, group_codes, place_codes
 from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
@@ -43,7 +43,7 @@ class WeakDistinct:
         return Kept(self.shape)
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
-        return self._codes(rows)
+        return place_codes([whole(rows.column(n)) for n in self.columns.names], rows.num_rows)
 
     def step(self, state: Kept, inputs: Sequence[Delta], interval: Interval) -> tuple[Kept, Delta]:
         nothing = Delta.empty(self.columns)

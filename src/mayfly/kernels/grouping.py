@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.aggregates import Aggregator, Extreme, Totals, Versions, aggregator
-from mayfly.kernels.codes import adjacent_equal, group_codes
+from mayfly.kernels.codes import adjacent_equal, group_codes, place_codes
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -107,7 +107,7 @@ class GroupRows:
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         if not self.keys:
             return None
-        return group_codes(self._key_arrays(rows), rows.num_rows)
+        return place_codes(self._key_arrays(rows), rows.num_rows)
 
     def step(
         self, state: GroupState, inputs: Sequence[Delta], interval: Interval

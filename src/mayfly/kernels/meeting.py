@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.kernels.codes import key_codes
+from mayfly.kernels.codes import key_codes, place_codes
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -251,9 +251,7 @@ def partition_codes(condition: Condition, rows: pa.Table, side: int) -> Int64s |
     keys = [
         values_of(key, rows, kind) for key, kind in zip(condition.keys[side], kinds, strict=True)
     ]
-    codes = key_codes([pa.chunked_array([key]) for key in keys], condition.types)
-    result: Int64s = np.ascontiguousarray(pc.fill_null(codes, 0).to_numpy(zero_copy_only=False))
-    return result
+    return place_codes(keys, rows.num_rows)
 
 
 def _no_rows() -> pa.Table:

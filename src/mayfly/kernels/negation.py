@@ -32,7 +32,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.meeting import PAIRS_AT_ONCE, Condition, Pairs, partition_codes
-from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers
+from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s, distinct_of, places_in, stable_order
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.segment import EXP, TS
@@ -84,6 +84,11 @@ class AntiJoinRows:
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         return None if self.by_identity else partition_codes(self.condition, rows, side)
 
+    def without_key(self, rows: pa.Table) -> Bools:
+        """Which left rows match nothing because a part of their key is NULL."""
+        known = np.isin(numbers(rows, ID), numbers(self.condition.coded(rows, 0), ID))
+        return ~known
+
     def step(
         self, state: NegationState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[NegationState, Delta]:
@@ -125,8 +130,7 @@ class AntiJoinRows:
         coded = self.condition.coded(rows, 0)
         if coded.num_rows == rows.num_rows:
             return coded, rows.slice(0, 0)
-        missing = ~np.isin(numbers(rows, ID), numbers(coded, ID))
-        return coded, chosen(rows, missing)
+        return coded, chosen(rows, self.without_key(rows))
 
     def _coded_right(self, rows: pa.Table) -> pa.Table:
         if self.by_identity:

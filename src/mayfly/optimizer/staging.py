@@ -1,8 +1,8 @@
 """From a costed plan to a physical one: stages, exchanges, fused kernels, warnings.
 
 Idea: stateless operators over streams run where rows are read, before the first exchange. A
-stateful operator needs the rows of one key in one bucket; inputs that a key of one column has
-divided that way are not shuffled again, and the operator is fused into their kernel. Final
+stateful operator needs the rows of one key in one bucket; inputs that are divided that way
+(``plan.spread``) are not shuffled again, and the operator is fused into their kernel. Final
 projections run after it. Invariant: rows that an operator compares are in the same bucket, and
 what is said to be fused is what ``pipeline.spreading`` fuses.
 Cost: one pass; stages that turn out to share buckets are merged.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from typing import TypeAlias
 
 from mayfly.optimizer.cost import Costed
@@ -50,10 +51,8 @@ from mayfly.plan.physical import (
     Place,
     Strategy,
 )
+from mayfly.plan.spread import Spread
 from mayfly.plan.windows import PartitionRows, Unbounded, Window
-
-Columns: TypeAlias = frozenset[str]
-"""The columns by each of which rows are divided: equal values are in one bucket."""
 
 Keys: TypeAlias = tuple[tuple[Expression, ...], ...]
 """The key each input of an operator has to be divided by, in the same order for all."""
@@ -66,7 +65,7 @@ class _Draft:
     costed: Costed
     place: Place
     stage: int
-    spread: Columns = frozenset()
+    spread: Spread = field(default_factory=Spread)
     edges: list[tuple[_Draft, Exchange | None]] = field(default_factory=list)
     raw: bool = False
 
@@ -98,8 +97,7 @@ def physical_plan(
     """What will run for a costed plan."""
     stages = _Stages()
     draft = _draft(costed, stages, final=True)
-    numbers: dict[int, int] = {0: 0}
-    root = _freeze(draft, stages, numbers)
+    root = _freeze(draft, stages, _numbered(draft, stages))
     streams = dict.fromkeys(
         node.stream for node in costed.node.walk() if isinstance(node, StreamScan)
     )
@@ -119,7 +117,7 @@ def _draft(costed: Costed, stages: _Stages, final: bool) -> _Draft:
         case Output():
             return _Draft(costed, Place.ANSWER, stages.new(), edges=[(inputs[0], None)])
         case RelationJoin(retroactive=False):
-            return _beside(costed, inputs)
+            return _beside(costed, inputs, stages)
         case Sort():
             return _Draft(costed, Place.AFTER, stages.new(), edges=[(inputs[0], None)])
         case Select() | Project() | UnionAll() | SubqueryWindow():
@@ -134,20 +132,32 @@ def _counted(costed: Costed, window: Window, inputs: list[_Draft], stages: _Stag
     if isinstance(window, PartitionRows):
         offered = {column.name: expression_text(column) for column in node.schema}
         key = tuple(offered[name] for name in window.partition_by)
+        if source.place is Place.KERNEL and source.spread.within(key):
+            return _Draft(costed, Place.KERNEL, source.stage, source.spread, [(source, None)])
         exchange = Exchange(key, "the window counts the rows of each partition")
-        spread, place = frozenset(key if len(key) == 1 else ()), Place.KERNEL
-    else:
-        exchange = Exchange((), "the window counts all rows, in one order")
-        spread, place = frozenset(), Place.SINGLE
-    return _Draft(costed, place, stage, spread, [(source, exchange)])
+        return _Draft(costed, Place.KERNEL, stage, Spread.by(key), [(source, exchange)])
+    exchange = Exchange((), "the window counts all rows, in one order")
+    return _Draft(costed, Place.SINGLE, stage, edges=[(source, exchange)])
 
 
-def _beside(costed: Costed, inputs: list[_Draft]) -> _Draft:
+def _beside(costed: Costed, inputs: list[_Draft], stages: _Stages) -> _Draft:
     """An NRR join runs wherever its stream input is; the relation goes everywhere."""
     source, relation = inputs
+    assert isinstance(costed.node, RelationJoin)
+    key = _columns([one.left for one in costed.node.equalities])
+    matched = _columns([one.right for one in costed.node.equalities])
     everywhere = Exchange((), "the relation's versions are read in every bucket", broadcast=True)
-    edges = [(source, None), (relation, everywhere)]
-    return _Draft(costed, source.place, source.stage, edges=edges)
+    edges: list[tuple[_Draft, Exchange | None]]
+    if source.place is not Place.BEFORE:
+        edges = [(source, None), (relation, everywhere)]
+        spread = source.spread | (Spread.by(key, matched) if source.spread.has(key) else Spread())
+        return _Draft(costed, source.place, source.stage, spread, edges)
+    names = tuple(name for name in key if name)
+    anywhere = Exchange(names or ("time",), "rows meet the relation's versions in any bucket")
+    edges = [(source, anywhere), (relation, everywhere)]
+    spread = Spread.by(names)
+    spread |= Spread.by(key, matched) if spread.has(key) else Spread()
+    return _Draft(costed, Place.KERNEL, stages.new(), spread, edges)
 
 
 def _stateless(costed: Costed, inputs: list[_Draft], stages: _Stages, final: bool) -> _Draft:
@@ -155,16 +165,49 @@ def _stateless(costed: Costed, inputs: list[_Draft], stages: _Stages, final: boo
     edges: list[tuple[_Draft, Exchange | None]] = [(each, None) for each in inputs]
     if all(each.place is Place.BEFORE for each in inputs):
         return _Draft(costed, Place.BEFORE, 0, edges=edges)
-    spread = _renamed(inputs[0].spread, node) if len(inputs) == 1 else frozenset()
+    if isinstance(node, UnionAll):
+        return _union(costed, node, inputs, stages, final)
+    spread = _renamed(inputs[0].spread, node)
     if final:
         started = len(inputs) == 1 and inputs[0].place is Place.AFTER
         return _Draft(
             costed, Place.AFTER, inputs[0].stage if started else stages.new(), spread, edges
         )
     evaluable = all(is_kernel_expression(each) for each in node.expressions())
-    if len(inputs) == 1 and evaluable:
+    if evaluable:
         return _Draft(costed, inputs[0].place, inputs[0].stage, spread, edges)
     return _Draft(costed, Place.BETWEEN, stages.new(), spread, edges)
+
+
+def _union(
+    costed: Costed, node: UnionAll, inputs: list[_Draft], stages: _Stages, final: bool
+) -> _Draft:
+    """In the kernel of its inputs, if they are all there by one key: streams join them there."""
+    kernels = [each for each in inputs if each.place is Place.KERNEL]
+    rest = [each for each in inputs if each.place not in (Place.KERNEL, Place.BEFORE)]
+    spread = _of_union(node, [each for each in inputs if each in kernels], inputs)
+    alike = len({stages.find(each.stage) for each in kernels}) == 1
+    if final or rest or not alike or not spread.keys:
+        place = Place.AFTER if final else Place.BETWEEN
+        return _Draft(costed, place, stages.new(), edges=[(each, None) for each in inputs])
+    key = spread.within(expression_text(one) for one in node.schema)
+    moved = Exchange(key, "streams go to where the other rows of the union are")
+    edges = [(each, None if each in kernels else moved) for each in inputs]
+    return _Draft(costed, Place.KERNEL, kernels[0].stage, Spread.by(key), edges)
+
+
+def _of_union(node: UnionAll, kernels: Sequence[_Draft], inputs: Sequence[_Draft]) -> Spread:
+    found: Spread | None = None
+    for child, each in zip(node.children(), inputs, strict=True):
+        if each in kernels:
+            names = {
+                expression_text(old): [expression_text(new)]
+                for old, new in zip(child.schema, node.schema, strict=True)
+                if old.type == new.type or (old.type.is_integral and new.type.is_integral)
+            }
+            mine = each.spread.renamed(names)
+            found = mine if found is None else found.common(mine)
+    return found or Spread()
 
 
 def _stateful(costed: Costed, inputs: list[_Draft], keys: Keys, stages: _Stages) -> _Draft:
@@ -172,8 +215,8 @@ def _stateful(costed: Costed, inputs: list[_Draft], keys: Keys, stages: _Stages)
     node = costed.node
     streams = inputs[: len(keys)]
     fits = [
-        each.place is Place.KERNEL and _column(node, key, side) in each.spread
-        for side, (each, key) in enumerate(zip(streams, keys, strict=True))
+        each.place is Place.KERNEL and _stays(node, each.spread, key)
+        for each, key in zip(streams, keys, strict=True)
     ]
     stage = stages.new()
     for each, fit in zip(streams, fits, strict=True):
@@ -185,49 +228,68 @@ def _stateful(costed: Costed, inputs: list[_Draft], keys: Keys, stages: _Stages)
     ]
     everywhere = Exchange((), "changes are matched in every bucket", broadcast=True)
     edges += [(each, everywhere) for each in inputs[len(keys) :]]
-    kept = [each.spread for each, fit in zip(streams, fits, strict=True) if fit]
+    kept = [each.spread if fit else None for each, fit in zip(streams, fits, strict=True)]
+    sent = not fits[0] and streams[0].place is not Place.BEFORE
     place = Place.KERNEL if any(keys) else Place.SINGLE
-    return _Draft(costed, place, stage, _spread_after(node, keys, kept), edges)
+    return _Draft(costed, place, stage, _spread_after(node, keys, kept, sent), edges)
 
 
-def _column(node: Node, key: tuple[Expression, ...], side: int = 0) -> str | None:
-    """The one column that tells where rows of an operator's side go, if one does.
-
-    On the left of a negation rows without a key count, too: these have a place of their own.
-    """
-    apart = isinstance(node, AntiJoin) and side == 0
-    if apart or isinstance(node, ExceptAll | RelationJoin) or len(key) != 1:
-        return None
-    plain = same_number(key[0])
-    return expression_text(plain) if isinstance(plain, Column) else None
+def _columns(key: Sequence[Expression]) -> list[str | None]:
+    """The columns of a key; None for a part that is no column as it is."""
+    plain = map(same_number, key)
+    return [expression_text(one) if isinstance(one, Column) else None for one in plain]
 
 
-def _spread_after(node: Node, keys: Keys, kept: Sequence[Columns]) -> Columns:
-    """What results are divided by, if inputs that stay where they are were by ``kept``."""
-    own = [_column(node, key, side) for side, key in enumerate(keys)]
+def _stays(node: Node, spread: Spread, key: Sequence[Expression]) -> bool:
+    """Whether rows that are divided so need not move for an operator."""
+    columns = _columns(key)
+    alone = isinstance(node, GroupAggregate | Distinct)
+    return bool(spread.within(columns)) if alone else spread.has(columns)
+
+
+def _spread_after(node: Node, keys: Keys, kept: Sequence[Spread | None], sent: bool) -> Spread:
+    """What results are divided by. ``kept`` says of each input what its rows are divided by if
+    they stay where they are, ``sent`` whether those of the first come from another stage."""
+    first = kept[0] or Spread()
     match node:
         case Join():
-            return frozenset(one for one in own if one).union(*kept)
+            found = Spread.by(*map(_columns, keys))
+            for one in kept:
+                found |= one or Spread()
+            return found
+        case RelationJoin(equalities=equalities):
+            right = [equality.right for equality in equalities]
+            return first | Spread.by(_columns(keys[0]), _columns(right))
+        case AntiJoin() if sent and len(keys[0]) > 1 and any(key.nullable for key in keys[0]):
+            return Spread()  # rows without a part of the key are where NULL is
+        case AntiJoin() | ExceptAll():
+            return first | Spread.by(_columns(keys[0]))
         case Distinct():
-            return frozenset(one for one in own if one)
-        case GroupAggregate(keys=(key,), alias=alias) if own[0]:
-            return frozenset([expression_text(key.column(alias))])
-    return frozenset()
+            columns = _columns(keys[0])
+            return Spread.by(columns) if kept[0] is None else first.only(columns)
+        case GroupAggregate(keys=outputs, alias=alias):
+            shown = [expression_text(one.column(alias)) for one in outputs]
+            if kept[0] is None:
+                return Spread.by(shown)
+            named: dict[str, list[str]] = {}
+            for old, new in zip(_columns(keys[0]), shown, strict=True):
+                named.setdefault(old or "", []).append(new)
+            return first.renamed(named)
+    return Spread()
 
 
-def _renamed(spread: Columns, node: Node) -> Columns:
-    """The same under the names that a projection gives. What waits in a window over results is
-    moved to other buckets by its time."""
-    match node:
-        case Select():
-            return spread
-        case Project(outputs=outputs, alias=alias):
-            return frozenset(
-                expression_text(one.column(alias))
-                for one in outputs
-                if expression_text(one.expression) in spread
+def _renamed(spread: Spread, node: Node) -> Spread:
+    """The same under the names that a projection gives."""
+    if not isinstance(node, Project):
+        return spread
+    shown: dict[str, list[str]] = {}
+    for one in node.outputs:
+        plain = same_number(one.expression)
+        if isinstance(plain, Column):
+            shown.setdefault(expression_text(plain), []).append(
+                expression_text(one.column(node.alias))
             )
-    return frozenset()
+    return spread.renamed(shown)
 
 
 def _keys(node: Node) -> Keys:
@@ -281,12 +343,27 @@ def _reason(node: Node) -> str:
     return "rows are compared with all others"
 
 
+def _numbered(draft: _Draft, stages: _Stages) -> dict[int, int]:
+    """Numbers of stages in the order in which they run: each after those that send it rows."""
+    sources: dict[int, set[int]] = {0: set()}
+
+    def visit(each: _Draft) -> None:
+        for below, _ in each.edges:
+            visit(below)
+        stage = stages.find(each.stage)
+        own = sources.setdefault(stage, set())
+        own.update(stages.find(below.stage) for below, _ in each.edges)
+        own.discard(stage)
+
+    visit(draft)
+    return {stage: at for at, stage in enumerate(TopologicalSorter(sources).static_order())}
+
+
 def _freeze(draft: _Draft, stages: _Stages, numbers: dict[int, int]) -> Operator:
-    """The finished operator; stages are numbered in the order in which they run."""
+    """The finished operator."""
     edges = tuple(Edge(_freeze(each, stages, numbers), how) for each, how in draft.edges)
-    stage = stages.find(draft.stage)
-    numbers.setdefault(stage, max(numbers.values()) + 1)
-    operator = _operator(draft.costed, draft.place, numbers[stage], edges)
+    number = numbers[stages.find(draft.stage)]
+    operator = _operator(draft.costed, draft.place, number, edges)
     if isinstance(operator.node, StreamScan) and (draft.raw or edges):
         return _halved(operator, operator.node, draft.raw)
     return operator

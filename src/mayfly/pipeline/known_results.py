@@ -8,7 +8,7 @@ without state pass on what their inputs know. Cost: that of the state; a join is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from mayfly.kernels.difference import SINCE, ExceptAllRows
 from mayfly.kernels.grouping import GroupRows
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept
-from mayfly.kernels.meeting import JoinRows
+from mayfly.kernels.meeting import JoinRows, NrrState
 from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.kernels.negation import OPEN, AntiJoinRows
 from mayfly.kernels.rows import CODE, numbers
@@ -39,7 +39,7 @@ class Identities:
 
     ids: Int64s
     keyless: bool = False
-    """There may be others, of rows without a key: they are where code 0 is."""
+    """There may be others, of rows without a key: they are where NULL is."""
     linked: bool = False
     """There may be others, which came from another stage: they are where their ts is."""
 
@@ -60,10 +60,12 @@ def known_results(
     if isinstance(operator, MergeUnion):
         return _union(staged, inputs)
     if isinstance(operator, AntiJoinRows):
-        passed = [inputs[0].ids] if staged.local[0] is not None else []
-        return Identities(
-            np.concatenate([_uncovered(state), *passed]), keyless=not operator.by_identity
-        )
+        own = _uncovered(state)
+        if operator.by_identity:
+            return Identities(own)
+        if staged.local[0] is None:
+            return Identities(own, keyless=True)
+        return replace(inputs[0], ids=np.concatenate([own, inputs[0].ids]))
     return Identities(_of_state(operator, state))
 
 
@@ -84,6 +86,8 @@ def _of_state(operator: Any, state: Any) -> Int64s:
     if isinstance(state, WindowState):
         held = [] if state.held is None else [numbers(state.held, ID)]
         return np.concatenate([_NONE, *held, *_of(state.leaving, ID)])
+    if isinstance(state, NrrState):
+        return np.concatenate([_NONE, *_of(state.results, ID)])
     if isinstance(operator, GroupRows):
         return np.concatenate([_NONE, *_of(state.groups, ID)])
     if isinstance(operator, ExceptAllRows):

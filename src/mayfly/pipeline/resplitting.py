@@ -1,11 +1,11 @@
 """Another number of buckets: the states of a program's tasks, spread anew.
 
 Idea: a row belongs to the bucket of its code under the route by which it once came, so a state is
-taken apart row by row and put together again. What a task keeps by key says its code itself;
-windows find it by their route; rows that nobody will look for (they are never cut) may stay
-anywhere. Results in the log must lie where the task that may cut them now runs: it is asked which
-results it still knows, by identity (``known_results``). Tasks that need everything in one place
-stay as they are.
+taken apart row by row and put together again. Where a task keeps rows under the code of their key,
+that says it; others tell the columns; windows over streams find it by their route; rows that nobody
+will look for (they are never cut) may stay anywhere. Results in the log must lie where the task
+that may cut them now runs: it is asked which results it still knows, by identity
+(``known_results``). Tasks that need everything in one place stay as they are.
 Invariant: the rows of all buckets together are the same, and every later step finds in its bucket
 what it would have found there from the beginning.
 Cost: every row of a spread state is read and written once; joins that can be cut are joined again.
@@ -22,9 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.codes import buckets
+from mayfly.kernels.codes import NULL_CODE, buckets
 from mayfly.kernels.delta import ID, concatenated
 from mayfly.kernels.kept import Kept
+from mayfly.kernels.meeting import NrrState
 from mayfly.kernels.negation import AntiJoinRows
 from mayfly.kernels.rows import CODE, Run, chosen, gathered, numbers
 from mayfly.kernels.sorting import Int64s
@@ -38,6 +39,7 @@ from mayfly.pipeline.staging import (
     StagedAnswer,
     StagedProgram,
     StagedTask,
+    ValueKey,
 )
 from mayfly.pipeline.storing import parts_of
 from mayfly.storage.segment import EXP, TS
@@ -61,18 +63,23 @@ class Resplitting:
     def task(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         """The states of a spread task, given by old bucket, by new bucket."""
         operator: Any = staged.operator
+        found: list[Any]
         if isinstance(operator, WindowRows):
             found = self._window(staged, states)
         elif isinstance(operator, AntiJoinRows) and operator.by_identity:
             found = self._by_identity(staged, states)
+        elif isinstance(states[0], NrrState):
+            found = self._beside_relation(staged, states)
         else:
-            found = self._spread(states, dict.fromkeys(parts_of(states[0]), self._by_code))
+            place = self._by_columns(staged.place) if staged.place else self._by_code
+            found = self._spread(states, dict.fromkeys(parts_of(states[0]), place))
         self._placed[staged.number] = found
         return found
 
-    def sent(self, states: Sequence[Any]) -> list[Any]:
+    def sent(self, answer: StagedAnswer, states: Sequence[Any]) -> list[Any]:
         """The states of an output that is spread by value."""
-        return self._spread(states, dict.fromkeys(parts_of(states[0]), self._by_code))
+        place = self._by_columns(answer.place)
+        return self._spread(states, dict.fromkeys(parts_of(states[0]), place))
 
     def log(self, answer: StagedAnswer, strict: bool, logs: Sequence[Kept]) -> list[Kept]:
         """The kept results of a view, where the task that may cut them runs now."""
@@ -96,7 +103,7 @@ class Resplitting:
             if linked:
                 otherwise = buckets(numbers(rows, TS).copy(), self.after)
             elif keyless:
-                otherwise = buckets(_all(rows, 0), self.after)
+                otherwise = buckets(_all(rows, int(NULL_CODE)), self.after)
             return places.of(numbers(rows, ID), otherwise)
 
         return self._log(logs, place)
@@ -110,6 +117,9 @@ class Resplitting:
         """By the code they are kept under; a relation's rows have copies in other buckets."""
         codes = numbers(rows, CODE)
         return np.where(buckets(codes, self.before) == bucket, buckets(codes, self.after), -1)
+
+    def _by_columns(self, names: tuple[str, ...]) -> Placing:
+        return self._by_route(Route(ValueKey(names)))
 
     def _by_route(self, route: Route | None) -> Placing:
         def place(rows: pa.Table, bucket: int) -> Int64s:
@@ -150,7 +160,9 @@ class Resplitting:
     def _window(self, staged: StagedTask, states: Sequence[WindowState]) -> list[WindowState]:
         operator: Any = staged.operator
         route = self._by_route(self._route_to(staged))
-        found = self._spread(states, {"waiting": route, "held": self._by_code, "pending": route})
+        if staged.place:
+            route = self._by_columns(staged.place)
+        found = self._spread(states, {"waiting": route, "held": route, "pending": route})
         if operator.window.counts_rows:
             held = [() if one.held is None else (one.held,) for one in found]
             leaving = self._by_owner(held, ID, alone=True)
@@ -174,6 +186,26 @@ class Resplitting:
         owner = self._by_owner(rows, CODE, alone=False)
         rest = self._spread(states, {"covers": owner, "right": owner})
         return [replace(one, left=part["kept"]) for one, part in zip(rest, left, strict=True)]
+
+    def _beside_relation(self, staged: StagedTask, states: Sequence[NrrState]) -> list[NrrState]:
+        """The relation everywhere, results where the row is that they would be cut with."""
+        assert staged.local[0] is not None
+        known = [
+            known_results(self.program, staged.local[0], self._placed, bucket).ids
+            for bucket in range(self.after)
+        ]
+        places = _Places(known)
+
+        def place(rows: pa.Table, bucket: int) -> Int64s:
+            return places.of(numbers(rows, CODE), _all(rows, bucket % self.after))
+
+        shared = states[0].relation
+        copies = [
+            replace(shared, runs=tuple(Run.of(r.load(), level=r.level) for r in shared.runs))
+            for _ in range(self.after)
+        ]
+        parts = self._parts(states, {"results": place})
+        return [NrrState(one, part["results"]) for one, part in zip(copies, parts, strict=True)]
 
     def _spread(self, states: Sequence[Any], placing: Mapping[str, Placing]) -> list[Any]:
         parts = self._parts(states, placing)

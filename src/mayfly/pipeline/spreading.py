@@ -1,10 +1,10 @@
-"""By which columns rows are spread over buckets: what is there already need not move again.
+"""Where the operators of a program need rows to be, and where they leave them.
 
-Idea: an operator with a key of one column sends each row to the bucket of its value there, and
-equal values have one code, whichever operator asks for it. A join's results lie where both of its
-keys send them, so another join or a group by one of these columns can run beside it.
-Invariant: on every row of a task, each column it is spread by has the value that gave the bucket,
-and a move to other buckets puts the row where that value sends it.
+The rules of ``plan.spread`` for kernels. Operators over one input only need equal keys in one
+bucket, so rows may stay where part of the key has brought them; operators that let rows of several
+inputs meet need the whole key, in its order. Invariant: on every row of a task each column of a key
+it is spread by has the value that gave the bucket, and a move to other buckets puts the row where
+these values send it.
 """
 
 from __future__ import annotations
@@ -12,69 +12,136 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from mayfly.kernels.delta import column_name
+from mayfly.kernels.difference import ExceptAllRows
 from mayfly.kernels.distinct import WeakDistinct
 from mayfly.kernels.grouping import GroupRows
-from mayfly.kernels.meeting import JoinRows
+from mayfly.kernels.meeting import JoinRows, NrrJoinRows
 from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.kernels.negation import AntiJoinRows
-from mayfly.kernels.stateless import ProjectRows, SelectRows
+from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows
 from mayfly.plan.expressions import Column, Expression, same_number
+from mayfly.plan.spread import Spread
 from mayfly.plan.types import DataType
 
-Columns = frozenset[str]
+Key = tuple[str | None, ...]
+"""The columns that tell where rows go; None for a part that is no column as it is."""
+_ALONE = (GroupRows, WindowRows, WeakDistinct)
 
 
-def key_column(operator: Any, side: int = 0) -> str | None:
-    """The one column that tells where rows of an operator's side go, if one does."""
+def key_of(operator: Any, side: int = 0) -> Key:
+    """The key by which rows of an operator's side are sent, if it has one."""
     match operator:
-        case JoinRows(condition=condition):
-            return _plain(condition.keys[side], condition.types)
-        case AntiJoinRows(condition=condition) if side == 1:
-            # On the left a row without a key counts, and has its place in bucket 0.
+        case (
+            JoinRows(condition=condition)
+            | NrrJoinRows(condition=condition)
+            | AntiJoinRows(condition=condition)
+        ):
             return _plain(condition.keys[side], condition.types)
         case MultiwayJoin(key=key):
             return _plain(key.of_inputs[side], key.types)
         case GroupRows(keys=keys):
             return _plain(keys, [key.type for key in keys])
-        case WindowRows(partition=(name,)):
-            return str(name)
-        case WeakDistinct(columns=columns) if len(columns) == 1:
-            return str(columns.names[0])
-    return None
+        case WindowRows(partition=names):
+            return names
+        case WeakDistinct(columns=columns):
+            return tuple(columns.names)
+        case ExceptAllRows(columns=columns):
+            kinds = zip(columns[side], columns[0], strict=True)
+            return tuple(one.name if _same(one.type, two.type) else None for one, two in kinds)
+    return ()
 
 
-def _plain(keys: Sequence[Expression], types: Sequence[DataType]) -> str | None:
+def _same(one: pa.DataType, other: pa.DataType) -> bool:
+    return one == other or all(map(pa.types.is_integer, (one, other)))
+
+
+def _plain(keys: Sequence[Expression], types: Sequence[DataType]) -> Key:
     """Values of another type may have other codes; whole numbers of any size have the same."""
-    if len(keys) != 1:
-        return None
-    key = same_number(keys[0])
-    same = key.type == types[0] or (key.type.is_integral and types[0].is_integral)
+    return tuple(_column(key, kind) for key, kind in zip(keys, types, strict=True))
+
+
+def _column(key: Expression, kind: DataType) -> str | None:
+    key = same_number(key)
+    same = key.type == kind or (key.type.is_integral and kind.is_integral)
     return column_name(key) if isinstance(key, Column) and same else None
 
 
-def spread_after(operator: Any, kept: Columns, sides: int = 1) -> Columns:
-    """The columns that results are spread by, if inputs that stay where they are were by ``kept``.
+def stays(operator: Any, side: int, spread: Spread) -> bool:
+    """Whether rows that are spread so need not move for an operator."""
+    key = key_of(operator, side)
+    return bool(spread.within(key)) if isinstance(operator, _ALONE) else spread.has(key)
 
-    Left rows of a negation may lie in a bucket without having a key, and rows that wait in a window
-    over results are moved to other buckets by their time: nothing is said of these.
-    """
+
+def place_of(operator: Any, spread: Spread | None) -> tuple[str, ...]:
+    """The columns of its stored rows by which an operator with one input, or one that compares
+    whole rows, finds their bucket; ``spread`` is that of an input that stays where it is. Others
+    store rows with the code of their key."""
+    if isinstance(operator, ExceptAllRows):
+        return tuple(operator.columns[0].names)
+    if not isinstance(operator, _ALONE):
+        return ()
+    key, names = key_of(operator), _own_names(operator)
+    if spread is None:
+        return names
+    return tuple(names[key.index(one)] for one in spread.within(key))
+
+
+def _own_names(operator: Any) -> tuple[str, ...]:
+    """What an operator calls the parts of its key."""
+    if isinstance(operator, GroupRows):
+        return tuple(operator.key_names)
+    return tuple(name for name in key_of(operator) if name)
+
+
+def spread_after(operator: Any, kept: Sequence[Spread | None]) -> Spread:
+    """Where results lie. ``kept`` says of each input how its rows are spread, None if they come
+    from elsewhere by the operator's key."""
+    first = kept[0] or Spread()
     match operator:
         case JoinRows() | MultiwayJoin():
-            return kept | {one for side in range(sides) if (one := key_column(operator, side))}
-        case GroupRows(key_names=names) if key_column(operator) is not None:
-            return frozenset(names)
-        case WeakDistinct() if (name := key_column(operator)) is not None:
-            return frozenset([name])
-        case SelectRows():
-            return kept
-        case WindowRows():
-            return frozenset(one for one in [key_column(operator)] if one)
+            found = Spread.by(*(key_of(operator, side) for side in range(len(kept))))
+            for one in kept:
+                found |= one or Spread()
+            return found
+        case AntiJoinRows(by_identity=False) | ExceptAllRows():
+            return first | Spread.by(key_of(operator))
+        case GroupRows() | WeakDistinct() if kept[0] is None:
+            return Spread.by(_own_names(operator))
+        case GroupRows():
+            named: dict[str, list[str]] = {}
+            for old, new in zip(key_of(operator), _own_names(operator), strict=True):
+                named.setdefault(old or "", []).append(new)
+            return first.renamed(named)
+        case WeakDistinct():
+            return first.only(key_of(operator))
+        case WindowRows() if kept[0] is None:
+            return Spread.by(operator.partition)
+        case NrrJoinRows() if first.has(key_of(operator)):
+            return first | Spread.by(key_of(operator), key_of(operator, 1))
+        case WindowRows() | SelectRows() | NrrJoinRows() | AntiJoinRows():
+            return first
         case ProjectRows(outputs=outputs, columns=columns):
-            return frozenset(
-                field.name
-                for output, field in zip(outputs, columns, strict=True)
-                if isinstance(output, Column) and column_name(output) in kept
-            )
-    return frozenset()
+            shown: dict[str, list[str]] = {}
+            for output, field in zip(map(same_number, outputs), columns, strict=True):
+                if isinstance(output, Column):
+                    shown.setdefault(column_name(output), []).append(field.name)
+            return first.renamed(shown)
+    return Spread()
+
+
+def union_spread(operator: MergeUnion, inputs: Sequence[tuple[pa.Schema, Spread]]) -> Spread:
+    """How rows of a union are spread if those of its inputs stay where they are."""
+    found: Spread | None = None
+    for columns, spread in inputs:
+        own = {
+            old.name: [new.name]
+            for old, new in zip(columns, operator.columns, strict=True)
+            if _same(old.type, new.type)
+        }
+        mine = spread.renamed(own)
+        found = mine if found is None else found.common(mine)
+    return found or Spread()

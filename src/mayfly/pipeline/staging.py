@@ -4,8 +4,9 @@ Idea: an operator with a key needs equal keys in one bucket, so its inputs are e
 key; a count window over a whole stream, Rstream and NOT IN over NULLs need everything in one place
 (bucket 0). Selections and projections run where their input is. A time window has no order of its
 own: it runs in the stage that first needs its rows, behind its stream's selections and projections,
-which are done before the exchange. Rows that already are where their key sends them do not move
-(``spreading``). Invariant: stages run in order, and an edge never leads back.
+which are done before the exchange. Rows that already are where an operator needs them do not move
+(``spreading``), so that a key is exchanged once. Invariant: stages run in order, and an edge never
+leads back. Where rows lie is part of the state format: other rules here need another number there.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.codes import group_codes
+from mayfly.kernels.codes import NULL_CODE, place_codes
 from mayfly.kernels.delta import ID, OWNER, Delta
-from mayfly.kernels.meeting import JoinRows
+from mayfly.kernels.meeting import JoinRows, NrrJoinRows
 from mayfly.kernels.negation import AntiJoinRows
 from mayfly.kernels.outputs import Sent
-from mayfly.kernels.rows import numbers
+from mayfly.kernels.rows import numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.pipeline.program import Entering, Operator, Relation, Stream, Task
 from mayfly.pipeline.sharing import ClockGroup, Member, SharedProgram
-from mayfly.pipeline.spreading import Columns, key_column, spread_after
+from mayfly.pipeline.spreading import key_of, place_of, spread_after, stays, union_spread
 from mayfly.plan.logical import OutputKind
+from mayfly.plan.spread import Spread
 from mayfly.storage.segment import TS
 
 
@@ -107,6 +109,8 @@ class StagedTask:
     """What its state is called."""
     group: int
     """The number of its clock group."""
+    place: tuple[str, ...] = ()
+    """The columns of its stored rows that tell their bucket; without them their code does."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,8 @@ class StagedAnswer:
     stage: int
     route: Route
     group: int
+    place: tuple[str, ...] = ()
+    """The columns of what is sent that tell the bucket of a row."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +207,8 @@ class _Stager:
                     self.consumers[source].append((task, side))
         self.stage: dict[Task, int] = {}
         self.bucketed: dict[Task, bool] = {}
-        self.spread: dict[Task, Columns] = {}
+        self.spread: dict[Task, Spread] = {}
+        self.places: dict[Task, tuple[str, ...]] = {}
         self.floating: set[Task] = set()
         self.feeds: list[Feed] = []
         self.links: list[Link] = []
@@ -234,10 +241,9 @@ class _Stager:
 
     def _answer(self, member: Member, renumbered: dict[Task, int]) -> StagedAnswer:
         standing, sent = self._standing(member.program.answer), member.program.sent
-        stage, route = self._output_stage(standing, sent)
-        return StagedAnswer(
-            member.name, renumbered[standing], sent, stage, route, self.groups.index(member.group)
-        )
+        stage, route, place = self._output_stage(standing, sent)
+        group = self.groups.index(member.group)
+        return StagedAnswer(member.name, renumbered[standing], sent, stage, route, group, place)
 
     def _staged(self, task: Task, renumbered: dict[Task, int]) -> StagedTask:
         relation = next((one for one in task.inputs if isinstance(one, Relation)), None)
@@ -250,7 +256,7 @@ class _Stager:
         return StagedTask(
             renumbered[task], operator, self.stage[task], local, relation, shown,
             self.bucketed[task], self.program.names[task],
-            self.groups.index(self.program.groups[task]),
+            self.groups.index(self.program.groups[task]), self.places[task],
         )  # fmt: skip
 
     # ── placing ───────────────────────────────────────────────────────────────────────────
@@ -262,20 +268,25 @@ class _Stager:
             return
         source = task.inputs[0]
         if isinstance(operator, WindowRows) and isinstance(source, Stream):
-            shared = len(self.consumers[task]) > 1
-            if not operator.window.counts_rows and operator.order is None and not shared:
+            timed = not operator.window.counts_rows and operator.order is None
+            if timed and self._goes_to_one(task):
                 self.floating.add(task)
                 return
             route = _window_route(operator)
             self._fix(task, 0, not route.single, [None])
-            self.spread[task] = frozenset() if route.single else spread_after(operator, frozenset())
+            if not route.single:
+                self._sent_by_key(task, [None])
             self.feeds.append(Feed(source, (), self.number[task], 0, route))
             return
         if isinstance(operator, SelectRows | ProjectRows):
             assert isinstance(source, Task)
-            if source in self.floating and len(self.consumers[task]) <= 1:
+            if source in self.floating and self._goes_to_one(task):
                 self.floating.add(task)
                 return
+            self._near(task, source)
+            return
+        if isinstance(operator, NrrJoinRows):
+            assert isinstance(source, Task)
             self._near(task, source)
             return
         if isinstance(operator, MergeUnion):
@@ -287,24 +298,55 @@ class _Stager:
             return
         self._place_keyed(task)
 
+    def _goes_to_one(self, task: Task) -> bool:
+        """Whether the rows of a task are needed in one place: a negation and the join that makes
+        its pairs are in the same."""
+        readers = [one for one, _ in self.consumers[task]]
+        if len(readers) == 2:
+            by_identity = getattr(readers[1].operator, "by_identity", False)
+            pairs = isinstance(readers[0].operator, JoinRows) and readers[0] in readers[1].inputs
+            return by_identity and pairs
+        return len(readers) <= 1
+
     def _near(self, task: Task, source: Task) -> None:
-        """In the stage of its input."""
+        """In the stage of its input; what changes in a relation is told everywhere. Rows of a
+        stream may be anywhere: where the key of the join with a relation sends them, if it does."""
         if source in self.floating:
-            self._settle(source, 0, Route(), True)
+            key = tuple(name for name in key_of(task.operator) if name)
+            self._settle(source, 0, Route(ValueKey(key)) if key else Route(), True)
+            self.spread[self._standing(source)] = Spread.by(key)
         source = self._standing(source)
-        self._fix(task, self.stage[source], self.bucketed[source], [self.number[source]])
-        self.spread[task] = spread_after(task.operator, self.spread[source])
+        spread, others = self.spread[source], task.inputs[1:]
+        local = [self.number[source], *(None for _ in others)]
+        self._fix(task, self.stage[source], self.bucketed[source], local)
+        for side, one in enumerate(others, 1):
+            assert isinstance(one, Task)
+            self._connect(one, task, side, Route())
+        self.spread[task] = spread_after(task.operator, [spread])
+        if isinstance(task.operator, WindowRows):
+            self.places[task] = spread.within(task.operator.columns.names)
 
     def _place_union(self, task: Task) -> None:
         inputs = [one for one in task.inputs if isinstance(one, Task)]
-        if all(one in self.floating for one in inputs) and len(self.consumers[task]) <= 1:
+        if all(one in self.floating for one in inputs) and self._goes_to_one(task):
             self.floating.add(task)
             return
-        stage = max((self.stage[one] for one in inputs if one in self.stage), default=0)
-        spread = any(self.bucketed[one] for one in inputs if one in self.stage)
-        self._fix(task, stage, spread or len(self.stage) == 0, [None] * len(inputs))
+        fixed = [one for one in inputs if one in self.stage]
+        stage = max((self.stage[one] for one in fixed), default=0)
+        bucketed = any(self.bucketed[one] for one in fixed) or not fixed
+        self._fix(task, stage, bucketed, [None] * len(inputs))
+        operator: Any = task.operator
+        route = Route(single=not bucketed)
+        if bucketed and all(self.stage[one] == stage for one in fixed):
+            parts = [(one.columns, self.spread[one]) for one in fixed]
+            self.spread[task] = union_spread(operator, parts)
+            key = self.spread[task].within(operator.columns.names)
+            if key:
+                # Streams go where the other rows are: perhaps nobody has to move these then.
+                self.spread[task] = Spread.by(key)
+                route = Route(ValueKey(key), before=(operator,))
         for side, one in enumerate(inputs):
-            self._connect(one, task, side, Route(single=not self.bucketed[task]))
+            self._connect(one, task, side, route)
 
     def _place_output_window(self, task: Task, operator: WindowRows, source: Task) -> None:
         if not operator.window.counts_rows:
@@ -313,35 +355,86 @@ class _Stager:
         if source in self.floating:
             self._settle(source, 0, Route(), True)
         source, route = self._standing(source), _window_route(operator)
-        self._fix(task, self.stage[source] + 1, not route.single, [None])
+        spread = None if route.single else self.spread[source]
+        if spread is not None and not stays(operator, 0, spread):
+            spread = None
+        stage = self.stage[source] + (1 if spread is None else 0)
+        self._fix(task, stage, not route.single, [None])
+        if not route.single:
+            self._sent_by_key(task, [spread])
         self._connect(source, task, 0, route)
 
     def _place_keyed(self, task: Task) -> None:
         inputs = [one for one in task.inputs if isinstance(one, Task)]
         operator: Any = task.operator
-        fixed = [one for one in inputs if one not in self.floating]
         if isinstance(operator, AntiJoinRows) and operator.by_identity:
             self._place_by_identity(task, inputs)
             return
         keyed = _has_key(operator, inputs)
-        stage = max((self.stage[one] for one in fixed), default=-1)
-        kept = self._kept(task, inputs, stage) if keyed else None
-        self._fix(task, stage + 1 if kept is None else stage, keyed, [None] * len(inputs))
+        stage, kept = self._meeting(operator, inputs, keyed)
+        self._fix(task, stage, keyed, [None] * len(inputs))
         if keyed:
-            self.spread[task] = spread_after(operator, kept or frozenset(), len(inputs))
+            self._sent_by_key(task, kept)
         for side, one in enumerate(inputs):
             key = getattr(operator, "spread_by", None)
             route = Route(key, side) if keyed else Route(single=True)
+            if side == 0 and self._is_sent(one, task) and _may_lack_parts(operator):
+                # A negation keeps no rows without a key. When buckets change, the results of those
+                # that another stage sent are sought where NULL goes.
+                route = Route(KeyOrNull(operator))
+                self.spread[task] = Spread()
             self._connect(one, task, side, route)
 
-    def _kept(self, task: Task, inputs: Sequence[Task], stage: int) -> Columns | None:
-        """What rows of a stage are spread by, if those that a task reads need not move for it."""
-        readers = (one.operator for one, _ in self.consumers[task])
-        if any(isinstance(one, AntiJoinRows) and one.by_identity for one in readers):
-            return None  # left rows of a negation follow its pairs, also those without a key
-        here = [(side, one) for side, one in enumerate(inputs) if self.stage.get(one) == stage]
-        stay = all(key_column(task.operator, side) in self.spread[one] for side, one in here)
-        return frozenset().union(*(self.spread[one] for _, one in here)) if here and stay else None
+    def _meeting(
+        self, operator: Operator, inputs: Sequence[Task], keyed: bool
+    ) -> tuple[int, list[Spread | None]]:
+        """The stage in which rows meet, and what those are spread by that need not move for it.
+
+        Where others have to come from another stage, those that need not move wait for them: what
+        makes them runs in the later stage.
+        """
+        fixed = [(side, one) for side, one in enumerate(inputs) if one in self.stage]
+        here = {
+            side: one for side, one in fixed if keyed and stays(operator, side, self.spread[one])
+        }
+        others = [self.stage[one] + 1 for side, one in fixed if side not in here]
+        stage = max([0, *others, *(self.stage[one] for one in here.values())])
+        kept = [
+            self.spread[one] if side in here and self._lifted(one, stage) else None
+            for side, one in enumerate(inputs)
+        ]
+        return stage, kept
+
+    def _lifted(self, task: Task, stage: int) -> bool:
+        """Whether a task runs in this stage, with all that it has in its own; others that read
+        some of it there hold it back."""
+        own, found, ahead = self.stage[task], {task}, [task]
+        if own == stage:
+            return True
+        while ahead:
+            below = (self.order[at] for at in self.local[ahead.pop()] if at is not None)
+            ahead += [one for one in below if one not in found and self.stage[one] == own]
+            found.update(ahead)
+        readers = {reader for one in found for reader, _ in self.consumers[one]}
+        if any(one in self.stage and one not in found for one in readers):
+            return False
+        self.stage.update(dict.fromkeys(found, stage))
+        numbers_of = {self.number[one] for one in found}
+        self.feeds = [
+            replace(one, stage=stage) if one.task in numbers_of else one for one in self.feeds
+        ]
+        self.links = [
+            replace(one, stage=stage) if one.consumer in numbers_of else one for one in self.links
+        ]
+        return True
+
+    def _sent_by_key(self, task: Task, kept: Sequence[Spread | None]) -> None:
+        """Where the results and the stored rows of a task are whose inputs stay or come by key."""
+        self.spread[task] = spread_after(task.operator, kept)
+        self.places[task] = place_of(task.operator, kept[0])
+
+    def _is_sent(self, source: Task, task: Task) -> bool:
+        return source in self.stage and self.stage[source] < self.stage[task]
 
     def _place_by_identity(self, task: Task, inputs: list[Task]) -> None:
         """Beside the join that makes its pairs, which has spread the left rows by its key; pairs
@@ -353,6 +446,9 @@ class _Stager:
             keyed = self.bucketed[pairs]
             route = Route(operator.spread_by, 0) if keyed else Route(single=True)
             self._connect(left, task, 0, route)
+            stayed = self.spread[self._standing(left)] if self.local[task][0] is not None else None
+            key = Spread.by(key_of(operator)) if keyed else Spread()
+            self.spread[task] = key | spread_after(task.operator, [stayed])
             return
         fixed = [self.stage[one] for one in inputs if one in self.stage]
         self._fix(task, max(fixed) + 1, True, [None, None])
@@ -365,6 +461,7 @@ class _Stager:
             self._settle(source, stage, route, self.bucketed[task])
             self.local[task][side] = self.number[self._standing(source)]
             return
+        source = self._standing(source)
         if self.stage[source] == stage:
             self.local[task][side] = self.number[source]
             return
@@ -372,7 +469,7 @@ class _Stager:
 
     def _fix(self, task: Task, stage: int, bucketed: bool, local: list[int | None]) -> None:
         self.stage[task], self.bucketed[task], self.local[task] = stage, bucketed, local
-        self.spread[task] = frozenset()
+        self.spread[task], self.places[task] = Spread(), ()
         self.floating.discard(task)
 
     # ── time windows ──────────────────────────────────────────────────────────────────────
@@ -428,29 +525,39 @@ class _Stager:
 
     # ── the output ────────────────────────────────────────────────────────────────────────
 
-    def _output_stage(self, standing: Task, sent: Sent | None) -> tuple[int, Route]:
+    def _output_stage(
+        self, standing: Task, sent: Sent | None
+    ) -> tuple[int, Route, tuple[str, ...]]:
         stage = self.stage[standing]
         if sent is None:
-            return stage, Route()
-        one_place = sent.kind is OutputKind.RSTREAM or sent.restore
-        if one_place and not self.bucketed[standing]:
-            return stage, Route(single=True)
-        return stage + 1, Route(single=True) if one_place else Route(_value_key(sent.columns))
-
-
-def _value_key(columns: pa.Schema) -> Any:
-    return ValueKey(tuple(columns.names))
+            return stage, Route(), ()
+        if sent.kind is OutputKind.RSTREAM or sent.restore:
+            return stage + int(self.bucketed[standing]), Route(single=True), ()
+        names = tuple(sent.columns.names)
+        kept = self.spread[standing].within(names)
+        return stage + (0 if kept else 1), Route(ValueKey(names)), kept or names
 
 
 @dataclass(frozen=True)
 class ValueKey:
-    """The code of all columns: equal rows meet."""
+    """The code of some columns: rows that are equal in them meet."""
 
     names: tuple[str, ...]
 
+    def __call__(self, rows: pa.Table, side: int = 0) -> Int64s:
+        return place_codes([whole(rows.column(name)) for name in self.names], rows.num_rows)
+
+
+@dataclass(frozen=True)
+class KeyOrNull:
+    """The key of a negation's left rows; that of NULL for rows of which any part is missing."""
+
+    operator: AntiJoinRows
+
     def __call__(self, rows: pa.Table, side: int) -> Int64s:
-        columns = [rows.column(name).combine_chunks() for name in self.names]
-        return group_codes(columns, rows.num_rows)
+        codes = self.operator.spread_by(rows, side)
+        assert codes is not None
+        return np.where(self.operator.without_key(rows), NULL_CODE, codes)
 
 
 @dataclass(frozen=True)
@@ -467,6 +574,14 @@ def _window_route(operator: WindowRows) -> Route:
     if operator.partition and not (operator.window.slide and operator.window.slide.rows):
         return Route(ValueKey(operator.partition))
     return Route(single=True)
+
+
+def _may_lack_parts(operator: Any) -> bool:
+    """Whether rows on the left of a negation may have a part of their key only."""
+    if not isinstance(operator, AntiJoinRows):
+        return False
+    keys = operator.condition.keys[0]
+    return len(keys) > 1 and any(key.nullable for key in keys)
 
 
 def _has_key(operator: Any, inputs: Sequence[Task]) -> bool:

@@ -17,26 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
-from mayfly.kernels.kept import Kept, Shape
 from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.program import Task
-from mayfly.pipeline.resplitting import Resplitting
 from mayfly.pipeline.sharing import SharedProgram, described, shared
-from mayfly.pipeline.staging import StagedAnswer, StagedProgram, StagedTask, first_state, staged
-from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
-from mayfly.plan.physical import Strategy, Structure
-from mayfly.spark.program_tasks import LOG, SENT
+from mayfly.plan.physical import Strategy
 from mayfly.spark.query_checkpoint import ENTRY, SINCE, check_same, opened
 from mayfly.spark.state_format import renewed
-from mayfly.storage import (
-    AddSegments,
-    DropSegments,
-    Manifest,
-    MoveSegments,
-    Repository,
-    Segment,
-    SetProperties,
-)
+from mayfly.spark.state_moving import StateMove
+from mayfly.storage import Manifest, Repository
 
 if TYPE_CHECKING:
     from mayfly.queries import CqlQuery
@@ -58,11 +46,11 @@ class Migration:
     def done(self) -> Manifest:
         """The version that puts the new states in force; the old one if nothing changes."""
         renamed = _same_tasks(self.before, self.after)
-        base = renewed(self.repository, staged(self.before))
+        base = renewed(self.repository, self.before)
         if base.properties["buckets"] == self.buckets and all(a == b for a, b in renamed.items()):
             return base
-        move = _Move(self, base, staged(self.after), renamed)
-        edits = move.edits()
+        move = StateMove(self.repository, base, self.after, self.buckets, renamed)
+        edits = move.edits({"queries": {name: dict(one) for name, one in self.queries.items()}})
         reach("migration.written")
         committed = self.repository.commit(base, edits)
         reach("migration.committed")
@@ -142,101 +130,3 @@ def _kind(task: Task) -> list[str]:
     ]
     sources = [described(one) for one in task.inputs if not isinstance(one, Task)]
     return [type(operator).__name__, *own, *sources]
-
-
-class _Move:
-    """Writes the states of a program in their new places."""
-
-    def __init__(
-        self, plan: Migration, base: Manifest, stages: StagedProgram, renamed: Mapping[str, str]
-    ) -> None:
-        self.plan, self.base, self.stages, self.renamed = plan, base, stages, renamed
-        self.known, self.directory = base.properties["state"], plan.repository.directory
-        self.old: int = base.properties["buckets"]
-        same = all(one == other for one, other in renamed.items())
-        self.resplit = Resplitting(stages, self.old, plan.buckets, cells=same)
-        self.states: dict[str, Any] = {}
-        self.added: list[Segment] = []
-        self.moved: list[MoveSegments] = []
-
-    def edits(self) -> list[Any]:
-        for task in self.stages.tasks:
-            self._task(task)
-        for answer in self.stages.answers:
-            self._answer(answer)
-        gone = stored_paths(self.known) - stored_paths(self.states)
-        properties = self.base.properties
-        seen = {name: properties["relations"][old] for name, old in self.renamed.items()
-                if old in properties["relations"]}  # fmt: skip
-        changed = {
-            "buckets": self.plan.buckets,
-            "state": self.states,
-            "queries": {name: dict(one) for name, one in self.plan.queries.items()},
-            "relations": seen,
-            "due": self._due(),
-        }
-        dropped = DropSegments(tuple(sorted(gone)))
-        return [AddSegments(tuple(self.added)), *self.moved, dropped, SetProperties(changed)]
-
-    def _due(self) -> dict[str, int]:
-        """A bucket has something to do no earlier than some old one had."""
-        found: dict[str, int] = {}
-        for place, at in self.base.properties["due"].items():
-            stage = int(place.partition("/")[0])
-            for bucket in range(1 if self.stages.single(stage) else self.plan.buckets):
-                own = f"{stage}/{bucket}"
-                found[own] = min(at, found.get(own, at))
-        return found
-
-    def _task(self, task: StagedTask) -> None:
-        old, new = f"task/{self.renamed[task.name]}", f"task/{task.name}"
-        if f"{old}/0" not in self.known:
-            return
-        if not task.bucketed:
-            self._stay(f"{old}/0", f"{new}/0")
-            return
-        blanks = [first_state(task.operator, bucket) for bucket in range(self.old)]
-        self._written(new, self.resplit.task(task, self._loaded(old, blanks)))
-
-    def _answer(self, answer: StagedAnswer) -> None:
-        log, name = f"{LOG}/{answer.query}", f"{SENT}/{answer.query}"
-        if f"{log}/0" not in self.known:
-            return
-        spread = not answer.route.single
-        if answer.sent is None:
-            spread = self.stages.tasks[answer.task].bucketed
-        elif spread:
-            self._written(name, self.resplit.sent(self._loaded(name, [answer.sent.state()])))
-        else:
-            self._stay(f"{name}/0", f"{name}/0")
-        if not spread:
-            self._stay(f"{log}/0", f"{log}/0")
-            return
-        strict = answer.sent is None and next(
-            one.program.answer.strict for one in self.plan.after.members if one.name == answer.query
-        )
-        logs = self._loaded(log, [Kept(Shape(Structure.APPEND))])
-        self._written(log, self.resplit.log(answer, strict, logs))
-
-    def _loaded(self, name: str, blanks: list[Any]) -> list[Any]:
-        found = []
-        for bucket in range(self.old):
-            known = self.known.get(f"{name}/{bucket}")
-            stored = None if known is None else Stored.from_json(known)
-            blank = blanks[min(bucket, len(blanks) - 1)]
-            found.append(load_state(blank, stored, self.base.segments, self.directory))
-        return found
-
-    def _written(self, name: str, states: list[Any]) -> None:
-        for bucket, state in enumerate(states):
-            group = f"state/{name}/{bucket}"
-            stored, added, _ = store_state(state, group, self.directory)
-            self.added += added
-            self.states[f"{name}/{bucket}"] = stored.to_json()
-
-    def _stay(self, old: str, new: str) -> None:
-        """In one place before and after."""
-        self.states[new] = self.known[old]
-        for part, paths in self.known[old]["runs"].items():
-            if old != new and paths:
-                self.moved.append(MoveSegments(tuple(paths), f"state/{new}/{part}"))

@@ -4,26 +4,31 @@
 |---|---|
 | 1 | (no number in the manifest) rows that a window admits are numbered from 0 in every bucket |
 | 2 | every bucket numbers from its own multiple of 2^40 on; what needs one place is in bucket 0 |
+| 3 | a key has one place, whichever operator asks, NULL too, so that it is exchanged once |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mayfly.errors import UnsupportedFormat
+from mayfly.faults import reach
 from mayfly.kernels.delta import ID, mixed_ids, with_numbers
 from mayfly.kernels.kept import Kept
 from mayfly.kernels.rows import CODE, Run, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
-from mayfly.pipeline.staging import IDENTITIES, StagedProgram, StagedTask
+from mayfly.pipeline.sharing import SharedProgram
+from mayfly.pipeline.staging import IDENTITIES, Feed, StagedProgram, StagedTask, applied, staged
 from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
-from mayfly.spark.program_tasks import LOG, SENT
+from mayfly.spark.program_tasks import LOG, OUT, SENT
+from mayfly.spark.state_moving import StateMove
 from mayfly.storage import AddSegments, DropSegments, Manifest, Repository, Segment, SetProperties
 
 STATE_FORMAT = "state_format"
-CURRENT = 2
+CURRENT = 3
 
 
 def check_format(root: Path, properties: Mapping[str, Any]) -> None:
@@ -37,11 +42,34 @@ def check_format(root: Path, properties: Mapping[str, Any]) -> None:
         )
 
 
-def renewed(repository: Repository, stages: StagedProgram) -> Manifest:
-    """The checkpoint in the current format, by one commit; nothing is done to one that has it."""
+def renewed(
+    repository: Repository, program: SharedProgram, newcomers: Collection[str] = ()
+) -> Manifest:
+    """The checkpoint in the current format, by one commit for each that came since; nothing is
+    done to one that has it. Queries of it that do not go on, because the program lacks them or has
+    a newcomer of that name, leave with their states."""
     base = repository.current()
-    if base.properties.get(STATE_FORMAT, 1) >= CURRENT:
-        return base
+    if base.properties.get(STATE_FORMAT, 1) < 2:
+        base = repository.commit(base, _numbered_apart(repository, base, staged(program)))
+        reach("format.numbered")
+    if base.properties[STATE_FORMAT] < CURRENT:
+        stay = {one.name for one in program.members} - set(newcomers)
+        known = {name: one for name, one in base.properties["queries"].items() if name in stay}
+        buckets = base.properties["buckets"]
+        prepared = _Fed(staged(program))
+        move = StateMove(repository, base, program, buckets, without=newcomers, prepared=prepared)
+        edits = move.edits({STATE_FORMAT: CURRENT, "queries": known})
+        for name in base.properties["queries"].keys() - known.keys():
+            gone = (one.path for one in base.in_group(f"{OUT}/{name}"))
+            edits.append(DropSegments(tuple(sorted(gone))))
+        reach("format.written")
+        base = repository.commit(base, edits)
+        reach("format.committed")
+    return base
+
+
+def _numbered_apart(repository: Repository, base: Manifest, stages: StagedProgram) -> list[Any]:
+    """From format 1 to 2."""
     states, added = dict(base.properties["state"]), list[Segment]()
     for name in _out_of_place(states, stages):
         del states[name]
@@ -53,12 +81,40 @@ def renewed(repository: Repository, stages: StagedProgram) -> Manifest:
                 states[name] = stored.to_json()
                 added += fresh
     gone = stored_paths(base.properties["state"]) - stored_paths(states)
-    edits: list[Any] = [
+    return [
         AddSegments(tuple(added)),
         DropSegments(tuple(sorted(gone))),
-        SetProperties({"state": states, STATE_FORMAT: CURRENT}),
+        SetProperties({"state": states, STATE_FORMAT: 2}),
     ]
-    return repository.commit(base, edits)
+
+
+class _Fed:
+    """Windows whose selections and projections came after them in format 2: those of the left side
+    of a negation by other conditions than equality. They now come before."""
+
+    def __init__(self, stages: StagedProgram) -> None:
+        self.feeds = {feed.task: feed for feed in stages.feeds if feed.path}
+
+    def __call__(self, task: StagedTask, state: Any) -> Any:
+        feed = self.feeds.get(task.number)
+        if feed is None:
+            return state
+        waiting = _through(feed, state.waiting)
+        leaving = replace(state.leaving, runs=_through(feed, state.leaving.runs))
+        return replace(state, waiting=waiting, leaving=leaving)
+
+
+def _through(feed: Feed, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """Rows as a feed brings them; those that already are have other columns, or pass unchanged."""
+    found, names = [], {f"{feed.source.alias}.{name}" for name in feed.source.columns}
+    for run in runs:
+        rows = run.load()
+        if names <= set(rows.schema.names):
+            for operator in feed.path:
+                rows = applied(operator, rows)
+        if rows.num_rows:
+            found.append(Run.of(rows.combine_chunks(), level=run.level))
+    return tuple(found)
 
 
 def _out_of_place(states: Mapping[str, Any], stages: StagedProgram) -> list[str]:

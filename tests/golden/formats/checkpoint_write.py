@@ -1,6 +1,6 @@
 """Writes a checkpoint of queries as the golden ones of its state format were written.
 
-python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-version-1
+python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-version-1 1
 """
 
 from __future__ import annotations
@@ -15,10 +15,22 @@ from mayfly.storage import vacuum
 from tests.property.continuous_cases import SECOND, Row, catalog, table_of
 from tests.property.shared_runs import HereRunner, runner_of
 
+NULLS = "NOT EXISTS (SELECT * FROM s2 [RANGE 6 s] y WHERE y.k = x.k"
+PAIRS = "SELECT x.k AS k, x.g AS g FROM s1 [RANGE 10 s] x, s2 [RANGE 6 s] y WHERE x.k = y.k"
 QUERIES = {
-    "pairs": "SELECT x.v, y.v AS w FROM s1 [RANGE 10 s] x, s2 [RANGE 6 s] y WHERE x.k = y.k",
-    "latest": "SELECT g, v FROM s1 [PARTITION BY g ROWS 2]",
+    1: {
+        "pairs": "SELECT x.v, y.v AS w FROM s1 [RANGE 10 s] x, s2 [RANGE 6 s] y WHERE x.k = y.k",
+        "latest": "SELECT g, v FROM s1 [PARTITION BY g ROWS 2]",
+    },
+    2: {
+        "latest without": f"SELECT v FROM s1 [PARTITION BY g ROWS 2] x WHERE {NULLS})",
+        "without larger": f"SELECT v FROM s1 [RANGE 10 s] x WHERE v > 2 AND {NULLS} AND y.v > x.v)",
+        "groups": f"SELECT Istream(j.k, j.g, COUNT(*) AS n) FROM ({PAIRS}) j GROUP BY j.k, j.g",
+        "windowed": "SELECT z.k, COUNT(*) AS n FROM (SELECT x.k AS k FROM s1 x, s2 y"
+        " WHERE x.k = y.k) [RANGE 9 s] z GROUP BY z.k",
+    },
 }
+STRATEGIES = {1: Strategy.NT, 2: Strategy.UPA}
 WRITTEN = 2
 """So many batches are in the golden checkpoints; the others come after."""
 
@@ -37,16 +49,17 @@ def _row(stream: str, n: int) -> Row:
     return {"ts": n * SECOND, "seq": n, "k": key, "g": "abc"[n * salt % 3], "v": n, "x": n / 2}
 
 
-def golden_runner(folder: Path) -> HereRunner:
-    return runner_of(folder, catalog(0), QUERIES, buckets=2, strategy=Strategy.NT)
+def golden_runner(folder: Path, version: int) -> HereRunner:
+    strategy = STRATEGIES[version]
+    return runner_of(folder, catalog(0), QUERIES[version], buckets=2, strategy=strategy)
 
 
-def main(folder: Path) -> None:
-    runner = golden_runner(folder)
+def main(folder: Path, version: int) -> None:
+    runner = golden_runner(folder, version)
     for batch in batches()[:WRITTEN]:
         runner.feed(batch, {})
     vacuum(runner.repository, grace=0)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

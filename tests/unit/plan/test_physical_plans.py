@@ -78,16 +78,15 @@ def test_operators_on_one_key_are_fused() -> None:
     assert exchanges(plan) == ["exchange by s1.a", "exchange by s2.a"]
 
 
-def test_rows_without_a_key_have_a_place_of_their_own_left_of_a_negation() -> None:
+def test_a_negation_is_fused_with_what_has_its_key() -> None:
     plan = physical(
         "SELECT s1.a, COUNT(*) AS n FROM s1 [PARTITION BY a ROWS 2], s2 [RANGE 5 s] "
         "WHERE s1.a = s2.a "
         "AND NOT EXISTS (SELECT * FROM s3 [RANGE 5 s] WHERE s3.a = s1.a) GROUP BY s1.a"
     )
-    assert "exchange by s1.a" in exchanges(plan)
-    found = [names for _, _, names in stages(plan)]
-    assert not any({"Join", "NOT EXISTS"} <= set(names) for names in found)
-    assert not any({"Aggregate", "NOT EXISTS"} <= set(names) for names in found)
+    (fused,) = [names for _, _, names in stages(plan)]
+    assert sorted(fused) == ["Aggregate", "Join", "NOT EXISTS", "Project", "Window"]
+    assert exchanges(plan) == ["exchange by s1.a", "exchange by s2.a", "exchange by s3.a"]
 
 
 def test_another_key_needs_another_exchange() -> None:
@@ -113,12 +112,34 @@ def test_a_join_on_another_key_shuffles_what_was_joined() -> None:
     ]
 
 
-def test_a_key_of_several_columns_needs_an_exchange() -> None:
+def test_a_group_stays_where_a_part_of_its_key_has_brought_its_rows() -> None:
     plan = physical(
         "SELECT s1.a, s2.b, COUNT(*) AS n FROM s1 [RANGE 5 s], s2 [RANGE 5 s] "
         "WHERE s1.a = s2.a GROUP BY s1.a, s2.b"
     )
-    assert [names for _, _, names in stages(plan)] == [["Join"], ["Aggregate"]]
+    assert [names for _, _, names in stages(plan)] == [["Join", "Aggregate"]]
+    assert exchanges(plan) == ["exchange by s1.a", "exchange by s2.a"]
+
+
+def test_a_join_does_not_stay_by_a_part_of_its_key() -> None:
+    plan = physical(
+        "SELECT x.n, s2.c FROM (SELECT a, COUNT(*) AS n FROM s1 [RANGE 5 s] GROUP BY a) x, "
+        "s2 [RANGE 5 s] WHERE x.a = s2.a AND x.n = s2.b"
+    )
+    assert [names for _, _, names in stages(plan)] == [["Aggregate", "Project"], ["Join"]]
+
+
+def test_stages_are_numbered_as_they_run() -> None:
+    plan = physical(
+        "SELECT p.b, q.c FROM (SELECT s1.a, s1.b FROM s1 [RANGE 5 s], s2 [RANGE 5 s] "
+        "WHERE s1.a = s2.a) p, (SELECT s1.a, s3.c FROM s1 [RANGE 5 s], s3 [RANGE 5 s] "
+        "WHERE s1.b = s3.b) q WHERE p.a = q.a"
+    )
+    edges = [(each, edge) for each in plan.root.walk() for edge in each.inputs]
+    assert all(each.stage >= edge.source.stage for each, edge in edges)
+    assert all(each.stage > edge.source.stage for each, edge in edges if edge.exchange)
+    assert exchanges(plan).count("exchange by s1.a") == 1
+    assert [each.stage for each in plan.root.walk() if each.name == "Join"] == [2, 2, 1]
 
 
 def test_what_is_distinct_by_the_key_of_a_join_stays() -> None:
@@ -214,8 +235,8 @@ def test_relations_are_broadcast() -> None:
     plan = physical(
         "SELECT s1.a, r.v, n.v AS w FROM s1 [RANGE 5 s], r, n WHERE s1.a = r.k AND s1.b = n.k"
     )
-    assert exchanges(plan) == ["broadcast", "broadcast", "exchange by s1.a"]
-    assert operator(plan, "NRR join").place is Place.BEFORE
+    assert exchanges(plan) == ["broadcast", "broadcast", "exchange by s1.a", "exchange by s1.b"]
+    assert operator(plan, "NRR join").place is Place.KERNEL
 
 
 def test_rates_that_are_not_known_are_named() -> None:

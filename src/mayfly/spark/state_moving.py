@@ -1,0 +1,141 @@
+"""The states of a checkpoint written anew in other places.
+
+They are written beside the old ones; whoever commits the edits puts them in force. Where rows
+belong is said in ``pipeline.resplitting``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from mayfly.kernels.kept import Kept, Shape
+from mayfly.pipeline.resplitting import Resplitting
+from mayfly.pipeline.sharing import SharedProgram
+from mayfly.pipeline.staging import StagedAnswer, StagedTask, first_state, staged
+from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
+from mayfly.plan.physical import Structure
+from mayfly.spark.program_tasks import LOG, SENT
+from mayfly.storage import (
+    AddSegments,
+    DropSegments,
+    Manifest,
+    MoveSegments,
+    Repository,
+    Segment,
+    SetProperties,
+)
+
+
+class StateMove:
+    """From the states in a manifest to those of a program in so many buckets."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        base: Manifest,
+        program: SharedProgram,
+        buckets: int,
+        renamed: Mapping[str, str] | None = None,
+        without: Collection[str] = (),
+        prepared: Callable[[StagedTask, Any], Any] = lambda _, state: state,
+    ) -> None:
+        """``renamed`` gives the name under which the manifest knows each task's state, if tasks
+        are called otherwise; what the manifest has of queries in ``without`` is left out. States
+        are ``prepared`` before they are taken apart."""
+        self.without, self.prepared = without, prepared
+        self.base, self.directory, self.buckets = base, repository.directory, buckets
+        self.stages = staged(program)
+        self.renamed = renamed or {task.name: task.name for task in self.stages.tasks}
+        self.strict = {one.name: one.program.answer.strict for one in program.members}
+        self.known = base.properties["state"]
+        self.old: int = base.properties["buckets"]
+        same = all(one == other for one, other in self.renamed.items())
+        self.resplit = Resplitting(self.stages, self.old, buckets, cells=same)
+        self.states: dict[str, Any] = {}
+        self.added: list[Segment] = []
+        self.moved: list[MoveSegments] = []
+
+    def edits(self, properties: Mapping[str, Any]) -> list[Any]:
+        """What a commit has to say, with these properties besides."""
+        for task in self.stages.tasks:
+            self._task(task)
+        for answer in self.stages.answers:
+            if answer.query not in self.without:
+                self._answer(answer)
+        gone = stored_paths(self.known) - stored_paths(self.states)
+        known = self.base.properties["relations"]
+        changed = {
+            "buckets": self.buckets,
+            "state": self.states,
+            "relations": {new: known[old] for new, old in self.renamed.items() if old in known},
+            "due": self._due(),
+        }
+        dropped = DropSegments(tuple(sorted(gone)))
+        changes = SetProperties({**changed, **properties})
+        return [AddSegments(tuple(self.added)), *self.moved, dropped, changes]
+
+    def _due(self) -> dict[str, int]:
+        """No bucket has something to do before some old one had."""
+        earliest = min(self.base.properties["due"].values(), default=None)
+        if earliest is None:
+            return {}
+        return {
+            f"{stage}/{bucket}": earliest
+            for stage, count in enumerate(self.stages.counts(self.buckets))
+            for bucket in range(count)
+        }
+
+    def _task(self, task: StagedTask) -> None:
+        old, new = f"task/{self.renamed[task.name]}", f"task/{task.name}"
+        if f"{old}/0" not in self.known:
+            return
+        if not task.bucketed:
+            self._stay(f"{old}/0", f"{new}/0")
+            return
+        blanks = [first_state(task.operator, bucket) for bucket in range(self.old)]
+        states = [self.prepared(task, state) for state in self._loaded(old, blanks)]
+        self._written(new, self.resplit.task(task, states))
+
+    def _answer(self, answer: StagedAnswer) -> None:
+        log, name = f"{LOG}/{answer.query}", f"{SENT}/{answer.query}"
+        if f"{log}/0" not in self.known:
+            return
+        spread = not answer.route.single
+        if answer.sent is None:
+            spread = self.stages.tasks[answer.task].bucketed
+        elif spread:
+            self._written(
+                name, self.resplit.sent(answer, self._loaded(name, [answer.sent.state()]))
+            )
+        else:
+            self._stay(f"{name}/0", f"{name}/0")
+        if not spread:
+            self._stay(f"{log}/0", f"{log}/0")
+            return
+        strict = answer.sent is None and self.strict[answer.query]
+        logs = self._loaded(log, [Kept(Shape(Structure.APPEND))])
+        self._written(log, self.resplit.log(answer, strict, logs))
+
+    def _loaded(self, name: str, blanks: list[Any]) -> list[Any]:
+        found = []
+        for bucket in range(self.old):
+            known = self.known.get(f"{name}/{bucket}")
+            stored = None if known is None else Stored.from_json(known)
+            blank = blanks[min(bucket, len(blanks) - 1)]
+            found.append(load_state(blank, stored, self.base.segments, self.directory))
+        return found
+
+    def _written(self, name: str, states: list[Any]) -> None:
+        for bucket, state in enumerate(states):
+            group = f"state/{name}/{bucket}"
+            stored, added, _ = store_state(state, group, self.directory)
+            self.added += added
+            self.states[f"{name}/{bucket}"] = stored.to_json()
+
+    def _stay(self, old: str, new: str) -> None:
+        """In one place before and after."""
+        self.states[new] = self.known[old]
+        for part, paths in self.known[old]["runs"].items():
+            if old != new and paths:
+                self.moved.append(MoveSegments(tuple(paths), f"state/{new}/{part}"))
