@@ -94,6 +94,24 @@ QUESTIONS = {
         ("a", "b"),
         peer="left outer join",
     ),
+    "NOT EXISTS, counted": Question(
+        (
+            "SELECT a.k, COUNT(*) AS x FROM a [RANGE 10 s] "
+            "WHERE NOT EXISTS (SELECT * FROM b [RANGE 10 s] WHERE b.k = a.k) GROUP BY a.k",
+        ),
+        "SELECT k, COUNT(*) AS x FROM a ANTI JOIN b USING (k) GROUP BY k",
+        20_000,
+        ("a", "b"),
+    ),
+    "NOT EXISTS with a larger": Question(
+        (
+            "SELECT a.k, a.v FROM a [RANGE 10 s] "
+            "WHERE NOT EXISTS (SELECT * FROM b [RANGE 10 s] WHERE b.k = a.k AND b.v > a.v)",
+        ),
+        "SELECT k, v FROM a WHERE NOT EXISTS (SELECT * FROM b WHERE b.k = a.k AND b.v > a.v)",
+        20_000,
+        ("a", "b"),
+    ),
     "grouped SUM": Question(
         ("SELECT k, SUM(v) AS x FROM s [RANGE 10 s SLIDE 1 s] GROUP BY k",),
         "SELECT k, SUM(v)::BIGINT AS x FROM s GROUP BY k",

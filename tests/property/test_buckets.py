@@ -13,6 +13,8 @@ from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.pipeline.sharing import shared
 from mayfly.pipeline.staging import staged
 from mayfly.plan.physical import Place
+from mayfly.spark.query_checkpoint import SINCE, Registered
+from mayfly.spark.query_history import settle
 from tests.property.continuous_cases import SECOND, _rows, catalog, table_of, told
 from tests.property.shared_runs import program_of, results_of, runner_of
 
@@ -93,10 +95,78 @@ STAGES = {
     " [PARTITION BY k ROWS 2] z": 1,
     f"SELECT u.k, COUNT(*) AS n FROM (SELECT k FROM ({PAIRS}) j UNION ALL"
     " SELECT k FROM s1 [RANGE 3 s]) u GROUP BY u.k": 1,
+    f"SELECT u.k, COUNT(*) AS n FROM (SELECT k FROM ({PAIRS}) j UNION ALL"
+    " SELECT k FROM s1 [PARTITION BY k ROWS 2]) u GROUP BY u.k": 1,
+    "SELECT z.k, COUNT(*) AS n FROM (SELECT k, v FROM s1 UNION ALL SELECT k, v FROM s2)"
+    " [PARTITION BY k ROWS 2] z GROUP BY z.k": 1,
+    "SELECT j.k, j.g, COUNT(*) AS n FROM s1 [PARTITION BY v ROWS 2] j"
+    f" {WITHOUT} WHERE z.k = j.k AND z.h = j.g AND z.w > j.v) GROUP BY j.k, j.g": 2,
     f"SELECT k FROM ({PAIRS}) j EXCEPT ALL SELECT k FROM s2 [RANGE 3 s]": 1,
     f"SELECT k, v FROM ({PAIRS}) j EXCEPT ALL SELECT k, v FROM s2 [RANGE 3 s]": 2,
 }
 CASES |= {cql: (cql,) for cql in STAGES}
+COUNTED = "SELECT x.k AS a, y.k AS b, x.g AS g, COUNT(*) AS n FROM s1 [RANGE 90 s] x,"
+COUNTED += " s2 [RANGE 80 s] y WHERE x.k = y.k GROUP BY x.k, y.k, x.g"
+BY_G = "SELECT c.n AS c, c.g AS g FROM (SELECT g, COUNT(*) AS n FROM s1 [RANGE 9 s] GROUP BY g) c"
+BOTH_COUNTED = COUNTED.replace("x.k = y.k", "x.k = y.k AND x.g = y.g")
+TWICE = f"SELECT w.c AS a, COUNT(*) AS n FROM ({BY_G}) w, s2 [RANGE 40 s] y WHERE w.c = y.k"
+SHARING = {
+    # Each query after one that reads part of the same; it goes on when the other has left.
+    f"SELECT p.b, p.n, COUNT(*) AS z FROM ({COUNTED}) p, ({BY_G}) w WHERE p.a = w.c"
+    " GROUP BY p.b, p.n": f"SELECT p.a, p.n FROM ({COUNTED}) p WHERE p.n > 0",
+    f"SELECT u.a, u.n, COUNT(*) AS z FROM (SELECT a, n FROM ({COUNTED}) p UNION ALL"
+    f" SELECT a, n FROM ({TWICE} GROUP BY w.c) q) u GROUP BY u.a, u.n":
+    f"SELECT p.a, p.n, w.c FROM ({COUNTED}) p, ({BY_G}) w WHERE p.a = w.c",
+    f"SELECT p.g, p.a, COUNT(*) AS z FROM ({BOTH_COUNTED}) p WHERE NOT EXISTS"
+    f" (SELECT * FROM ({BY_G}) w WHERE w.c = p.a AND w.g = p.g) GROUP BY p.g, p.a":
+    f"SELECT p.a, p.n FROM ({BOTH_COUNTED}) p WHERE p.n > 0",
+}  # fmt: skip
+
+
+def places(queries: dict[str, str]) -> dict[str, object]:
+    stages = staged(
+        shared({name: program_of(cql, catalog(0)) for name, cql in queries.items()}, {})
+    )
+    found: dict[str, object] = {one.name: (one.place, one.bucketed) for one in stages.tasks}
+    for feed in stages.feeds:
+        key = feed.route.key
+        names = getattr(key, "names", None) or getattr(getattr(key, "__self__", None), "name", "")
+        found[f"feed of {stages.tasks[feed.task].name}"] = (names, feed.route.single)
+    return found | {one.query: (one.place, one.route.single) for one in stages.answers}
+
+
+def test_where_rows_lie_does_not_depend_on_other_queries() -> None:
+    rng, listed = Random(3), list(STAGES)
+    pairs = [*SHARING.items(), *((rng.choice(listed), rng.choice(listed)) for _ in range(40))]
+    for one, other in pairs:
+        together = places({"one": one, "other": other})
+        assert places({"other": other, "one": one}) == together
+        for alone in ({"one": one}, {"other": other}):
+            assert places(alone).items() <= together.items(), alone
+
+
+@pytest.mark.parametrize("cql", SHARING)
+@pytest.mark.parametrize("buckets", [2, 3])
+def test_a_query_that_leaves_changes_no_answer_of_others(
+    tmp_path: Path, cql: str, buckets: int
+) -> None:
+    known = catalog(0)
+    for seed in range(4):
+        folder, rng = tmp_path / f"{seed}", Random(seed)
+        here = runner_of(folder, known, {"other": SHARING[cql], "one": cql}, buckets)
+        read = [stream.name for stream in here.wiring.streams]
+        rows = {stream: _rows(rng, stream, 60) for stream in read}
+        run = ContinuousRun(program_of(cql, known), known)
+        for at in range(0, 72, 8):
+            beats = dict.fromkeys(read, 10_000 * SECOND) if at >= 60 else {}
+            batch = {stream: table_of(stream, rows[stream][at : at + 8]) for stream in read}
+            here.feed(batch, beats)
+            run.feed(batch, beats)
+            if at == 24:
+                here = runner_of(folder, known, {"one": cql}, buckets, streams=read)
+                left = Registered(here.repository, buckets, {"one": {SINCE: None}}, (), ("other",))
+                settle(here, left)
+        assert told(results_of(here, "one"), True) == told(run.lifetimes(), True), seed
 
 
 @pytest.mark.parametrize("cql", STAGES)

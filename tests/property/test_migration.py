@@ -61,6 +61,11 @@ MORE = (
     " (SELECT * FROM s2 [RANGE 8 s] y WHERE y.k = x.k AND y.g = x.g)",
     "SELECT k, g, COUNT(*) AS n FROM s1 [PARTITION BY v ROWS 2] x WHERE NOT EXISTS"
     " (SELECT * FROM s2 [RANGE 8 s] y WHERE y.k = x.k AND y.g = x.g) GROUP BY k, g",
+    # Results of rows without a key beside results that other stages send.
+    "SELECT k FROM s1 [PARTITION BY v ROWS 2] x WHERE NOT EXISTS (SELECT * FROM s2 [RANGE 8 s] y"
+    " WHERE y.k = x.k) UNION ALL SELECT k FROM s1 [PARTITION BY g ROWS 2]",
+    "SELECT k FROM s1 [PARTITION BY v ROWS 2] x WHERE NOT EXISTS (SELECT * FROM s2 [RANGE 8 s] y"
+    " WHERE y.k = x.k) UNION ALL SELECT k FROM s1 [ROWS 3]",
     "SELECT q.c FROM (SELECT k + 1 AS c, v AS w FROM s1 [RANGE 9 s] WHERE v > 1) q"
     " WHERE NOT EXISTS (SELECT * FROM s2 [RANGE 8 s] y WHERE y.k = q.c AND y.v > q.w)",
 )

@@ -129,7 +129,7 @@ def _counted(costed: Costed, window: Window, inputs: list[_Draft], stages: _Stag
     """A window that counts rows: one task, or one bucket per partition."""
     node, stage = costed.node, stages.new()
     source = inputs[0] if inputs else _Draft(costed, Place.BEFORE, 0, raw=True)
-    if isinstance(window, PartitionRows):
+    if isinstance(window, PartitionRows) and not (window.slide and window.slide.rows):
         offered = {column.name: expression_text(column) for column in node.schema}
         key = tuple(offered[name] for name in window.partition_by)
         if source.place is Place.KERNEL and source.spread.within(key):
@@ -184,22 +184,24 @@ def _union(
 ) -> _Draft:
     """In the kernel of its inputs, if they are all there by one key: streams join them there."""
     kernels = [each for each in inputs if each.place is Place.KERNEL]
-    rest = [each for each in inputs if each.place not in (Place.KERNEL, Place.BEFORE)]
-    spread = _of_union(node, [each for each in inputs if each in kernels], inputs)
-    alike = len({stages.find(each.stage) for each in kernels}) == 1
-    if final or rest or not alike or not spread.keys:
+    rest = any(each.place not in (Place.KERNEL, Place.BEFORE) for each in inputs)
+    spread = _of_union(node, inputs)
+    if final or rest or not spread.keys:
         place = Place.AFTER if final else Place.BETWEEN
         return _Draft(costed, place, stages.new(), edges=[(each, None) for each in inputs])
     key = spread.within(expression_text(one) for one in node.schema)
     moved = Exchange(key, "streams go to where the other rows of the union are")
-    edges = [(each, None if each in kernels else moved) for each in inputs]
-    return _Draft(costed, Place.KERNEL, kernels[0].stage, Spread.by(key), edges)
+    edges = [(each, None if each.place is Place.KERNEL else moved) for each in inputs]
+    stage = kernels[0].stage
+    for each in kernels[1:]:
+        stage = stages.merge(stage, each.stage)
+    return _Draft(costed, Place.KERNEL, stage, Spread.by(key), edges)
 
 
-def _of_union(node: UnionAll, kernels: Sequence[_Draft], inputs: Sequence[_Draft]) -> Spread:
+def _of_union(node: UnionAll, inputs: Sequence[_Draft]) -> Spread:
     found: Spread | None = None
     for child, each in zip(node.children(), inputs, strict=True):
-        if each in kernels:
+        if each.place is Place.KERNEL:
             names = {
                 expression_text(old): [expression_text(new)]
                 for old, new in zip(child.schema, node.schema, strict=True)
@@ -260,7 +262,7 @@ def _spread_after(node: Node, keys: Keys, kept: Sequence[Spread | None], sent: b
         case RelationJoin(equalities=equalities):
             right = [equality.right for equality in equalities]
             return first | Spread.by(_columns(keys[0]), _columns(right))
-        case AntiJoin() if sent and len(keys[0]) > 1 and any(key.nullable for key in keys[0]):
+        case AntiJoin(residual=None) if sent and len(keys[0]) > 1 and _any_null(keys[0]):
             return Spread()  # rows without a part of the key are where NULL is
         case AntiJoin() | ExceptAll():
             return first | Spread.by(_columns(keys[0]))
@@ -320,6 +322,10 @@ def _keys(node: Node) -> Keys:
         case GroupAggregate(keys=keys):
             return (tuple(key.expression for key in keys),)
     return ((),)
+
+
+def _any_null(key: Sequence[Expression]) -> bool:
+    return any(one.nullable for one in key)
 
 
 def _may_be_null(node: AntiJoin) -> bool:

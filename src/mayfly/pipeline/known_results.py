@@ -27,7 +27,7 @@ from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.pipeline.staging import StagedProgram, StagedTask
+from mayfly.pipeline.staging import StagedProgram
 from mayfly.storage.segment import TS
 
 _NONE = np.empty(0, np.int64)
@@ -40,8 +40,6 @@ class Identities:
     ids: Int64s
     keyless: bool = False
     """There may be others, of rows without a key: they are where NULL is."""
-    linked: bool = False
-    """There may be others, which came from another stage: they are where their ts is."""
 
 
 def known_results(
@@ -49,37 +47,53 @@ def known_results(
 ) -> Identities:
     """Of a spread task in a bucket; ``states`` are those of all spread tasks, by bucket."""
     staged = program.tasks[task]
-    operator, inputs = staged.operator, []
-    if isinstance(operator, SelectRows | ProjectRows | MergeUnion | AntiJoinRows):
-        inputs = [
-            known_results(program, one, states, bucket) for one in staged.local if one is not None
-        ]
+    operator = staged.operator
     state = states[task][bucket] if task in states else None
-    if isinstance(operator, SelectRows | ProjectRows):
-        return inputs[0]
-    if isinstance(operator, MergeUnion):
-        return _union(staged, inputs)
-    if isinstance(operator, AntiJoinRows):
-        own = _uncovered(state)
-        if operator.by_identity:
-            return Identities(own)
-        if staged.local[0] is None:
-            return Identities(own, keyless=True)
-        return replace(inputs[0], ids=np.concatenate([own, inputs[0].ids]))
-    return Identities(_of_state(operator, state))
+    if isinstance(operator, SelectRows | ProjectRows | MergeUnion):
+        parts = [
+            _salted(operator, side, known_results(program, one, states, bucket))
+            for side in range(len(staged.local))
+            if (one := program.source(staged, side)) is not None
+        ]
+        ids = np.concatenate([_NONE, *(one.ids for one in parts)])
+        return Identities(ids, any(one.keyless for one in parts))
+    if not isinstance(operator, AntiJoinRows):
+        return Identities(_of_state(operator, state))
+    own, left = _uncovered(state), program.source(staged, 0)
+    if operator.by_identity:
+        return Identities(own)
+    if left is None:
+        return Identities(own, keyless=True)
+    passed = known_results(program, left, states, bucket)
+    return Identities(np.concatenate([own, passed.ids]), passed.keyless)
 
 
-def _union(staged: StagedTask, inputs: Sequence[Identities]) -> Identities:
-    ids, left = [_NONE], list(inputs)
-    for salt, one in enumerate(staged.local):
+def sent_results(program: StagedProgram, task: int, states: Mapping[int, Sequence[Any]]) -> Int64s:
+    """Of results that a union has from other stages: these lie where their ts sends them."""
+    staged = program.tasks[task]
+    operator, found = staged.operator, [_NONE]
+    passing = isinstance(operator, SelectRows | ProjectRows | MergeUnion)
+    if not passing and not isinstance(operator, AntiJoinRows):
+        return _NONE
+    for side in range(len(staged.local) if passing else 1):
+        one = program.source(staged, side)
         if one is not None:
-            own = left.pop(0).ids
-            ids.append(mixed_ids(own, np.full(len(own), salt, np.int64)))
-    return Identities(
-        np.concatenate(ids),
-        any(one.keyless for one in inputs),
-        None in staged.local or any(one.linked for one in inputs),
-    )
+            ids = sent_results(program, one, states)
+            found.append(_salted(operator, side, Identities(ids)).ids)
+        elif passing:
+            (link,) = program.links_to(staged, side)
+            buckets = max((len(one) for one in states.values()), default=0)
+            known = [known_results(program, link.task, states, b).ids for b in range(buckets)]
+            known.append(sent_results(program, link.task, states))
+            found += [_salted(operator, side, Identities(ids)).ids for ids in known]
+    return np.concatenate(found)
+
+
+def _salted(operator: Any, side: int, known: Identities) -> Identities:
+    """Under the identities that a union gives to what it passes on."""
+    if not isinstance(operator, MergeUnion):
+        return known
+    return replace(known, ids=mixed_ids(known.ids, np.full(len(known.ids), side, np.int64)))
 
 
 def _of_state(operator: Any, state: Any) -> Int64s:

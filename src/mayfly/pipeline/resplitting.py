@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mayfly.errors import InvalidSetting
 from mayfly.kernels.codes import NULL_CODE, buckets
 from mayfly.kernels.delta import ID, concatenated
 from mayfly.kernels.kept import Kept
@@ -31,7 +30,7 @@ from mayfly.kernels.rows import CODE, Run, chosen, gathered, numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME
-from mayfly.pipeline.known_results import known_results
+from mayfly.pipeline.known_results import known_results, sent_results
 from mayfly.pipeline.staging import (
     IDENTITIES,
     NumberKey,
@@ -58,7 +57,7 @@ class Resplitting:
         """``cells`` says whether the places of runs in calendar queues still hold."""
         self.program, self.before, self.after, self.cells = program, before, after, cells
         self._placed: dict[int, list[Any]] = {}
-        """Per spread task: its new states, for what comes after it in the stage."""
+        """Per task: its new states, for what comes after it."""
 
     def task(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         """The states of a spread task, given by old bucket, by new bucket."""
@@ -76,6 +75,11 @@ class Resplitting:
         self._placed[staged.number] = found
         return found
 
+    def single(self, staged: StagedTask, state: Any) -> None:
+        """The state of a task that stays in one place."""
+        blanks = [staged.operator.state() for _ in range(1, self.after)]
+        self._placed[staged.number] = [state, *blanks]
+
     def sent(self, answer: StagedAnswer, states: Sequence[Any]) -> list[Any]:
         """The states of an output that is spread by value."""
         place = self._by_columns(answer.place)
@@ -85,28 +89,7 @@ class Resplitting:
         """The kept results of a view, where the task that may cut them runs now."""
         if not strict:
             return self._log(logs, lambda rows, bucket: _all(rows, bucket % self.after))
-        known = [
-            known_results(self.program, answer.task, self._placed, bucket)
-            for bucket in range(self.after)
-        ]
-        linked, keyless = known[0].linked, known[0].keyless
-        if linked and keyless:
-            raise InvalidSetting(
-                f"the results of {answer.query} do not tell where they belong: some come from "
-                "other tasks, others from rows without a key",
-                "use a new checkpoint, or let the query begin anew with --replace",
-            )
-        places = _Places([one.ids for one in known])
-
-        def place(rows: pa.Table, bucket: int) -> Int64s:
-            otherwise = _all(rows, bucket % self.after)
-            if linked:
-                otherwise = buckets(numbers(rows, TS).copy(), self.after)
-            elif keyless:
-                otherwise = buckets(_all(rows, int(NULL_CODE)), self.after)
-            return places.of(numbers(rows, ID), otherwise)
-
-        return self._log(logs, place)
+        return self._log(logs, self._by_result(answer.task, ID))
 
     def _log(self, logs: Sequence[Kept], place: Placing) -> list[Kept]:
         return [one["kept"] for one in self._parts(logs, {"kept": place})]
@@ -142,6 +125,23 @@ class Resplitting:
         def place(rows: pa.Table, bucket: int) -> Int64s:
             otherwise = _all(rows, bucket % self.after if alone else -1)
             return found.of(numbers(rows, column), otherwise)
+
+        return place
+
+    def _by_result(self, task: int, column: str) -> Placing:
+        """Where the task is that may cut the result of that identity."""
+        known = [
+            known_results(self.program, task, self._placed, bucket) for bucket in range(self.after)
+        ]
+        places = _Places([one.ids for one in known])
+        sent = sent_results(self.program, task, self._placed)
+
+        def place(rows: pa.Table, bucket: int) -> Int64s:
+            otherwise, ids = _all(rows, bucket % self.after), numbers(rows, column)
+            if known[0].keyless:
+                otherwise = buckets(_all(rows, int(NULL_CODE)), self.after)
+            by_time = buckets(numbers(rows, TS).copy(), self.after)
+            return places.of(ids, np.where(np.isin(ids, sent), by_time, otherwise))
 
         return place
 
@@ -190,15 +190,7 @@ class Resplitting:
     def _beside_relation(self, staged: StagedTask, states: Sequence[NrrState]) -> list[NrrState]:
         """The relation everywhere, results where the row is that they would be cut with."""
         assert staged.local[0] is not None
-        known = [
-            known_results(self.program, staged.local[0], self._placed, bucket).ids
-            for bucket in range(self.after)
-        ]
-        places = _Places(known)
-
-        def place(rows: pa.Table, bucket: int) -> Int64s:
-            return places.of(numbers(rows, CODE), _all(rows, bucket % self.after))
-
+        place = self._by_result(staged.local[0], CODE)
         shared = states[0].relation
         copies = [
             replace(shared, runs=tuple(Run.of(r.load(), level=r.level) for r in shared.runs))

@@ -11,7 +11,7 @@ leads back. Where rows lie is part of the state format: other rules here need an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,6 +91,8 @@ class Link:
     side: int
     stage: int
     route: Route
+    straight: bool = False
+    """Whether rows go to the bucket that they are in."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,16 @@ class StagedProgram:
     links: tuple[Link, ...]
     answers: tuple[StagedAnswer, ...]
     groups: tuple[ClockGroup, ...]
+
+    def source(self, task: StagedTask, side: int) -> int | None:
+        """The task whose results an input reads in the bucket that they are made in, if any."""
+        if task.local[side] is not None:
+            return task.local[side]
+        return next((link.task for link in self.links_to(task, side) if link.straight), None)
+
+    def links_to(self, task: StagedTask, side: int) -> Iterator[Link]:
+        """On which the rows of an input come from another stage: one at most."""
+        return (one for one in self.links if (one.consumer, one.side) == (task.number, side))
 
     def behind(self, query: str) -> tuple[StagedTask, ...]:
         """The tasks that a query needs, in the order in which they run."""
@@ -336,32 +348,25 @@ class _Stager:
         bucketed = any(self.bucketed[one] for one in fixed) or not fixed
         self._fix(task, stage, bucketed, [None] * len(inputs))
         operator: Any = task.operator
+        parts = [(one.columns, self.spread[one]) for one in fixed]
+        key = union_spread(operator, parts).within(operator.columns.names)
         route = Route(single=not bucketed)
-        if bucketed and all(self.stage[one] == stage for one in fixed):
-            parts = [(one.columns, self.spread[one]) for one in fixed]
-            self.spread[task] = union_spread(operator, parts)
-            key = self.spread[task].within(operator.columns.names)
-            if key:
-                # Streams go where the other rows are: perhaps nobody has to move these then.
-                self.spread[task] = Spread.by(key)
-                route = Route(ValueKey(key), before=(operator,))
+        if key:
+            # Streams go where the other rows are: perhaps nobody has to move these then.
+            self.spread[task] = Spread.by(key)
+            route = Route(ValueKey(key), before=(operator,))
         for side, one in enumerate(inputs):
-            self._connect(one, task, side, route)
+            self._connect(one, task, side, route, straight=bool(key))
 
     def _place_output_window(self, task: Task, operator: WindowRows, source: Task) -> None:
         if not operator.window.counts_rows:
             self._near(task, source)
             return
-        if source in self.floating:
-            self._settle(source, 0, Route(), True)
-        source, route = self._standing(source), _window_route(operator)
-        spread = None if route.single else self.spread[source]
-        if spread is not None and not stays(operator, 0, spread):
-            spread = None
-        stage = self.stage[source] + (1 if spread is None else 0)
+        route = _window_route(operator)
+        stage, kept = self._meeting(operator, [source], not route.single)
         self._fix(task, stage, not route.single, [None])
         if not route.single:
-            self._sent_by_key(task, [spread])
+            self._sent_by_key(task, kept)
         self._connect(source, task, 0, route)
 
     def _place_keyed(self, task: Task) -> None:
@@ -378,20 +383,22 @@ class _Stager:
         for side, one in enumerate(inputs):
             key = getattr(operator, "spread_by", None)
             route = Route(key, side) if keyed else Route(single=True)
-            if side == 0 and self._is_sent(one, task) and _may_lack_parts(operator):
+            moves = one in self.stage and kept[side] is None
+            if side == 0 and moves and _may_lack_parts(operator):
                 # A negation keeps no rows without a key. When buckets change, the results of those
                 # that another stage sent are sought where NULL goes.
                 route = Route(KeyOrNull(operator))
                 self.spread[task] = Spread()
-            self._connect(one, task, side, route)
+            self._connect(one, task, side, route, straight=kept[side] is not None)
 
     def _meeting(
         self, operator: Operator, inputs: Sequence[Task], keyed: bool
     ) -> tuple[int, list[Spread | None]]:
         """The stage in which rows meet, and what those are spread by that need not move for it.
 
-        Where others have to come from another stage, those that need not move wait for them: what
-        makes them runs in the later stage.
+        Where others have to come from another stage, what makes rows that need not move runs in
+        the later stage with them, or they go straight to it. That is all that may depend on who
+        else reads them: queries come and go, and what is stored has to be found.
         """
         fixed = [(side, one) for side, one in enumerate(inputs) if one in self.stage]
         here = {
@@ -399,25 +406,23 @@ class _Stager:
         }
         others = [self.stage[one] + 1 for side, one in fixed if side not in here]
         stage = max([0, *others, *(self.stage[one] for one in here.values())])
-        kept = [
-            self.spread[one] if side in here and self._lifted(one, stage) else None
-            for side, one in enumerate(inputs)
-        ]
-        return stage, kept
+        for one in here.values():
+            self._lift(one, stage)
+        return stage, [self.spread[one] if n in here else None for n, one in enumerate(inputs)]
 
-    def _lifted(self, task: Task, stage: int) -> bool:
-        """Whether a task runs in this stage, with all that it has in its own; others that read
-        some of it there hold it back."""
+    def _lift(self, task: Task, stage: int) -> None:
+        """Let a task run in this stage, with all that it has in its own, unless others read some
+        of it there."""
         own, found, ahead = self.stage[task], {task}, [task]
         if own == stage:
-            return True
+            return
         while ahead:
             below = (self.order[at] for at in self.local[ahead.pop()] if at is not None)
             ahead += [one for one in below if one not in found and self.stage[one] == own]
             found.update(ahead)
         readers = {reader for one in found for reader, _ in self.consumers[one]}
         if any(one in self.stage and one not in found for one in readers):
-            return False
+            return
         self.stage.update(dict.fromkeys(found, stage))
         numbers_of = {self.number[one] for one in found}
         self.feeds = [
@@ -426,15 +431,11 @@ class _Stager:
         self.links = [
             replace(one, stage=stage) if one.consumer in numbers_of else one for one in self.links
         ]
-        return True
 
     def _sent_by_key(self, task: Task, kept: Sequence[Spread | None]) -> None:
         """Where the results and the stored rows of a task are whose inputs stay or come by key."""
         self.spread[task] = spread_after(task.operator, kept)
         self.places[task] = place_of(task.operator, kept[0])
-
-    def _is_sent(self, source: Task, task: Task) -> bool:
-        return source in self.stage and self.stage[source] < self.stage[task]
 
     def _place_by_identity(self, task: Task, inputs: list[Task]) -> None:
         """Beside the join that makes its pairs, which has spread the left rows by its key; pairs
@@ -455,7 +456,9 @@ class _Stager:
         self._connect(left, task, 0, Route(NumberKey(ID)))
         self._connect(pairs, task, 1, Route(NumberKey(OWNER)))
 
-    def _connect(self, source: Task, task: Task, side: int, route: Route) -> None:
+    def _connect(
+        self, source: Task, task: Task, side: int, route: Route, *, straight: bool = False
+    ) -> None:
         stage = self.stage[task]
         if source in self.floating:
             self._settle(source, stage, route, self.bucketed[task])
@@ -465,7 +468,8 @@ class _Stager:
         if self.stage[source] == stage:
             self.local[task][side] = self.number[source]
             return
-        self.links.append(Link(self.number[source], self.number[task], side, stage, route))
+        link = Link(self.number[source], self.number[task], side, stage, route, straight)
+        self.links.append(link)
 
     def _fix(self, task: Task, stage: int, bucketed: bool, local: list[int | None]) -> None:
         self.stage[task], self.bucketed[task], self.local[task] = stage, bucketed, local

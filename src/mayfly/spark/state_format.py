@@ -54,12 +54,16 @@ def renewed(
         reach("format.numbered")
     if base.properties[STATE_FORMAT] < CURRENT:
         stay = {one.name for one in program.members} - set(newcomers)
-        known = {name: one for name, one in base.properties["queries"].items() if name in stay}
-        buckets = base.properties["buckets"]
-        prepared = _Fed(staged(program))
-        move = StateMove(repository, base, program, buckets, without=newcomers, prepared=prepared)
-        edits = move.edits({STATE_FORMAT: CURRENT, "queries": known})
-        for name in base.properties["queries"].keys() - known.keys():
+        stored, prepared = base.properties, _Fed(staged(program))
+        move = StateMove(
+            repository, base, program, stored["buckets"], without=newcomers, prepared=prepared
+        )
+        told = {
+            part: {name: one for name, one in stored.get(part, {}).items() if name in stay}
+            for part in ("queries", "answers", "kept_from", "refreshes")
+        }
+        edits = move.edits({STATE_FORMAT: CURRENT, **told})
+        for name in stored["queries"].keys() - stay:
             gone = (one.path for one in base.in_group(f"{OUT}/{name}"))
             edits.append(DropSegments(tuple(sorted(gone))))
         reach("format.written")

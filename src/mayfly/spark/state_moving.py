@@ -92,6 +92,7 @@ class StateMove:
             return
         if not task.bucketed:
             self._stay(f"{old}/0", f"{new}/0")
+            self.resplit.single(task, self._loaded(old, [task.operator.state()])[0])
             return
         blanks = [first_state(task.operator, bucket) for bucket in range(self.old)]
         states = [self.prepared(task, state) for state in self._loaded(old, blanks)]
