@@ -110,6 +110,8 @@ COUNTED += " s2 [RANGE 80 s] y WHERE x.k = y.k GROUP BY x.k, y.k, x.g"
 BY_G = "SELECT c.n AS c, c.g AS g FROM (SELECT g, COUNT(*) AS n FROM s1 [RANGE 9 s] GROUP BY g) c"
 BOTH_COUNTED = COUNTED.replace("x.k = y.k", "x.k = y.k AND x.g = y.g")
 TWICE = f"SELECT w.c AS a, COUNT(*) AS n FROM ({BY_G}) w, s2 [RANGE 40 s] y WHERE w.c = y.k"
+BY_K = "SELECT k AS a, COUNT(*) AS n FROM s1 [RANGE 9 s] GROUP BY k"
+BY_BOTH = "SELECT k AS a, g, COUNT(*) AS n FROM s1 [RANGE 9 s] GROUP BY k, g"
 SHARING = {
     # Each query after one that reads part of the same; it goes on when the other has left.
     f"SELECT p.b, p.n, COUNT(*) AS z FROM ({COUNTED}) p, ({BY_G}) w WHERE p.a = w.c"
@@ -120,6 +122,14 @@ SHARING = {
     f"SELECT p.g, p.a, COUNT(*) AS z FROM ({BOTH_COUNTED}) p WHERE NOT EXISTS"
     f" (SELECT * FROM ({BY_G}) w WHERE w.c = p.a AND w.g = p.g) GROUP BY p.g, p.a":
     f"SELECT p.a, p.n FROM ({BOTH_COUNTED}) p WHERE p.n > 0",
+    # What goes straight to a later stage may be cut, with a key and without.
+    f"SELECT a, n FROM ({COUNTED}) p UNION ALL SELECT a, n FROM ({TWICE} GROUP BY w.c) q":
+    f"SELECT p.a, p.n FROM ({COUNTED}) p WHERE p.n > 0",
+    f"SELECT p.a, p.n FROM ({BY_K}) p WHERE NOT EXISTS (SELECT * FROM ({BY_G}) w WHERE w.c = p.a)":
+    f"SELECT p.a, p.n FROM ({BY_K}) p WHERE p.n > 0",
+    f"SELECT p.n FROM ({BY_BOTH}) p WHERE NOT EXISTS"
+    f" (SELECT * FROM ({BY_G}) w WHERE w.c = p.a AND w.g = p.g)":
+    f"SELECT p.a, p.n FROM ({BY_BOTH}) p WHERE p.n > 0",
 }  # fmt: skip
 
 

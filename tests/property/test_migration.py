@@ -31,7 +31,7 @@ from mayfly.storage.segment import DATA
 from mayfly.testing.queries import SHAPES, STREAMS, random_query
 from tests.property.continuous_cases import SECOND, _cut, _rows, catalog, table_of, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
-from tests.property.test_buckets import STAGES
+from tests.property.test_buckets import SHARING, STAGES
 
 seeds = st.integers(0, 2**48)
 some = settings(max_examples=max(6, settings().max_examples // 10), phases=[Phase.generate])
@@ -137,6 +137,27 @@ def test_migrations_between_batches_change_no_answer(shape: str | None, seed: in
         vacuum(here.repository, keep_versions=1, grace=0)
         directory = here.repository.directory
         assert directory.all_names(DATA) == sorted(here.repository.current().segments)
+
+
+@pytest.mark.parametrize("strategy", [Strategy.UPA, Strategy.NT])
+@pytest.mark.parametrize("cql", SHARING)
+def test_queries_that_share_move_together(tmp_path: Path, cql: str, strategy: Strategy) -> None:
+    known, queries = catalog(0), {"other": SHARING[cql], "one": cql}
+    for seed in range(3):
+        rng, folder = Random(seed), tmp_path / f"{seed}"
+        here = runner_of(folder, known, queries, 3, strategy=strategy)
+        read = [stream.name for stream in here.wiring.streams]
+        rows = {name: _rows(rng, name, 60) for name in read}
+        run = ContinuousRun(program_of(cql, known, strategy), known)
+        for at in range(0, 72, 8):
+            batch = {name: table_of(name, rows[name][at : at + 8]) for name in read}
+            beats = dict.fromkeys(read, 10_000 * SECOND) if at >= 60 else {}
+            here.feed(batch, beats)
+            run.feed(batch, beats)
+            if at % 16:
+                count = rng.choice((1, 2, 3, 5))
+                here = moved(here, known, queries, count, strategy, strategy)
+        assert told(results_of(here, "one"), True) == told(run.lifetimes(), True), seed
 
 
 def as_in_format_2(monkeypatch: pytest.MonkeyPatch) -> None:
