@@ -18,7 +18,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.faults import on_reach
 from mayfly.kernels import codes, difference, distinct, grouping, meeting
 from mayfly.kernels.sorting import Int64s
-from mayfly.pipeline import staging
+from mayfly.pipeline import stages, staging
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.pipeline.sharing import shared
 from mayfly.plan.catalog import Catalog
@@ -178,7 +178,7 @@ def as_in_format_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "union_spread", lambda *_: Spread())
     monkeypatch.setattr(staging, "spread_after", lambda *_: Spread())
     monkeypatch.setattr(meeting, "place_codes", of_keys)
-    for module in (grouping, distinct, difference, staging):
+    for module in (grouping, distinct, difference, stages):
         monkeypatch.setattr(module, "place_codes", codes.group_codes)
 
 

@@ -17,7 +17,8 @@ from mayfly.kernels.windows import WindowRows
 from mayfly.pipeline.history import feeds_of
 from mayfly.pipeline.program import Program, Relation, Stream, Task
 from mayfly.pipeline.sharing import SharedProgram, moves_freely, shared
-from mayfly.pipeline.staging import StagedProgram, staged
+from mayfly.pipeline.stages import StagedProgram
+from mayfly.pipeline.staging import staged
 
 
 @dataclass(frozen=True)

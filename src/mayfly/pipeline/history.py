@@ -25,7 +25,7 @@ from mayfly.kernels.windows import WindowRows
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.sharing import described
-from mayfly.pipeline.staging import Feed, StagedAnswer, StagedProgram, StagedTask
+from mayfly.pipeline.stages import Feed, StagedAnswer, StagedProgram, StagedTask
 from mayfly.plan.expressions import Cast, Column, Expression, conjuncts
 from mayfly.plan.windows import Landmark, Now, PartitionRows, Range, Unbounded
 from mayfly.storage.segment import TS

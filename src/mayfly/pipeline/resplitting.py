@@ -31,7 +31,7 @@ from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.known_results import known_results, sent_results
-from mayfly.pipeline.staging import (
+from mayfly.pipeline.stages import (
     IDENTITIES,
     NumberKey,
     Route,

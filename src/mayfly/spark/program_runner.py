@@ -27,7 +27,7 @@ from mayfly.pipeline.commands import Commands
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.sharing import ClockGroup
-from mayfly.pipeline.staging import StagedTask
+from mayfly.pipeline.stages import StagedTask
 from mayfly.pipeline.storing import stored_paths
 from mayfly.spark.parcels import packed
 from mayfly.spark.program_results import Results

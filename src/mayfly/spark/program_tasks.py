@@ -29,13 +29,7 @@ from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.erasing import without_expired
 from mayfly.pipeline.shedding import shed_sides, without_least_promising
-from mayfly.pipeline.staging import (
-    Route,
-    StagedAnswer,
-    StagedProgram,
-    StagedTask,
-    first_state,
-)
+from mayfly.pipeline.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.pipeline.storing import Stored, load_state, next_event, store_state
 from mayfly.plan.physical import Structure
 from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sharing import SharedProgram
 from mayfly.pipeline.shedding import NOTHING, Shedding
-from mayfly.pipeline.staging import StagedProgram, staged
+from mayfly.pipeline.stages import StagedProgram
+from mayfly.pipeline.staging import staged
 from mayfly.plan.expressions import quoted
 from mayfly.spark.arrivals import Arrived, added, decoded, left_out, promise, unwanted
 from mayfly.spark.exchange import HEARTBEAT, STREAM

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.staging import StagedTask
+from mayfly.pipeline.stages import StagedTask
 from mayfly.spark.receipts import Receipt
 from mayfly.storage import Manifest
 

@@ -28,7 +28,7 @@ from mayfly.pipeline.sources import (
     sources_left,
     with_origins,
 )
-from mayfly.pipeline.staging import StagedProgram
+from mayfly.pipeline.stages import StagedProgram
 from mayfly.pipeline.storing import stored_paths
 from mayfly.spark.program_runner import REFRESHES, empty_program_properties
 from mayfly.spark.program_tasks import LOG, OUT, SENT

@@ -22,7 +22,7 @@ from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.history import WAITING, Filling, History, Kept, history_of
 from mayfly.pipeline.sources import part_of
-from mayfly.pipeline.staging import StagedProgram
+from mayfly.pipeline.stages import StagedProgram
 from mayfly.spark.parcels import Parcel, batch_of
 from mayfly.spark.program_runner import ProgramRunner, collected
 from mayfly.spark.program_splitting import fed

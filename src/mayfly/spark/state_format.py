@@ -21,7 +21,8 @@ from mayfly.kernels.kept import Kept
 from mayfly.kernels.rows import CODE, Run, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.pipeline.sharing import SharedProgram
-from mayfly.pipeline.staging import IDENTITIES, Feed, StagedProgram, StagedTask, applied, staged
+from mayfly.pipeline.stages import IDENTITIES, Feed, StagedProgram, StagedTask, applied
+from mayfly.pipeline.staging import staged
 from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
 from mayfly.spark.program_tasks import LOG, OUT, SENT
 from mayfly.spark.state_moving import StateMove

@@ -12,7 +12,8 @@ from typing import Any
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.pipeline.resplitting import Resplitting
 from mayfly.pipeline.sharing import SharedProgram
-from mayfly.pipeline.staging import StagedAnswer, StagedTask, first_state, staged
+from mayfly.pipeline.stages import StagedAnswer, StagedTask, first_state
+from mayfly.pipeline.staging import staged
 from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
 from mayfly.plan.physical import Structure
 from mayfly.spark.program_tasks import LOG, SENT

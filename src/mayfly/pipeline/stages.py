@@ -1,0 +1,223 @@
+"""What a program cut into stages is: tasks by number, and how rows find their bucket on the way.
+
+Everything here is a value that goes to the workers as it is. ``staging`` makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.codes import NULL_CODE, place_codes
+from mayfly.kernels.delta import Delta
+from mayfly.kernels.negation import AntiJoinRows
+from mayfly.kernels.outputs import Sent
+from mayfly.kernels.rows import numbers, whole
+from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
+from mayfly.kernels.windows import WindowState
+from mayfly.pipeline.program import Operator, Relation, Stream
+from mayfly.pipeline.sharing import ClockGroup
+from mayfly.storage.segment import TS
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """How rows find their bucket: by the key of an operator's side, anywhere, or all to one.
+
+    ``before`` is done to the rows first, only to find their key.
+    """
+
+    key: Any = None
+    side: int = 0
+    single: bool = False
+    before: tuple[Operator, ...] = ()
+
+    def codes(self, rows: pa.Table) -> Int64s:
+        """The code of each row; equal keys have equal codes."""
+        if self.single or not rows.num_rows:
+            return np.zeros(rows.num_rows, np.int64)
+        if self.key is None:
+            return numbers(rows, TS).copy()
+        # Rows that are not selected later may go anywhere.
+        found, left = np.zeros(rows.num_rows, np.int64), np.arange(rows.num_rows)
+        for operator in self.before:
+            if isinstance(operator, SelectRows):
+                left = left[operator.marks(rows)]
+            rows = applied(operator, rows)
+        codes: Int64s = self.key(rows, self.side)
+        if len(left) == len(found):
+            return codes
+        found[left] = codes
+        return found
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Rows of a stream on their way to the task that puts a window on them."""
+
+    source: Stream
+    path: tuple[Operator, ...]
+    task: int
+    stage: int
+    route: Route
+
+    def named(self, columns: Sequence[pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
+        """The columns it wants, in its order, under the names that its operators know."""
+        names = [f"{self.source.alias}.{name}" for name in self.source.columns]
+        return pa.table([*columns, times], names=[*names, TS])
+
+
+@dataclass(frozen=True)
+class Link:
+    """Results of a task on their way to a task of a later stage."""
+
+    task: int
+    consumer: int
+    side: int
+    stage: int
+    route: Route
+    straight: bool = False
+    """Whether rows go to the bucket that they are in."""
+
+
+@dataclass(frozen=True)
+class StagedTask:
+    """A task by number: its operator, its stage, and per input the number of a task of the same
+    stage, or None if its rows come from elsewhere (a feed, a link or a relation)."""
+
+    number: int
+    operator: Operator
+    stage: int
+    local: tuple[int | None, ...]
+    relation: Relation | None
+    columns: pa.Schema
+    bucketed: bool
+    name: str
+    """What its state is called."""
+    group: int
+    """The number of its clock group."""
+    place: tuple[str, ...] = ()
+    """The columns of its stored rows that tell their bucket; without them their code does."""
+
+
+@dataclass(frozen=True)
+class StagedAnswer:
+    """Where the answer of a query comes from, and where and how it leaves."""
+
+    query: str
+    task: int
+    sent: Sent | None
+    stage: int
+    route: Route
+    group: int
+    place: tuple[str, ...] = ()
+    """The columns of what is sent that tell the bucket of a row."""
+
+
+@dataclass(frozen=True)
+class StagedProgram:
+    """Tasks in the order in which they run, how rows reach them, and the answers of the queries."""
+
+    tasks: tuple[StagedTask, ...]
+    feeds: tuple[Feed, ...]
+    links: tuple[Link, ...]
+    answers: tuple[StagedAnswer, ...]
+    groups: tuple[ClockGroup, ...]
+
+    def source(self, task: StagedTask, side: int) -> int | None:
+        """The task whose results an input reads in the bucket that they are made in, if any."""
+        if task.local[side] is not None:
+            return task.local[side]
+        return next((link.task for link in self.links_to(task, side) if link.straight), None)
+
+    def links_to(self, task: StagedTask, side: int) -> Iterator[Link]:
+        """On which the rows of an input come from another stage: one at most."""
+        return (one for one in self.links if (one.consumer, one.side) == (task.number, side))
+
+    def behind(self, query: str) -> tuple[StagedTask, ...]:
+        """The tasks that a query needs, in the order in which they run."""
+        needed = {answer.task for answer in self.answers if answer.query == query}
+        for task in reversed(self.tasks):
+            if task.number in needed:
+                needed |= {one for one in task.local if one is not None}
+                needed |= {link.task for link in self.links if link.consumer == task.number}
+        return tuple(task for task in self.tasks if task.number in needed)
+
+    @property
+    def stages(self) -> int:
+        last = max(answer.stage for answer in self.answers)
+        return max([last, *(task.stage for task in self.tasks)]) + 1
+
+    def single(self, stage: int) -> bool:
+        """Whether a stage runs in one bucket only."""
+        spread = any(task.bucketed for task in self.tasks if task.stage == stage)
+        return not spread and not any(
+            answer.sent is not None and not answer.route.single
+            for answer in self.answers
+            if answer.stage == stage
+        )
+
+    def count(self, stage: int, buckets: int) -> int:
+        """In how many of the buckets a stage runs."""
+        return 1 if self.single(stage) else buckets
+
+    def counts(self, buckets: int) -> tuple[int, ...]:
+        """The same of every stage."""
+        return tuple(self.count(stage, buckets) for stage in range(self.stages))
+
+
+IDENTITIES = 40
+"""Each bucket numbers the rows it admits from its own multiple of 2^40 on."""
+
+
+def first_state(operator: Operator, bucket: int) -> Any:
+    """The state in which an operator begins in a bucket: identities differ between buckets."""
+    state = operator.state()
+    return replace(state, number=bucket << IDENTITIES) if isinstance(state, WindowState) else state
+
+
+def applied(operator: Operator, rows: pa.Table) -> pa.Table:
+    """A selection, projection or union done to rows that have no lifetime yet."""
+    if isinstance(operator, SelectRows):
+        return Delta(rows, rows.slice(0, 0)).where(operator.marks).born
+    if isinstance(operator, ProjectRows):
+        return operator.projected(rows)
+    assert isinstance(operator, MergeUnion)
+    return operator.under_own_names(rows)
+
+
+@dataclass(frozen=True)
+class ValueKey:
+    """The code of some columns: rows that are equal in them meet."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, rows: pa.Table, side: int = 0) -> Int64s:
+        return place_codes([whole(rows.column(name)) for name in self.names], rows.num_rows)
+
+
+@dataclass(frozen=True)
+class KeyOrNull:
+    """The key of a negation's left rows; that of NULL for rows of which any part is missing."""
+
+    operator: AntiJoinRows
+
+    def __call__(self, rows: pa.Table, side: int) -> Int64s:
+        codes = self.operator.spread_by(rows, side)
+        assert codes is not None
+        return np.where(self.operator.without_key(rows), NULL_CODE, codes)
+
+
+@dataclass(frozen=True)
+class NumberKey:
+    """A column of numbers as it is."""
+
+    name: str
+
+    def __call__(self, rows: pa.Table, side: int) -> Int64s:
+        return numbers(rows, self.name).copy()
