@@ -86,8 +86,7 @@ class AntiJoinRows:
 
     def without_key(self, rows: pa.Table) -> Bools:
         """Which left rows match nothing because a part of their key is NULL."""
-        known = np.isin(numbers(rows, ID), numbers(self.condition.coded(rows, 0), ID))
-        return ~known
+        return _missing(rows, self.condition.coded(rows, 0))
 
     def step(
         self, state: NegationState, inputs: Sequence[Delta], interval: Interval
@@ -130,7 +129,7 @@ class AntiJoinRows:
         coded = self.condition.coded(rows, 0)
         if coded.num_rows == rows.num_rows:
             return coded, rows.slice(0, 0)
-        return coded, chosen(rows, self.without_key(rows))
+        return coded, chosen(rows, _missing(rows, coded))
 
     def _coded_right(self, rows: pa.Table) -> pa.Table:
         if self.by_identity:
@@ -251,6 +250,11 @@ class AntiJoinRows:
                 short = end < exp
                 table = self._pieces(rows, at[short], ts[short], exp[short])
                 yield with_numbers(table, **{END: end[short]})
+
+
+def _missing(rows: pa.Table, among: pa.Table) -> Bools:
+    """Which rows are not among others."""
+    return ~np.isin(numbers(rows, ID), numbers(among, ID))
 
 
 def _names(rows: pa.Table) -> list[str]:

@@ -202,12 +202,11 @@ def _of_union(node: UnionAll, inputs: Sequence[_Draft]) -> Spread:
     found: Spread | None = None
     for child, each in zip(node.children(), inputs, strict=True):
         if each.place is Place.KERNEL:
-            names = {
-                expression_text(old): [expression_text(new)]
+            mine = each.spread.renamed(
+                (expression_text(old), expression_text(new))
                 for old, new in zip(child.schema, node.schema, strict=True)
                 if old.type == new.type or (old.type.is_integral and new.type.is_integral)
-            }
-            mine = each.spread.renamed(names)
+            )
             found = mine if found is None else found.common(mine)
     return found or Spread()
 
@@ -273,10 +272,7 @@ def _spread_after(node: Node, keys: Keys, kept: Sequence[Spread | None], sent: b
             shown = [expression_text(one.column(alias)) for one in outputs]
             if kept[0] is None:
                 return Spread.by(shown)
-            named: dict[str, list[str]] = {}
-            for old, new in zip(_columns(keys[0]), shown, strict=True):
-                named.setdefault(old or "", []).append(new)
-            return first.renamed(named)
+            return first.renamed(zip(_columns(keys[0]), shown, strict=True))
     return Spread()
 
 
@@ -284,14 +280,9 @@ def _renamed(spread: Spread, node: Node) -> Spread:
     """The same under the names that a projection gives."""
     if not isinstance(node, Project):
         return spread
-    shown: dict[str, list[str]] = {}
-    for one in node.outputs:
-        plain = same_number(one.expression)
-        if isinstance(plain, Column):
-            shown.setdefault(expression_text(plain), []).append(
-                expression_text(one.column(node.alias))
-            )
-    return spread.renamed(shown)
+    columns = _columns([one.expression for one in node.outputs])
+    shown = [expression_text(one.column(node.alias)) for one in node.outputs]
+    return spread.renamed(zip(columns, shown, strict=True))
 
 
 def _keys(node: Node) -> Keys:

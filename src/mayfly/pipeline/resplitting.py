@@ -150,10 +150,7 @@ class Resplitting:
         for feed in self.program.feeds:
             if feed.task == staged.number:
                 return feed.route
-        for link in self.program.links:
-            if (link.consumer, link.side) == (staged.number, side):
-                return link.route
-        return None
+        return next((link.route for link in self.program.links_to(staged, side)), None)
 
     # ── states ────────────────────────────────────────────────────────────────────────────
 

@@ -112,10 +112,7 @@ def spread_after(operator: Any, kept: Sequence[Spread | None]) -> Spread:
         case GroupRows() | WeakDistinct() if kept[0] is None:
             return Spread.by(_own_names(operator))
         case GroupRows():
-            named: dict[str, list[str]] = {}
-            for old, new in zip(key_of(operator), _own_names(operator), strict=True):
-                named.setdefault(old or "", []).append(new)
-            return first.renamed(named)
+            return first.renamed(zip(key_of(operator), _own_names(operator), strict=True))
         case WeakDistinct():
             return first.only(key_of(operator))
         case WindowRows() if kept[0] is None:
@@ -125,11 +122,10 @@ def spread_after(operator: Any, kept: Sequence[Spread | None]) -> Spread:
         case WindowRows() | SelectRows() | NrrJoinRows() | AntiJoinRows():
             return first
         case ProjectRows(outputs=outputs, columns=columns):
-            shown: dict[str, list[str]] = {}
-            for output, field in zip(map(same_number, outputs), columns, strict=True):
-                if isinstance(output, Column):
-                    shown.setdefault(column_name(output), []).append(field.name)
-            return first.renamed(shown)
+            shown = zip(map(same_number, outputs), columns.names, strict=True)
+            return first.renamed(
+                (column_name(output), name) for output, name in shown if isinstance(output, Column)
+            )
     return Spread()
 
 
@@ -137,11 +133,10 @@ def union_spread(operator: MergeUnion, inputs: Sequence[tuple[pa.Schema, Spread]
     """How rows of a union are spread if those of its inputs stay where they are."""
     found: Spread | None = None
     for columns, spread in inputs:
-        own = {
-            old.name: [new.name]
+        mine = spread.renamed(
+            (old.name, new.name)
             for old, new in zip(columns, operator.columns, strict=True)
             if _same(old.type, new.type)
-        }
-        mine = spread.renamed(own)
+        )
         found = mine if found is None else found.common(mine)
     return found or Spread()

@@ -8,7 +8,7 @@ values of each listed key send it, NULLs included.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Part = frozenset[str]
@@ -46,12 +46,14 @@ class Spread:
 
     def only(self, names: Iterable[str | None]) -> Spread:
         """What other columns than these say left out."""
-        return self.renamed({name: [name] for name in names if name})
+        return self.renamed((name, name) for name in names if name)
 
-    def renamed(self, names: Mapping[str, Iterable[str]]) -> Spread:
-        """The same rows with each column under other names, none for one that is gone."""
+    def renamed(self, names: Iterable[tuple[str | None, str]]) -> Spread:
+        """The same rows with columns, first of each pair, under the names that are second; those
+        that no pair names are gone."""
+        pairs = tuple(names)
         keys = (
-            tuple(frozenset(new for old in part for new in names.get(old, ())) for part in one)
+            tuple(frozenset(new for old, new in pairs if old in part) for part in one)
             for one in self.keys
         )
         return Spread(frozenset(one for one in keys if all(one)))

@@ -38,8 +38,8 @@ def test_rows_that_are_equal_in_more_columns_are_in_one_bucket() -> None:
 
 
 def test_a_column_that_is_gone_says_nothing() -> None:
-    assert BY_A.renamed({"x.a": ["j.k", "j.l"]}) == Spread.by(["j.k"], ["j.l"])
-    assert BY_BOTH.renamed({"x.a": ["j.k"]}) == NOWHERE
+    assert BY_A.renamed([("x.a", "j.k"), ("x.a", "j.l")]) == Spread.by(["j.k"], ["j.l"])
+    assert BY_BOTH.renamed([("x.a", "j.k")]) == NOWHERE
     assert BY_BOTH.only(["y.a", "y.b"]) == Spread.by(["y.a", "y.b"])
 
 
