@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.measure import median, record
 from mayfly.cql import bind_query
 from mayfly.optimizer import optimize
-from mayfly.optimizer.explaining import plan_physically
+from mayfly.physical.explain.explainer import plan_physically
 from mayfly.plan.catalog import Catalog, StreamDefinition, columns_from
 from mayfly.plan.logical import StreamScan
 

@@ -18,9 +18,9 @@ from mayfly.kernels.evaluation import Algorithm, Evaluation
 from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.local import LocalSession
 from mayfly.optimizer.pipeline import optimize
-from mayfly.pipeline.compiling import compile_plan
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.program import Task
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.program import Task
 from mayfly.plan.logical import Output
 
 TICK = 1000

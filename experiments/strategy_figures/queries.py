@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from mayfly.local import LocalSession
 from mayfly.optimizer.pipeline import optimize
-from mayfly.pipeline.compiling import compile_plan
+from mayfly.physical.compiler import compile_plan
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import AntiJoin, Join, Node, Output
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.testing.connections import tcp_connections
 
 _JOIN = """SELECT Dstream(a.src, a.dst AS one, b.dst AS other, a.bytes)

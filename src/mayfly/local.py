@@ -16,9 +16,10 @@ from mayfly.cql.statements import apply
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.evaluation import Evaluation
 from mayfly.lifetime import MIN_TIME, micros
-from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
-from mayfly.pipeline.compiling import compile_plan
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.explain.explanation import Explanation
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
@@ -28,9 +29,8 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.explain import Explanation
 from mayfly.plan.logical import Output
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import from_arrow, parse_type
 
 Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table"

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from mayfly.errors import InvalidSetting
-from mayfly.optimizer import explain
 from mayfly.optimizer.pipeline import optimize
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.explain.explanation import Explanation
+from mayfly.physical.explain.sharing import Together, together
+from mayfly.physical.program import Program
+from mayfly.physical.sharing import canonical, described, fingerprint, shared
 from mayfly.pipeline.commands import Commands, Reading
-from mayfly.pipeline.compiling import compile_plan
 from mayfly.pipeline.control import DECLARED, Control
 from mayfly.pipeline.declared import declarations
-from mayfly.pipeline.explain_sharing import Together, together
 from mayfly.pipeline.pacing import Pace
-from mayfly.pipeline.program import Program
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
-from mayfly.pipeline.sharing import canonical, described, fingerprint, shared
 from mayfly.pipeline.shedding import RANDOM, Shedding
 from mayfly.pipeline.sources import ORIGINS, SOURCES, folder_of, ordered
 from mayfly.plan.catalog import Catalog, RelationDefinition
-from mayfly.plan.explain import Explanation
 from mayfly.plan.logical import Output, RelationScan, StreamScan
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.connectors import declare_stream, relation_rows
 from mayfly.spark.program_results import Results

@@ -19,7 +19,8 @@ from mayfly.archive.opening import declared_for
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, micros
-from mayfly.optimizer import explain
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.explain.explanation import Explanation
 from mayfly.pipeline.control import Control, change_of
 from mayfly.pipeline.declared import check_name
 from mayfly.pipeline.query import Stream, WallClock
@@ -32,8 +33,7 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.explain import Explanation
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import arrow_type, from_arrow, parse_type
 from mayfly.queries import CqlQuery, Queries
 from mayfly.spark.archive_jobs import OnSpark

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from mayfly.cql import bind_query, catalog_after, parse
 from mayfly.optimizer.pipeline import optimize
-from mayfly.pipeline.compiling import compile_plan
+from mayfly.physical.compiler import compile_plan
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical import Output
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.windows import Landmark, PartitionRows
 from mayfly.testing.queries import (
     DECLARATIONS,

@@ -11,11 +11,11 @@ from mayfly.cql import bind_query
 from mayfly.kernels.evaluation import Algorithm, Evaluation
 from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.optimizer.pipeline import optimize
-from mayfly.pipeline import compiling
+from mayfly.physical import compiler
+from mayfly.physical.whole_joins import CheapestOrder
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.whole_joins import CheapestOrder
 from mayfly.plan.logical import Output
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.windows import Now, PartitionRows, Range, Rows, Slide, Unbounded, Window
 from mayfly.testing.queries import SECOND, STREAMS, GeneratedQuery, WindowTable
 from tests.property.continuous_cases import Case, Row, catalog
@@ -115,8 +115,8 @@ def started(
     known = catalog(case.slack)
     plan = optimize(bind_query(case.query.cql, known), strategy=strategy).plan
     assert isinstance(plan, Output)
-    with patch.object(compiling, "CheapestOrder", ordering or CheapestOrder):
-        program = compiling.compile_plan(plan, known, strategy, joins=joins)
+    with patch.object(compiler, "CheapestOrder", ordering or CheapestOrder):
+        program = compiler.compile_plan(plan, known, strategy, joins=joins)
     return ContinuousRun(program, known, bucket_count=buckets)
 
 

@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 from mayfly.cql import bind_query
 from mayfly.lifetime import NEVER
 from mayfly.optimizer.pipeline import optimize
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.program import Program
+from mayfly.physical.sharing import canonical, shared
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.compiling import compile_plan
-from mayfly.pipeline.program import Program
 from mayfly.pipeline.query import Stream
-from mayfly.pipeline.sharing import canonical, shared
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.logical import Output
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import arrow_type, from_arrow
 from mayfly.spark.arrivals import Arrived, added, decoded
 from mayfly.spark.exchange import STREAM

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from mayfly.cql import bind_query
-from mayfly.optimizer import explain
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.sharing import shared
+from mayfly.physical.stager import staged
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.sharing import shared
-from mayfly.pipeline.staging import staged
 from mayfly.plan.physical import Place
 from mayfly.spark.query_checkpoint import SINCE, Registered
 from mayfly.spark.query_history import settle

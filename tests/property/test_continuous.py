@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import OutputKind
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.testing.queries import SHAPES
 from tests.property.continuous_cases import (
     Answer,

@@ -17,7 +17,7 @@ from mayfly.kernels.rows import numbers
 from mayfly.optimizer.rules import RULES
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import OutputKind
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP
 from mayfly.testing.queries import SHAPES

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mayfly.local import LocalSession, replay
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.windows import Slide
 from tests.property.continuous_cases import (
     Answer,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mayfly.faults import on_reach
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.storage import vacuum, verify
 from mayfly.storage.segment import DATA
 from mayfly.testing.queries import STREAMS, random_query

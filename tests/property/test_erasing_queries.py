@@ -20,7 +20,7 @@ from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.pipeline.erasing import COVERS, without_expired
 from mayfly.pipeline.storing import parts_of
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.storage.segment import EXP, TS
 from mayfly.testing.queries import SHAPES
 from tests.property.continuous_cases import SECOND, fed, random_case, start

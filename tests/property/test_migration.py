@@ -18,12 +18,12 @@ from mayfly.errors import InvalidSetting
 from mayfly.faults import on_reach
 from mayfly.kernels import codes, difference, distinct, grouping, meeting
 from mayfly.kernels.sorting import Int64s
+from mayfly.physical.sharing import shared
 from mayfly.pipeline import stages, staging
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.sharing import shared
 from mayfly.plan.catalog import Catalog
-from mayfly.plan.physical import Strategy
 from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Strategy
 from mayfly.spark.query_migration import Migration
 from mayfly.spark.state_format import STATE_FORMAT, renewed
 from mayfly.storage import Repository, SetProperties, vacuum, verify

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mayfly.kernels.rows import numbers
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP
 from tests.property.continuous_cases import Case, fed, table_of

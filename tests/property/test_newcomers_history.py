@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from mayfly.cql import catalog_after, parse
 from mayfly.lifetime import NEVER
+from mayfly.physical.sharing import streams_of
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.pipeline.relations import Changing
-from mayfly.pipeline.sharing import streams_of
 from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.spark.query_checkpoint import ENTRY, SINCE, WHOLE_FROM, Registered
 from mayfly.spark.query_history import deliver_history, settle

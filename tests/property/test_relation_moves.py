@@ -9,14 +9,15 @@ import pytest
 
 from mayfly.cql import Delete, Insert, Update, bind_query, catalog_after, parse
 from mayfly.lifetime import MIN_TIME
-from mayfly.optimizer import explain
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.sharing import shared
+from mayfly.physical.stager import staged
 from mayfly.pipeline import staging
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.pipeline.relations import Changing
-from mayfly.pipeline.sharing import shared
-from mayfly.pipeline.staging import staged
 from mayfly.plan.catalog import RelationDefinition
-from mayfly.plan.physical import Place, Strategy
+from mayfly.plan.physical import Place
+from mayfly.plan.strategy import Strategy
 from mayfly.spark.query_migration import Migration
 from mayfly.spark.state_format import STATE_FORMAT, renewed
 from mayfly.storage import SetProperties, verify

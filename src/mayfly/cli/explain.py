@@ -16,17 +16,17 @@ from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, catal
 from mayfly.cql.files import text_of
 from mayfly.cql.messages import Source
 from mayfly.errors import MayflyError
-from mayfly.optimizer.explaining import explain
 from mayfly.optimizer.pipeline import check_rule_names, optimize
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.explain.explanation import Explanation
+from mayfly.physical.explain.page import page_of
+from mayfly.physical.explain.values import as_values
 from mayfly.plan.catalog import ArchiveDefinition, QueryDefinition
-from mayfly.plan.explain import Explanation
-from mayfly.plan.explain_json import as_values
-from mayfly.plan.explain_page import page_of
 from mayfly.plan.logical import Output
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 
 if TYPE_CHECKING:
-    from mayfly.pipeline.explain_sharing import Together
+    from mayfly.physical.explain.sharing import Together
 
 REFUSED = 2
 """The exit code when the file or an option is wrong."""
@@ -192,9 +192,9 @@ def _shared(
     """What the queries of a pipeline have in common, if there is more than one."""
     if len(queries) < 2:
         return None
-    from mayfly.pipeline.compiling import compile_plan
-    from mayfly.pipeline.explain_sharing import together
-    from mayfly.pipeline.sharing import canonical
+    from mayfly.physical.compiler import compile_plan
+    from mayfly.physical.explain.sharing import together
+    from mayfly.physical.sharing import canonical
 
     catalog, programs = catalog_after(statements), {}
     for each in queries:

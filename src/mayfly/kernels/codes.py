@@ -20,6 +20,8 @@ from mayfly.kernels.rows import whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.types import DataType, arrow_type
 
+EXACT_KEYS = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp")
+"""Types of which a single key is its own code."""
 NULL_CODE = np.int64(-6_148_914_691_236_517_205)
 
 

@@ -23,7 +23,7 @@ from mayfly.kernels.rows import CODE, Run, numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.upkeep import calendar, fifo, scanned
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.plan.physical import Structure
+from mayfly.plan.strategy import Structure
 from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.segment import EXP, TS
 

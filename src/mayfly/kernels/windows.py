@@ -36,7 +36,7 @@ from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.upkeep import falling_due, waiting
 from mayfly.lifetime import NEVER
-from mayfly.plan.physical import Structure
+from mayfly.plan.strategy import Structure
 from mayfly.plan.windows import Landmark, PartitionRows, Rows, Window
 from mayfly.storage.segment import EXP, TS
 

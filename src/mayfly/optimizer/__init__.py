@@ -1,6 +1,5 @@
-"""Rewrites, costs, plan choice, and what a plan means for the machine."""
+"""Rewrites, costs and plan choice."""
 
-from mayfly.optimizer.explaining import explain, plan_physically
 from mayfly.optimizer.labelling import Labelled, label_plan
 from mayfly.optimizer.pipeline import Candidate, Optimized, optimize
 from mayfly.optimizer.statistics import SourceStatistics, Statistics
@@ -11,8 +10,6 @@ __all__ = [
     "Optimized",
     "SourceStatistics",
     "Statistics",
-    "explain",
     "label_plan",
     "optimize",
-    "plan_physically",
 ]

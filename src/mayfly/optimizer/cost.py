@@ -35,7 +35,8 @@ from mayfly.plan.logical import (
     StreamScan,
     SubqueryWindow,
 )
-from mayfly.plan.physical import Cost, State, Strategy
+from mayfly.plan.physical import Cost, State
+from mayfly.plan.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from mayfly.optimizer.rules.weak_distinct import WEAK_DISTINCT
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import PatternError
 from mayfly.plan.logical import AntiJoin, Distinct, ExceptAll, Node
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from mayfly.plan.logical import (
     StreamScan,
     UnionAll,
 )
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)

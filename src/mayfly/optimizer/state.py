@@ -35,7 +35,8 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     UnionAll,
 )
-from mayfly.plan.physical import State, Strategy, Structure
+from mayfly.plan.physical import State
+from mayfly.plan.strategy import Strategy, Structure
 
 EXPIRATION_RUNS = 20
 """Times per lifetime that state is searched for the dead, unless it is in order of expiration."""

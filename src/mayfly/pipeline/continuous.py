@@ -23,9 +23,9 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.outputs import seen
 from mayfly.kernels.rows import chosen, numbers
 from mayfly.kernels.windows import WindowState
+from mayfly.physical.program import Program, Relation, Stream, Task
 from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.clocks import Clocks, closed_instant
-from mayfly.pipeline.program import Program, Relation, Stream, Task
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.types import arrow_type, from_arrow

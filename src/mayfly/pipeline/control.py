@@ -22,10 +22,10 @@ from typing import Any
 from mayfly.cql import Create, Delete, Insert, Statement, Update, bind_query, parse
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.optimizer.pipeline import optimize
-from mayfly.pipeline.compiling import compile_plan
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.sharing import streams_of
 from mayfly.pipeline.declared import check_name, declared_catalog
 from mayfly.pipeline.folders import IDENTITY, check_owner
-from mayfly.pipeline.sharing import streams_of
 from mayfly.pipeline.sources import ORIGINS, folder_of
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
 from mayfly.plan.logical import Output, RelationScan

@@ -23,9 +23,16 @@ from mayfly.kernels.meeting import JoinRows, NrrJoinRows
 from mayfly.kernels.stateless import ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows
 from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.physical.sharing import described
+from mayfly.physical.stages import (
+    Feed,
+    StagedAnswer,
+    StagedProgram,
+    StagedTask,
+    feeds_of,
+    tasks_of,
+)
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.sharing import described
-from mayfly.pipeline.stages import Feed, StagedAnswer, StagedProgram, StagedTask
 from mayfly.plan.expressions import Cast, Column, Expression, conjuncts
 from mayfly.plan.windows import Landmark, Now, PartitionRows, Range, Unbounded
 from mayfly.storage.segment import TS
@@ -202,24 +209,6 @@ def _fitting(
         # Queries over other streams have other clocks, and other rows were late for them.
         and (one.readers == streams or not kept.late.get(access.stream, 0))
     ]
-
-
-def feeds_of(stages: StagedProgram, answer: StagedAnswer) -> list[int]:
-    """The feeds that a query's answer is made from."""
-    below = {task.number for task in tasks_of(stages, answer)}
-    return [number for number, feed in enumerate(stages.feeds) if feed.task in below]
-
-
-def tasks_of(stages: StagedProgram, answer: StagedAnswer) -> list[StagedTask]:
-    found: dict[int, StagedTask] = {}
-    waiting = [answer.task]
-    while waiting:
-        number = waiting.pop()
-        if number not in found:
-            found[number] = stages.tasks[number]
-            waiting += [one for one in stages.tasks[number].local if one is not None]
-            waiting += [link.task for link in stages.links if link.consumer == number]
-    return list(found.values())
 
 
 def _meets_nrr(stages: StagedProgram, answer: StagedAnswer) -> bool:

@@ -27,7 +27,7 @@ from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.pipeline.stages import StagedProgram
+from mayfly.physical.stages import StagedProgram
 from mayfly.storage.segment import TS
 
 _NONE = np.empty(0, np.int64)

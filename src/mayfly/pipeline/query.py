@@ -14,6 +14,7 @@ from typing import Literal
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
+from mayfly.kernels.codes import EXACT_KEYS
 from mayfly.kernels.join import JoinInput, OutputColumn, Side, WindowJoin
 from mayfly.lifetime import micros
 from mayfly.plan.expressions import Expression, is_kernel_expression
@@ -27,7 +28,6 @@ from mayfly.plan.types import (
 )
 
 On = str | Sequence[str | tuple[str, str]]
-EXACT_KEYS = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp")
 """Key types whose values fit a 64-bit code one to one."""
 
 

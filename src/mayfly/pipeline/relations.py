@@ -25,7 +25,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.rows import chosen, numbers
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
-from mayfly.pipeline.program import Relation
+from mayfly.physical.program import Relation
 from mayfly.plan.catalog import RelationDefinition
 from mayfly.plan.types import arrow_type
 from mayfly.storage.segment import EXP, TS

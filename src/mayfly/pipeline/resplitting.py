@@ -30,8 +30,7 @@ from mayfly.kernels.rows import CODE, Run, chosen, gathered, numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME
-from mayfly.pipeline.known_results import known_results, sent_results
-from mayfly.pipeline.stages import (
+from mayfly.physical.stages import (
     IDENTITIES,
     NumberKey,
     Route,
@@ -40,6 +39,7 @@ from mayfly.pipeline.stages import (
     StagedTask,
     ValueKey,
 )
+from mayfly.pipeline.known_results import known_results, sent_results
 from mayfly.pipeline.storing import parts_of
 from mayfly.storage.segment import EXP, TS
 

@@ -29,7 +29,7 @@ from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.kernels.rows import CODE, chosen, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.windows import WindowRows
-from mayfly.pipeline.stages import StagedProgram, StagedTask
+from mayfly.physical.stages import StagedProgram, StagedTask
 from mayfly.storage.segment import EXP, TS
 
 RANDOM, PARTNERS = "random", "partners"

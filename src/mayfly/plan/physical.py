@@ -11,38 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from mayfly.errors import InvalidSetting
 from mayfly.patterns import Label
 from mayfly.plan.logical import Node
-
-
-class Strategy(Enum):
-    """How expirations travel (thesis 2.3.3, 3.5): by pattern, by negative tuples, or by scans."""
-
-    UPA = "UPA"
-    NT = "NT"
-    DIRECT = "DIRECT"
-
-    @staticmethod
-    def named(name: str) -> Strategy:
-        try:
-            return Strategy(name.upper())
-        except ValueError:
-            known = ", ".join(one.value for one in Strategy)
-            raise InvalidSetting(f"there is no strategy {name!r}", f"use one of {known}") from None
-
-
-class Structure(Enum):
-    """What holds a piece of operator state (thesis 3.5.2)."""
-
-    APPEND = "append-only log"
-    FIFO = "FIFO queue"
-    CALENDAR = "calendar queue"
-    CALENDAR_NEGATIVE = "calendar queue + negative tuples"
-    HASH = "hash on identity, negative tuples"
-    BUFFER = "insertion-order buffer"
-    GROUPS = "array by group"
-    COUNTS = "counts by value"
+from mayfly.plan.strategy import Strategy, Structure
 
 
 @dataclass(frozen=True, slots=True)

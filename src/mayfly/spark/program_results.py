@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.kernels.delta import END, column_name
 from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.physical.sharing import Member
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.folders import IDENTITY
-from mayfly.pipeline.sharing import Member
 from mayfly.plan.expressions import quoted
 from mayfly.spark.log import TIMESTAMP
 from mayfly.spark.program_tasks import BORN, LOG, OUT

@@ -22,12 +22,12 @@ from mayfly.faults import reach
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.physical.sharing import ClockGroup
+from mayfly.physical.stages import StagedTask
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.commands import Commands
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
-from mayfly.pipeline.sharing import ClockGroup
-from mayfly.pipeline.stages import StagedTask
 from mayfly.pipeline.storing import stored_paths
 from mayfly.spark.parcels import packed
 from mayfly.spark.program_results import Results

@@ -24,7 +24,7 @@ from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
 from mayfly.kernels.rows import chosen
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import SelectRows
-from mayfly.pipeline.stages import Feed, StagedProgram, applied
+from mayfly.physical.stages import Feed, StagedProgram, applied
 from mayfly.spark.arrivals import Arrived, added, counted, encoded
 from mayfly.spark.exchange import STREAM
 from mayfly.spark.parcels import COUNTS, Parcel, batch_of, packed, split

@@ -27,11 +27,11 @@ from mayfly.kernels.refreshes import refreshes
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.physical.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.pipeline.erasing import without_expired
 from mayfly.pipeline.shedding import shed_sides, without_least_promising
-from mayfly.pipeline.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.pipeline.storing import Stored, load_state, next_event, store_state
-from mayfly.plan.physical import Structure
+from mayfly.plan.strategy import Structure
 from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
 from mayfly.spark.receipts import Receipt
 from mayfly.spark.tasks import DEAD_LETTERS, rows_of_others, this_partition

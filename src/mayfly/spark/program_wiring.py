@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mayfly.physical.sharing import SharedProgram
+from mayfly.physical.stager import staged
+from mayfly.physical.stages import StagedProgram
 from mayfly.pipeline.query import Stream
-from mayfly.pipeline.sharing import SharedProgram
 from mayfly.pipeline.shedding import NOTHING, Shedding
-from mayfly.pipeline.stages import StagedProgram
-from mayfly.pipeline.staging import staged
 from mayfly.plan.expressions import quoted
 from mayfly.spark.arrivals import Arrived, added, decoded, left_out, promise, unwanted
 from mayfly.spark.exchange import HEARTBEAT, STREAM

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mayfly.lifetime import MIN_TIME
+from mayfly.physical.stages import StagedTask
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.stages import StagedTask
 from mayfly.spark.receipts import Receipt
 from mayfly.storage import Manifest
 

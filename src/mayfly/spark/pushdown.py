@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from mayfly.kernels.predicate_index import MANY_SELECTIONS
 from mayfly.kernels.stateless import SelectRows
-from mayfly.pipeline.stages import Feed
+from mayfly.physical.stages import Feed
 from mayfly.plan.expressions import (
     And,
     Cast,

@@ -28,7 +28,7 @@ from mayfly.archive.layouts.wave import WaveScheme
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.lifetime import MIN_TIME, format_micros
-from mayfly.pipeline.program import Task
+from mayfly.physical.program import Task
 from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.spark.archive_sink import ArchivedResults, ArchiveSink
 from mayfly.spark.archives import SparkArchive

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.errors import InvalidSetting
+from mayfly.physical.stages import StagedProgram
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sources import (
@@ -28,7 +29,6 @@ from mayfly.pipeline.sources import (
     sources_left,
     with_origins,
 )
-from mayfly.pipeline.stages import StagedProgram
 from mayfly.pipeline.storing import stored_paths
 from mayfly.spark.program_runner import REFRESHES, empty_program_properties
 from mayfly.spark.program_tasks import LOG, OUT, SENT

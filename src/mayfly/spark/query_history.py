@@ -19,10 +19,10 @@ from mayfly.faults import reach
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.rows import chosen, numbers
 from mayfly.lifetime import MIN_TIME
+from mayfly.physical.stages import StagedProgram
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.history import WAITING, Filling, History, Kept, history_of
 from mayfly.pipeline.sources import part_of
-from mayfly.pipeline.stages import StagedProgram
 from mayfly.spark.parcels import Parcel, batch_of
 from mayfly.spark.program_runner import ProgramRunner, collected
 from mayfly.spark.program_splitting import fed

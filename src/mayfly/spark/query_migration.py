@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
+from mayfly.physical.program import Task
+from mayfly.physical.sharing import SharedProgram, described, shared
 from mayfly.pipeline.bucketing import checked_buckets
-from mayfly.pipeline.program import Task
-from mayfly.pipeline.sharing import SharedProgram, described, shared
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.spark.query_checkpoint import ENTRY, SINCE, check_same, opened
 from mayfly.spark.state_format import renewed
 from mayfly.spark.state_moving import StateMove

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 
 from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.lifetime import MIN_TIME, NEVER, instant, instant_text
+from mayfly.physical.stages import StagedTask
 from mayfly.pipeline.control import Control
-from mayfly.pipeline.stages import StagedTask
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
 from mayfly.spark.program_runner import REFRESHES, ProgramRunner
 from mayfly.spark.program_tasks import SENT

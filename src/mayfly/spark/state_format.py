@@ -20,9 +20,9 @@ from mayfly.kernels.delta import ID, mixed_ids, with_numbers
 from mayfly.kernels.kept import Kept
 from mayfly.kernels.rows import CODE, Run, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
-from mayfly.pipeline.sharing import SharedProgram
-from mayfly.pipeline.stages import IDENTITIES, Feed, StagedProgram, StagedTask, applied
-from mayfly.pipeline.staging import staged
+from mayfly.physical.sharing import SharedProgram
+from mayfly.physical.stager import staged
+from mayfly.physical.stages import IDENTITIES, Feed, StagedProgram, StagedTask, applied
 from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
 from mayfly.spark.program_tasks import LOG, OUT, SENT
 from mayfly.spark.state_moving import StateMove

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from mayfly.kernels.kept import Kept, Shape
+from mayfly.physical.sharing import SharedProgram
+from mayfly.physical.stager import staged
+from mayfly.physical.stages import StagedAnswer, StagedTask, first_state
 from mayfly.pipeline.resplitting import Resplitting
-from mayfly.pipeline.sharing import SharedProgram
-from mayfly.pipeline.stages import StagedAnswer, StagedTask, first_state
-from mayfly.pipeline.staging import staged
 from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
-from mayfly.plan.physical import Structure
+from mayfly.plan.strategy import Structure
 from mayfly.spark.program_tasks import LOG, SENT
 from mayfly.storage import (
     AddSegments,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.storage import vacuum
 from tests.property.continuous_cases import SECOND, Row, catalog, table_of
 from tests.property.shared_runs import HereRunner, runner_of

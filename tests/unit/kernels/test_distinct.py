@@ -10,7 +10,7 @@ from mayfly.kernels.distinct import WeakDistinct
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Shape
 from mayfly.lifetime import MIN_TIME
-from mayfly.plan.physical import Structure
+from mayfly.plan.strategy import Structure
 
 COLUMNS = pa.schema([("t.v", pa.string())])
 

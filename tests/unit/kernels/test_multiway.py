@@ -18,9 +18,9 @@ from mayfly.kernels.kept import Shape
 from mayfly.kernels.multiway import MultiwayJoin, SharedKey
 from mayfly.kernels.rows import numbers
 from mayfly.lifetime import NEVER
-from mayfly.pipeline.whole_joins import CheapestOrder
+from mayfly.physical.whole_joins import CheapestOrder
 from mayfly.plan.expressions import Column, Compare
-from mayfly.plan.physical import Structure
+from mayfly.plan.strategy import Structure
 from mayfly.plan.types import BIGINT, STRING
 from mayfly.plan.windows import Slide
 from mayfly.storage.segment import EXP, TS

@@ -14,8 +14,8 @@ from mayfly.optimizer.labelling import Labelled, label_plan
 from mayfly.optimizer.rewriting import Context, Rule
 from mayfly.optimizer.rules import RULES
 from mayfly.patterns import PatternError
-from mayfly.plan.explain_logical import node_detail, node_name, plan_text
 from mayfly.plan.logical import Node
+from mayfly.plan.text import node_detail, node_name, plan_text
 
 FOLDER = Path(__file__).parents[2] / "golden" / "rules"
 UPDATE = os.environ.get("MAYFLY_UPDATE_GOLDEN") == "1"

@@ -18,8 +18,8 @@ import pytest
 
 from mayfly.cql import bind_query, catalog_after, parse
 from mayfly.optimizer import optimize
-from mayfly.optimizer.explaining import explain
-from mayfly.plan.physical import Strategy
+from mayfly.physical.explain.explainer import explain
+from mayfly.plan.strategy import Strategy
 from mayfly.testing.queries import (
     DECLARATIONS,
     SECOND,

@@ -15,7 +15,6 @@ from mayfly.optimizer.rules.place_negation import PLACE_NEGATION
 from mayfly.optimizer.rules.push_distinct import PUSH_DISTINCT
 from mayfly.optimizer.rules.push_predicates import push
 from mayfly.patterns import STR, WK, PatternError
-from mayfly.plan.explain_logical import plan_text
 from mayfly.plan.expressions import Arithmetic, Column, Compare, Literal
 from mayfly.plan.logical import (
     AntiJoin,
@@ -30,6 +29,7 @@ from mayfly.plan.logical import (
     RelationScan,
     StreamScan,
 )
+from mayfly.plan.text import plan_text
 from mayfly.plan.types import BIGINT, INT
 from mayfly.plan.windows import Range, Rows, Window
 from tests.unit.optimizer.plan_oracle import answer

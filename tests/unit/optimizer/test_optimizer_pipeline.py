@@ -9,7 +9,7 @@ from mayfly.optimizer import Optimized, SourceStatistics, Statistics, label_plan
 from mayfly.optimizer.rules import RULES
 from mayfly.patterns import STR, WK
 from mayfly.plan.logical import AntiJoin, Distinct, Join
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from tests.unit.optimizer.plan_oracle import answer
 from tests.unit.optimizer.window_tables import INSTANTS, bound, random_tables
 

@@ -14,7 +14,8 @@ from mayfly.optimizer.labelling import UnknownNodeError, label_plan
 from mayfly.optimizer.state import Strict, Upkeep, maintenance, structure_for
 from mayfly.patterns import MON, STR, WK, Pattern, wks
 from mayfly.plan.logical import AntiJoin, Distinct, GroupAggregate, Join, Node, Output, StreamScan
-from mayfly.plan.physical import Cost, State, Strategy, Structure
+from mayfly.plan.physical import Cost, State
+from mayfly.plan.strategy import Strategy, Structure
 from tests.unit.optimizer.window_tables import STREAMS, bound
 
 TEN = Statistics({name: SourceStatistics(10.0, distinct={"a": 500, "b": 50}) for name in STREAMS})

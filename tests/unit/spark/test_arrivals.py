@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mayfly.cql import catalog_after, parse
 from mayfly.errors import ProtocolError
+from mayfly.physical.sharing import shared
 from mayfly.pipeline.query import Stream
-from mayfly.pipeline.sharing import shared
 from mayfly.spark import program_tasks
 from mayfly.spark.arrivals import (
     Arrived,

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from mayfly.errors import BadInput, LimitExceeded
+from mayfly.physical.sharing import ClockGroup
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import Stream
-from mayfly.pipeline.sharing import ClockGroup
 from mayfly.spark.program_runner import ProgramRunner
 
 CLOCKS = Clocks({"a": 1_000, "b": 10, "new": None})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mayfly.cql import catalog_after, parse
-from mayfly.pipeline.sharing import shared
-from mayfly.pipeline.staging import staged
+from mayfly.physical.sharing import shared
+from mayfly.physical.stager import staged
 from mayfly.spark.pushdown import wanted_rows
 from tests.property.shared_runs import program_of
 

@@ -29,16 +29,16 @@ from mayfly.kernels.windows import RANK, WindowRows
 from mayfly.optimizer.labelling import Labelled, describe, label_plan
 from mayfly.optimizer.state import Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
-from mayfly.pipeline.conditions import (
+from mayfly.physical.conditions import (
     condition_between,
     condition_of,
     covers,
     oriented,
 )
-from mayfly.pipeline.negations import negation
-from mayfly.pipeline.program import Entering, Program, Relation, Stream, Task, shorter
-from mayfly.pipeline.slides import common_slide, outer_slide, without_slides
-from mayfly.pipeline.whole_joins import CheapestOrder, shared_key
+from mayfly.physical.negations import negation
+from mayfly.physical.program import Entering, Program, Relation, Stream, Task, shorter
+from mayfly.physical.slides import common_slide, outer_slide, without_slides
+from mayfly.physical.whole_joins import CheapestOrder, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Expression, conjunction, conjuncts
 from mayfly.plan.logical import (
@@ -59,7 +59,7 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     UnionAll,
 )
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.windows import PartitionRows
 
 

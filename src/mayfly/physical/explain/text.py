@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from mayfly.plan.explain_model import Explained, ExplainedPlan
-from mayfly.plan.explain_words import (
+from mayfly.physical.explain.model import Explained, ExplainedPlan
+from mayfly.physical.explain.words import (
     assumption_words,
     cost_words,
     flow_words,

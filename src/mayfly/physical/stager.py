@@ -23,10 +23,10 @@ from mayfly.kernels.negation import AntiJoinRows
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows
-from mayfly.pipeline.program import Entering, Operator, Relation, Stream, Task
-from mayfly.pipeline.sharing import Member, SharedProgram
-from mayfly.pipeline.spreading import key_of, place_of, spread_after, stays, union_spread
-from mayfly.pipeline.stages import (
+from mayfly.physical.placement import key_of, place_of, spread_after, stays, union_spread
+from mayfly.physical.program import Entering, Operator, Relation, Stream, Task
+from mayfly.physical.sharing import Member, SharedProgram
+from mayfly.physical.stages import (
     Feed,
     KeyOrNull,
     Link,

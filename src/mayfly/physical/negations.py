@@ -16,8 +16,8 @@ from mayfly.kernels.meeting import Condition, JoinRows
 from mayfly.kernels.negation import AntiJoinRows
 from mayfly.kernels.stateless import MergeUnion, SelectRows
 from mayfly.optimizer.labelling import describe
-from mayfly.pipeline.conditions import condition_between
-from mayfly.pipeline.program import Task, shorter
+from mayfly.physical.conditions import condition_between
+from mayfly.physical.program import Task, shorter
 from mayfly.plan.expressions import IsNull, Not
 from mayfly.plan.logical import AntiJoin, Negation
 

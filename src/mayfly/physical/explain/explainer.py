@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mayfly.optimizer.pipeline import Candidate, Optimized, optimize
-from mayfly.optimizer.staging import physical_plan
 from mayfly.optimizer.statistics import Statistics
-from mayfly.plan.explain import Explanation
-from mayfly.plan.explain_model import ExplainedPlan, RuleRun
+from mayfly.physical.explain.explanation import Explanation
+from mayfly.physical.explain.model import ExplainedPlan, RuleRun
+from mayfly.physical.staging import physical_plan
 from mayfly.plan.logical import Node
-from mayfly.plan.physical import PhysicalPlan, Strategy
+from mayfly.plan.physical import PhysicalPlan
+from mayfly.plan.strategy import Strategy
 
 
 def plan_physically(optimized: Optimized) -> PhysicalPlan:

@@ -7,7 +7,7 @@ import pytest
 from mayfly.cql import bind_query
 from mayfly.errors import InvalidSetting
 from mayfly.optimizer import Statistics
-from mayfly.optimizer.explaining import explain
+from mayfly.physical.explain.explainer import explain
 from mayfly.plan.catalog import (
     Catalog,
     ColumnDefinition,
@@ -15,7 +15,8 @@ from mayfly.plan.catalog import (
     StreamDefinition,
     columns_from,
 )
-from mayfly.plan.physical import Exchange, Operator, PhysicalPlan, Place, Strategy
+from mayfly.plan.physical import Exchange, Operator, PhysicalPlan, Place
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import BIGINT
 
 _STREAM = columns_from([("ts", "bigint"), ("a", "bigint"), ("b", "bigint"), ("c", "string")])

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows
-from mayfly.pipeline.program import Entering, Program, Stream, Task
+from mayfly.physical.program import Entering, Program, Stream, Task
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical import Node, Output
 

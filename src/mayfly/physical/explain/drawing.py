@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
 
-from mayfly.plan.explain_words import (
+from mayfly.physical.explain.words import (
     PATTERN_MEANING,
     flow_words,
     place_words,

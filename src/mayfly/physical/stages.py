@@ -20,8 +20,8 @@ from mayfly.kernels.rows import numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowState
-from mayfly.pipeline.program import Operator, Relation, Stream
-from mayfly.pipeline.sharing import ClockGroup
+from mayfly.physical.program import Operator, Relation, Stream
+from mayfly.physical.sharing import ClockGroup
 from mayfly.storage.segment import TS
 
 
@@ -169,6 +169,24 @@ class StagedProgram:
     def counts(self, buckets: int) -> tuple[int, ...]:
         """The same of every stage."""
         return tuple(self.count(stage, buckets) for stage in range(self.stages))
+
+
+def feeds_of(stages: StagedProgram, answer: StagedAnswer) -> list[int]:
+    """The feeds that a query's answer is made from."""
+    below = {task.number for task in tasks_of(stages, answer)}
+    return [number for number, feed in enumerate(stages.feeds) if feed.task in below]
+
+
+def tasks_of(stages: StagedProgram, answer: StagedAnswer) -> list[StagedTask]:
+    found: dict[int, StagedTask] = {}
+    waiting = [answer.task]
+    while waiting:
+        number = waiting.pop()
+        if number not in found:
+            found[number] = stages.tasks[number]
+            waiting += [one for one in stages.tasks[number].local if one is not None]
+            waiting += [link.task for link in stages.links if link.consumer == number]
+    return list(found.values())
 
 
 IDENTITIES = 40

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mayfly.plan.explain_model import Explained
+from mayfly.physical.explain.model import Explained
 from mayfly.plan.logical import Output, OutputKind
-from mayfly.plan.physical import Cost, Operator, PhysicalPlan, State, Strategy
+from mayfly.plan.physical import Cost, Operator, PhysicalPlan, State
+from mayfly.plan.strategy import Strategy
 
 PATTERN_MEANING = {
     "MON": "never expires",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mayfly.kernels.codes import EXACT_KEYS
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.meeting import Condition
-from mayfly.pipeline.query import EXACT_KEYS
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import Equality, Schema
 

@@ -19,10 +19,9 @@ from mayfly.optimizer.cost import Costed
 from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.rewriting import offers
 from mayfly.optimizer.statistics import Statistics
-from mayfly.optimizer.warnings import warnings_of
 from mayfly.patterns import Kind
 from mayfly.patterns.propagation import unbounded
-from mayfly.plan.explain_logical import expression_text, node_detail, node_name
+from mayfly.physical.warnings import warnings_of
 from mayfly.plan.expressions import Column, Expression, is_kernel_expression, same_number
 from mayfly.plan.logical import (
     AntiJoin,
@@ -42,16 +41,10 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     UnionAll,
 )
-from mayfly.plan.physical import (
-    Cost,
-    Edge,
-    Exchange,
-    Operator,
-    PhysicalPlan,
-    Place,
-    Strategy,
-)
+from mayfly.plan.physical import Cost, Edge, Exchange, Operator, PhysicalPlan, Place
 from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Strategy
+from mayfly.plan.text import expression_text, node_detail, node_name
 from mayfly.plan.windows import PartitionRows, Unbounded, Window
 
 Keys: TypeAlias = tuple[tuple[Expression, ...], ...]

@@ -12,10 +12,10 @@ from mayfly.cli.app import command_line
 from mayfly.cql import bind_query, catalog_after, parse
 from mayfly.kernels.predicate_index import MANY_SELECTIONS
 from mayfly.optimizer.pipeline import optimize
-from mayfly.pipeline.compiling import compile_plan
-from mayfly.pipeline.explain_sharing import Together, together
-from mayfly.pipeline.program import Program
-from mayfly.pipeline.sharing import canonical
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.explain.sharing import Together, together
+from mayfly.physical.program import Program
+from mayfly.physical.sharing import canonical
 from mayfly.plan.logical import Output
 
 STREAMS = """

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from mayfly.cql import Create, parse
 from mayfly.optimizer import SourceStatistics, Statistics
-from mayfly.optimizer.explaining import explain
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.explain.explanation import Explanation
 from mayfly.plan.catalog import QueryDefinition
-from mayfly.plan.explain import Explanation
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 
 FOLDER = Path(__file__).parents[2] / "golden" / "explain"
 

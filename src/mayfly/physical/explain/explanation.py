@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from mayfly.plan.explain_drawing import drawing
-from mayfly.plan.explain_json import as_json
-from mayfly.plan.explain_model import Explained
-from mayfly.plan.explain_page import fragment, page
-from mayfly.plan.explain_text import plain_text, rich_text
+from mayfly.physical.explain.drawing import drawing
+from mayfly.physical.explain.model import Explained
+from mayfly.physical.explain.page import fragment, page
+from mayfly.physical.explain.text import plain_text, rich_text
+from mayfly.physical.explain.values import as_json
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from mayfly.plan.explain_drawing import STYLE, drawing
-from mayfly.plan.explain_model import Explained, ExplainedPlan
-from mayfly.plan.explain_words import (
+from mayfly.physical.explain.drawing import STYLE, drawing
+from mayfly.physical.explain.model import Explained, ExplainedPlan
+from mayfly.physical.explain.words import (
     assumption_words,
     heading,
     number,

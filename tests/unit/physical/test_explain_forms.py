@@ -12,11 +12,12 @@ from rich.console import Console
 
 from mayfly.cql import catalog_after, parse
 from mayfly.optimizer.pipeline import optimize
-from mayfly.pipeline.compiling import compile_plan
-from mayfly.plan.explain_words import number, size
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.explain.words import number, size
 from mayfly.plan.logical import Output
-from mayfly.plan.physical import Operator, Strategy
-from tests.unit.plan.explain_cases import FOLDER, QUERIES, explanation
+from mayfly.plan.physical import Operator
+from mayfly.plan.strategy import Strategy
+from tests.unit.physical.explain_cases import FOLDER, QUERIES, explanation
 
 SVG = "{http://www.w3.org/2000/svg}"
 

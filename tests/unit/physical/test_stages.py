@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mayfly.cql import catalog_after, parse
-from mayfly.pipeline.sharing import shared
-from mayfly.pipeline.staging import staged
+from mayfly.physical.sharing import shared
+from mayfly.physical.stager import staged
 from tests.property.shared_runs import program_of
 
 CATALOG = catalog_after(

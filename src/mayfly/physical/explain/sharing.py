@@ -14,11 +14,10 @@ from typing import Any
 from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
 from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.windows import WindowRows
-from mayfly.pipeline.history import feeds_of
-from mayfly.pipeline.program import Program, Relation, Stream, Task
-from mayfly.pipeline.sharing import SharedProgram, moves_freely, shared
-from mayfly.pipeline.stages import StagedProgram
-from mayfly.pipeline.staging import staged
+from mayfly.physical.program import Program, Relation, Stream, Task
+from mayfly.physical.sharing import SharedProgram, moves_freely, shared
+from mayfly.physical.stager import staged
+from mayfly.physical.stages import StagedProgram, feeds_of
 
 
 @dataclass(frozen=True)

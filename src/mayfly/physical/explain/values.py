@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from mayfly.plan.explain_logical import plan_text
-from mayfly.plan.explain_model import Explained, ExplainedPlan, RuleRun
-from mayfly.plan.explain_words import results_words
+from mayfly.physical.explain.model import Explained, ExplainedPlan, RuleRun
+from mayfly.physical.explain.words import results_words
 from mayfly.plan.physical import Cost, Edge, Operator, Stage, State
+from mayfly.plan.text import plan_text
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | int | bool | None
 DIGITS = 3

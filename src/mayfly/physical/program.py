@@ -13,7 +13,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import Nothing
 from mayfly.plan.logical import Output
-from mayfly.plan.physical import Strategy
+from mayfly.plan.strategy import Strategy
 
 
 class Operator(Protocol):

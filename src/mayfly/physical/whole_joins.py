@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mayfly.kernels.codes import EXACT_KEYS
 from mayfly.kernels.evaluation import Measured
 from mayfly.kernels.multiway import SharedKey
 from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.join_order import JoinInput, choose_order
-from mayfly.pipeline.conditions import covers
-from mayfly.pipeline.query import EXACT_KEYS
+from mayfly.physical.conditions import covers
 from mayfly.plan.expressions import Compare, Expression, conjuncts
 from mayfly.plan.logical import Join, Schema
 

@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from mayfly.plan.physical import Strategy
-from tests.unit.plan.explain_cases import FOLDER, QUERIES, explanation
+from mayfly.plan.strategy import Strategy
+from tests.unit.physical.explain_cases import FOLDER, QUERIES, explanation
 
 
 def as_text(name: str) -> str:
