@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -33,10 +34,14 @@ class Item:
 
     name: str
     node: Node
+    nameless: Mapping[str, Column] = field(default_factory=dict)
+    """Aggregates without a name of a sub-query, by the column they aggregate: SUM(a) is an ``a``
+    where nothing else is (thesis 3.4)."""
 
     def column(self, name: str) -> Column | None:
         folded = name.casefold()
-        return next((c for c in self.node.schema if c.name.casefold() == folded), None)
+        named = next((c for c in self.node.schema if c.name.casefold() == folded), None)
+        return named or self.nameless.get(folded)
 
     @property
     def names(self) -> list[str]:

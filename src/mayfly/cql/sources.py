@@ -7,6 +7,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from mayfly.cql.aggregates import is_aggregate
 from mayfly.cql.context import Context
 from mayfly.cql.messages import error_at, suggestion, with_article
 from mayfly.cql.places import error_on
@@ -109,7 +110,19 @@ def _subquery(context: Context, place: exp.Subquery, bind_query: BindQuery) -> I
     if "window" in place.meta:
         window = _partitioned(context, place, place.meta["window"], node.schema)
         node = SubqueryWindow(node, window, position=context.position(place))
-    return Item(name, node)
+    return Item(name, node, _nameless(place.this, node.schema))
+
+
+def _nameless(block: exp.Expr, columns: Schema) -> dict[str, Column]:
+    """By the column it aggregates, the only output like SUM(a) that has no alias."""
+    if not isinstance(block, exp.Select) or len(block.expressions) != len(columns):
+        return {}
+    found: dict[str, list[Column]] = {}
+    for place, column in zip(block.expressions, columns, strict=True):
+        arguments = place.expressions if is_aggregate(place) else []
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Column):
+            found.setdefault(arguments[0].name.casefold(), []).append(column)
+    return {name: matches[0] for name, matches in found.items() if len(matches) == 1}
 
 
 def _partitioned(context: Context, place: exp.Expr, window: Window, columns: Schema) -> Window:

@@ -15,20 +15,18 @@ from decimal import Decimal, localcontext
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting
-from mayfly.kernels.codes import adjacent_equal
-from mayfly.kernels.group_events import Events
+from mayfly.kernels.codes import adjacent_equal, unsigned_zeros
+from mayfly.kernels.group_events import Events, Floats, Wide
 from mayfly.kernels.rows import Bools, numbers, whole
 from mayfly.kernels.sorting import Int64s
-from mayfly.lifetime import MIN_TIME
+from mayfly.lifetime import MIN_TIME, instant_text
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
 
-Floats = npt.NDArray[np.float64]
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _WRITE = numba.types.Array(numba.int64, 1, "C")
 _MARKS = numba.types.Array(numba.boolean, 1, "C")
@@ -86,6 +84,25 @@ class Totals:
 
 
 @dataclass(frozen=True)
+class Known:
+    """What the stored rows of groups say of one aggregate."""
+
+    groups: pa.Table
+    value: str
+    prefix: str
+
+    def total(self, name: str) -> Int64s:
+        return numbers(self.groups, f"{self.prefix}{name}")
+
+    @property
+    def means(self) -> Floats:
+        """The last results of AVG: with the lower half of a sum they tell the whole sum."""
+        means = whole(self.groups.column(self.value)).to_numpy(zero_copy_only=False)
+        filled: Floats = np.nan_to_num(means.astype(np.float64))
+        return filled
+
+
+@dataclass(frozen=True)
 class Aggregator:
     """One aggregate call."""
 
@@ -103,16 +120,19 @@ class Aggregator:
         self,
         events: Events,
         place: Int64s,
-        known: pa.Table,
+        known: Known,
         argument: str,
-        total: str,
         versions: Versions,
     ) -> Totals:
         if self.is_extreme:
             return Totals(versions.extremes[argument].values(), {})
         if self.needs_rows:
-            return Totals(_from_rows(self.call, versions, argument), {})
-        return _running(self.call, events, place, known, argument, total, versions)
+            try:
+                return Totals(_from_rows(self.call, versions, argument), {})
+            except _TooLarge as error:
+                kind = arrow_type(self.call.data_type)
+                raise _overflow(self.call, events, versions, error.version, str(kind)) from None
+        return _running(self.call, events, place, known, argument, versions)
 
 
 def aggregator(call: AggregateCall) -> Aggregator:
@@ -137,9 +157,8 @@ def _running(
     call: AggregateCall,
     events: Events,
     place: Int64s,
-    known: pa.Table,
+    known: Known,
     argument: str,
-    total: str,
     versions: Versions,
 ) -> Totals:
     if call.argument is None:
@@ -149,17 +168,42 @@ def _running(
     if values.null_count:
         valid = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
         values = pc.fill_null(values, 0) if call.function != "count" else values
-    present = events.running(valid, place, numbers(known, total))
+    present = events.running(valid, place, Wide.of(known.total(""))).low
     if call.function == "count":
         return Totals(pa.array(present), {"": present})
     amounts = np.ascontiguousarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
-    sums = events.running(amounts, place, numbers(known, f"{total}sum"))
+    before = Wide.of(known.total("sum"))
+    if call.function == "avg":
+        before = Wide.near(before.low, known.means * known.total(""))
+    sums = events.running(amounts, place, before)
     empty = present == 0
-    kept = {"": present, "sum": sums}
-    if call.function == "sum":
-        return Totals(pa.array(sums, mask=empty), kept)
-    means = sums / np.maximum(present, 1)
-    return Totals(pa.array(means, mask=empty), kept)
+    kept = {"": present, "sum": sums.low}
+    if call.function == "avg":
+        return Totals(pa.array(sums.floats / np.maximum(present, 1), mask=empty), kept)
+    if not sums.fits.all():
+        raise _overflow(call, events, versions, int(np.flatnonzero(~sums.fits)[0]), "a BIGINT")
+    return Totals(pa.array(sums.low, mask=empty), kept)
+
+
+class _TooLarge(Exception):
+    """The value of a version does not fit its type."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version
+
+
+def _overflow(
+    call: AggregateCall, events: Events, versions: Versions, version: int, kind: str
+) -> BadInput:
+    keys = events.keys(events.first_of_group[versions.group[[version]]]).to_pylist()
+    values = ", ".join(repr(value) for row in keys for value in row.values())
+    group = f" of the group ({values})" if values else ""
+    moment = instant_text(int(versions.time[version]))
+    return BadInput(
+        f"{call.function.upper()}{group} does not fit {kind} at {moment}",
+        "cast the aggregate's argument to DOUBLE or a wider DECIMAL",
+    )
 
 
 # ── extremes ──────────────────────────────────────────────────────────────────────────────
@@ -219,7 +263,7 @@ def _from_rows(call: AggregateCall, versions: Versions, argument: str) -> pa.Arr
     kind = arrow_type(call.data_type)
     if versions.which is None or versions.rows is None or not versions.rows.num_rows:
         return _of_nothing(call, len(versions), kind)
-    values = whole(versions.rows.column(argument))
+    values = unsigned_zeros(whole(versions.rows.column(argument)))
     present = pc.is_valid(values)
     values = values.filter(present)
     which = versions.which[present.to_numpy(zero_copy_only=False)]
@@ -282,9 +326,10 @@ def _median(
     call: AggregateCall, values: pa.Array, starts: Int64s, counts: Int64s, kind: pa.DataType
 ) -> pa.Array:
     """The continuous one: the mean of the two in the middle."""
-    low = _picked(values, starts + (counts - 1) // 2, counts).cast(pa.float64())
-    high = _picked(values, starts + counts // 2, counts).cast(pa.float64())
-    return pc.add(low, pc.multiply(pc.subtract(high, low), 0.5))
+    low = _picked(values, starts + (counts - 1) // 2, counts).cast(pa.float64(), safe=False)
+    high = _picked(values, starts + counts // 2, counts).cast(pa.float64(), safe=False)
+    halves = pc.add(pc.multiply(low, 0.5), pc.multiply(high, 0.5))
+    return pc.if_else(pc.equal(low, high), low, halves)
 
 
 def _distinct_count(
@@ -328,19 +373,16 @@ def _decimals(
     listed, results = values.to_pylist(), []
     with localcontext() as context:
         context.prec = 80
-        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+        spans = zip(starts.tolist(), counts.tolist(), strict=True)
+        for version, (start, count) in enumerate(spans):
             total = sum(listed[start : start + count], Decimal(0))
             if call.function == "avg" and count:
                 total /= count
-            results.append(_fitting(call, total, kind) if count else None)
+            rounded = total.quantize(Decimal(1).scaleb(-kind.scale), rounding="ROUND_HALF_UP")
+            if abs(rounded) >= Decimal(10) ** (kind.precision - kind.scale):
+                raise _TooLarge(version)
+            results.append(rounded if count else None)
     return pa.array(results, kind)
-
-
-def _fitting(call: AggregateCall, value: Decimal, kind: pa.DataType) -> Decimal:
-    rounded = value.quantize(Decimal(1).scaleb(-kind.scale), rounding="ROUND_HALF_UP")
-    if abs(rounded) >= Decimal(10) ** (kind.precision - kind.scale):
-        raise BadInput(f"{call.function.upper()} does not fit {kind}", "cast its argument")
-    return rounded
 
 
 def _variance(
@@ -354,7 +396,9 @@ def _variance(
 
 
 def _floats(values: pa.Array) -> Floats:
-    return np.ascontiguousarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    # Whole numbers beyond 2^53 become the nearest double, as in SQL.
+    kept = values.cast(pa.float64(), safe=False)
+    return np.ascontiguousarray(kept.to_numpy(zero_copy_only=False))
 
 
 @numba.njit(cache=True, nogil=True)

@@ -70,6 +70,13 @@ def group_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
     return mixed.view(np.int64)
 
 
+def unsigned_zeros(column: pa.Array) -> pa.Array:
+    """The column with 0.0 for -0.0, so that equal keys look equal too, as in Spark."""
+    if pa.types.is_floating(column.type):
+        return pc.add(column, pa.scalar(0.0, column.type))
+    return column
+
+
 def are_exact(columns: Sequence[pa.DataType]) -> bool:
     """Whether codes of such columns tell all values apart."""
     return len(columns) == 1 and (

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.codes import are_exact, check_codes, group_codes, place_codes
+from mayfly.kernels.codes import are_exact, check_codes, group_codes, place_codes, unsigned_zeros
 from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
@@ -48,6 +48,8 @@ class WeakDistinct:
     def step(self, state: Kept, inputs: Sequence[Delta], interval: Interval) -> tuple[Kept, Delta]:
         nothing = Delta.empty(self.columns)
         rows = inputs[0].born.select([*self.columns.names, TS, EXP])
+        for at, name in enumerate(self.columns.names):
+            rows = rows.set_column(at, name, unsigned_zeros(whole(rows.column(name))))
         rows = with_numbers(rows, **{CODE: self._codes(rows)})
         rows = clustered(rows) if rows.num_rows else rows
         blank = with_numbers(rows.slice(0, 0), **{NEXT: np.empty(0, np.int64)})

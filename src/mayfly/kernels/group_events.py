@@ -3,7 +3,8 @@
 Idea: sorted by group and instant, the events of one group at one instant stand together, and what
 the last of them leaves behind is a version of the group. A running sum over signed amounts gives
 the total of every version in one pass.
-Invariant: totals that leave 64 bits are refused, not wrapped. Cost: the sort, then O(events).
+Invariant: totals have 128 bits, so that only a version that does not fit its type is refused.
+Cost: the sort, then O(events).
 """
 
 from __future__ import annotations
@@ -13,16 +14,46 @@ from functools import cached_property
 
 import numba
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from mayfly.errors import BadInput
 from mayfly.kernels.codes import are_exact, check_codes
 from mayfly.kernels.delta import concatenated, taken, with_numbers
-from mayfly.kernels.rows import CODE, numbers, whole
+from mayfly.kernels.rows import CODE, Bools, numbers, whole
 from mayfly.kernels.sorting import Int64s, places_in, stable_order
 
+Floats = npt.NDArray[np.float64]
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _WRITE = numba.types.Array(numba.int64, 1, "C")
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Whole numbers of 128 bits: their lower half, and ``high`` times 2^64."""
+
+    low: Int64s
+    high: Int64s
+
+    @staticmethod
+    def of(values: Int64s) -> Wide:
+        return Wide(values, values >> 63)
+
+    @staticmethod
+    def near(low: Int64s, rough: Floats) -> Wide:
+        """The numbers with this lower half that are nearest to some others."""
+        away = (np.nan_to_num(rough) - low.astype(np.float64)) / 2.0**64
+        return Wide(low, np.rint(away).astype(np.int64) + (low >> 63))
+
+    @property
+    def fits(self) -> Bools:
+        """Which fit 64 bits."""
+        fits: Bools = self.high == self.low >> 63
+        return fits
+
+    @property
+    def floats(self) -> Floats:
+        wide = self.high.astype(np.float64) * 2.0**64 + self.low.view(np.uint64).astype(np.float64)
+        return np.where(self.fits, self.low.astype(np.float64), wide)
 
 
 @dataclass(frozen=True)
@@ -81,16 +112,15 @@ class Events:
         """The number of the group to which each version belongs."""
         return places_in(self.codes, self.code[self.last_of_instant])
 
-    def running(self, amounts: Int64s, place: Int64s, known: Int64s) -> Int64s:
+    def running(self, amounts: Int64s, place: Int64s, known: Wide) -> Wide:
         """Totals after each instant; groups at ``place`` begin with what is ``known`` of them."""
-        base = np.zeros(len(self.codes), np.int64)
-        base[place] = known
-        last, totals = self.last_of_instant, np.empty(len(self.last_of_instant), np.int64)
-        if not _fill_totals(amounts, self.sign, last, self.group_of_instant, base, totals):
-            raise BadInput(
-                "a total does not fit a BIGINT",
-                "cast the aggregate's argument to DOUBLE or DECIMAL",
-            )
+        low, high = np.zeros((2, len(self.codes)), np.int64)
+        low[place], high[place] = known.low, known.high
+        last = self.last_of_instant
+        totals = Wide(np.empty(len(last), np.int64), np.empty(len(last), np.int64))
+        _fill_totals(
+            amounts, self.sign, last, self.group_of_instant, low, high, totals.low, totals.high
+        )
         return totals
 
     def check(self, known: pa.Table) -> None:
@@ -106,21 +136,34 @@ class Events:
         check_codes(numbers(both, CODE), columns)
 
 
-@numba.njit(numba.boolean(_READ, _READ, _READ, _READ, _READ, _WRITE), cache=True, nogil=True)
+@numba.njit(
+    numba.void(_READ, _READ, _READ, _READ, _READ, _READ, _WRITE, _WRITE), cache=True, nogil=True
+)
 def _fill_totals(
-    amounts: Int64s, sign: Int64s, last: Int64s, group: Int64s, base: Int64s, totals: Int64s
-) -> bool:
-    """Running totals at the last event of each version; whether they fit 64 bits."""
-    event, current, total, rough = 0, -1, 0, 0.0
+    amounts: Int64s,
+    sign: Int64s,
+    last: Int64s,
+    group: Int64s,
+    base_low: Int64s,
+    base_high: Int64s,
+    lows: Int64s,
+    highs: Int64s,
+) -> None:
+    """Running totals of 128 bits at the last event of each version."""
+    event, current = 0, -1
+    low, high = np.uint64(0), np.int64(0)
     for version in range(len(last)):
         if group[version] != current:
             current = group[version]
-            total, rough = base[current], float(base[current])
+            low, high = np.uint64(base_low[current]), base_high[current]
         while event <= last[version]:
-            total += amounts[event] * sign[event]
-            rough += float(amounts[event]) * sign[event]
+            amount = amounts[event]
+            bits = np.uint64(amount)
+            if sign[event] > 0:
+                low += bits
+                high += (amount >> 63) + (1 if low < bits else 0)
+            elif sign[event] < 0:
+                high -= (amount >> 63) + (1 if low < bits else 0)
+                low -= bits
             event += 1
-        if abs(rough) > 9.2e18:
-            return False
-        totals[version] = total
-    return True
+        lows[version], highs[version] = np.int64(low), high

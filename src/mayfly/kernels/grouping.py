@@ -18,8 +18,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.aggregates import Aggregator, Extreme, Totals, Versions, aggregator
-from mayfly.kernels.codes import adjacent_equal, group_codes, place_codes
+from mayfly.kernels.aggregates import Aggregator, Extreme, Known, Totals, Versions, aggregator
+from mayfly.kernels.codes import adjacent_equal, group_codes, place_codes, unsigned_zeros
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -32,7 +32,7 @@ from mayfly.kernels.delta import (
     taken,
     with_numbers,
 )
-from mayfly.kernels.group_events import Events
+from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
@@ -167,7 +167,10 @@ class GroupRows:
 
     def _key_arrays(self, rows: pa.Table) -> list[pa.Array]:
         kinds = [one.type for one in list(self.columns)[: len(self.keys)]]
-        return [values_of(key, rows, kind) for key, kind in zip(self.keys, kinds, strict=True)]
+        return [
+            unsigned_zeros(values_of(key, rows, kind))
+            for key, kind in zip(self.keys, kinds, strict=True)
+        ]
 
     def _events(
         self, state: GroupState, fresh: pa.Table, due: pa.Table, interval: Interval
@@ -346,16 +349,25 @@ class GroupRows:
         group = events.group_of_instant
         time = events.time[last]
         place = places_in(events.codes, numbers(known, CODE))
-        counts = events.running(np.ones_like(events.sign), place, numbers(known, COUNT))
+        counts = events.running(
+            np.ones_like(events.sign), place, Wide.of(numbers(known, COUNT))
+        ).low
         versions = Versions(group, time, counts, events.codes[group])
         if any(one.needs_rows for one in self._aggregators):
             versions = versions.meeting(*_alive_rows(versions, runs))
         extremes = {n: one for n, one in enumerate(self._aggregators) if one.is_extreme}
         if extremes:
             versions = replace(versions, extremes=_extremes(versions, runs, extremes))
+        names = self.columns.names[len(self.keys) :]
         totals = [
-            one.totals(events, place, known, f"_argument{number}", f"_total{number}", versions)
-            for number, one in enumerate(self._aggregators)
+            one.totals(
+                events,
+                place,
+                Known(known, name, f"_total{number}"),
+                f"_argument{number}",
+                versions,
+            )
+            for number, (one, name) in enumerate(zip(self._aggregators, names, strict=True))
         ]
         return versions, totals
 

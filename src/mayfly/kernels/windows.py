@@ -4,7 +4,8 @@ Idea: rows are admitted in the order of the stream (ts, SEQUENCE, values) once t
 closed. A time window knows every expiration at once. A count window knows it when the displacing
 row comes: until then the forecast is "never" (or the time bound), afterwards the row is cut.
 SLIDE s rounds both ends of a lifetime up to multiples of s; SLIDE m ROWS shows rows in groups of
-m, when the last of the group comes (spec, thesis 2.1.1). Empty lifetimes never appear.
+m, when the last of the group comes, and a range moves on only then (spec, thesis 2.1.1). Empty
+lifetimes never appear.
 Cost: O(rows) per step for time windows; count windows also touch the rows they hold.
 """
 
@@ -190,20 +191,16 @@ class WindowRows:
     def _counted(
         self, state: WindowState, rows: pa.Table, interval: Interval
     ) -> tuple[WindowState, Delta]:
-        """Rows that later ones displace."""
-        state, fresh = self._shown(state, rows)
+        """Rows that later ones displace, or that leave when the window moves on."""
+        state, fresh, moves = self._shown(state, rows)
         window = self.window
         count = window.count if isinstance(window, Rows | PartitionRows) else None
         fresh, _ = self._in_landmark(fresh, numbers(fresh, TS))
-        bound = _later(numbers(fresh, TS), _time_bound(window))
         shown = numbers(fresh, CODE)
-        # Held rows carry: _ts as seen outside, _code the partition, _exp the announced expiration,
+        # Held rows carry: _ts as they came, _code the partition, _exp the announced expiration,
         # _end the instant at which they came to be seen.
-        codes = self._partitions(fresh)
-        fresh = with_numbers(fresh, **{CODE: codes, EXP: bound, END: shown})
-        if count is None:
-            born = self._alive(with_numbers(fresh, **{TS: shown}), shown, bound)
-            return state, Delta(born, self._nothing().cut)
+        codes, announced = self._partitions(fresh), _later(numbers(fresh, TS), self._announced_life)
+        fresh = with_numbers(fresh, **{CODE: codes, EXP: announced, END: shown})
         held = fresh.slice(0, 0) if state.held is None else state.held
         both = concatenated([held.select(fresh.schema.names), fresh])
         order = stable_order(numbers(both, CODE))
@@ -211,19 +208,39 @@ class WindowRows:
         code, exp, seen = (numbers(both, name) for name in (CODE, EXP, END))
         if self.partition:
             check_codes(code, [whole(both.column(n)) for n in self.partition])
-        ends = exp.copy()
+        ends = exp.copy() if moves is None else self._moved_out(numbers(both, TS), moves)
         displaced = np.zeros(len(code), dtype=bool)
-        if len(code) > count:
+        if count is not None and len(code) > count:
             displaced[:-count] = code[count:] == code[:-count]
             at = np.flatnonzero(displaced)
-            ends[at] = np.minimum(exp[at], seen[at + count])
+            ends[at] = np.minimum(ends[at], seen[at + count])
         new = order >= held.num_rows
         born = with_numbers(chosen(both, new), **{TS: seen[new]})
         born = self._alive(born, seen[new], ends[new])
         old = ~new & (ends < exp)
         cut = self._cut(chosen(both, old), seen[old], exp[old], ends[old])
-        keep = ~displaced & (exp >= interval.clock)
+        keep = ~displaced & (ends >= interval.clock) & self._may_leave
         return replace(state, held=chosen(both, keep).combine_chunks()), Delta(born, cut)
+
+    @property
+    def _moves_by_rows(self) -> bool:
+        slide = self.window.slide
+        return slide is not None and slide.rows is not None
+
+    @property
+    def _announced_life(self) -> int | None:
+        """How long rows are announced to live; None where only later rows decide."""
+        return None if self._moves_by_rows else _time_bound(self.window)
+
+    @property
+    def _may_leave(self) -> bool:
+        counted = isinstance(self.window, Rows | PartitionRows)
+        return counted or _time_bound(self.window) is not None
+
+    def _moved_out(self, ts: Int64s, moves: Int64s) -> Int64s:
+        """The first move of the window at which rows are too old for it, or never."""
+        old = _later(ts, _time_bound(self.window))
+        return np.append(moves, NEVER)[np.searchsorted(moves, old)]
 
     def _cut(self, rows: pa.Table, ts: Int64s, exp: Int64s, end: Int64s) -> pa.Table:
         slide = self.window.slide
@@ -237,18 +254,23 @@ class WindowRows:
         columns = [whole(rows.column(name)) for name in self.partition]
         return group_codes(columns, rows.num_rows)
 
-    def _shown(self, state: WindowState, rows: pa.Table) -> tuple[WindowState, pa.Table]:
-        """The rows that are seen now; ``_code`` is the instant from which each is seen."""
+    def _shown(
+        self, state: WindowState, rows: pa.Table
+    ) -> tuple[WindowState, pa.Table, Int64s | None]:
+        """The rows that are seen now, and when the window moves if rows move it.
+
+        ``_code`` is the instant from which each row is seen.
+        """
         slide = self.window.slide
         if slide is None or not slide.rows:
-            return state, with_numbers(rows, **{CODE: numbers(rows, TS)})
+            return state, with_numbers(rows, **{CODE: numbers(rows, TS)}), None
         if state.pending is not None:
             rows = concatenated([rows.slice(0, 0), state.pending, rows])
         complete = rows.num_rows // slide.rows * slide.rows
         shown, pending = rows.slice(0, complete), rows.slice(complete)
-        last = numbers(shown, TS)[slide.rows - 1 :: slide.rows]
-        shown = with_numbers(shown, **{CODE: np.repeat(last, slide.rows)})
-        return replace(state, pending=pending.combine_chunks()), shown
+        moves = numbers(shown, TS)[slide.rows - 1 :: slide.rows]
+        shown = with_numbers(shown, **{CODE: np.repeat(moves, slide.rows)})
+        return replace(state, pending=pending.combine_chunks()), shown, moves
 
     # ── variants ──────────────────────────────────────────────────────────────────────────
 

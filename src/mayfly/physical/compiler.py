@@ -184,7 +184,8 @@ class _Compiler:
     def _longest(self, node: StreamScan | SubqueryWindow) -> int | None:
         window = node.window
         longest = window.duration if isinstance(window, PartitionRows) else window.lifetime
-        if longest is None or self.strategy is Strategy.NT:
+        by_rows = window.slide is not None and window.slide.rows is not None
+        if longest is None or by_rows or self.strategy is Strategy.NT:
             return None
         period = window.slide.period if window.slide and window.slide.period else 0
         return longest + period

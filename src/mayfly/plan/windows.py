@@ -43,8 +43,8 @@ class Window:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether tuples are displaced by later ones, so that expirations are unpredictable."""
-        return False
+        """Whether later tuples displace or move others, so that expirations are unpredictable."""
+        return self.slide is not None and self.slide.rows is not None
 
     @property
     def is_external(self) -> bool:
@@ -96,10 +96,6 @@ class Range(Window):
     @property
     def lifetime(self) -> int | None:
         return self.duration
-
-    @property
-    def counts_rows(self) -> bool:
-        return self.slide is not None and self.slide.rows is not None
 
     def _extent(self) -> str:
         return f"RANGE {format_micros(self.duration)}"

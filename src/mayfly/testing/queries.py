@@ -113,6 +113,7 @@ def alive_at(
     past = sorted((r for r in kept if r["ts"] <= at), key=lambda row: (row["ts"], row["seq"]))
     if slide is not None and slide.rows:
         past = past[: len(past) // slide.rows * slide.rows]
+        at = past[-1]["ts"] if past else at
     match window:
         case Landmark(start=start, until=until):
             return [r for r in past if start <= r["ts"] and (until is None or r["ts"] < until)]
