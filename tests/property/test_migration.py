@@ -18,8 +18,8 @@ from mayfly.errors import InvalidSetting
 from mayfly.faults import on_reach
 from mayfly.kernels import codes, difference, distinct, grouping, meeting
 from mayfly.kernels.sorting import Int64s
+from mayfly.physical import stager, stages
 from mayfly.physical.sharing import shared
-from mayfly.pipeline import stages, staging
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.spread import Spread
@@ -173,10 +173,10 @@ def as_in_format_2(monkeypatch: pytest.MonkeyPatch) -> None:
     def read_once(self: Any, task: Any) -> bool:
         return len(self.consumers[task]) <= 1
 
-    monkeypatch.setattr(staging, "stays", lambda *_: False)
-    monkeypatch.setattr(staging._Stager, "_goes_to_one", read_once)
-    monkeypatch.setattr(staging, "union_spread", lambda *_: Spread())
-    monkeypatch.setattr(staging, "spread_after", lambda *_: Spread())
+    monkeypatch.setattr(stager, "stays", lambda *_: False)
+    monkeypatch.setattr(stager._Stager, "_goes_to_one", read_once)
+    monkeypatch.setattr(stager, "union_spread", lambda *_: Spread())
+    monkeypatch.setattr(stager, "spread_after", lambda *_: Spread())
     monkeypatch.setattr(meeting, "place_codes", of_keys)
     for module in (grouping, distinct, difference, stages):
         monkeypatch.setattr(module, "place_codes", codes.group_codes)
