@@ -18,7 +18,11 @@ from mayfly.archive.settings import ArchiveSettings
 from tests.contract.archive_history import History
 from tests.contract.archive_model import KEY_KINDS, KeyKind
 
-SCHEMES = [*((scheme, False) for scheme in WaveScheme), (WaveScheme.RATA, True)]
+SCHEMES = [
+    *((scheme, False) for scheme in WaveScheme),
+    (WaveScheme.RATA, True),
+    (WaveScheme.REINDEX_PLUS_PLUS, True),
+]
 CALENDARS: list[UpdateCalendar] = [
     FixedIntervals(100),
     FixedIntervals(1),
@@ -69,7 +73,7 @@ def play(
 def test_an_archive_is_its_list_of_rows(
     scheme: WaveScheme, spread: bool, technique: UpdateTechnique, tmp_path: Path
 ) -> None:
-    """Start-up and then some, with keys of every kind over the eighteen combinations."""
+    """Start-up and then some, with keys of every kind over all combinations."""
     chance = Random(f"{scheme} {spread} {technique}")
     keys = chance.choice(list(KEY_KINDS.values()))
     chosen = drawn_settings(scheme, spread, technique, keys, chance)

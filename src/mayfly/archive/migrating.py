@@ -282,7 +282,8 @@ def _told(settings: ArchiveSettings) -> str:
     layout = settings.layout
     if isinstance(layout, PartitionedLayout):
         return str(layout)
-    return f"{layout.scheme} in {layout.constituents} constituents, {settings.technique}"
+    spread = ", spread" if layout.spread else ""
+    return f"{layout.scheme} in {layout.constituents} constituents, {settings.technique}{spread}"
 
 
 def _alive(version: ArchiveVersion) -> int:

@@ -56,6 +56,8 @@ class WaveCost:
     """Seconds until the new day can be queried."""
     pre_transition: float
     """Seconds of preparation for later days."""
+    busiest_day: float
+    """Seconds of the day with the most transition and pre-transition work."""
     probe: float
     """Seconds of one probe."""
     scan: float
@@ -97,6 +99,7 @@ def wave_cost(
         largest_space=max(day.largest_space for day in days),
         transition=fmean(day.transition for day in days),
         pre_transition=fmean(day.pre_transition for day in days),
+        busiest_day=max(day.transition + day.pre_transition for day in days),
         probe=probe,
         scan=scan,
         queries=parameters.probes * probe + parameters.scans * scan,

@@ -16,11 +16,12 @@ import mayfly.archive
 from mayfly.archive import ReadReport
 from mayfly.archive.advisor import Need, advise
 from mayfly.archive.asking import selection
-from mayfly.archive.cost import BUILT_IN_CASES
 from mayfly.archive.key_text import instant_from_text, key_from_text
 from mayfly.archive.layouts import plan_table
+from mayfly.archive.published_cases import PUBLISHED_CASES, PublishedCase, published_case
 from mayfly.archive.reading import Reader
 from mayfly.archive.state import ArchiveVersion
+from mayfly.cli import archive_cases as cases
 from mayfly.cli import archive_feeding as feeding
 from mayfly.cli import archive_lifetimes as lifetimes
 from mayfly.cli import archive_views as views
@@ -242,6 +243,9 @@ def plan(
     scheme: Annotated[str | None, typer.Option("--scheme", help="Plan this scheme.")] = None,
     window: Annotated[int, typer.Option("--window", min=1, help="Updates it keeps.")] = 10,
     constituents: Annotated[int, typer.Option("--constituents", min=1, help="How many.")] = 2,
+    spread: Annotated[
+        bool, typer.Option("--spread", help="RATA, REINDEX++: prepare day by day.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Print the coming transitions as a table; what follows - - - is prepared for later days."""
@@ -249,11 +253,13 @@ def plan(
         if (path is None) == (scheme is None):
             raise InvalidSetting("an archive or a scheme is needed", "give ARCHIVE or --scheme")
         if path is not None:
-            refuse_given(context, ("window", "constituents"), "goes with --scheme", "leave it out")
+            of_schemes = ("window", "constituents", "spread")
+            refuse_given(context, of_schemes, "goes with --scheme", "leave it out")
             lines = mayfly.archive.open(path).plan(updates)
         else:
             assert scheme is not None
-            lines = plan_table(scheme, window, constituents, range(window, window + updates))
+            days = range(window, window + updates)
+            lines = plan_table(scheme, window, constituents, days, spread)
         if json:
             print_json({"lines": lines})
         else:
@@ -264,7 +270,7 @@ def plan(
 @app.command(
     "advise",
     epilog="Example: mayfly archive advise sales --probes 5000 --scans 2\n\n"
-    "A published case: mayfly archive advise --case TPC-D --window 100 --soft",
+    "A published case, with its figures: mayfly archive advise --case tpcd --soft",
 )
 def advise_command(
     context: typer.Context,
@@ -278,9 +284,14 @@ def advise_command(
     ] = None,
     soft: Annotated[bool, typer.Option("--soft", help="Expired rows may linger on disk.")] = False,
     case: Annotated[
-        str | None, typer.Option("--case", help=f"One of {', '.join(BUILT_IN_CASES)}.")
+        str | None,
+        typer.Option(
+            "--case", help=f"One of {', '.join(one.parameters.name for one in PUBLISHED_CASES)}."
+        ),
     ] = None,
-    window: Annotated[int, typer.Option("--window", min=1, help="Days, for a case.")] = 7,
+    window: Annotated[
+        int | None, typer.Option("--window", min=1, help="Days, for a case; else its own.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say which layout would do the least work, by the archive's own measured constants."""
@@ -308,15 +319,23 @@ def advise_command(
                 "is for archives: a published case has its own load",
                 "leave it out",
             )
-            if case not in BUILT_IN_CASES:
-                raise InvalidSetting(
-                    f"there is no case {case}", f"use one of {', '.join(BUILT_IN_CASES)}"
-                )
-            advice = advise(BUILT_IN_CASES[case], Need(window, hard=not soft))
+            assert case is not None
+            _advise_case(published_case(case), window, soft, json)
+            return
         if json:
             print_json(views.advice_values(advice))
         else:
             views.show_advice(advice)
+
+
+def _advise_case(case: PublishedCase, window: int | None, soft: bool, json: bool) -> None:
+    days = case.window if window is None else window
+    advice = advise(case.parameters, Need(days, hard=not soft, techniques=case.techniques))
+    if json:
+        print_json({**views.advice_values(advice), **cases.case_values(case, days)})
+    else:
+        views.show_advice(advice)
+        cases.show_case(case, days)
 
 
 def _moment(text: str | None) -> int | None:

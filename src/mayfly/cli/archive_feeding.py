@@ -76,6 +76,10 @@ def create(
         str | None,
         typer.Option("--technique", help="in-place, simple shadow or packed shadow (default)."),
     ] = None,
+    spread: Annotated[
+        bool,
+        typer.Option("--spread", help="RATA, REINDEX++: prepare later days day by day."),
+    ] = False,
     late: Annotated[
         str | None, typer.Option("--late", help="Late rows: refuse, own day or this update.")
     ] = None,
@@ -165,6 +169,7 @@ def create(
             scheme="WATA" if scheme.lower() == "auto" else scheme,
             constituents=None if scheme.lower() == "auto" else constituents,
             technique=technique or UpdateTechnique.PACKED_SHADOW,
+            spread=spread,
             late=late or "refuse",
         )
         if scheme.lower() == "auto":
@@ -178,7 +183,7 @@ def _refuse_ignored(context: typer.Context, own_lifetimes: bool, auto: bool) -> 
     if own_lifetimes:
         refuse_given(
             context,
-            ("window", "scheme", "constituents", "technique", "soft"),
+            ("window", "scheme", "constituents", "technique", "spread", "soft"),
             "is for archives of a window, and rows of this one live up to --max-lifetime",
             "leave it out; layouts are chosen by --layout, promises made by --contract",
         )

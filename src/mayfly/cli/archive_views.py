@@ -245,6 +245,7 @@ def _cost_values(cost: WaveCost) -> dict[str, Any]:
         "work_seconds": cost.total_work,
         "transition_seconds": cost.transition,
         "pre_transition_seconds": cost.pre_transition,
+        "busiest_day_seconds": cost.busiest_day,
         "megabytes": cost.space,
         "probe_seconds": cost.probe,
         "scan_seconds": cost.scan,

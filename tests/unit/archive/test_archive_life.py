@@ -35,6 +35,7 @@ LADDERS = [
     WaveLayout(WaveScheme.REINDEX_PLUS_PLUS, 6, 2),
     WaveLayout(WaveScheme.RATA, 6, 2),
     WaveLayout(WaveScheme.RATA, 7, 3, spread=True),
+    WaveLayout(WaveScheme.REINDEX_PLUS_PLUS, 7, 2, spread=True),
 ]
 
 
@@ -215,7 +216,7 @@ def test_a_first_update_long_after_the_origin(tmp_path: Path) -> None:
 def test_skipping_rounds_leads_where_stepping_leads(scheme: WaveScheme) -> None:
     for window, constituents in ((2, 2), (5, 2), (7, 3), (6, 6)):
         layouts = [WaveLayout(scheme, window, constituents)]
-        if scheme is WaveScheme.RATA and constituents > 2:
+        if scheme in (WaveScheme.RATA, WaveScheme.REINDEX_PLUS_PLUS) and constituents > 2:
             layouts.append(WaveLayout(scheme, window, constituents, spread=True))
         for layout in layouts:
             for start in range(window, 2 * window + layout.round):

@@ -22,6 +22,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "archive"
     [
         ("RATA", 10, 4, range(10, 15), "plan_rata.txt"),
         ("REINDEX+", 7, 3, range(6, 11), "plan_reindex+.txt"),
+        ("REINDEX++", 10, 2, range(10, 16), "plan_reindex++.txt"),
     ],
 )
 def test_the_plan_reads_like_the_paper(
@@ -29,6 +30,11 @@ def test_the_plan_reads_like_the_paper(
 ) -> None:
     lines = plan_table(scheme, window, constituents, days)
     assert lines == (GOLDEN / golden).read_text().splitlines()
+
+
+def test_a_spread_plan_prepares_day_by_day() -> None:
+    lines = plan_table("REINDEX++", 10, 2, range(11, 16), spread=True)
+    assert lines == (GOLDEN / "plan_reindex++_spread.txt").read_text().splitlines()
 
 
 def test_a_plan_continues_from_a_stored_state() -> None:

@@ -84,6 +84,7 @@ def layouts() -> Iterator[WaveLayout]:
             yield WaveLayout(scheme, 1, 1)
             yield WaveLayout(scheme, 6, 1)
     yield WaveLayout(WaveScheme.RATA, 10, 4, spread=True)
+    yield WaveLayout(WaveScheme.REINDEX_PLUS_PLUS, 10, 2, spread=True)
 
 
 @pytest.mark.parametrize("technique", UpdateTechnique)

@@ -34,8 +34,10 @@ from mayfly.errors import BadInput, InvalidEdit, InvalidSetting
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "archive"
 TABLES = ["del.txt", "reindex.txt", "reindex+.txt", "reindex++.txt", "wata.txt", "rata.txt"]
-TABLES += ["rata_spread.txt"]
+TABLES += ["rata_spread.txt", "reindex++_spread.txt"]
 SMALL_WINDOWS = range(1, 13)
+SPREAD_FROM = {WaveScheme.RATA: 3, WaveScheme.REINDEX_PLUS_PLUS: 2}
+"""Constituents from which on temporaries can be spread; fewer do for a window as small."""
 
 
 def parse_days(text: str) -> frozenset[int]:
@@ -58,7 +60,9 @@ def layouts(windows: range = SMALL_WINDOWS) -> Iterator[WaveLayout]:
         for window in windows:
             for constituents in range(scheme.fewest_constituents, window + 1):
                 yield WaveLayout(scheme, window, constituents)
-                if scheme is WaveScheme.RATA and (constituents > 2 or window <= 3):
+                if scheme in SPREAD_FROM and (
+                    constituents >= SPREAD_FROM[scheme] or window <= SPREAD_FROM[scheme]
+                ):
                     yield WaveLayout(scheme, window, constituents, spread=True)
 
 
@@ -67,7 +71,7 @@ def wide_layouts(draw: st.DrawFn) -> WaveLayout:
     scheme = draw(st.sampled_from(WaveScheme))
     window = draw(st.integers(3, 60))
     constituents = draw(st.integers(scheme.fewest_constituents, window))
-    spread = scheme is WaveScheme.RATA and constituents > 2 and draw(st.booleans())
+    spread = constituents >= SPREAD_FROM.get(scheme, window + 1) and draw(st.booleans())
     return WaveLayout(scheme, window, constituents, spread)
 
 
@@ -130,13 +134,16 @@ def check_temporaries(layout: WaveLayout, after: WaveState) -> None:
             new_days = {day for day in oldest if day > last_old_day(layout, after)}
             assert after.temporaries.get("Temp", frozenset()) == new_days
         case WaveScheme.REINDEX_PLUS_PLUS:
-            rungs = list(after.temporaries.values())
+            rungs = [days for name, days in after.temporaries.items() if name[0] == "T"]
             assert rungs[-1] == oldest - {expiring}
-            assert all(below < above for below, above in pairwise(rungs))
             old = sorted(day for day in oldest if day <= last_old_day(layout, after))
-            assert [len(rung) for rung in rungs] == [
-                len(oldest) - len(old) + left for left in range(len(old))
-            ]
+            whole = [oldest - set(old[: len(old) - height]) for height in range(len(old))]
+            if not layout.spread:
+                assert rungs == list(after.temporaries.values()) == whole
+                return
+            assert len(rungs) == len(whole)
+            for rung, complete in zip(rungs, whole, strict=True):
+                assert set(old) & complete <= rung <= complete
         case WaveScheme.RATA:
             for name, days in after.temporaries.items():
                 needed_on = int(name[1:])
@@ -235,7 +242,11 @@ def days_indexed(operations: tuple[Operation, ...]) -> int:
 
 def test_spread_rata_never_indexes_more_than_two_days_in_one() -> None:
     busiest = 0
-    spread = [layout for layout in layouts(range(2, 15)) if layout.spread]
+    spread = [
+        layout
+        for layout in layouts(range(2, 15))
+        if layout.spread and layout.scheme is WaveScheme.RATA
+    ]
     spread += [WaveLayout(WaveScheme.RATA, 29, n, spread=True) for n in range(3, 30)]
     for layout in spread:
         work = [days_indexed(step.operations) for step in steps(layout)]
@@ -246,9 +257,28 @@ def test_spread_rata_never_indexes_more_than_two_days_in_one() -> None:
     assert max(days_indexed(step.operations) for step in steps(at_once)) == 14
 
 
+def test_spread_reindexing_divides_the_work_of_a_cluster_over_its_days() -> None:
+    """A day indexes its own data, one step of the next ladder, and half a cluster's length."""
+    scheme = WaveScheme.REINDEX_PLUS_PLUS
+    for window, constituents in ((10, 2), (11, 3), (29, 2), (35, 5), (36, 4), (60, 7)):
+        at_once, spread = (
+            [
+                days_indexed(step.operations)
+                for step in WaveLayout(scheme, window, constituents, wanted).run(
+                    WaveState(), 4 * window
+                )
+            ]
+            for wanted in (False, True)
+        )
+        longest = -(-window // constituents)
+        assert max(at_once) == longest
+        assert max(spread) <= (longest + 1) // 2 + 2
+        assert sum(at_once[window : 3 * window]) == sum(spread[window : 3 * window])
+
+
 def test_spreading_does_not_change_what_is_queried() -> None:
     for layout in (layout for layout in layouts() if layout.spread):
-        at_once = WaveLayout(WaveScheme.RATA, layout.window, layout.constituents)
+        at_once = WaveLayout(layout.scheme, layout.window, layout.constituents)
         for spread, plain in zip(steps(layout), steps(at_once), strict=True):
             assert spread.after.constituents == plain.after.constituents
 
@@ -301,6 +331,8 @@ def test_late_rows_without_a_constituent_are_refused(late: int) -> None:
         ("RATA", 5, 1, False, "cannot have 1 constituents"),
         ("WATA", 5, 3, True, "no temporaries"),
         ("RATA", 5, 2, True, "still growing"),
+        ("REINDEX++", 5, 1, True, "still growing"),
+        ("REINDEX+", 5, 2, True, "no temporaries"),
     ],
 )
 def test_senseless_settings_are_refused(

@@ -29,6 +29,19 @@ def cost(
     return wave_cost(WaveLayout(scheme, window, n), technique, case)
 
 
+@pytest.mark.parametrize("technique", UpdateTechnique)
+def test_spreading_takes_work_off_the_busiest_day_and_adds_none(technique: UpdateTechnique) -> None:
+    for scheme, window, n in ((REINDEX_PLUS_PLUS, 36, 4), (RATA, 31, 4)):
+        at_once, spread = (
+            wave_cost(WaveLayout(scheme, window, n, wanted), technique, CASE)
+            for wanted in (False, True)
+        )
+        assert spread.transition == pytest.approx(at_once.transition)
+        assert spread.pre_transition <= at_once.pre_transition * 1.001
+        assert spread.busiest_day < 0.85 * at_once.busiest_day
+        assert at_once.busiest_day >= at_once.maintenance
+
+
 def test_copies_are_derived_from_size_and_transfer() -> None:
     assert (SCAM.copy, SCAM.packed_copy) == pytest.approx((15.68, 11.2))
     assert (WSE.copy, WSE.packed_copy) == pytest.approx((21, 15))

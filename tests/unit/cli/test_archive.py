@@ -222,6 +222,57 @@ def test_advice_for_an_archive_and_for_a_case(
     assert "there is no case nothing" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("case", "window", "study", "figures"),
+    [
+        ("scam", 7, ["REINDEX n=4"], [2, 3, 4]),
+        ("WSE", 35, ["DEL n=1"], [5]),
+        ("tpcd", 100, ["DEL n=1", "WATA n=10", "RATA n=10"], [6, 7]),
+    ],
+)
+def test_a_published_case_is_compared_with_the_study(
+    case: str, window: int, study: list[str], figures: list[int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    assert run("advise", "--case", case) == 0
+    told = capsys.readouterr().out
+    assert f"with a window of {window} days take " in told
+    assert [number for number in range(2, 10) if f"Figure {number} of the study" in told] == figures
+    advice = told[told.index("the study's advice") :]
+    assert [layout for layout in study if layout in advice] == study
+    assert run("advise", "--case", case, "--json") == 0
+    values = json.loads(capsys.readouterr().out)
+    assert [f"{one['scheme']} n={one['constituents']}" for one in values["study"]] == study
+    for one, drawn in zip(values["study"], values["figures"][-len(study) :], strict=False):
+        assert one["model_work_seconds"] <= 1.051 * one["work_seconds"]
+        assert set(drawn["curves"]) == {"DEL", "REINDEX", "REINDEX+", "REINDEX++", "WATA", "RATA"}
+
+
+def test_the_figures_of_a_case_are_the_models(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("advise", "--case", "SCAM", "--json") == 0
+    work = json.loads(capsys.readouterr().out)["figures"][-1]["curves"]
+    assert round(work["REINDEX"]["4"]) == 8842
+    assert round(work["REINDEX"]["3"]) == 8438
+    assert round(work["WATA"]["2"]) == 6464
+    assert "1" not in work["RATA"]
+
+
+def test_a_spread_scheme_is_created_and_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "spread")
+    shape = ["--scheme", "REINDEX++", "--constituents", "2", "--spread", "--window", "10"]
+    columns = ["--columns", "k STRING, ts TIMESTAMP", "--key", "k", "--origin", "2026-03-01"]
+    assert run("create", path, *columns, *shape) == 0
+    capsys.readouterr()
+    assert run("plan", path, "--updates", "12") == 0
+    stored = capsys.readouterr().out
+    assert stored.startswith("REINDEX++, window of 10 days, 2 constituents, spread")
+    assert "N1{10} T0{11} T1{5,11,12} T2{4,5,11,12}" in stored
+    assert run("plan", *shape) == 0
+    assert "N1{10} T0{11} T1{5,11,12} T2{4,5,11,12}" in capsys.readouterr().out
+
+
 def test_verify_ends_with_1_where_files_are_damaged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

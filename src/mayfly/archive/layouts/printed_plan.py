@@ -45,7 +45,7 @@ def plan_lines(layout: WaveLayout, state: WaveState, days: range) -> list[str]:
     header = ["Day", "Operation", *names, *(["Temporaries"] if temporary else [])]
     rows = [header, *(row for step in steps for row in _rows(step, names))]
     title = f"{layout.scheme}, window of {layout.window} days, {layout.constituents} constituents"
-    return [title, *_aligned(rows)]
+    return [f"{title}, spread" if layout.spread else title, *_aligned(rows)]
 
 
 def cell_lines(layout: PartitionedLayout, updates: range) -> list[str]:

@@ -94,7 +94,7 @@ class Transition:
 class WaveLayout:
     """A scheme for the last ``window`` days over ``constituents`` indexes.
 
-    ``spread`` lets RATA prepare its temporaries one a day instead of all at once.
+    ``spread`` lets RATA and REINDEX++ prepare their temporaries day by day instead of all at once.
     """
 
     scheme: WaveScheme
@@ -115,16 +115,22 @@ class WaveLayout:
                 f"{self.constituents} constituents",
                 f"use {fewest} to {self.window}",
             )
-        if self.spread and self.scheme is not WaveScheme.RATA:
+        self._check_spread()
+
+    def _check_spread(self) -> None:
+        if not self.spread:
+            return
+        if self.scheme not in _PREPARE_SPREAD:
             raise InvalidSetting(
                 f"{self.scheme} has no temporaries that could be spread over the days before",
-                "leave spread out, or use RATA",
+                f"leave spread out, or use {' or '.join(_PREPARE_SPREAD)}",
             )
-        if self.spread and self.constituents == 2 and self.window > 3:
+        fewest = self.scheme.fewest_constituents
+        if self.constituents == fewest and self.window > fewest + 1:
             raise InvalidSetting(
-                "RATA with 2 constituents cannot spread its temporaries: the one they are made "
-                "from is still growing until the day before they are needed",
-                "use 3 or more constituents, or leave spread out",
+                f"{self.scheme} with {fewest} constituents cannot spread its temporaries: the one "
+                "they are made from is still growing until the day before they are needed",
+                f"use {fewest + 1} or more constituents, or leave spread out",
             )
 
     @property
@@ -190,7 +196,7 @@ class WaveLayout:
 
     def _prepare(self, arrived: WaveState, day: int) -> tuple[Operation, ...]:
         if self.spread:
-            return throw_away.prepare_spread(arrived, day, self.window)
+            return _PREPARE_SPREAD[self.scheme](arrived, day, self.window)
         if day < self.window or self.scheme not in _PREPARE:
             return ()
         return _PREPARE[self.scheme](arrived, day, self.window)
@@ -260,3 +266,8 @@ _PREPARE: dict[WaveScheme, _Work] = {
     WaveScheme.REINDEX_PLUS_PLUS: reindexing.climb,
     WaveScheme.RATA: throw_away.prepare_at_once,
 }
+_PREPARE_SPREAD: dict[WaveScheme, _Work] = {
+    WaveScheme.REINDEX_PLUS_PLUS: reindexing.climb_spread,
+    WaveScheme.RATA: throw_away.prepare_spread,
+}
+"""Also during start-up."""
