@@ -314,7 +314,7 @@ class Versions(RuleBasedStateMachine):
         expected = self.history[manifest.version]
         directory = self.repository.directory
         rows = {
-            path: open_segment(directory, one, check=True)["id"].to_pylist()
+            path: open_segment(directory, one, again=True)["id"].to_pylist()
             for path, one in manifest.segments.items()
         }
         assert rows == expected.rows

@@ -23,6 +23,7 @@ from mayfly.archive.layouts.run_plan import Run
 from mayfly.archive.sorting import order_key
 from mayfly.kernels.codes import group_codes
 from mayfly.kernels.rows import whole
+from mayfly.storage.checksum import check_file_once
 from mayfly.storage.segment import ARROW_SUFFIX, Segment
 
 SMALL, MANY = 50_000, 16
@@ -79,13 +80,14 @@ _known: dict[str, Hashes | None] = {}
 """None of a file that was met once."""
 
 
-def file_hashes(path: str, key: str) -> Hashes | None:
+def file_hashes(path: str, checksum: str, key: str) -> Hashes | None:
     """The key hashes of a file that was met before, kept by its name, which is never used again."""
     if path not in _known:
         _known[path] = None
         return None
     hashes = _known.get(path)  # another thread may forget it at any time
     if hashes is None:
+        check_file_once(path, checksum)
         with pa.memory_map(path) as source:
             if path.endswith(ARROW_SUFFIX):
                 file = pa.ipc.open_file(source)

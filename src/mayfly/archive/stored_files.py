@@ -6,24 +6,27 @@ mapped. Of a Parquet file the row groups of the key are decoded; an Arrow file n
 Invariant: a file never changes and its name is never used again, so nothing kept can be stale; an
 open file serves one thread at a time. At most ``KEPT_OPEN`` files are open, ``KEPT_MAPPED`` mapped,
 and of an archive only those of the version it was read at last: a vacuumed file gives its space
-back.
+back. A file, or of a Parquet file its footer and each row group, is compared with its checksum
+before the first use.
 Cost: a stat per file and probe, and the decoding of its row groups.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mayfly.storage.segment import ARROW_SUFFIX
+from mayfly.storage.checksum import Piece, check_file_once, check_tail, differing
+from mayfly.storage.segment import ARROW_SUFFIX, ROW_GROUPS
 
 KEPT_OPEN, KEPT_MAPPED = 256, 8192
 """Parquet files, which need a descriptor each, and Arrow files, which do not."""
@@ -41,6 +44,19 @@ class FileDirectory:
     size: int
     footer: pq.FileMetaData | None = None
     """None of an Arrow file."""
+    pieces: tuple[Piece, ...] = ()
+    """The row groups of a Parquet file, unless the whole file was checked."""
+    checked: set[int] = field(default_factory=set, compare=False)
+    """Those of them that were compared."""
+
+    def check(self, groups: Sequence[int], source: pa.NativeFile, path: str) -> None:
+        """Compare row groups that this process has not used before with their checksums."""
+        for number in groups if self.pieces else ():
+            if number not in self.checked:
+                source.seek(sum(piece.bytes for piece in self.pieces[:number]))
+                piece = self.pieces[number]
+                piece.check(source.read_buffer(piece.bytes), path)
+                self.checked.add(number)
 
     def row_groups(self, low: Any, high: Any) -> range:
         """The row groups that may hold keys from ``low`` to ``high`` (None: open end)."""
@@ -71,14 +87,18 @@ class FileDirectory:
 
 
 @lru_cache(maxsize=KEPT_MAPPED)
-def file_directory(path: str, size: int, key: str, ordered: bool) -> FileDirectory:
+def file_directory(
+    path: str, size: int, checksum: str, tail: Piece | None, key: str, ordered: bool
+) -> FileDirectory:
     """The directory of an immutable file; cached by its name, which is never used again.
 
     ``ordered`` says that every key has a place in the order of plain values (not so NaN).
     """
+    if tail is None:
+        check_file_once(path, checksum)
     if path.endswith(ARROW_SUFFIX):
         return _arrow_directory(path, size, key, ordered)
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path if tail is None else pa.BufferReader(check_tail(path, tail))) as file:
         footer, schema = file.metadata, file.schema_arrow
     lows, highs = [], []
     ordered = ordered and not pa.types.is_duration(schema.field(key).type)
@@ -97,7 +117,16 @@ def file_directory(path: str, size: int, key: str, ordered: bool) -> FileDirecto
         tuple(highs) if ordered else None,
         size,
         footer,
+        () if tail is None else _pieces(footer, size - tail.bytes, path),
     )
+
+
+def _pieces(footer: pq.FileMetaData, size: int, path: str) -> tuple[Piece, ...]:
+    """The row groups, which fill the file up to its tail."""
+    pieces = tuple(Piece(*one) for one in json.loads((footer.metadata or {})[ROW_GROUPS.encode()]))
+    if len(pieces) != footer.num_row_groups or sum(one.bytes for one in pieces) != size:
+        raise differing(path)
+    return pieces
 
 
 def _column_number(footer: pq.FileMetaData, name: str) -> int:
@@ -120,11 +149,13 @@ class _Open(Protocol):
 
 
 class _OpenParquet:
-    def __init__(self, path: str, footer: pq.FileMetaData) -> None:
+    def __init__(self, path: str, directory: FileDirectory) -> None:
+        self._path, self._directory = path, directory
         self._source = pa.memory_map(path)
-        self._file = pq.ParquetFile(self._source, metadata=footer, pre_buffer=False)
+        self._file = pq.ParquetFile(self._source, metadata=directory.footer, pre_buffer=False)
 
     def read(self, groups: Sequence[int], columns: list[str]) -> pa.Table:
+        self._directory.check(groups, self._source, self._path)
         return self._file.read_row_groups(list(groups), columns=columns, use_threads=False)
 
     def close(self) -> None:
@@ -168,8 +199,8 @@ def read_row_groups(
         with _turn:
             opened = _files_like(path).pop(path, None)
     if opened is None:
-        footer = directory.footer
-        opened = _OpenArrow(path, again) if footer is None else _OpenParquet(path, footer)
+        in_arrow = directory.footer is None
+        opened = _OpenArrow(path, again) if in_arrow else _OpenParquet(path, directory)
     try:
         rows = opened.read(groups, columns)
     except BaseException:

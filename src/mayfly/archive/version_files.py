@@ -48,7 +48,7 @@ class VersionFiles:
         self._require(segment)
         path = self._path(segment)
         try:
-            return file_hashes(path, self.settings.sort_columns[0])
+            return file_hashes(path, segment.checksum, self.settings.sort_columns[0])
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(Path(path), error) from error
 
@@ -62,7 +62,7 @@ class VersionFiles:
         path = self._path(segment)
         try:
             ordered = self.settings.clustered and (not floating or segment.key is not None)
-            return file_directory(path, segment.bytes, key, ordered)
+            return file_directory(path, segment.bytes, segment.checksum, segment.tail, key, ordered)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(Path(path), error) from error
 

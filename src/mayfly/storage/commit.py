@@ -7,6 +7,8 @@ data files nobody names, which vacuum removes. Readers pin the version they read
 ``manifest/oldest`` holds the oldest retained version and only ever grows. Vacuum raises it before
 it removes anything, so that a number whose manifest is gone cannot be committed a second time, and
 a reader whose pin came too late to be seen by vacuum sees the raised number instead (see vacuum).
+``manifest/head-<v>`` is an empty file beside the newest manifest: without it the loss of that one
+would look like the time before its commit.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from mayfly.faults import reach
 from mayfly.storage.edits import Draft, Edit, as_stored
 from mayfly.storage.files import Directory
 from mayfly.storage.manifest import Manifest
-from mayfly.storage.segment import DATA, Json, check_present
+from mayfly.storage.segment import DATA, Json, Segment, check_content, check_present
 
 MANIFESTS, PINS = "manifest", "pins"
 OLDEST = f"{MANIFESTS}/oldest"
@@ -41,10 +43,15 @@ ATTEMPTS = 100
 """How often a reader of the newest version lets others overtake it: each time they committed and
 vacuumed between its look at the list and its look at the manifest."""
 _VERSION = re.compile(rf"^{MANIFESTS}/(\d{{20}})\.json$")
+_HEAD = re.compile(rf"^{MANIFESTS}/head-(\d{{20}})$")
 
 
 def manifest_name(version: int) -> str:
     return f"{MANIFESTS}/{version:020d}.json"
+
+
+def head_name(version: int) -> str:
+    return f"{MANIFESTS}/head-{version:020d}"
 
 
 def wall_clock() -> int:
@@ -145,7 +152,7 @@ class Repository:
             properties=as_stored(properties, "a property"), written_at=wall_clock()
         )
         if (
-            repository.stored_versions()
+            repository.last() >= 0
             or repository.oldest()
             or not repository.directory.put_if_absent(manifest_name(0), first.encode())
         ):
@@ -153,12 +160,15 @@ class Repository:
                 f"{repository.directory.root} already holds a Mayfly directory",
                 "open it, or choose another path",
             )
+        repository._mark_head(0)
         return repository
 
     @staticmethod
     def open(root: str | os.PathLike[str], *, sync: bool = True) -> Repository:
         repository = Repository(Directory.at(root, sync=sync))
         if not repository.versions():
+            if repository.last() >= 0:
+                raise repository._lost_all()
             raise StorageError(
                 f"there is no Mayfly directory at {repository.directory.root}",
                 "check the path, or create one there",
@@ -183,22 +193,48 @@ class Repository:
 
     def stored_versions(self) -> list[int]:
         """Every version whose manifest is on disk, retained or not."""
-        found = (_VERSION.match(name) for name in self.directory.names(MANIFESTS))
-        return [int(match[1]) for match in found if match]
+        return self._listed()[0]
 
     def versions(self) -> list[int]:
         """The retained versions, oldest first."""
         oldest = self.oldest()
         return [version for version in self.stored_versions() if version >= oldest]
 
+    def last(self) -> int:
+        """The last version that was committed, whether its manifest is there or not; or -1."""
+        return self._listed()[1]
+
+    def _listed(self) -> tuple[list[int], int]:
+        """The versions on disk, and the last one that was committed."""
+        names = self.directory.names(MANIFESTS)
+        stored = [int(match[1]) for name in names if (match := _VERSION.match(name))]
+        heads = [int(match[1]) for name in names if (match := _HEAD.match(name))]
+        return stored, max([-1, *stored[-1:], *heads])
+
     def newest(self) -> int:
-        versions = self.versions()
-        if not versions:
-            raise CorruptFile(
-                f"{self.directory.root} has lost all its manifests",
-                f"restore {MANIFESTS}/ from a copy",
-            )
-        return versions[-1]
+        for _ in range(ATTEMPTS):
+            oldest, (stored, last) = self.oldest(), self._listed()
+            if not stored or stored[-1] < oldest:
+                raise self._lost_all()
+            if last == stored[-1] or self.directory.exists(manifest_name(last)):
+                return last
+            if max(self.stored_versions()) < last:  # else others went on while this one looked
+                raise self._lost_newest(last)
+        raise self._too_busy()
+
+    def _lost_all(self) -> CorruptFile:
+        return CorruptFile(
+            f"{self.directory.root} has lost all its manifests",
+            f"restore {MANIFESTS}/ from a copy",
+        )
+
+    def _lost_newest(self, last: int) -> CorruptFile:
+        return CorruptFile(
+            f"version {last} of {self.directory.root} was committed, but its manifest "
+            f"{manifest_name(last)} is gone",
+            f"restore it from a copy, or roll back to version {max(self.versions())} to go on "
+            "without it",
+        )
 
     def load(self, version: int) -> Manifest:
         name = manifest_name(version)
@@ -245,13 +281,23 @@ class Repository:
     def rollback(self, version: int) -> Manifest:
         """Publish a new version with the content of a retained one; what came since stays readable.
 
-        The newest manifest itself is not read: a damaged one is no obstacle.
+        A version that is not whole is refused. The newest manifest itself is not read: a damaged
+        or lost one is no obstacle.
         """
         with self.pin(version) as wanted:
             for segment in wanted.segments.values():
-                check_present(self.directory, segment)
-            unread = Manifest(self.newest(), wanted.segments, wanted.properties)
+                self._require_whole(version, segment)
+            unread = Manifest(self.last(), wanted.segments, wanted.properties)
             return self._publish(unread.followed_by(written_at=wall_clock()))
+
+    def _require_whole(self, version: int, segment: Segment) -> None:
+        try:
+            check_content(self.directory, segment)
+        except CorruptFile as damage:
+            raise CorruptFile(
+                f"version {version} of {self.directory.root} is not whole: {damage.message}",
+                "roll back to another version (verify names what is damaged), or restore the file",
+            ) from damage
 
     def _require_newest(self, base: Manifest) -> None:
         """Find a stale base before anything is written; ``_publish`` is what decides."""
@@ -265,6 +311,10 @@ class Repository:
                 f"there is no version {base.version} in {self.directory.root}",
                 "start from the current version of the directory you commit to",
             )
+        if self.directory.exists(head_name(following)):
+            if self.directory.exists(manifest_name(following)):
+                raise self._conflict(following)
+            raise self._lost_newest(following)
 
     def _publish(self, following: Manifest) -> Manifest:
         reach("commit.checked")
@@ -272,9 +322,17 @@ class Repository:
         if not self.directory.put_if_absent(name, following.encode()):
             raise self._conflict(following.version)
         reach("commit.published")
+        self._mark_head(following.version)
         if self.oldest() > following.version:
             self._require_ancestor(following)
         return following
+
+    def _mark_head(self, version: int) -> None:
+        """Note outside of its manifest that a version is there; it is, whatever fails here."""
+        with contextlib.suppress(StorageError):
+            self.directory.touch(head_name(version))
+            if version:
+                self.directory.remove(head_name(version - 1))
 
     def _require_ancestor(self, published: Manifest) -> None:
         """Others committed and vacuumed meanwhile: did they before us, or on top of us?"""

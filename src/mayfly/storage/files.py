@@ -48,7 +48,8 @@ class IoCounters:
     """Files and bytes that really went through this process; claims about I/O rest on these.
 
     A memory-mapped segment counts with the bytes of the columns handed out, whether or not the
-    caller then looks at every page.
+    caller then looks at every page. The look at checksums is not counted: the read that follows
+    finds the bytes in the system's memory.
     """
 
     files_read: int = 0
@@ -231,6 +232,12 @@ class Directory:
             reach("link.after")
         self.sync_folder(target.parent)
         return True
+
+    def touch(self, name: str) -> None:
+        """Make an empty file, whose name says it all; a power cut may take it back."""
+        path = self.path(name)
+        with explained("write", path):
+            path.touch()
 
     def replace(self, name: str, data: bytes) -> None:
         """Write ``name`` atomically, whatever was there before."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 from mayfly.errors import BadInput, CorruptFile, InvalidSetting, StorageError, UnsupportedFormat
 from mayfly.faults import reach
 from mayfly.storage import scalars
-from mayfly.storage.checksum import HashingFile, file_checksum
+from mayfly.storage.checksum import RESTORE, HashingFile, Piece, check_file, check_file_once
 from mayfly.storage.files import Directory, explained, is_plain, told
 
 Format = Literal["arrow", "parquet"]
@@ -32,6 +33,8 @@ DATA = "data"
 ARROW_SUFFIX = ".arrow"
 TS, EXP = "_ts", "_exp"
 """Columns every segment has: int64 microseconds of generation and expiration."""
+ROW_GROUPS = "mayfly.row_groups"
+"""In the footer of a Parquet file: bytes and checksum of every row group, the first from byte 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class Segment:
     key: Bounds | None = None
     level: int = 0
     tags: Mapping[str, Json] = field(default_factory=dict, hash=False)
+    tail: Piece | None = None
+    """Of a Parquet file, what follows its row groups: with it they can be checked one by one."""
 
     def dead_at(self, at: int) -> bool:
         """Every row has expired: the segment may be dropped unread."""
@@ -90,6 +95,8 @@ class Segment:
             stored["key"] = [scalars.encode(self.key.low), scalars.encode(self.key.high)]
         if self.tags:
             stored["tags"] = dict(self.tags)
+        if self.tail:
+            stored["tail"] = list(self.tail)
         return stored
 
     @staticmethod
@@ -117,6 +124,7 @@ class Segment:
             key=Bounds(scalars.decode(key[0]), scalars.decode(key[1])) if key else None,
             level=stored["level"],
             tags=stored.get("tags", {}),
+            tail=Piece(*stored["tail"]) if "tail" in stored else None,
         )
 
 
@@ -157,6 +165,7 @@ class SegmentWriter:
         self._file: BinaryIO | None = None
         self._hashing: HashingFile | None = None
         self._sink: Any = None
+        self._row_groups: list[Piece] = []
         self.rows = 0
         self._bounds: dict[str, Bounds] = {}
         self._key_ordered = key is not None
@@ -170,11 +179,17 @@ class SegmentWriter:
                 self._open()
             if self._format == "parquet":
                 table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-                self._sink.write_table(table, row_group_size=self._row_group_rows)
+                self._write_row_groups(table)
             else:
                 self._sink.write(batch)
         self.rows += batch.num_rows
         reach("segment.batch-written")
+
+    def _write_row_groups(self, table: pa.Table) -> None:
+        assert self._hashing is not None
+        for start in range(0, table.num_rows, self._row_group_rows):
+            self._sink.write_table(table.slice(start, self._row_group_rows))
+            self._row_groups.append(self._hashing.cut())
 
     def _note_bounds(self, batch: pa.RecordBatch | pa.Table) -> None:
         for column in (TS, EXP):
@@ -222,6 +237,9 @@ class SegmentWriter:
             return None
         try:
             with explained("write", self._path):
+                if self._row_groups:
+                    checksums = {ROW_GROUPS: json.dumps(self._row_groups)}
+                    self._sink.add_key_value_metadata(checksums)
                 self._sink.close()
                 self._file.flush()
                 self._directory.sync_file(self._path, self._file.fileno())
@@ -244,6 +262,7 @@ class SegmentWriter:
             key=self._bounds[self._key] if self._key and self._key_ordered else None,
             level=self._level,
             tags=self._tags,
+            tail=self._hashing.cut() if self._row_groups else None,
         )
 
     def abandon(self) -> None:
@@ -325,9 +344,6 @@ def write_segment(
         return writer.close()
 
 
-_RESTORE = "restore it from a copy, or run verify to see what is still readable"
-
-
 def check_present(directory: Directory, segment: Segment) -> None:
     """Raise CorruptFile if the segment's file is missing or has another size."""
     size = directory.size(segment.path)
@@ -335,23 +351,25 @@ def check_present(directory: Directory, segment: Segment) -> None:
         raise CorruptFile(
             f"the data file {segment.path} ({segment.rows} rows of {segment.group}) is missing "
             f"from {directory.root}",
-            _RESTORE,
+            RESTORE,
         )
     if size != segment.bytes:
         raise CorruptFile(
             f"the data file {segment.path} in {directory.root} has {size} bytes "
             f"instead of {segment.bytes}",
-            _RESTORE,
+            RESTORE,
         )
 
 
-def check_content(directory: Directory, segment: Segment) -> None:
-    """Raise CorruptFile unless the file is there, bit for bit as it was written."""
+def check_content(directory: Directory, segment: Segment, *, again: bool = True) -> None:
+    """Raise CorruptFile unless the file is there, bit for bit as it was written.
+
+    What is copied into something new is always compared, what is only read once by a process:
+    ``again=False``.
+    """
     check_present(directory, segment)
-    if file_checksum(directory, segment.path) != segment.checksum:
-        raise CorruptFile(
-            f"the data file {segment.path} in {directory.root} differs from its checksum", _RESTORE
-        )
+    compare = check_file if again else check_file_once
+    compare(f"{directory.root}/{segment.path}", segment.checksum)
 
 
 def open_segment(
@@ -359,13 +377,13 @@ def open_segment(
     segment: Segment,
     columns: list[str] | None = None,
     *,
-    check: bool = False,
+    again: bool = False,
 ) -> pa.Table:
     """The segment's rows: memory-mapped for Arrow, decoded for Parquet.
 
-    ``check`` compares the checksum first, which reads the whole file.
+    They are compared with the checksum first: ``again`` if this process has done so before.
     """
-    with _reading(directory, segment, check=check) as path:
+    with _reading(directory, segment, again=again) as path:
         if segment.format == "parquet":
             with pq.ParquetFile(path) as file:
                 table = file.read(columns=columns)
@@ -381,8 +399,9 @@ def open_segment(
 
 
 def segment_batches(directory: Directory, segment: Segment) -> Iterator[pa.RecordBatch]:
-    """The segment's rows in bounded batches, for logs that may be larger than memory."""
-    with _reading(directory, segment) as path:
+    """The segment's rows in bounded batches, for whoever copies them, and for logs that may be
+    larger than memory; always compared with the checksum first."""
+    with _reading(directory, segment, again=True) as path:
         if segment.format == "parquet":
             source: Any = pq.ParquetFile(path)
             batches = source.iter_batches()
@@ -404,12 +423,9 @@ def segment_batches(directory: Directory, segment: Segment) -> Iterator[pa.Recor
 
 
 @contextlib.contextmanager
-def _reading(directory: Directory, segment: Segment, *, check: bool = False) -> Iterator[Path]:
+def _reading(directory: Directory, segment: Segment, *, again: bool) -> Iterator[Path]:
     """The path to read from; what goes wrong inside is reported with the file's name."""
-    if check:
-        check_content(directory, segment)
-    else:
-        check_present(directory, segment)
+    check_content(directory, segment, again=again)
     directory.io.files_read += 1
     path = directory.path(segment.path)
     try:
@@ -424,7 +440,7 @@ def _reading(directory: Directory, segment: Segment, *, check: bool = False) -> 
 
 def _unreadable(directory: Directory, segment: Segment, error: Exception) -> CorruptFile:
     return CorruptFile(
-        f"the data file {segment.path} in {directory.root} cannot be read: {error}", _RESTORE
+        f"the data file {segment.path} in {directory.root} cannot be read: {error}", RESTORE
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.errors import CorruptFile, StorageError
+from mayfly.errors import CorruptFile, StorageError, VersionExpired
 from mayfly.storage.commit import Repository, manifest_name
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Bounds, Segment, open_segment
@@ -25,12 +26,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """``readable_rows`` counts the rows of the segments without a problem."""
+    """``segments`` and ``readable_rows`` are those of ``version``, the newest that was looked at;
+    the rows are of its segments without a problem."""
 
     version: int
     segments: int
     readable_rows: int
     problems: tuple[Problem, ...]
+    versions: int = 1
+    """How many versions were looked at, the problems of all of them included."""
 
     @property
     def ok(self) -> bool:
@@ -38,25 +42,53 @@ class VerifyReport:
 
 
 def verify(repository: Repository, version: int | None = None) -> VerifyReport:
-    """Check presence, checksum, counts, ranges and sortedness of every segment of a version."""
-    wanted = repository.newest() if version is None else version
+    """Check presence, checksum, counts, ranges and sortedness of every segment of every retained
+    version, or of one; each file is read once."""
+    numbers = repository.versions() if version is None else [version]
+    if not numbers:
+        repository.newest()  # says what has become of them
+    files: dict[str, list[str]] = {}
+    reports: list[VerifyReport] = []
+    for number in reversed(numbers):
+        with contextlib.suppress(*([VersionExpired] if reports else [])):  # vacuumed meanwhile
+            reports.append(_verify(repository, number, files, newest=not reports))
+    problems = [problem for report in reports for problem in report.problems]
+    if version is None:
+        problems += _missing_versions(repository)
+    return replace(reports[0], problems=tuple(problems), versions=len(reports))
+
+
+def _missing_versions(repository: Repository) -> Iterator[Problem]:
+    """Versions from the oldest retained to the last committed whose manifests are gone."""
+    stored, last = set(repository.stored_versions()), repository.last()
+    for number in range(repository.oldest(), last + 1):
+        if number not in stored and not repository.directory.exists(manifest_name(number)):
+            yield Problem(manifest_name(number), f"the manifest of version {number} is missing")
+
+
+def _verify(
+    repository: Repository, number: int, files: dict[str, list[str]], *, newest: bool
+) -> VerifyReport:
+    """What is wrong with a version, without what newer ones have in ``files``."""
     try:
-        pin = repository.pin(wanted)
+        pin = repository.pin(number)
     except CorruptFile as error:
-        return VerifyReport(wanted, 0, 0, (Problem(manifest_name(wanted), error.message),))
+        return VerifyReport(number, 0, 0, (Problem(manifest_name(number), error.message),))
+    problems: list[Problem] = []
+    readable = 0
     with pin as manifest:
-        problems: list[Problem] = []
-        readable = 0
-        for segment in manifest.segments.values():
-            found = list(_problems(repository.directory, segment))
-            problems += (Problem(segment.path, what) for what in found)
-            readable += 0 if found else segment.rows
-        return VerifyReport(manifest.version, len(manifest.segments), readable, tuple(problems))
+        for path, segment in manifest.segments.items():
+            if path not in files:
+                files[path] = list(_problems(repository.directory, segment))
+                where = "" if newest else f" (the newest version that needs it is {number})"
+                problems += (Problem(path, f"{what}{where}") for what in files[path])
+            readable += 0 if files[path] else segment.rows
+        return VerifyReport(number, len(manifest.segments), readable, tuple(problems))
 
 
 def _problems(directory: Directory, segment: Segment) -> Iterator[str]:
     try:
-        table = open_segment(directory, segment, check=True)
+        table = open_segment(directory, segment, again=True)
     except StorageError as error:
         yield error.message
         return

@@ -45,7 +45,7 @@ def test_state_is_read(written: Path) -> None:
         assert manifest.groups == tuple(sorted(expected["groups"]))
         for group, ids in expected["groups"].items():
             (segment,) = manifest.in_group(group)
-            table = open_segment(repository.directory, segment, check=True)
+            table = open_segment(repository.directory, segment, again=True)
             assert table["id"].to_pylist() == ids
             assert table[TS].to_pylist() == ids
             assert table[EXP].to_pylist() == [one + LIFE for one in ids]
@@ -73,7 +73,7 @@ def test_keys_of_every_type_are_read(written: Path) -> None:
     assert manifest.groups == tuple(sorted(f"keys/{name}" for name in {**KEYS, **UNORDERED}))
     for name, (kind, values) in {**KEYS, **UNORDERED}.items():
         (segment,) = manifest.in_group(f"keys/{name}")
-        table = open_segment(repository.directory, segment, check=True)
+        table = open_segment(repository.directory, segment, again=True)
         assert table.schema.field("key").type == kind
         assert list(map(str, table["key"].to_pylist())) == list(map(str, values))
         assert segment.key == (Bounds(values[0], values[-1]) if name in KEYS else None)

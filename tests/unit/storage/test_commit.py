@@ -22,7 +22,8 @@ from mayfly.storage import (
     vacuum,
     verify,
 )
-from mayfly.storage.commit import manifest_name
+from mayfly.storage.commit import head_name, manifest_name
+from mayfly.storage.files import Directory
 from mayfly.storage.manifest import LINEAGE
 from tests.unit.storage.rows import flip_a_byte, ids_of, segment
 
@@ -93,7 +94,11 @@ def test_a_writer_that_commits_between_check_and_link_wins(repository: Repositor
     ):
         repository.commit(base, [SetProperties({"by": "me"})])
     assert repository.current().properties["by"] == "other"
-    assert repository.directory.all_names("manifest") == [manifest_name(0), manifest_name(1)]
+    assert repository.directory.all_names("manifest") == [
+        manifest_name(0),
+        manifest_name(1),
+        head_name(1),
+    ]
 
 
 def test_a_stale_writer_cannot_take_a_number_that_was_vacuumed(repository: Repository) -> None:
@@ -257,6 +262,51 @@ def test_rollback_to_a_version_with_a_missing_file_is_refused(repository: Reposi
     assert repository.pinned_versions() == {}
 
 
+def test_rollback_to_a_version_with_a_damaged_file_is_refused(repository: Repository) -> None:
+    one = segment(repository, [1])
+    repository.commit(repository.current(), [AddSegments((one,))])
+    open_segment(repository.directory, one)  # this process has found it intact
+    advance(repository)
+    flip_a_byte(repository.directory.root / one.path, one.bytes // 2)
+    with pytest.raises(CorruptFile, match=f"version 1 of .* is not whole: .*{one.path}"):
+        repository.rollback(1)
+    assert repository.versions() == [0, 1, 2]
+    assert repository.rollback(0).version == 3
+
+
+def test_a_lost_newest_manifest_is_noticed(repository: Repository) -> None:
+    base, _ = advance(repository), advance(repository)
+    repository.directory.remove(manifest_name(2))
+    for attempt in (
+        repository.current,
+        repository.pin,
+        lambda: repository.commit(base, []),
+        lambda: vacuum(repository),
+    ):
+        with pytest.raises(CorruptFile, match=r"version 2 .*0002\.json is gone") as caught:
+            attempt()
+        assert "roll back to version 1" in caught.value.hint
+    assert repository.rollback(1).version == 3
+    assert repository.current().properties == base.properties
+
+
+def test_a_version_that_appears_while_others_are_listed_is_not_lost(repository: Repository) -> None:
+    """A listing may show the head and not yet the manifest, or miss what a vacuum then removes."""
+    advance(repository)
+    real = Directory.names
+
+    def late(directory: Directory, folder: str) -> list[str]:
+        found = real(directory, folder)
+        monkeypatch.undo()
+        advance(repository, 3)
+        vacuum(repository, keep_versions=1, grace=0)
+        return [*found, head_name(2)]
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(Directory, "names", late)
+        assert repository.newest() == 4
+
+
 def test_rollback_loses_against_a_commit_in_between(repository: Repository) -> None:
     advance(repository, 2)
     with (
@@ -278,7 +328,12 @@ def test_a_manifest_under_the_wrong_number_is_refused(repository: Repository) ->
 
 def test_a_directory_that_lost_its_manifests_says_so(repository: Repository) -> None:
     repository.directory.remove(manifest_name(0))
-    for read in (repository.current, repository.pin, lambda: vacuum(repository)):
+    for read in (
+        repository.current,
+        repository.pin,
+        lambda: vacuum(repository),
+        lambda: Repository.open(repository.directory.root),
+    ):
         with pytest.raises(CorruptFile, match="has lost all its manifests"):
             read()
 

@@ -14,11 +14,14 @@ from mayfly.storage import (
     TS,
     AddSegments,
     Bounds,
+    DropSegments,
     Repository,
     Segment,
+    vacuum,
     verify,
     write_segment,
 )
+from mayfly.storage.commit import manifest_name
 from mayfly.storage.verify import SORTED_BY
 from tests.unit.storage.rows import flip_a_byte, segment, table
 
@@ -40,6 +43,30 @@ def test_an_intact_directory_has_no_problems(repository: Repository) -> None:
 def test_an_older_version_can_be_verified(repository: Repository) -> None:
     with_two(repository)
     assert verify(repository, 0).segments == 0
+
+
+def test_files_of_every_retained_version_are_looked_at(repository: Repository) -> None:
+    one, two = with_two(repository)
+    repository.commit(repository.current(), [DropSegments.of([one])])
+    assert verify(repository).versions == 3
+    flip_a_byte(repository.directory.root / one.path, one.bytes // 2)
+    report = verify(repository)
+    (problem,) = report.problems
+    assert problem.path == one.path
+    assert "(the newest version that needs it is 1)" in problem.what
+    assert (report.version, report.segments, report.readable_rows) == (2, 1, two.rows)
+    assert verify(repository, 2).ok
+    vacuum(repository, keep_versions=1, grace=0)
+    assert verify(repository).ok
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_a_manifest_that_is_gone_is_noticed(repository: Repository, gone: int) -> None:
+    with_two(repository)
+    repository.commit(repository.current(), [])
+    repository.directory.remove(manifest_name(gone))
+    (problem,) = verify(repository).problems
+    assert problem.path == manifest_name(gone)
 
 
 DAMAGE: dict[str, Callable[[Repository, Segment], object]] = {

@@ -1,0 +1,139 @@
+"""Damage in stored files is named by whoever reads them, and never copied into new ones."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import mayfly.archive
+from mayfly.archive import Archive
+from mayfly.errors import CorruptFile
+from mayfly.storage import Segment, vacuum
+
+OLD = Path(__file__).parents[2] / "golden/formats/archive-version-1/soft"
+DAY = 86_400_000_000
+LASTING = {"max_lifetime": "30 days", "lifetime": "30 days"}
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "wata": {"window": 4, "constituents": 2},
+    "rebuild": {**LASTING, "layout": "round-robin 2", "rebuild": True},
+    "no rebuild": {**LASTING, "layout": "round-robin 2", "rebuild": False, "fan_in": 2, "young": 2},
+}
+
+
+def rows(day: int, count: int = 400) -> pa.Table:
+    times = [(day - 1) * DAY + 1 + at for at in range(count)]
+    return pa.table(
+        {
+            "k": pa.array([f"key {at % 50:02}" for at in range(count)]),
+            "v": pa.array(range(count), pa.int64()),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def archive_of(path: Path, days: int = 2, **settings: Any) -> Archive:
+    columns = "k STRING, v BIGINT, ts TIMESTAMP"
+    archive = mayfly.archive.create(path, columns, key="k", parts=1, origin=0, **settings)
+    update_days(archive, range(1, days + 1))
+    return archive
+
+
+def update_days(archive: Archive, days: Iterable[int]) -> None:
+    for day in days:
+        archive.update(rows(day))
+
+
+def files(archive: Archive) -> list[Segment]:
+    return list(archive.version().manifest.segments.values())
+
+
+def flip(archive: Archive, segment: Segment, at: int) -> None:
+    """Flip a bit of a byte."""
+    path = archive.repository.directory.path(segment.path)
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    path.write_bytes(data)
+
+
+READS: dict[str, Callable[[Archive], object]] = {
+    "probe": lambda archive: archive.probe("key 07"),
+    "range": lambda archive: archive.probe_range("key 07", "key 09"),
+    "scan": lambda archive: archive.scan(),
+    "tables": lambda archive: list(archive.scan_tables()),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_reader_names_the_damaged_file(tmp_path: Path, layout: str, read: str) -> None:
+    archive = archive_of(tmp_path / "a", **LAYOUTS[layout])
+    for segment in files(archive):
+        flip(archive, segment, segment.bytes // 3)
+    with pytest.raises(CorruptFile, match=r"data file .*/data/.* differs from its checksum") as got:
+        READS[read](archive)
+    assert "restore it from a copy" in got.value.hint
+
+
+def test_a_damaged_footer_is_named(tmp_path: Path) -> None:
+    archive = archive_of(tmp_path / "a", window=4)
+    for segment in files(archive):
+        assert segment.tail is not None
+        flip(archive, segment, segment.bytes - segment.tail.bytes // 2)
+    with pytest.raises(CorruptFile, match="differs from its checksum"):
+        archive.probe("key 07")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_damage_is_not_copied_into_new_files(tmp_path: Path, layout: str) -> None:
+    """Even where this process has read the file before, when it was whole."""
+    archive = archive_of(tmp_path / "a", **LAYOUTS[layout])
+    archive.scan()
+    for segment in files(archive):
+        flip(archive, segment, segment.bytes // 3)
+    with pytest.raises(CorruptFile, match="differs from its checksum"):
+        update_days(archive, range(3, 12))
+    vacuum(archive.repository, keep_versions=1, grace=0)
+    assert not archive.verify().ok
+
+
+def test_row_groups_that_nobody_reads_are_not_checked(tmp_path: Path) -> None:
+    archive = archive_of(tmp_path / "a", row_group_bytes=2_000, **LAYOUTS["rebuild"])
+    assert archive.probe("key 00").num_rows == 16
+    for segment in files(archive):
+        flip(archive, segment, 2 * segment.bytes // 3)
+    again = mayfly.archive.open(tmp_path / "a")
+    assert again.probe("key 00").num_rows == 16
+    with pytest.raises(CorruptFile, match="differs from its checksum"):
+        again.scan()
+
+
+def test_files_of_earlier_versions_are_checked_whole(tmp_path: Path) -> None:
+    shutil.copytree(OLD, tmp_path / "a")
+    archive = mayfly.archive.open(tmp_path / "a")
+    assert all(one.tail is None for one in files(archive))
+    count = archive.scan().num_rows
+    assert count
+    shutil.move(tmp_path / "a", tmp_path / "b")
+    moved = mayfly.archive.open(tmp_path / "b")
+    for segment in files(moved):
+        flip(moved, segment, segment.bytes // 3)
+    with pytest.raises(CorruptFile, match="differs from its checksum"):
+        moved.scan()
+
+
+def test_verify_looks_into_older_versions_and_rollback_refuses_them(tmp_path: Path) -> None:
+    archive = archive_of(tmp_path / "a", 4, window=2, constituents=2, keep_versions=3)
+    older = archive.repository.load(archive.repository.versions()[0])
+    newest = archive.version().manifest
+    gone = [one for path, one in older.segments.items() if path not in newest.segments]
+    flip(archive, gone[0], gone[0].bytes // 2)
+    assert archive.scan().num_rows == 800
+    assert [problem.path for problem in archive.verify().problems] == [gone[0].path]
+    with pytest.raises(CorruptFile, match=f"version {older.version} .* is not whole"):
+        archive.rollback(older.version)
+    assert archive.version().manifest == newest
