@@ -15,6 +15,7 @@ from mayfly.cql import Create, Delete, Drop, Insert, Update, bind_query, parse
 from mayfly.cql.statements import apply
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.evaluation import Evaluation
+from mayfly.kernels.room import default_state_bytes
 from mayfly.lifetime import MIN_TIME, micros
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
@@ -100,18 +101,21 @@ class LocalSession:
         without: Sequence[str] = (),
         buckets: int = 1,
         joins: str | Evaluation = "binary",
+        max_state_bytes: int | None = None,
     ) -> ContinuousRun:
         """Start a query: CQL text, or the name of one made by CREATE QUERY.
 
         ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off; ``joins`` says
         how more than two inputs with one key are joined, see ``compile_plan``. The answer depends
-        on none of them.
+        on none of them. A step that would need more than ``max_state_bytes`` (by default half of
+        the machine's memory) is refused before it is tried.
         """
         way = Strategy.named(strategy)
         plan = optimize(self._bound(cql), strategy=way, without=without).plan
         assert isinstance(plan, Output)
         program = compile_plan(plan, self.catalog, way, "weak-distinct" not in without, joins)
-        run = ContinuousRun(program, self.catalog, self._relations, buckets)
+        room = default_state_bytes() if max_state_bytes is None else max_state_bytes
+        run = ContinuousRun(program, self.catalog, self._relations, buckets, room)
         self._runs.append(run)
         return run
 

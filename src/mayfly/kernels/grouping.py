@@ -37,6 +37,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.refreshes import refreshes
+from mayfly.kernels.room import require_room
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, places_in, stable_order
 from mayfly.kernels.stateless import satisfying, values_of
@@ -50,6 +51,9 @@ from mayfly.storage.segment import EXP, TS
 COUNT = "_count"
 SHOWN = "_shown"
 PAIRS_AT_ONCE = 1 << 20
+PAIR_BYTES, COPIES = 64, 2
+"""What a row costs that a version meets: its place in the order, and copies of the row (measured:
+78 bytes for MEDIAN of a BIGINT, 107 for TOP)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +358,7 @@ class GroupRows:
         ).low
         versions = Versions(group, time, counts, events.codes[group])
         if any(one.needs_rows for one in self._aggregators):
+            self._require_room(versions, runs)
             versions = versions.meeting(*_alive_rows(versions, runs))
         extremes = {n: one for n, one in enumerate(self._aggregators) if one.is_extreme}
         if extremes:
@@ -370,6 +375,18 @@ class GroupRows:
             for number, (one, name) in enumerate(zip(self._aggregators, names, strict=True))
         ]
         return versions, totals
+
+    def _require_room(self, versions: Versions, runs: list[Run]) -> None:
+        """Every version meets all rows of its group: refuse what would not fit, before it is tried."""
+        pairs = int(versions.count.sum())
+        rows, size = sum(run.rows for run in runs), sum(run.load().nbytes for run in runs)
+        calls = [one.call.function.upper() for one in self._aggregators if one.needs_rows]
+        require_room(
+            pairs * (PAIR_BYTES + COPIES * size // max(rows, 1)),
+            f"{self.name}: {', '.join(dict.fromkeys(calls))} over {len(versions):,} versions of "
+            f"groups of up to {int(versions.count.max(initial=0)):,} rows, {pairs:,} values in all,",
+            "use a shorter window, smaller groups or batches, a SLIDE, or a larger max_state_bytes",
+        )
 
     def _version_rows(self, events: Events, versions: Versions, totals: list[Totals]) -> pa.Table:
         first = events.first_of_group[versions.group]

@@ -31,6 +31,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.refreshes import refreshes
+from mayfly.kernels.room import require_room
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.stateless import values_of
@@ -41,6 +42,8 @@ from mayfly.plan.windows import Slide
 from mayfly.storage.segment import EXP, TS
 
 PAIRS_AT_ONCE = 1 << 20
+COPIES = 3
+"""What is sent exists as parts, as a whole, and sorted."""
 
 
 def seen(delta: Delta) -> Delta:
@@ -172,6 +175,7 @@ class Sent:
         zeros = np.zeros(len(instants), np.int64)
         points = zeros, instants, instants + 1
         parts = [with_numbers(tables[-1].slice(0, 0).select(self.columns.names), **{TS: zeros[:0]})]
+        size = 0
         for rows in tables:
             if not rows.num_rows or not len(instants):
                 continue
@@ -181,6 +185,12 @@ class Sent:
             for at, places in matching_pairs(points, other, PAIRS_AT_ONCE):
                 part = taken(rows.select(self.columns.names), order[places])
                 parts.append(with_numbers(part, **{TS: instants[at]}))
+                size += COPIES * parts[-1].nbytes
+                require_room(
+                    size,
+                    f"Rstream: the whole answer at {len(instants):,} instants",
+                    "use a longer SLIDE, smaller batches, a LIMIT, or a larger max_state_bytes",
+                )
         return self._ordered(concatenated(parts))
 
     def _unrepeated(

@@ -21,6 +21,7 @@ from mayfly.kernels.codes import buckets
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, united, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.outputs import seen
+from mayfly.kernels.room import default_state_bytes, limited
 from mayfly.kernels.rows import chosen, numbers
 from mayfly.kernels.windows import WindowState
 from mayfly.physical.program import Program, Relation, Stream, Task
@@ -59,6 +60,7 @@ class ContinuousRun:
     catalog: Catalog
     relations: Mapping[str, Changing] = field(default_factory=dict)
     bucket_count: int = 1
+    max_state_bytes: int = field(default_factory=default_state_bytes)
     clocks: Clocks = field(init=False)
     _states: dict[Task, list[Any]] = field(init=False)
     _sending: Any = field(init=False)
@@ -117,14 +119,16 @@ class ContinuousRun:
                 for source in task.inputs
             ]  # fmt: skip
             began = perf_counter()
-            states[task], results[task] = self._stepped(task, states[task], inputs, interval)
+            with limited(self.max_state_bytes):
+                states[task], results[task] = self._stepped(task, states[task], inputs, interval)
             spent = perf_counter() - began
             worked.append((task, inputs, results[task], spent))
         answer = seen(results[self.program.answer])
         sending, sent = self._sending, None
         if self.program.sent is not None:
             first = self._first_row(states)
-            sending, sent = self.program.sent.step(sending, answer, interval, first)
+            with limited(self.max_state_bytes):
+                sending, sent = self.program.sent.step(sending, answer, interval, first)
         self._states, self._delivered, self._sending, self.clocks = (
             states,
             delivered,

@@ -24,6 +24,7 @@ from mayfly.kernels.meeting import JoinRows
 from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.kernels.outputs import seen
 from mayfly.kernels.refreshes import refreshes
+from mayfly.kernels.room import limited
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -116,9 +117,10 @@ class ProgramTask:
     ) -> Iterator[pa.RecordBatch]:
         with Directory.at(self.root, sync=self.sync).syncing_together() as directory:
             step = _Step(self, bucket, parcels, directory)
-            results = step.run()
-            sent = list(step.parcels(results))
-            step.finish(results)
+            with limited(self.max_state_bytes):
+                results = step.run()
+                sent = list(step.parcels(results))
+                step.finish(results)
         reach("task.state-written")
         for at in range(0, len(sent), 64):
             yield batch_of(sent[at : at + 64])

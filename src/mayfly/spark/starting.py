@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, StorageError
+from mayfly.kernels.room import default_state_bytes
 from mayfly.lifetime import NEVER, micros
 from mayfly.pipeline.bucketing import MOST_BUCKETS, checked_buckets
 from mayfly.pipeline.folders import IDENTITY, check_owner
@@ -89,12 +90,6 @@ def run_settings(
         pace=pace,
         **({"wall_clock": wall_clock} if wall_clock else {}),
     )
-
-
-def default_state_bytes(buckets: int) -> int:
-    """Half of this machine's memory, shared by the buckets."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return memory // 2 // buckets
 
 
 def sinks_of(
