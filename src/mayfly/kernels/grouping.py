@@ -377,14 +377,15 @@ class GroupRows:
         return versions, totals
 
     def _require_room(self, versions: Versions, runs: list[Run]) -> None:
-        """Every version meets all rows of its group: refuse what would not fit, before it is tried."""
+        """Refuse versions that meet more rows of their groups than there is room for."""
         pairs = int(versions.count.sum())
         rows, size = sum(run.rows for run in runs), sum(run.load().nbytes for run in runs)
         calls = [one.call.function.upper() for one in self._aggregators if one.needs_rows]
+        largest = int(versions.count.max(initial=0))
         require_room(
             pairs * (PAIR_BYTES + COPIES * size // max(rows, 1)),
             f"{self.name}: {', '.join(dict.fromkeys(calls))} over {len(versions):,} versions of "
-            f"groups of up to {int(versions.count.max(initial=0)):,} rows, {pairs:,} values in all,",
+            f"groups of up to {largest:,} rows, {pairs:,} values in all,",
             "use a shorter window, smaller groups or batches, a SLIDE, or a larger max_state_bytes",
         )
 
