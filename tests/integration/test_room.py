@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ def test_one_large_group_is_refused_and_more_room_lets_it_go_on(
     session = Session(spark)
     declare(session, tmp_path, {"s": rows.schema})
     query = session.query("SELECT MEDIAN(x) AS m FROM s [RANGE 1 DAY]")
-    limited = {"available_now": True, "buckets": 1, "max_state_bytes": 1_000_000}
+    limited: dict[str, Any] = {"available_now": True, "buckets": 1, "max_state_bytes": 1_000_000}
     with pytest.raises(LimitExceeded, match=r"MEDIAN over 300 versions.*max_state_bytes"):
         query.start(tmp_path / "ck", **limited).await_done()
     run = query.start(tmp_path / "ck", **{**limited, "max_state_bytes": 10_000_000})
