@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from mayfly.plan.expressions import Expression, Function, Literal, as_type
+from mayfly.plan.expressions import LONGEST_TEXT, Expression, Function, Literal, as_type
 from mayfly.plan.types import (
     BIGINT,
     BINARY,
@@ -215,9 +215,18 @@ def call(name: str, arguments: Arguments) -> Expression:
                 f"use it as {usage(name)}, or CAST the argument",
                 position,
             )
+    _check_length(name, arguments)
     unified = _unified(name, signature, arguments)
     result = signature.result(unified) if callable(signature.result) else signature.result
     return Function(name, tuple(unified), result, _nullable(name, signature, unified))
+
+
+def _check_length(name: str, arguments: Arguments) -> None:
+    length = arguments[1] if name in ("lpad", "rpad") else None
+    characters = length.value if isinstance(length, Literal) else 0
+    if isinstance(characters, int) and characters > LONGEST_TEXT:
+        problem = f"{name} to {characters:,} characters would fill the memory"
+        raise Misuse(problem, f"use at most {LONGEST_TEXT:,}", 1)
 
 
 def _expanded(name: str, letters: list[str], count: int) -> list[str]:

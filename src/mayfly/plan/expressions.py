@@ -416,6 +416,8 @@ def _literal_as(literal: Literal, kind: DataType) -> Expression:
     return Cast(literal, kind)
 
 
+LONGEST_TEXT = 1 << 24
+"""How many characters functions that repeat text may make."""
 KERNEL_FUNCTIONS = ("abs", "negative", "coalesce", "least", "greatest")
 _KERNEL_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 

@@ -4,15 +4,24 @@ Letters, digits and word boundaries are ASCII, as in Java 19 and later without f
 has and Python has not is written out: classes of properties and POSIX names, unions and
 intersections of classes, quoting by \\Q…\\E, flags in the middle, other line ends. What remains is
 an error.
+
+Searching takes time linear in the text: RE2 does it. What RE2 has not (looking around, references
+to groups, possessive repetition; a final line end before $, other than ASCII letters under (?i)) is
+left to Python's ``re``, which backtracks, and refused where that may take too long.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-from mayfly.kernels.functions.values import Undefined
+import re2
+
+from mayfly.kernels.functions.values import Undefined, check_length
 
 _LINE_ENDS = "\\n\\r\\u0085\\u2028\\u2029"
 _ANY = f"[^{_LINE_ENDS}]"
@@ -44,15 +53,106 @@ _POSIX = {
 }
 _CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": " \\t\\n\\x0b\\f\\r"}
 _ALL = frozenset(range(0x110000))
+_ENDS = ("\n", "\r", "\u0085", "\u2028", "\u2029")
+
+
+MOST_STEPS = 200_000_000
+"""What backtracking may cost at worst: some seconds."""
+
+
+@dataclass(frozen=True)
+class JavaPattern:
+    """A pattern for both engines; ``linear`` is None where RE2 cannot express it."""
+
+    written: str
+    backtracking: re.Pattern[str]
+    linear: Any
+    ends: bool
+    folds: bool
+    repeats: int
+    nested: bool
+
+    @property
+    def groups(self) -> int:
+        return self.backtracking.groups
+
+    def number(self, group: str | int) -> int:
+        return group if isinstance(group, int) else self.backtracking.groupindex[group]
+
+    def search(self, text: str) -> Any:
+        """The first match, or None."""
+        engine, units = self._engine(text)
+        return engine.search(units)
+
+    def matches(self, text: str) -> Iterator[Any]:
+        """All matches; after an empty one Java goes on one character further."""
+        engine, units = self._engine(text)
+        at = 0
+        while at <= len(units) and (match := engine.search(units, at)):
+            yield match
+            at = match.end()
+            if match.start() == at:
+                at += 1
+                while isinstance(units, bytes) and units[at : at + 1] and units[at] & 0xC0 == 0x80:
+                    at += 1
+
+    def _engine(self, text: str) -> tuple[Any, str | bytes]:
+        """What searches a text, and the text as it takes it: RE2 wants UTF-8."""
+        same_end = not self.ends or text[-1:] not in _ENDS
+        if self.linear is not None and same_end and (not self.folds or text.isascii()):
+            return self.linear, text.encode()
+        steps = len(text) ** (1 + self.repeats)
+        if steps > MOST_STEPS or (self.nested and len(text) > 1):
+            reason = "repeats what is itself repeated or a choice" if self.nested else "repeats"
+            raise Undefined(
+                f"{self.written!r} {reason}, and looks around, refers to its groups or takes all "
+                f"it can: searching {len(text):,} characters may take too long"
+            )
+        return self.backtracking, text
 
 
 @lru_cache(maxsize=512)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The Python pattern that matches what Java's would."""
+def compiled(pattern: str) -> JavaPattern:
+    """The pattern that matches what Java's would."""
     try:
-        return re.compile(_Translation(pattern).text(), re.ASCII)
+        translation = _Translation(pattern)
+        text = translation.text()
+        backtracking = re.compile(text, re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         raise Undefined(f"{pattern!r} is not a regular expression: {error}") from None
+    return JavaPattern(
+        pattern,
+        backtracking,
+        _linear(text),
+        _END in text,
+        translation.folds,
+        translation.repeats,
+        translation.nested,
+    )
+
+
+def _linear(text: str) -> Any:
+    """RE2's pattern for one that is written for Python; None if it has none."""
+    options = re2.Options()
+    options.log_errors = False
+    plain = re.sub(
+        r"\\(u[0-9a-f]{4}|U[0-9a-f]{8}|.)", _for_re2, text.replace(_END, r"\Z"), flags=re.S
+    )
+    try:
+        return re2.compile(plain.encode(), options)
+    except (re2.error, UnicodeEncodeError):
+        return None
+
+
+def _for_re2(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if len(code) > 1:
+        return f"\\x{{{int(code[1:], 16):x}}}"
+    spaces = " \\t\\n\\x0b\\f\\r"
+    written = {"Z": "\\z", "s": f"[{spaces}]", "S": f"[^{spaces}]"}
+    if code in written:
+        return written[code]
+    return escape[0] if code.isalnum() else f"\\x{{{ord(code):x}}}"
 
 
 class _Head(str):
@@ -70,6 +170,8 @@ class _Translation:
     def __init__(self, pattern: str) -> None:
         self.pattern, self.at = pattern, 0
         self.dotall = self.lines = self.comments = False
+        self.folds = self.nested = False
+        self.repeats = self.choices = 0
 
     def text(self) -> str:
         found = self._alternatives()
@@ -120,6 +222,8 @@ class _Translation:
             return self._comment(letter)
         if letter == "{" and not _COUNT.match(self.pattern, self.at):
             raise re.error("{ needs a number of repetitions")
+        self.repeats += letter in "*+{"
+        self.choices += letter in "?|"
         return letter if letter in "*+?{}|" else re.escape(letter)
 
     def _comment(self, letter: str) -> str:
@@ -137,9 +241,16 @@ class _Translation:
                 return self._flags()
             self.at = found.end()
             head = f"(?P<{found[1]}>" if found[1] else f"({found[0]}"
+        return self._closed(head)
+
+    def _closed(self, head: str) -> str:
+        """The rest of a group; one that repeats or has a choice is costly to repeat."""
+        before = self.repeats + self.choices
         body = self._alternatives()
         if self._next() != ")":
             raise re.error("unbalanced parenthesis")
+        repeated = self.pattern[self.at : self.at + 1] in ("*", "+", "{")
+        self.nested |= repeated and self.repeats + self.choices > before
         return f"{head}{body})"
 
     def _flags(self) -> str:
@@ -153,15 +264,14 @@ class _Translation:
             self.lines = value if "m" in flags else self.lines
             self.comments = value if "x" in flags else self.comments
         on = "i" if "i" in found[1] else ""
+        self.folds |= bool(on)
         off = "-i" if "i" in (found[2] or "") else ""
         head = _Head(f"(?{on}{off}:")
         if found[3] == ")":
             return head
-        body = self._alternatives()
+        group = self._closed(head)
         self.dotall, self.lines, self.comments = kept
-        if self._next() != ")":
-            raise re.error("unbalanced parenthesis")
-        return f"{head}{body})"
+        return group
 
     def _escape(self) -> str:
         letter = self._next()
@@ -300,7 +410,7 @@ def _property(name: str) -> frozenset[int]:
 def _written(members: frozenset[int]) -> str:
     """A Python class of exactly these characters."""
     if not members:
-        return "(?!)"
+        return "[^\\U00000000-\\U0010ffff]"
     return f"[{_ranges(members)}]"
 
 
@@ -318,21 +428,25 @@ def _ranges(members: frozenset[int]) -> str:
 def replaced(text: str, pattern: str, replacement: str) -> str:
     """Every match replaced; in the replacement $1 and ${name} are groups, \\ takes a letter."""
     expression = compiled(pattern)
-    if expression.search(text) is None:
-        return text
-    pieces = _replacement(replacement, expression.groups)
     done: list[str] = []
-    start = at = 0
-    # Not ``sub``: after an empty match Java goes on one character further.
-    while at <= len(text) and (found := expression.search(text, at)):
-        done.append(text[start : found.start()])
-        try:
-            done += [str(one) if literal else found[one] or "" for literal, one in pieces]
-        except IndexError:
-            raise Undefined(f"{replacement!r} names a group that {pattern!r} has not") from None
-        start = found.end()
-        at = start + (found.start() == start)
-    return "".join(done) + text[start:]
+    rest: str | bytes | None = None
+    start = size = 0
+    for match in expression.matches(text):
+        rest = match.string
+        done.append(_text(match.string[start : match.start()]))
+        for literal, piece in _replacement(replacement, expression.groups):
+            try:
+                done.append(str(piece) if literal else _text(match[expression.number(piece)] or ""))
+            except (IndexError, KeyError):
+                raise Undefined(f"{replacement!r} names a group that {pattern!r} has not") from None
+            size += len(done[-1])
+        check_length(size)
+        start = match.end()
+    return text if rest is None else "".join(done) + _text(rest[start:])
+
+
+def _text(units: str | bytes) -> str:
+    return units.decode() if isinstance(units, bytes) else units
 
 
 @lru_cache(maxsize=512)
@@ -354,8 +468,10 @@ def _replacement(text: str, groups: int) -> tuple[tuple[bool, str | int], ...]:
                 group, at = _group_number(text, at + 1, groups)
             pieces.append((False, group))
         else:
-            pieces.append((True, text[at]))
-            at += 1
+            plain = re.compile(r"[^\\$]+").match(text, at)
+            assert plain is not None
+            pieces.append((True, plain[0]))
+            at = plain.end()
     return tuple(pieces)
 
 
@@ -369,19 +485,50 @@ def _group_number(text: str, at: int, groups: int) -> tuple[int, int]:
     return number, at
 
 
+@dataclass(frozen=True)
+class LikePattern:
+    """Pieces of fixed length with any text between them, found from the left one by one.
+
+    The leftmost place is always good enough for a piece, so nothing is tried twice.
+    """
+
+    pieces: tuple[re.Pattern[str], ...]
+    lengths: tuple[int, ...]
+
+    def matches(self, text: str) -> bool:
+        first, last = self.pieces[0], self.pieces[-1]
+        if len(self.pieces) == 1:
+            return first.fullmatch(text) is not None
+        at, end = self.lengths[0], len(text) - self.lengths[-1]
+        if end < at or not first.match(text) or not last.match(text, end):
+            return False
+        for piece in self.pieces[1:-1]:
+            match = piece.search(text, at, end)
+            if match is None:
+                return False
+            at = match.end()
+        return True
+
+
 @lru_cache(maxsize=512)
-def like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
+def like_pattern(pattern: str, escape: str) -> LikePattern:
     """LIKE: % any text, _ any character, the escape character takes the next one literally."""
-    pieces, at = [], 0
+    pieces: list[list[str]] = [[]]
+    at = 0
     while at < len(pattern):
         letter = pattern[at]
         if letter == escape:
             following = pattern[at + 1 : at + 2]
             if following not in ("_", "%", escape) or not following:
                 raise Undefined(f"{escape} must stand before _, % or itself in {pattern!r}")
-            pieces.append(re.escape(following))
+            pieces[-1].append(re.escape(following))
             at += 1
+        elif letter == "%":
+            pieces.append([])
         else:
-            pieces.append({"%": ".*", "_": "."}.get(letter) or re.escape(letter))
+            pieces[-1].append("." if letter == "_" else re.escape(letter))
         at += 1
-    return re.compile("".join(pieces), re.DOTALL)
+    return LikePattern(
+        tuple(re.compile("".join(piece), re.DOTALL) for piece in pieces),
+        tuple(map(len, pieces)),
+    )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from mayfly.kernels.functions.java_regex import compiled, like_pattern, replaced
 from mayfly.kernels.functions.json_path import json_object
-from mayfly.kernels.functions.values import Operand, Undefined, each
+from mayfly.kernels.functions.values import Operand, Undefined, check_length, each
 from mayfly.plan.types import DataType, arrow_type
 
 Compute = Callable[[Sequence[Operand], DataType], Operand]
@@ -46,6 +46,12 @@ def _right(text: str, length: int) -> str:
     return text[-length:] if length > 0 else ""
 
 
+def _replace(text: str, old: str, new: str) -> str:
+    if len(new) > len(old):
+        check_length(text.count(old) * len(new) if old else 0)
+    return text.replace(old, new) if old else text
+
+
 def _split_part(text: str, delimiter: str, number: int) -> str:
     if number == 0:
         raise Undefined("split_part counts from 1, there is no part 0")
@@ -55,6 +61,7 @@ def _split_part(text: str, delimiter: str, number: int) -> str:
 
 
 def _padding(length: int, missing: int, pad: str) -> str:
+    check_length(length)
     return (pad * (missing // len(pad) + 1))[:missing] if pad and missing > 0 else ""
 
 
@@ -71,12 +78,14 @@ def _rpad(text: str, length: int, pad: str) -> str:
 
 
 def _regexp_extract(text: str, pattern: str, group: int) -> str:
-    found = compiled(pattern).search(text)
-    if found is None:
+    expression = compiled(pattern)
+    match = expression.search(text)
+    if match is None:
         return ""
-    if not 0 <= group <= found.re.groups:
+    if not 0 <= group <= expression.groups:
         raise Undefined(f"{pattern!r} has no group {group}")
-    return found[group] or ""
+    value = match[group] or ""
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _sha2(text: str, bits: int) -> str | None:
@@ -128,7 +137,7 @@ def like(op: str, text: Operand, pattern: Operand, escape: str) -> Operand:
             return compiled(wanted).search(value) is not None
         if op == "ILIKE":
             value, wanted = value.lower(), wanted.lower()
-        return like_pattern(wanted, escape).fullmatch(value) is not None
+        return like_pattern(wanted, escape).matches(value)
 
     return each(matches, (text, pattern), pa.bool_())
 
@@ -147,7 +156,7 @@ TEXT_FUNCTIONS: dict[str, Compute] = {
     "substring": _per_value(_substring),
     "left": _per_value(lambda text, length: _substring(text, 1, length)),
     "right": _per_value(_right),
-    "replace": _per_value(lambda text, old, new: text.replace(old, new) if old else text),
+    "replace": _per_value(_replace),
     "split_part": _per_value(_split_part),
     "instr": _per_value(lambda text, part: text.find(part) + 1),
     "lpad": _per_value(_lpad),

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.plan.expressions import LONGEST_TEXT
+
 Operand: TypeAlias = pa.Array | pa.Scalar
 Numbers: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -22,6 +24,12 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 class Undefined(ValueError):
     """The expression has no value for these operands: ANSI mode makes that an error."""
+
+
+def check_length(characters: int) -> None:
+    """Refuse to make a text that would fill the memory."""
+    if characters > LONGEST_TEXT:
+        raise Undefined(f"a text of {characters:,} characters: at most {LONGEST_TEXT:,} are made")
 
 
 def each(
