@@ -37,6 +37,10 @@ def unit_micros(name: str) -> int | None:
     return _MICROS_OF.get(lowered) or _MICROS_OF.get(lowered.removesuffix("s"))
 
 
+MOST_DIGITS = 100
+"""Of a number in a duration; Python would refuse some thousands."""
+
+
 def micros(value: str | int | timedelta) -> int:
     """A duration in microseconds: ``"10 min"``, ``"1 h 30 m"``, a timedelta, or an int of µs.
 
@@ -67,6 +71,10 @@ def _parse(text: str) -> int:
         if term.start() != at or unit is None:
             break
         at = term.end()
+        if len(term[1]) > MOST_DIGITS:
+            raise InvalidSetting(
+                f"a duration of {len(term[1]):,} digits does not fit 64 bits", "use a shorter one"
+            )
         total += Fraction(term[1]) * unit
     if at != len(text) or not text.strip():
         raise InvalidSetting(

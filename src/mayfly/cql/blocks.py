@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -169,15 +170,17 @@ def _output(place: exp.Expr, binder: ScalarBinder, number: int) -> _Output:
 
 def _named(context: Context, outputs: list[_Output]) -> tuple[Named, ...]:
     """Output columns with different names; plain columns of one name get their entry in front."""
-    taken = [output.name.casefold() for output in outputs]
+    counts = Counter(output.name.casefold() for output in outputs)
+    folded: set[str] = set()
     named: list[Named] = []
     for output in outputs:
         name = output.name
-        if taken.count(name.casefold()) > 1 and output.relation:
+        if counts[name.casefold()] > 1 and output.relation:
             name = f"{output.relation}_{name}"
-        if any(name.casefold() == other.name.casefold() for other in named):
+        if name.casefold() in folded:
             problem = f"two output columns are called {name}"
             raise context.error(output.place, problem, f"rename one: … AS {name}_2")
+        folded.add(name.casefold())
         named.append(Named(name, output.expression))
     return tuple(named)
 

@@ -34,7 +34,7 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
         "FROM": read_connector,
         "TIMESTAMP": lambda c: _time(c, columns),
         "SEQUENCE": lambda c: _sequence(c, columns),
-        "SLACK": lambda c: c.duration("the slack", "write SLACK 2 SECONDS"),
+        "SLACK": lambda c: c.duration("the slack", "write SLACK 2 SECONDS", zero=True),
         "IDLE": _idle,
         "DEAD": _dead_letters,
     }

@@ -116,9 +116,20 @@ _REFUSED_PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
 }
 
 
+MOST_NESTED = 120
+"""Levels of a syntax tree; what goes down it takes a few of Python's 1,000 frames per level."""
+_CHAINS = (exp.And, exp.Or, exp.DPipe, exp.Union, exp.Dot)
+"""A chain of these is one level, however long."""
+
+
 def check_tree(source: Source, tree: exp.Expr) -> None:
-    """Refuse the first node, or clause of a node, that is not in the language."""
+    """Refuse the first node, or clause of a node, that is not in the language or too deep."""
+    depths = {id(tree): 1}
     for node in tree.walk():
+        chained = isinstance(node, _CHAINS) and type(node.parent) is type(node)
+        depths[id(node)] = depths.get(id(node.parent), 0) + (not chained)
+        if depths[id(node)] > MOST_NESTED:
+            raise error_on(source, node, "this is nested too deeply", _FLATTER)
         allowed = ALLOWED.get(type(node))
         if allowed is None:
             problem, hint = _REFUSED.get(type(node), (f"{_words(node)} is not in the language", ""))
@@ -128,6 +139,12 @@ def check_tree(source: Source, tree: exp.Expr) -> None:
                 default = f"{_words(node)} with {part.strip('_')} is not in the language"
                 problem, hint = _REFUSED_PARTS.get((type(node), part), (default, ""))
                 raise error_on(source, node, problem, hint or "see docs/language.md for what is")
+
+
+_FLATTER = (
+    f"at most {MOST_NESTED} levels: write fewer parentheses, sub-queries or operators in a row, "
+    "or compute a part in a query of its own"
+)
 
 
 def _words(node: exp.Expr) -> str:

@@ -19,6 +19,8 @@ from mayfly.plan.types import (
     decimal,
 )
 
+MOST_DIGITS = 1_000
+"""Of whole numbers in a text: beyond, reading them takes quadratic time (and Python refuses)."""
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
@@ -27,7 +29,7 @@ def number(text: str) -> Literal | None:
     if "e" in text.lower():
         return Literal(float(text), DOUBLE)
     value = Decimal(text)
-    if "." not in text:
+    if "." not in text and len(text) <= MOST_DIGITS:
         whole = int(text)
         if _fits(whole, INT) or _fits(whole, BIGINT):
             return Literal(whole, INT if _fits(whole, INT) else BIGINT)

@@ -28,6 +28,11 @@ class Source:
     text: str
     name: str = ""
 
+    def __post_init__(self) -> None:
+        # Editors put a byte order mark before a text; a blank keeps all places as they are.
+        if self.text.startswith("\ufeff"):
+            object.__setattr__(self, "text", f" {self.text[1:]}")
+
     def position(self, offset: int) -> Position:
         before = self.text[: min(offset, len(self.text))]
         return Position(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)

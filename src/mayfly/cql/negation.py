@@ -26,13 +26,19 @@ _CLOSED = "write NOT EXISTS (SELECT … WHERE a.x = b.y) instead of a NOT IN tha
 
 def conjuncts_of(node: exp.Expr | None) -> list[exp.Expr]:
     """The conditions joined by AND, parentheses opened."""
-    if node is None:
-        return []
-    if isinstance(node, exp.And):
-        return [*conjuncts_of(node.this), *conjuncts_of(node.expression)]
-    if isinstance(node, exp.Paren) and isinstance(node.this, exp.And | exp.Paren | exp.Not):
-        return conjuncts_of(node.this)
-    return [node]
+    conditions: list[exp.Expr] = []
+    waiting = [] if node is None else [node]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, exp.And):
+            waiting += (current.expression, current.this)
+        elif isinstance(current, exp.Paren) and isinstance(
+            current.this, exp.And | exp.Paren | exp.Not
+        ):
+            waiting.append(current.this)
+        else:
+            conditions.append(current)
+    return conditions
 
 
 def is_negation(node: exp.Expr) -> bool:

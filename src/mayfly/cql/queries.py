@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from mayfly.cql.blocks import Block, bind_block
 from mayfly.cql.context import Context
+from mayfly.cql.literals import MOST_DIGITS
 from mayfly.cql.messages import CqlError, listing
 from mayfly.cql.operators import StreamOperator, drop_rstream, refuse_operator, take_operator
 from mayfly.cql.restrictions import check_plan
@@ -119,11 +120,12 @@ def _set_operation(
 
 def _operands(tree: exp.SetOperation) -> list[exp.Expr]:
     """The parts of a chain of UNION ALL; EXCEPT ALL always has two."""
+    parts = [tree.expression]
     left = tree.this
-    chained = isinstance(tree, exp.Union) and type(left) is exp.Union
-    if chained and not left.args.get("distinct"):
-        return [*_operands(left), tree.expression]
-    return [left, tree.expression]
+    while isinstance(tree, exp.Union) and type(left) is exp.Union and not left.args.get("distinct"):
+        parts.append(left.expression)
+        left = left.this
+    return [left, *reversed(parts)]
 
 
 def _common_types(
@@ -196,9 +198,12 @@ def _sorted(
 
 def _whole(context: Context, clause: exp.Expr) -> int:
     value = clause.args.get("expression")
+    word = type(clause).__name__.upper()
     if value is None or not (isinstance(value, exp.Literal) and value.name.isdecimal()):
-        word = type(clause).__name__.upper()
         raise context.error(clause, f"{word} needs a whole number", f"write {word} 10")
+    if len(value.name) > MOST_DIGITS:
+        problem = f"{word} of a number of {len(value.name):,} digits"
+        raise context.error(clause, problem, f"use at most {MOST_DIGITS} digits")
     return int(value.name)
 
 
@@ -214,7 +219,7 @@ def _sort_expression(
     context: Context, place: exp.Expr, node: Node, block: Block | None
 ) -> Expression:
     if isinstance(place, exp.Literal) and place.name.isdecimal():
-        at = int(place.name)
+        at = int(place.name[:MOST_DIGITS])
         if not 1 <= at <= len(node.schema):
             problem = f"there is no output column {at}"
             raise context.error(place, problem, f"use a number from 1 to {len(node.schema)}")

@@ -148,11 +148,14 @@ class Scope:
 
 def _parts(source: Source, node: exp.Expr) -> list[str]:
     """The names of ``a.b.c``, first to last."""
-    if isinstance(node, exp.Dot):
+    behind: list[str] = []
+    while isinstance(node, exp.Dot):
         if not isinstance(node.expression, exp.Identifier):
             raise error_on(source, node, "only names may stand behind a dot", "write alias.column")
-        return [*_parts(source, node.this), node.expression.name]
+        behind.append(node.expression.name)
+        node = node.this
     if isinstance(node, exp.Column):
         keys = ("catalog", "db", "table", "this")
-        return [node.args[key].name for key in keys if node.args.get(key)]
+        names = [node.args[key].name for key in keys if node.args.get(key)]
+        return [*names, *reversed(behind)]
     raise error_on(source, node, "only a column has members", "write alias.column.member")

@@ -15,6 +15,8 @@ from mayfly.cql.messages import CqlError, Source, Span, error_at, listing, sugge
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import NEVER, instant, micros, unit_micros
 
+_COUNT_DIGITS = 18
+"""Of counts: rows, copies, versions."""
 _BLANK = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|--[^\n]*(?:\n|$))*"
 _TERM = re.compile(rf"{_BLANK}(\d+(?:\.\d+)?){_BLANK}([a-zµ]+)", re.IGNORECASE)
 _PIECE = re.compile(
@@ -190,15 +192,19 @@ class Cursor:
     def count(self, what: str) -> int:
         """A whole number of at least 1."""
         token = self.current
-        if token is None or not token.text.isdecimal() or int(token.text) < 1:
+        whole = token is not None and token.text.isdecimal() and len(token.text) <= _COUNT_DIGITS
+        if token is None or not whole or int(token.text) < 1:
             raise self.error(
                 f"expected {what}, found {self.shown}", "write a whole number from 1 on"
             )
         self.at += 1
         return int(token.text)
 
-    def duration(self, what: str, hint: str = "") -> int:
-        """A duration such as ``10 MIN`` or ``1 h 30 s``, in microseconds, at least 1."""
+    def duration(self, what: str, hint: str = "", *, zero: bool = False) -> int:
+        """A duration such as ``10 MIN`` or ``1 h 30 s``, in microseconds, at least 1.
+
+        With ``zero`` it may be 0, with or without a unit.
+        """
         advice = hint or "write a number and a unit from MICROSECOND to DAY, like 10 MIN"
         start = end = self.place.start
         smallest, text = NEVER, ""
@@ -208,6 +214,8 @@ class Cursor:
                 break
             smallest, end = unit, term.end()
             text += f" {term[1]} {term[2]}"
+        if end == start and zero and self.take("0"):
+            return 0
         if end == start:
             raise self._no_duration(what, advice)
         text, span = text.strip(), Span(start, end)
@@ -217,7 +225,7 @@ class Cursor:
             total = micros(text)
         except InvalidSetting as error:
             raise error_at(self.source, span, error.message, error.hint) from None
-        if total < 1:
+        if total < 1 and not zero:
             raise self.error(f"{what} of {text} is empty", "use at least 1 microsecond", span)
         return total
 

@@ -1,0 +1,126 @@
+"""Every text ends in a plan or in a Mayfly error, however long, deep or odd it is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mayfly import LocalSession, MayflyError
+from mayfly.cql import parse
+from mayfly.cql.grammar import MOST_NESTED
+from mayfly.cql.messages import CqlError
+
+FROM = "FROM s [RANGE 1 h]"
+DIGITS = "1" * 5_000
+
+
+def session() -> LocalSession:
+    made = LocalSession()
+    made.stream("s", {"ts": "BIGINT", "a": "BIGINT", "b": "BOOLEAN", "x": "STRING"})
+    return made
+
+
+CHAINS = {
+    "and": f"SELECT a {FROM} WHERE " + " AND ".join(f"a <> {n}" for n in range(1_000)),
+    "or": f"SELECT a {FROM} WHERE " + " OR ".join(f"a = {n}" for n in range(1_000)),
+    "concat": f"SELECT {' || '.join(['x'] * 1_000)} AS z {FROM}",
+    "union": " UNION ALL ".join([f"SELECT a {FROM}"] * 300),
+    "columns": f"SELECT {', '.join(f'a + {n} AS c{n}' for n in range(500))} {FROM}",
+    "in": f"SELECT a {FROM} WHERE a IN ({', '.join(map(str, range(1_000)))})",
+    "sum": f"SELECT {' + '.join(['a'] * 110)} AS z {FROM}",
+    "text": f"SELECT a {FROM} WHERE x = '{'q' * 200_000}'",
+    "byte order mark": f"\ufeffSELECT a {FROM}",
+    "control characters": f"SELECT a {FROM} WHERE x = '\x00\x01\x1b'",
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_long_texts_have_a_plan(name: str) -> None:
+    session().query(CHAINS[name])
+
+
+def test_a_long_sum_is_computed() -> None:
+    run = session().query(CHAINS["sum"])
+    run.feed({"s": [{"ts": 1, "a": 2, "b": True, "x": ""}]})
+    run.finish()
+    assert run.snapshot().to_pylist() == [{"z": 220}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT {' + '.join(['a'] * 500)} AS z {FROM}",
+        f"SELECT {'(' * 1_000}a{')' * 1_000} AS z {FROM}",
+        f"SELECT a {FROM} WHERE {'NOT ' * 1_000}b",
+        f"SELECT {'- ' * 1_000}a AS z {FROM}",
+        f"SELECT {'abs(' * 500}a{')' * 500} AS z {FROM}",
+        f"SELECT a{'::BIGINT' * 2_000} AS z {FROM}",
+        "SELECT a FROM (" * 200 + f"SELECT a {FROM}" + ")" * 200,
+        f"SELECT {'CASE WHEN b THEN ' * 300}a{' END' * 300} AS z {FROM}",
+        " EXCEPT ALL ".join([f"SELECT a {FROM}"] * 500),
+    ],
+)
+def test_what_is_nested_too_deeply_is_refused_by_name(text: str) -> None:
+    with pytest.raises(CqlError, match="nested too deeply"):
+        session().query(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT a {FROM} WHERE a < {DIGITS}",
+        f"SELECT a FROM s [RANGE {DIGITS} h]",
+        f"SELECT a FROM s [ROWS {DIGITS}]",
+        f"SELECT Rstream(a) FROM s [ROWS 1] LIMIT {DIGITS}",
+        f"SELECT Rstream(a) FROM s [ROWS 1] ORDER BY {DIGITS}",
+        f"SELECT a{'.a' * 5_000} AS z {FROM}",
+    ],
+)
+def test_long_numbers_and_names_are_refused(text: str) -> None:
+    with pytest.raises(CqlError):
+        session().query(text)
+
+
+def test_the_limit_of_nesting_leaves_room_for_callers() -> None:
+    def below(frames: int) -> None:
+        if frames:
+            below(frames - 1)
+        else:
+            session().explain(f"SELECT {' + '.join(['a'] * (MOST_NESTED - 10))} AS z {FROM}")
+
+    below(150)
+
+
+def test_slack_may_be_nothing() -> None:
+    for slack in ("0", "0 SECONDS"):
+        declared = f"CREATE STREAM q (ts TIMESTAMP, a INT) TIMESTAMP BY ts SLACK {slack}"
+        assert len(parse(declared)) == 1
+
+
+WORDS = st.sampled_from(
+    [
+        *("SELECT", "a", "b", "x", "s", "FROM", "[RANGE 1 h]", "WHERE", "(", ")", ",", "+", "AND"),
+        *("GROUP BY", "COUNT(*)", "'", "`", "--", "/*", "*/", ";", "\x00", "\ud800", "\ufeff"),
+        *("UNION ALL", "CASE", "WHEN", "END", "IN", "LIKE", "'%'", "[", "]", "::", ".", "AS"),
+        *("CREATE STREAM", "DROP", "INSERT INTO", "INTERVAL", "9" * 50, "é", "\u2028", "-", "NOT"),
+        *("Istream(", "1e999", "EXPLAIN"),
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=25).map(" ".join))
+@example("SELECT a FROM s [RANGE 1 h] WHERE x = '\ud800'")
+@example("\ufeff")
+@example("SELECT INTERVAL")
+def test_any_words_end_in_a_plan_or_a_mayfly_error(text: str) -> None:
+    with suppress(MayflyError):
+        parse(text, session().catalog)
+
+
+@given(st.text(max_size=60))
+def test_any_text_ends_in_a_plan_or_a_mayfly_error(text: str) -> None:
+    with suppress(MayflyError):
+        session().explain(f"SELECT a {FROM} WHERE x = {text}")
