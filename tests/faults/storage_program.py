@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -158,9 +159,9 @@ def write_updates(root: str, name: int, count: int) -> str:
     repository = Repository.open(root, sync=False)
     conflicts = 0
     for number in range(count):
-        segment = write_segment(repository.directory, "rows", lifetimes([name * 1000 + number]))
-        assert segment is not None
         while True:
+            segment = write_segment(repository.directory, "rows", lifetimes([name * 1000 + number]))
+            assert segment is not None
             base = repository.current()
             total = base.properties["total"] + 1
             try:
@@ -188,7 +189,8 @@ def vacuum_until(root: str, total: int) -> str:
     repository = Repository.open(root, sync=False)
     removed = 0
     while repository.current().properties["total"] < total:
-        removed += vacuum(repository, keep_versions=1).versions_removed
+        removed += vacuum(repository, keep_versions=1, grace=0).versions_removed
+        time.sleep(0.002)  # a writer needs a moment in which no vacuum lists its file
     return str(removed)
 
 

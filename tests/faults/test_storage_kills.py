@@ -69,7 +69,7 @@ def check_carries_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         vacuum(repository, keep_versions=1)
     files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
     manifest = f"manifest/{LAST_VERSION:020d}.json"
-    bookkeeping = {manifest, "manifest/oldest", "manifest/vacuum.lock"}
+    bookkeeping = {manifest, f"manifest/{LAST_VERSION:020d}.oldest", "manifest/swept"}
     assert files == bookkeeping | set(repository.current().segments)
 
 

@@ -16,6 +16,7 @@ from mayfly.storage import (
     SetProperties,
     VacuumReport,
     VerifyReport,
+    prune,
     vacuum,
     verify,
 )
@@ -93,7 +94,7 @@ class Care:
         with contextlib.suppress(CorruptFile):
             kept = self._versions_of(self.version().settings.keep_versions)
             if kept < len(self.repository.versions()):
-                vacuum(self.repository, keep_versions=kept)
+                prune(self.repository, keep_versions=kept)
 
     def _versions_of(self, updates: int) -> int:
         """How many of the newest versions show the last ``updates`` updates: some have two."""

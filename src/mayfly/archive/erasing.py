@@ -21,7 +21,7 @@ from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, VersionExpired
 from mayfly.faults import reach
 from mayfly.lifetime import NEVER
-from mayfly.storage import Problem, Repository, vacuum
+from mayfly.storage import Problem, Repository, prune
 from mayfly.storage.commit import manifest_name, wall_clock
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.segment import DATA
@@ -157,7 +157,7 @@ class Erasing:
         newest_dirty = max(dirty, default=-1)
         clean = sum(version > newest_dirty for version in versions)
         with contextlib.suppress(CorruptFile):  # verify names a damaged manifest
-            vacuum(self.repository, keep_versions=max(1, clean), broken=dirty)
+            prune(self.repository, keep_versions=max(1, clean), broken=dirty)
         # A file that no version names may belong to an update under way, unless it holds rows that
         # have expired by now, or is older than a commit that declared rows void: nobody writes
         # those any more, or can commit them.

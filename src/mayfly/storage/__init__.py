@@ -23,7 +23,7 @@ from mayfly.storage.segment import (
     segment_batches,
     write_segment,
 )
-from mayfly.storage.vacuum import VacuumReport, vacuum
+from mayfly.storage.vacuum import VacuumReport, prune, vacuum
 from mayfly.storage.verify import Problem, VerifyReport, verify
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "dead",
     "open_segment",
     "plan_merge",
+    "prune",
     "segment_batches",
     "vacuum",
     "verify",

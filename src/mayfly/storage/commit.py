@@ -4,9 +4,10 @@ Version v is the file ``manifest/<v>.json``, created by put-if-absent: of two wr
 from the same version exactly one succeeds. A crash leaves either the old or the new version, plus
 data files nobody names, which vacuum removes. Readers pin the version they read.
 
-``manifest/oldest`` holds the oldest retained version and only ever grows. Vacuum raises it before
-it removes anything, so that a number whose manifest is gone cannot be committed a second time, and
-a reader whose pin came too late to be seen by vacuum sees the raised number instead (see vacuum).
+The largest ``manifest/<v>.oldest`` names the oldest retained version: it only ever grows. Vacuum
+raises it before it removes anything, so that a number whose manifest is gone cannot be committed a
+second time, and a reader whose pin came too late to be seen by vacuum sees the raised number
+instead (see vacuum). Which files a commit may add beside a vacuum: see intents.
 ``manifest/head-<v>`` is an empty file beside the newest manifest: without it the loss of that one
 would look like the time before its commit.
 """
@@ -22,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from mayfly.errors import (
     CommitConflict,
@@ -33,16 +35,18 @@ from mayfly.errors import (
 from mayfly.faults import reach
 from mayfly.storage.edits import Draft, Edit, as_stored
 from mayfly.storage.files import Directory
+from mayfly.storage.intents import intent
 from mayfly.storage.manifest import Manifest
-from mayfly.storage.segment import DATA, Json, Segment, check_content, check_present
+from mayfly.storage.segment import DATA, Json, Segment, check_content
 
 MANIFESTS, PINS = "manifest", "pins"
 OLDEST = f"{MANIFESTS}/oldest"
+"""Where directories of earlier versions of Mayfly have the number of the oldest version."""
 DEFAULT_LEASE = 3_600_000_000
 ATTEMPTS = 100
 """How often a reader of the newest version lets others overtake it: each time they committed and
 vacuumed between its look at the list and its look at the manifest."""
-_VERSION = re.compile(rf"^{MANIFESTS}/(\d{{20}})\.json$")
+_NUMBERED = re.compile(rf"^{MANIFESTS}/(\d{{20}})\.(json|oldest)$")
 _HEAD = re.compile(rf"^{MANIFESTS}/head-(\d{{20}})$")
 
 
@@ -52,6 +56,10 @@ def manifest_name(version: int) -> str:
 
 def head_name(version: int) -> str:
     return f"{MANIFESTS}/head-{version:020d}"
+
+
+def oldest_name(version: int) -> str:
+    return f"{MANIFESTS}/{version:020d}.oldest"
 
 
 def wall_clock() -> int:
@@ -118,6 +126,15 @@ class Claim:
             ) from error
 
 
+class Listing(NamedTuple):
+    """The folder of manifests: versions on disk in order, the oldest retained one, and the last
+    one that was committed."""
+
+    stored: list[int]
+    oldest: int
+    last: int
+
+
 def check_place(root: Path) -> None:
     """Refuse a folder that holds other things: files that no version names would be removed."""
     if root.exists() and not root.is_dir():
@@ -181,9 +198,40 @@ class Repository:
 
     def oldest(self) -> int:
         """The oldest retained version; manifests below it are kept only for those who pinned."""
+        return self._listed().oldest
+
+    def stored_versions(self) -> list[int]:
+        """Every version whose manifest is on disk, retained or not."""
+        return self._listed().stored
+
+    def versions(self) -> list[int]:
+        """The retained versions, oldest first."""
+        listed = self._listed()
+        return [version for version in listed.stored if version >= listed.oldest]
+
+    def last(self) -> int:
+        """The last version that was committed, whether its manifest is there or not; or -1."""
+        return self._listed().last
+
+    def _listed(self) -> Listing:
+        """What one look at the folder of manifests shows."""
+        stored, oldest, last = [], 0, -1
+        for name in self.directory.names(MANIFESTS):
+            if match := _NUMBERED.match(name):
+                if match[2] == "json":
+                    stored.append(int(match[1]))
+                else:
+                    oldest = max(oldest, int(match[1]))
+            elif match := _HEAD.match(name):
+                last = max(last, int(match[1]))
+            elif name == OLDEST:
+                oldest = max(oldest, self._oldest_of_old())
+        return Listing(stored, oldest, max([last, *stored[-1:]]))
+
+    def _oldest_of_old(self) -> int:
         try:
             return int(self.directory.read(OLDEST))
-        except FileNotFoundError:
+        except FileNotFoundError:  # a vacuum has just put a later number beside it
             return 0
         except ValueError:
             raise CorruptFile(
@@ -191,29 +239,18 @@ class Repository:
                 "write the number of the oldest version you want to keep into it",
             ) from None
 
-    def stored_versions(self) -> list[int]:
-        """Every version whose manifest is on disk, retained or not."""
-        return self._listed()[0]
-
-    def versions(self) -> list[int]:
-        """The retained versions, oldest first."""
-        oldest = self.oldest()
-        return [version for version in self.stored_versions() if version >= oldest]
-
-    def last(self) -> int:
-        """The last version that was committed, whether its manifest is there or not; or -1."""
-        return self._listed()[1]
-
-    def _listed(self) -> tuple[list[int], int]:
-        """The versions on disk, and the last one that was committed."""
-        names = self.directory.names(MANIFESTS)
-        stored = [int(match[1]) for name in names if (match := _VERSION.match(name))]
-        heads = [int(match[1]) for name in names if (match := _HEAD.match(name))]
-        return stored, max([-1, *stored[-1:], *heads])
+    def raise_oldest(self, version: int) -> None:
+        """Retain only this version and later ones, for ever."""
+        self.directory.put_if_absent(oldest_name(version), b"")
+        for name in self.directory.names(MANIFESTS):
+            match = _NUMBERED.match(name)
+            lower = match and match[2] == "oldest" and int(match[1]) < version
+            if lower or (name == OLDEST and self._oldest_of_old() <= version):
+                self.directory.remove(name)
 
     def newest(self) -> int:
         for _ in range(ATTEMPTS):
-            oldest, (stored, last) = self.oldest(), self._listed()
+            stored, oldest, last = self._listed()
             if not stored or stored[-1] < oldest:
                 raise self._lost_all()
             if last == stored[-1] or self.directory.exists(manifest_name(last)):
@@ -265,18 +302,16 @@ class Repository:
         for edit in edits:
             edit.apply(draft)
         self._require_newest(base)
-        for segment in draft.added:
-            if segment.path in draft.segments:
-                check_present(self.directory, segment)
-        if draft.added:
-            self.directory.sync_folder(self.directory.path(DATA))
-        return self._publish(
-            base.followed_by(
-                segments=draft.segments,
-                properties=draft.properties,
-                written_at=max(wall_clock(), base.written_at),
-            )
+        following = base.followed_by(
+            segments=draft.segments,
+            properties=draft.properties,
+            written_at=max(wall_clock(), base.written_at),
         )
+        added = [segment for segment in draft.added if segment.path in draft.segments]
+        with intent(self.directory, following.version, added):
+            if added:
+                self.directory.sync_folder(self.directory.path(DATA))
+            return self._publish(following)
 
     def rollback(self, version: int) -> Manifest:
         """Publish a new version with the content of a retained one; what came since stays readable.
@@ -288,7 +323,9 @@ class Repository:
             for segment in wanted.segments.values():
                 self._require_whole(version, segment)
             unread = Manifest(self.last(), wanted.segments, wanted.properties)
-            return self._publish(unread.followed_by(written_at=wall_clock()))
+            following = unread.followed_by(written_at=wall_clock())
+            with intent(self.directory, following.version, list(wanted.segments.values())):
+                return self._publish(following)
 
     def _require_whole(self, version: int, segment: Segment) -> None:
         try:

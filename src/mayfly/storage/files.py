@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import uuid
@@ -224,14 +223,18 @@ class Directory:
         is visible to all, but a power cut might still take it back.
         """
         target = self.path(name)
-        with self._temporary(target) as temporary:
-            self._write(temporary, data)
-            reach("link.before")
-            if not _link(temporary, target):
-                return False
-            reach("link.after")
-        self.sync_folder(target.parent)
-        return True
+        while True:
+            with self._temporary(target) as temporary:
+                self._write(temporary, data)
+                reach("link.before")
+                try:
+                    if not _link(temporary, target):
+                        return False
+                except FileNotFoundError:  # a vacuum took the temporary file for a dead writer's
+                    continue
+                reach("link.after")
+            self.sync_folder(target.parent)
+            return True
 
     def touch(self, name: str) -> None:
         """Make an empty file, whose name says it all; a power cut may take it back."""
@@ -247,17 +250,6 @@ class Directory:
             with explained("replace", target):
                 os.replace(temporary, target)
         self.sync_folder(target.parent)
-
-    @contextlib.contextmanager
-    def locked(self, name: str) -> Iterator[None]:
-        """Hold an exclusive lock; the system releases it if this process dies."""
-        path = self.path(name)
-        with explained("lock", path):
-            file = open(path, "ab")  # noqa: SIM115 - the lock lives as long as the block
-        with file:
-            with explained("lock", path):
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield
 
     def make_folder(self, folder: Path) -> None:
         """Create a folder, and with ``sync`` make the entries that lead to it last."""
@@ -323,11 +315,14 @@ class Directory:
 
 
 def _link(temporary: Path, target: Path) -> bool:
+    """Give the file its name, unless another has it; FileNotFoundError if the file is gone."""
     try:
         os.link(temporary, target)
     except FileExistsError:
         # Over NFS a repeated request may report the link that its first sending made.
         return temporary.stat().st_nlink == 2
+    except FileNotFoundError:
+        raise
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise told("link", target, error) from error

@@ -191,10 +191,12 @@ def test_a_segment_without_its_file_cannot_be_committed(repository: Repository) 
     gone, cut = segment(repository, [1]), segment(repository, [2])
     repository.directory.remove(gone.path)
     os.truncate(repository.directory.root / cut.path, cut.bytes - 1)
-    for one, message in ((gone, "is missing"), (cut, "bytes instead of")):
-        with pytest.raises(CorruptFile, match=message):
-            repository.commit(base, [AddSegments((one,))])
+    with pytest.raises(CommitConflict, match="was removed by a vacuum, or written"):
+        repository.commit(base, [AddSegments((gone,))])
+    with pytest.raises(CorruptFile, match="bytes instead of"):
+        repository.commit(base, [AddSegments((cut,))])
     assert repository.versions() == [0]
+    assert repository.directory.all_names("intents") == []
 
 
 def test_a_failing_edit_publishes_nothing(repository: Repository) -> None:
@@ -396,7 +398,8 @@ def test_the_folder_of_new_data_is_synced_before_the_manifest_names_it(
     monkeypatch.setattr(os, "fsync", note_sync)
     monkeypatch.setattr(os, "link", note_link)
     repository.commit(repository.current(), [AddSegments((one,))])
-    data, temporary, linked, folder = order
+    intent, data, temporary, linked, folder = order
+    assert intent.startswith("link 00000000000000000001-")
     assert data == "data"
     assert temporary.startswith(".tmp-")
     assert linked == f"link {Path(manifest_name(1)).name}"

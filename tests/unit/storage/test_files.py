@@ -287,11 +287,17 @@ def test_the_unsynced_view_shares_the_counters(tmp_path: Path) -> None:
     assert not directory.without_sync().sync
 
 
-def test_a_lock_excludes_and_ends_with_the_block(directory: Directory) -> None:
-    import fcntl
+def test_a_vacuum_that_takes_the_temporary_file_only_delays(directory: Directory) -> None:
+    """At grace 0 a temporary file may go while its writer is about to link it."""
+    taken: list[Path] = []
 
-    directory.put_if_absent("lock", b"")
-    with open(directory.root / "lock", "ab") as other:
-        with directory.locked("lock"), pytest.raises(BlockingIOError):
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def take() -> None:
+        if len(taken) < 3:
+            taken.extend(directory.root.glob("**/.tmp-*"))
+            taken[-1].unlink()
+
+    with on_reach("link.before", take):
+        assert directory.put_if_absent("f/a", b"1")
+        assert not directory.put_if_absent("f/a", b"2")
+    assert len(taken) == 3
+    assert directory.read("f/a") == b"1"

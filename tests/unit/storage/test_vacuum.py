@@ -14,7 +14,6 @@ from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
 from mayfly.faults import on_reach
 from mayfly.storage import (
     AddSegments,
-    Directory,
     DropSegments,
     Edit,
     Manifest,
@@ -197,6 +196,35 @@ def test_a_longer_retention_does_not_bring_versions_back(repository: Repository)
         assert repository.oldest() == 4
 
 
+def test_a_slower_vacuum_does_not_lower_the_number(repository: Repository) -> None:
+    for number in range(1, 6):
+        roll(repository, number)
+    raised: list[int] = []
+
+    def overtake() -> None:
+        if not raised:
+            raised.append(4)
+            clean(repository, keep_versions=2)
+
+    with on_reach("vacuum.listed", overtake):
+        clean(repository, keep_versions=4)
+    assert repository.oldest() == 4
+    repository.raise_oldest(2)
+    assert repository.oldest() == 4
+
+
+def test_directories_of_earlier_versions_have_their_number_in_a_file(
+    repository: Repository,
+) -> None:
+    for number in range(1, 6):
+        roll(repository, number)
+    repository.directory.put_if_absent("manifest/oldest", b"3\n")
+    assert repository.versions() == [3, 4, 5]
+    clean(repository, keep_versions=2)
+    assert repository.versions() == [4, 5]
+    assert not repository.directory.exists("manifest/oldest")
+
+
 def race(point: str, action: Callable[[], object], repository: Repository) -> None:
     done: list[bool] = []
 
@@ -217,14 +245,13 @@ def test_a_reader_that_looked_before_the_number_was_raised_is_served(
     roll(repository, 1)
     roll(repository, 2)
     pins: list[Pin] = []
-    replace = Directory.replace
+    raise_oldest = Repository.raise_oldest
 
-    def pin_then_replace(self: Directory, name: str, data: bytes) -> None:
-        assert name == "manifest/oldest"
+    def pin_then_raise(self: Repository, version: int) -> None:
         pins.append(repository.pin(1))
-        replace(self, name, data)
+        raise_oldest(self, version)
 
-    monkeypatch.setattr(Directory, "replace", pin_then_replace)
+    monkeypatch.setattr(Repository, "raise_oldest", pin_then_raise)
     clean(repository)
     clean(repository)
     (pin,) = pins
