@@ -57,6 +57,27 @@ def test_the_slower_of_two_writers(tmp_path: Path, layout: str) -> None:
     assert slow.verify().ok
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_writer_whose_sources_are_vacuumed_has_lost(tmp_path: Path, layout: str) -> None:
+    """It still reads its base when others commit and remove it."""
+    slow = created(tmp_path / "archive", layout, updates=6)
+    fast = opened(tmp_path / "archive")
+    overtaken: list[int] = []
+
+    def overtake() -> None:
+        if not overtaken:
+            overtaken.append(7)
+            for update in (7, 8, 9):
+                fast.update(batch_of(update), batch_id=f"batch {update}")
+            fast.vacuum(keep_versions=1, grace=0)
+
+    with on_reach("archive.run-written", overtake), pytest.raises(CommitConflict):
+        slow.update(batch_of(7), batch_id="other")
+    assert overtaken
+    assert found(slow, slow.version()) == expected(9)
+    assert slow.verify().ok
+
+
 def overtaking(archive: Archive, update: int) -> Callable[[], None]:
     """Commits the update the first time it is called (its own way leads past there, too)."""
     left = iter([update])

@@ -181,7 +181,6 @@ def foreign(tmp_path: Path) -> Iterator[Path]:
     [
         ("write", "cannot write {root}/data/"),
         ("commit", "cannot write {root}/manifest/"),
-        ("pin", "cannot create {root}/pins"),
         ("vacuum", "cannot write {root}/manifest/"),
         ("create", "cannot create {root}/inner/manifest"),
     ],

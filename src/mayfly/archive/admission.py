@@ -207,8 +207,12 @@ class AdmissionRule:
         null_ts: BoolArray,
         null_exp: BoolArray,
         no_key: BoolArray,
+        dead: BoolArray | None = None,
     ) -> Admission:
-        """Verdicts on columns of microseconds; where several reasons apply, the first counts."""
+        """Verdicts on columns of microseconds; where several reasons apply, the first counts.
+
+        ``dead`` are rows that are dead for another reason than their expiration.
+        """
         now, before = self.calendar.time_of(update), self.calendar.time_of(update - 1)
         refusals_and_deaths = {
             Verdict.NULL_TIME: null_ts,
@@ -217,7 +221,7 @@ class AdmissionRule:
             Verdict.DEAD_BEFORE_BIRTH: exp <= ts,
             Verdict.LIVES_TOO_LONG: self.calendar.outlives(ts, exp, self.longest),
             Verdict.FROM_THE_FUTURE: ts > now,
-            Verdict.DEAD_ON_ARRIVAL: exp <= now,
+            Verdict.DEAD_ON_ARRIVAL: exp <= now if dead is None else (exp <= now) | dead,
         }
         inserted_by = np.full(len(ts), update, dtype=np.int64)
         homeless = np.full(len(ts), self.late is LateRows.REFUSE)
@@ -240,6 +244,7 @@ class AdmissionRule:
         ts: str,
         exp: str,
         key: Sequence[str],
+        dead: BoolArray | None = None,
     ) -> Admission:
         """Verdicts on the rows of an Arrow table."""
         ts_values, null_ts = _times(rows, ts)
@@ -248,7 +253,13 @@ class AdmissionRule:
         for name in key:
             no_key |= _without_key(_column(rows, name))
         return self.classify(
-            update, ts_values, exp_values, null_ts=null_ts, null_exp=null_exp, no_key=no_key
+            update,
+            ts_values,
+            exp_values,
+            null_ts=null_ts,
+            null_exp=null_exp,
+            no_key=no_key,
+            dead=dead,
         )
 
 

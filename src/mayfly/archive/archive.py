@@ -32,7 +32,7 @@ from mayfly.archive.migrating import Migrating
 from mayfly.archive.origin import ORIGIN_IS_OPEN, CountedFrom
 from mayfly.archive.planning import PlannedCommit, plan_cells, plan_next, plan_rest, write_job
 from mayfly.archive.reports import REPORTS, reports_after
-from mayfly.archive.sequence import take_turn, turn_id
+from mayfly.archive.sequence import require_plausible, take_turn, turn_id
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveState, ArchiveVersion
 from mayfly.archive.stored_files import let_go
@@ -55,6 +55,7 @@ from mayfly.storage import (
     Repository,
     SetProperties,
 )
+from mayfly.storage.commit import wall_clock
 
 ARCHIVE = "archive"
 
@@ -282,7 +283,10 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             raise InvalidSetting("both update and at were given", "give one of them")
         if at is not None:
             return version.settings.calendar.update_of(instant(at))
-        return version.state.update + 1 if update is None else update
+        if update is None:
+            return version.state.update + 1
+        require_plausible(update, version.state.update, version.settings.calendar, wall_clock())
+        return update
 
     def _execute(
         self,
@@ -294,7 +298,8 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         job = write_job(self.repository.directory, version, planned, moved_to)
         if not job.writes and batch is None:
             return []
-        results = self.executor.write(batch, job)
+        with self.repository.writing_from(version.manifest):
+            results = self.executor.write(batch, job)
         found = sorted(result.part for result in results)
         if found != list(range(version.settings.parts)):
             raise ProtocolError(

@@ -113,7 +113,11 @@ class Asking:
                 yield table.select(list(wanted.settings.all_columns))
 
     def pin(self, version: int | None = None) -> Pin:
-        """Keep a version readable across updates and vacuums until the pin is released."""
+        """Keep a version readable across updates and vacuums until the pin is released.
+
+        Where this user may not write to the archive, the pin is not ``held``: the version can be
+        read, but a vacuum may take it away.
+        """
         return self.repository.pin(version)
 
     def pin_at(self, as_of: Moment | None = None) -> tuple[Pin, int]:

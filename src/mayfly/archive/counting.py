@@ -93,10 +93,8 @@ class Positions:
     def expirations(
         self, rows: pa.Table, ts: Int64Array, update: int, calendar: UpdateCalendar, rollover: int
     ) -> pa.Array:
-        """The estimated exp of arriving rows, NULL without a position; the dead expire at once."""
+        """The estimated exp of arriving rows, NULL without a position."""
         exp = times_of(calendar, self.labels(rows, update, rollover))
-        dead = ~self.alive(rows).to_numpy(zero_copy_only=False)
-        exp = np.where(dead, calendar.time_of(update), exp)
         missing = np.zeros(len(ts), dtype=bool)
         for name in self.sizes:
             missing |= rows[name].is_null().to_numpy()

@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mayfly.archive.calendar import UpdateCalendar
 from mayfly.errors import BadInput
+
+FAR = 366 * 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,19 @@ class Turn:
 def turn_id(batch_id: str | None, update: int) -> str:
     """By what a batch is known; without an id of its own, by the number of its update."""
     return batch_id or f"update {update}"
+
+
+def require_plausible(update: int, last_update: int, calendar: UpdateCalendar, now: int) -> None:
+    """Refuse a number that would carry an archive further than anybody can mean: every row in it
+    would expire, and no update of its own time could follow."""
+    latest = max(now, calendar.time_of(last_update))
+    if update > calendar.update_of(latest + FAR):
+        raise BadInput(
+            f"update {update} lies more than a year ahead: the last one was update {last_update}, "
+            f"and the update of this moment is number {max(1, calendar.update_of(now))}",
+            "check the number; updates are counted from the archive's origin. at=… names an update "
+            "by its time",
+        )
 
 
 def take_turn(

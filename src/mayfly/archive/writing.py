@@ -184,8 +184,10 @@ class _Arrived:
         if inserted is not None:
             with_exp = _with(with_exp, INSERTED, inserted)
             rule = replace(rule, late=LateRows.THIS_UPDATE)
+        positions = self._job.positions
+        dead = None if positions is None else ~_booleans(positions.alive(with_exp))
         admission = rule.admit(
-            self._job.update, with_exp, ts=settings.time, exp=EXP, key=settings.key
+            self._job.update, with_exp, ts=settings.time, exp=EXP, key=settings.key, dead=dead
         )
         lifetimes = settings.lifetimes
         told_by = () if lifetimes is None else lifetimes.told_by or (EXP,)
@@ -236,6 +238,11 @@ def with_lifetimes(
         exp = pa.array(np.where(future, ts + 1, lasting), pa.int64())
     rows = rows.append_column(TS, pa.array(ts, pa.int64()))
     return rows.append_column(EXP, exp)
+
+
+def _booleans(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    values: np.ndarray = column.to_numpy(zero_copy_only=False).astype(bool)
+    return values
 
 
 def _first_copies(rows: pa.Table) -> np.ndarray:

@@ -230,6 +230,38 @@ def vacuum(
         )  # fmt: skip
 
 
+@app.command(epilog="Example: mayfly archive rollback sales 41")
+def rollback(
+    path: ArchivePath,
+    version: Annotated[
+        int,
+        typer.Argument(min=0, help="A kept version; `mayfly archive history` lists them."),
+    ],
+    json: Json = False,
+) -> None:
+    """Make a kept version the current one again, as a new version.
+
+    What came since stays readable until it is vacuumed. What streams brought does not come again.
+    """
+    with refusals():
+        archive = mayfly.archive.open(path)
+        archive.rollback(version)
+        after = archive.version()
+        done = {
+            "rolled_back_to": version,
+            "version": after.manifest.version,
+            "update": after.state.update,
+            "rows": after.manifest.rows,
+        }
+        if json:
+            print_json(done)
+            return
+        typer.echo(
+            f"version {after.manifest.version} is version {version} again: update "
+            f"{after.state.update}, {count(after.manifest.rows)} rows stored"
+        )
+
+
 @app.command(
     epilog="Example: mayfly archive plan sales --updates 7\n\n"
     "Without an archive: mayfly archive plan --scheme RATA --window 10 --constituents 4"

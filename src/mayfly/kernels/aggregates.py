@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.codes import adjacent_equal, unsigned_zeros
 from mayfly.kernels.group_events import Events, Floats, Wide
 from mayfly.kernels.rows import Bools, numbers, whole
@@ -244,7 +245,7 @@ def _turned(bits: Int64s) -> Int64s:
     return turned
 
 
-@numba.njit(numba.void(_WRITE, _MARKS, _READ, _READ, _READ, numba.int64), cache=True, nogil=True)
+@numba.njit(numba.void(_WRITE, _MARKS, _READ, _READ, _READ, numba.int64), cache=CACHED, nogil=True)
 def _raise(
     best: Int64s, known: Bools, versions: Int64s, positions: Int64s, ranks: Int64s, turn: np.int64
 ) -> None:
@@ -401,7 +402,7 @@ def _floats(values: pa.Array) -> Floats:
     return np.ascontiguousarray(kept.to_numpy(zero_copy_only=False))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=CACHED, nogil=True)
 def _compensated(values: Floats, starts: Int64s, counts: Int64s) -> Floats:
     """Sums of stretches, with the rounding errors added back (Neumaier)."""
     sums = np.zeros(len(starts))
@@ -419,7 +420,7 @@ def _compensated(values: Floats, starts: Int64s, counts: Int64s) -> Floats:
     return sums
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=CACHED, nogil=True)
 def _squared_deviations(values: Floats, starts: Int64s, counts: Int64s) -> Floats:
     """Sums of squared deviations from the mean, in two passes."""
     sums = np.zeros(len(starts))

@@ -19,6 +19,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.codes import are_exact, check_codes, group_codes, place_codes
 from mayfly.kernels.delta import (
     END,
@@ -164,7 +165,7 @@ def _ending(values: Int64s, rows: pa.Table, interval: Interval) -> Int64s:
         _READ, _READ, _READ, _READ, _WRITE, _READ, _READ, _READ, _READ,
         numba.int64, numba.int64, numba.int64,
     ),
-    cache=True,
+    cache=CACHED,
     nogil=True,
 )  # fmt: skip
 def _sweep(

@@ -16,6 +16,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.codes import are_exact, check_codes, group_codes, place_codes, unsigned_zeros
 from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
@@ -114,7 +115,7 @@ class WeakDistinct:
 
 @numba.njit(
     _PIECES(_READ, _READ, _READ, _WRITE, _WRITE, _WRITE, numba.int64),
-    cache=True,
+    cache=CACHED,
     nogil=True,
 )
 def _issue(

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.codes import are_exact, check_codes
 from mayfly.kernels.delta import concatenated, taken, with_numbers
 from mayfly.kernels.rows import CODE, Bools, numbers, whole
@@ -137,7 +138,7 @@ class Events:
 
 
 @numba.njit(
-    numba.void(_READ, _READ, _READ, _READ, _READ, _READ, _WRITE, _WRITE), cache=True, nogil=True
+    numba.void(_READ, _READ, _READ, _READ, _READ, _READ, _WRITE, _WRITE), cache=CACHED, nogil=True
 )
 def _fill_totals(
     amounts: Int64s,

@@ -17,6 +17,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, concatenated, with_numbers
 from mayfly.kernels.matching import first_at_least
 from mayfly.kernels.rows import CODE, Run, numbers
@@ -160,7 +161,7 @@ def _changed(run: Run, places: Int64s, changes: dict[str, Int64s]) -> Run:
     return Run.of(table, level=run.level, cell=run.cell)
 
 
-@numba.njit(_PLACES(_READ, _READ), cache=True, nogil=True)
+@numba.njit(_PLACES(_READ, _READ), cache=CACHED, nogil=True)
 def _of_codes(stored: Int64s, codes: Int64s) -> Int64s:
     """Where the stored codes (sorted) are that are asked for (sorted, each once)."""
     places = np.empty(len(stored), np.int64)
@@ -174,7 +175,7 @@ def _of_codes(stored: Int64s, codes: Int64s) -> Int64s:
     return places[:found]
 
 
-@numba.njit(_PLACES(_READ, _READ, _READ, _READ, _READ, _READ), cache=True, nogil=True)
+@numba.njit(_PLACES(_READ, _READ, _READ, _READ, _READ, _READ), cache=CACHED, nogil=True)
 def _located(
     stored: Int64s, times: Int64s, ids: Int64s, codes: Int64s, since: Int64s, wanted: Int64s
 ) -> Int64s:

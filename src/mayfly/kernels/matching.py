@@ -14,13 +14,14 @@ from collections.abc import Iterator
 import numba
 import numpy as np
 
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.sorting import Int64s
 
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _WRITE = numba.types.Array(numba.int64, 1, "C")
 
 
-@numba.njit(numba.int64(_READ, numba.int64, numba.int64), cache=True, nogil=True)
+@numba.njit(numba.int64(_READ, numba.int64, numba.int64), cache=CACHED, nogil=True)
 def first_at_least(codes: Int64s, start: int, code: int) -> int:
     """The first position from ``start`` on whose code is ``code`` or larger."""
     size = len(codes)
@@ -43,7 +44,7 @@ def first_at_least(codes: Int64s, start: int, code: int) -> int:
 
 @numba.njit(
     numba.int64(_READ, _READ, _READ, _READ, _READ, _READ, _WRITE, _WRITE, _WRITE),
-    cache=True,
+    cache=CACHED,
     nogil=True,
 )
 def _fill(

@@ -18,6 +18,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -300,7 +301,7 @@ def _meetings(rows: pa.Table, gaps: Gaps) -> Iterator[Pairs]:
 
 @numba.njit(
     _GAPS(_READ, _READ, _READ, _WRITE, _WRITE, numba.int64, numba.int64),
-    cache=True,
+    cache=CACHED,
     nogil=True,
 )
 def _uncovered(

@@ -17,6 +17,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.delta import concatenated, taken
 from mayfly.kernels.rows import CODE, numbers
 from mayfly.kernels.sorting import Int64s
@@ -164,7 +165,7 @@ def partners(
         _WRITE, _READ, _READ, _READ, _READ, _READ,
         numba.int64, numba.boolean, _WRITE, _WRITE, _WRITE,
     ),
-    cache=True,
+    cache=CACHED,
     nogil=True,
 )  # fmt: skip
 def _meet(

@@ -16,6 +16,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from mayfly.kernels.caching import CACHED
+
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
@@ -41,7 +43,7 @@ def distinct_of(*columns: Int64s) -> Int64s:
     return united
 
 
-@numba.njit(numba.int64(numba.uint64), cache=True, nogil=True)
+@numba.njit(numba.int64(numba.uint64), cache=CACHED, nogil=True)
 def _bits(span: np.uint64) -> int:
     bits = 0
     while bits < 64 and span >> np.uint64(bits):
@@ -49,7 +51,7 @@ def _bits(span: np.uint64) -> int:
     return bits
 
 
-@numba.njit(numba.void(_ORDER), cache=True, nogil=True)
+@numba.njit(numba.void(_ORDER), cache=CACHED, nogil=True)
 def _begin(places: Int64s) -> None:
     """Counts into first positions."""
     at = 0
@@ -59,7 +61,7 @@ def _begin(places: Int64s) -> None:
         at += count
 
 
-@numba.njit(_KEYS(_KEYS, numba.int64, numba.int64), cache=True, nogil=True)
+@numba.njit(_KEYS(_KEYS, numba.int64, numba.int64), cache=CACHED, nogil=True)
 def _together(keys: npt.NDArray[np.uint64], skipped: int, bits: int) -> npt.NDArray[np.uint64]:
     """Keys that carry their position in the bits that are skipped."""
     passes = (bits + _DIGIT - 1) // _DIGIT
@@ -80,7 +82,7 @@ def _together(keys: npt.NDArray[np.uint64], skipped: int, bits: int) -> npt.NDAr
     return keys
 
 
-@numba.njit(_ORDER(_KEYS, _ORDER, numba.int64), cache=True, nogil=True)
+@numba.njit(_ORDER(_KEYS, _ORDER, numba.int64), cache=CACHED, nogil=True)
 def _side_by_side(keys: npt.NDArray[np.uint64], order: Int64s, bits: int) -> Int64s:
     passes = (bits + _DIGIT - 1) // _DIGIT
     digit = (bits + passes - 1) // passes
@@ -103,7 +105,7 @@ def _side_by_side(keys: npt.NDArray[np.uint64], order: Int64s, bits: int) -> Int
     return order
 
 
-@numba.njit(_ORDER(_READ, _ORDER), cache=True, nogil=True)
+@numba.njit(_ORDER(_READ, _ORDER), cache=CACHED, nogil=True)
 def _reordered(values: Int64s, order: Int64s) -> Int64s:
     rows = len(order)
     low = high = values[order[0]] if rows else 0
@@ -132,7 +134,7 @@ def _reordered(values: Int64s, order: Int64s) -> Int64s:
     return order
 
 
-@numba.njit(_ORDER(_READ, _READ), cache=True, nogil=True)
+@numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
 def _united(one: Int64s, other: Int64s) -> Int64s:
     found = np.empty(len(one) + len(other), np.int64)
     size = i = j = 0
@@ -149,7 +151,7 @@ def _united(one: Int64s, other: Int64s) -> Int64s:
     return found[:size]
 
 
-@numba.njit(_ORDER(_READ, _READ), cache=True, nogil=True)
+@numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
 def places_in(values: Int64s, asked: Int64s) -> Int64s:
     """Where each asked value (sorted) is among the values (sorted, each once); all are there."""
     places = np.empty(len(asked), np.int64)

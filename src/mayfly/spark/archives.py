@@ -182,7 +182,7 @@ class SparkArchive(Archive):
         and is left to run out.
         """
         version, moment, pin = leased(self, as_of)
-        if pin is not None:
+        if pin.held:
             number = version.manifest.version
             if before := self._pins.get(number):
                 before.release()

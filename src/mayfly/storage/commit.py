@@ -34,7 +34,7 @@ from mayfly.errors import (
 )
 from mayfly.faults import reach
 from mayfly.storage.edits import Draft, Edit, as_stored
-from mayfly.storage.files import Directory
+from mayfly.storage.files import Directory, is_denied
 from mayfly.storage.intents import intent
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.segment import DATA, Json, Segment, check_content
@@ -83,14 +83,24 @@ def reading_version(directory: Directory, version: int) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A reader's claim on a version: vacuum keeps its files until it is released or runs out."""
+    """A reader's claim on a version: vacuum keeps its files until it is released or runs out.
+
+    A reader that may not write to the directory reads without a claim: a vacuum can then take the
+    version away, which the reader is told (VersionExpired).
+    """
 
     directory: Directory
-    name: str
+    name: str | None
+    """None if the claim could not be written."""
     manifest: Manifest
 
+    @property
+    def held(self) -> bool:
+        return self.name is not None
+
     def release(self) -> None:
-        self.directory.remove(self.name)
+        if self.name is not None:
+            self.directory.remove(self.name)
 
     def __enter__(self) -> Manifest:
         return self.manifest
@@ -336,6 +346,16 @@ class Repository:
                 "roll back to another version (verify names what is damaged), or restore the file",
             ) from damage
 
+    @contextlib.contextmanager
+    def writing_from(self, base: Manifest) -> Iterator[None]:
+        """A writer that misses files of its base has lost to those who went on and vacuumed."""
+        try:
+            yield
+        except (CorruptFile, VersionExpired, FileNotFoundError) as missing:
+            if self.newest() == base.version:
+                raise
+            raise self._conflict(base.version + 1) from missing
+
     def _require_newest(self, base: Manifest) -> None:
         """Find a stale base before anything is written; ``_publish`` is what decides."""
         following = base.version + 1
@@ -417,19 +437,25 @@ class Repository:
     def _claim(self, version: int, lease: int) -> Pin | None:
         """Write the pin first, then look whether vacuum had been there before."""
         pins = self.directory.without_sync()
-        name = pins.fresh_name(PINS, ".json")
-        pins.put_if_absent(name, Claim(version, wall_clock() + lease).encode())
+        name: str | None = pins.fresh_name(PINS, ".json")
+        assert name is not None
+        try:
+            pins.put_if_absent(name, Claim(version, wall_clock() + lease).encode())
+        except StorageError as error:
+            if not is_denied(error):
+                raise
+            name = None
+        pin: Pin | None = None
         try:
             reach("pin.written")
             if version >= self.oldest():
-                return Pin(pins, name, self.load(version))
+                pin = Pin(pins, name, self.load(version))
         except VersionExpired:
             pass
-        except BaseException:
-            pins.remove(name)
-            raise
-        pins.remove(name)
-        return None
+        finally:
+            if pin is None and name is not None:
+                pins.remove(name)
+        return pin
 
     def pins(self) -> dict[str, Claim]:
         """Every pin file and what it claims, expired ones too."""

@@ -26,17 +26,14 @@ _FILE_URI = re.compile(r"^file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 TEMPORARY = ".tmp-"
 SYNCS_AT_ONCE, SYNCS_WAITING = 8, 64
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _HINTS = {
     "free space there or raise the limit; what was committed before is unharmed": (
         errno.ENOSPC,
         errno.EDQUOT,
         errno.EFBIG,
     ),
-    "give this user access, or make the file system writable": (
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-    ),
+    "give this user access, or make the file system writable": _DENIED,
     "raise the limit on open files": (errno.EMFILE, errno.ENFILE),
 }
 _HINT_OF = {code: hint for hint, codes in _HINTS.items() for code in codes}
@@ -100,6 +97,12 @@ def told(doing: str, path: Path, error: OSError) -> StorageError:
         f"cannot {doing} {path}: {error.strerror or error}",
         _HINT_OF.get(error.errno or 0, "check that the file system is in order"),
     )
+
+
+def is_denied(error: StorageError) -> bool:
+    """Whether this user may not write there, or nobody may."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in _DENIED
 
 
 @dataclass(slots=True)

@@ -11,11 +11,12 @@ import contextlib
 import itertools
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, AnyStr, BinaryIO, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,11 +36,13 @@ TS, EXP = "_ts", "_exp"
 """Columns every segment has: int64 microseconds of generation and expiration."""
 ROW_GROUPS = "mayfly.row_groups"
 """In the footer of a Parquet file: bytes and checksum of every row group, the first from byte 0."""
+LONGEST_BOUND = 64
+"""Letters or bytes of a key bound that a manifest keeps: bounds serve to skip files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Smallest and largest value of a column, both included."""
+    """Smallest and largest value of a column, both included, or bounds a little wider than that."""
 
     low: Any
     high: Any
@@ -51,6 +54,33 @@ class Bounds:
 
     def meets(self, low: Any, high: Any) -> bool:
         return bool(self.low <= high and low <= self.high)
+
+    def shortened(self) -> Bounds | None:
+        """Bounds of at most ``LONGEST_BOUND`` letters or bytes around these; None if there are
+        none, which takes 64 letters that are the last of all."""
+        low = self.low[:LONGEST_BOUND] if isinstance(self.low, str | bytes) else self.low
+        high = _above(self.high) if isinstance(self.high, str | bytes) else self.high
+        return None if high is None else Bounds(low, high)
+
+
+def _above(value: AnyStr) -> AnyStr | None:
+    """The value, or if it is long, a short one that is larger."""
+    if len(value) <= LONGEST_BOUND:
+        return value
+    start = value[:LONGEST_BOUND]
+    while start:
+        if (after := _following(start[-1:])) is not None:
+            return start[:-1] + after
+        start = start[:-1]
+    return None
+
+
+def _following(last: AnyStr) -> AnyStr | None:
+    """The next letter or byte in order; None after the last one."""
+    if isinstance(last, bytes):
+        return bytes([last[0] + 1]) if last[0] < 0xFF else None
+    code = ord(last) + 1
+    return None if code > sys.maxunicode else chr(0xE000 if 0xD800 <= code < 0xE000 else code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +289,7 @@ class SegmentWriter:
             checksum=self._hashing.hash.hexdigest(),
             ts=self._bounds[TS],
             exp=self._bounds[EXP],
-            key=self._bounds[self._key] if self._key and self._key_ordered else None,
+            key=self._bounds[self._key].shortened() if self._key and self._key_ordered else None,
             level=self._level,
             tags=self._tags,
             tail=self._hashing.cut() if self._row_groups else None,

@@ -274,3 +274,16 @@ def test_smaller_windows(tmp_path: Path) -> None:
     wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3)
     with pytest.raises(InvalidSetting, match="generated_between"):
         wave.scan(window=3)
+
+
+def test_rows_dead_by_position_are_not_stored_whatever_their_time(tmp_path: Path) -> None:
+    """Also those with the very time of the update, which no earlier instant shows."""
+    archive = mayfly.archive.create(
+        tmp_path / "a", "k BIGINT, ts BIGINT, pos BIGINT", key="k", max_lifetime="60 us",
+        refresh="10 us", origin=0, counts={"pos": 3},
+    )  # fmt: skip
+    times = [4, 9, 10, 10, 10, 10, 10]
+    report = archive.update(pa.table({"k": range(7), "ts": times, "pos": range(1, 8)}))
+    assert (report.dead_on_arrival, report.rows_in) == (4, 7)
+    assert archive.scan(soft=True)["pos"].to_pylist() == [5, 6, 7]
+    assert archive.version().manifest.rows == 3

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly.archive.sequence import Turn, take_turn
+from mayfly.archive.calendar import FixedIntervals
+from mayfly.archive.sequence import Turn, require_plausible, take_turn
 from mayfly.errors import BadInput
 
 
@@ -28,3 +29,19 @@ def test_an_earlier_update_is_refused(update: int) -> None:
     with pytest.raises(BadInput, match=f"update {update}, but update 5 is already") as refusal:
         take_turn(update, "new", 5, {"e": 5})
     assert "update 6 or later" in refusal.value.hint
+
+
+DAY = 86_400_000_000
+
+
+@pytest.mark.parametrize("update", [1_367, 10**6, 2**63, 10**30])
+def test_a_number_far_ahead_of_the_clock_and_the_last_update_is_refused(update: int) -> None:
+    with pytest.raises(BadInput, match="update of this moment is number 1000") as refusal:
+        require_plausible(update, 900, FixedIntervals(DAY, 0), now=1_000 * DAY)
+    assert "at=" in refusal.value.hint
+
+
+def test_a_number_within_a_year_of_either_is_not() -> None:
+    require_plausible(1_366, 900, FixedIntervals(DAY, 0), now=1_000 * DAY)
+    require_plausible(5_366, 5_000, FixedIntervals(DAY, 0), now=1_000 * DAY)
+    require_plausible(-5, 0, FixedIntervals(DAY, 0), now=1_000 * DAY)

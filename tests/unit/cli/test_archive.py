@@ -442,3 +442,29 @@ def test_every_value_has_a_form(value: Any, in_json: Any, in_table: str) -> None
 
 def test_instants_outside_the_calendar_have_a_form() -> None:
     assert instant_text(2**62) == f"{2**62} µs"
+
+
+def test_rollback_makes_a_kept_version_the_current_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = mayfly.archive.create(
+        tmp_path / "a", rows(1, 0).schema, key="customer", window=4, constituents=2
+    )
+    for day in (1, 2, 3):
+        archive.update(rows(day, 10 * day))
+    before = archive.repository.versions()
+    target = before[-2]
+    assert run("rollback", str(tmp_path / "a"), str(target)) == 0
+    told = capsys.readouterr().out
+    assert told == f"version {before[-1] + 1} is version {target} again: update 2, 30 rows stored\n"
+    assert archive.scan().num_rows == 30
+    assert run("rollback", str(tmp_path / "a"), str(before[-1]), "--json") == 0
+    done = json.loads(capsys.readouterr().out)
+    assert (done["rolled_back_to"], done["update"]) == (before[-1], 3)
+    assert run("rollback", str(tmp_path / "a"), "977") == 2
+    assert "version 977" in capsys.readouterr().err
+    assert run("rollback", str(tmp_path / "none"), "1") == 2
+    assert run("rollback", str(tmp_path / "a"), "one") == 2
+    capsys.readouterr()
+    assert run("rollback", "--help") == 0
+    assert "history" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from mayfly.errors import (
 from mayfly.storage import (
     EXP,
     TS,
+    AddSegments,
     Bounds,
     Directory,
+    Repository,
     Segment,
     SegmentWriter,
     open_segment,
@@ -294,3 +297,42 @@ def test_an_abandoned_file_costs_no_bytes_in_the_books(directory: Directory) -> 
     writer.abandon()
     assert directory.io == type(directory.io)()
     assert directory.all_names("data") == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        ("a", "b" * 64),
+        ("a" * 65, "b" * 65),
+        ("\u00e4" * 100, "\ud7ff" * 100),
+        ("x" * 70, "x" * 63 + chr(sys.maxunicode) * 10),
+        (b"\x00" * 80, b"\xfe" + b"\xff" * 80),
+    ],
+)
+def test_bounds_of_long_keys_are_short_and_around_them(low: Any, high: Any) -> None:
+    found = Bounds(low, high).shortened()
+    assert found is not None
+    assert len(found.low) <= 64
+    assert len(found.high) <= 64
+    assert found.low <= low
+    assert found.high >= high
+    if isinstance(high, str):
+        assert found.high.encode() >= high.encode()
+
+
+def test_no_short_bound_lies_above_the_last_letters() -> None:
+    assert Bounds("a", chr(sys.maxunicode) * 65).shortened() is None
+    assert Bounds(b"a", b"\xff" * 65).shortened() is None
+    assert Bounds(3, 4).shortened() == Bounds(3, 4)
+
+
+def test_a_long_key_does_not_make_a_long_manifest(tmp_path: Path) -> None:
+    repository = Repository.create(tmp_path / "store", {}, sync=False)
+    rows = pa.table({"k": ["m" * 1_000_000], TS: [1], EXP: [2]})
+    segment = write_segment(repository.directory, "rows", rows, key="k")
+    assert segment is not None
+    manifest = repository.commit(repository.current(), [AddSegments((segment,))])
+    assert len(manifest.encode()) < 2_000
+    assert segment.key is not None
+    assert segment.key.meets("m" * 1_000_000, "m" * 1_000_000)
+    assert not segment.key.meets("n", "n")
