@@ -135,17 +135,15 @@ if can_mount():
         assert ids_found(repository, after) == [1, 2, 3]
 
     def test_a_full_disk_can_be_vacuumed(disk: Path) -> None:
-        """Raising the oldest version needs a few bytes; without them nothing is removed."""
+        """Raising the oldest version needs a name and no bytes."""
         repository = committed(disk / "store", [1, 2])
         for number in range(3):
             repository.commit(repository.current(), [SetProperties({"n": number})])
         filler = fill(disk)
-        with pytest.raises(StorageError, match="No space left on device"):
-            vacuum(repository, keep_versions=1, grace=0)
-        assert repository.versions() == [0, 1, 2, 3, 4]
-        os.truncate(filler, 4096)
         vacuum(repository, keep_versions=1, grace=0)
         assert repository.versions() == [4]
+        filler.unlink()
+        check_usable(repository, [1, 2])
 
     def test_a_file_system_that_turns_read_only(disk: Path) -> None:
         repository = committed(disk / "store", [1, 2])
