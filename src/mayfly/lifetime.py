@@ -11,13 +11,16 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import SupportsIndex
+from typing import Literal, SupportsIndex
 
 from mayfly.errors import InvalidSetting
 
 MIN_TIME = -(2**63)
 NEVER = 2**63 - 1
 """The expiration time of a tuple that never expires."""
+
+Duration = str | timedelta | Literal[0]
+"""A duration as users give it: ``"1 hour"``, a timedelta, or 0."""
 
 _UNITS = {
     1: ("us", "µs", "usec", "micro", "microsecond"),
@@ -62,6 +65,21 @@ def micros(value: str | int | timedelta) -> int:
     if total >= NEVER:
         raise InvalidSetting(f"the duration {value!r} does not fit 64 bits", "use a shorter one")
     return total
+
+
+def duration(value: Duration) -> int:
+    """A duration that a user gave, in microseconds: ``"1 hour"`` or a timedelta.
+
+    A bare number is refused, since nothing says whether it means seconds; 0 is 0 in any unit.
+
+    >>> duration("1 hour"), duration(timedelta(milliseconds=3)), duration(0)
+    (3600000000, 3000, 0)
+    """
+    if not isinstance(value, str | timedelta) and value != 0:
+        raise InvalidSetting(
+            f"the duration {value!r} has no unit", 'write it like "1 hour", or give a timedelta'
+        )
+    return micros(value)
 
 
 def _parse(text: str) -> int:

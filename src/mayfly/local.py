@@ -16,7 +16,7 @@ from mayfly.cql.statements import apply
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.evaluation import Evaluation
 from mayfly.kernels.room import default_state_bytes
-from mayfly.lifetime import MIN_TIME, micros
+from mayfly.lifetime import MIN_TIME, Duration, duration
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
@@ -75,11 +75,11 @@ class LocalSession:
         *,
         time: str = "ts",
         sequence: Sequence[str] = (),
-        slack: str | int = 0,
+        slack: Duration = 0,
     ) -> None:
         """Declare a stream; its columns come from types by name, a schema, or a table."""
         definition = StreamDefinition(
-            name, _columns(columns), time, tuple(sequence), slack=micros(slack)
+            name, _columns(columns), time, tuple(sequence), slack=duration(slack)
         )
         self.catalog = self.catalog.declare(definition)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from mayfly.errors import InvalidSetting
+from mayfly.lifetime import Duration
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
@@ -199,11 +200,11 @@ class Queries:
         sinks: Mapping[str, Sequence[Sink]] | None = None,
         archives: Mapping[str, SparkArchive] | None = None,
         buckets: int | None = None,
-        history: str | int = DEFAULT_HISTORY,
+        history: Duration = DEFAULT_HISTORY,
         max_state_bytes: int | None = None,
-        max_gap: str | int | None = None,
+        max_gap: Duration | None = None,
         available_now: bool = False,
-        interval: str | None = None,
+        interval: Duration | None = None,
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
@@ -369,10 +370,10 @@ class Queries:
         self,
         root: Path,
         commands: Commands | None,
-        history: str | int = DEFAULT_HISTORY,
+        history: Duration = DEFAULT_HISTORY,
         buckets: int | None = None,
         max_state_bytes: int | None = None,
-        max_gap: str | int | None = None,
+        max_gap: Duration | None = None,
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,

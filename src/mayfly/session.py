@@ -18,7 +18,7 @@ from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.opening import declared_for
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import MIN_TIME, micros
+from mayfly.lifetime import MIN_TIME, Duration, duration
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.pipeline.control import Control, change_of
@@ -71,8 +71,8 @@ class Session:
         *,
         time: str = "ts",
         sequence: Sequence[str] = (),
-        slack: str | int = 0,
-        idle: str | int | None = None,
+        slack: Duration = 0,
+        idle: Duration | None = None,
         null_time: Literal["error", "dead_letter"] = "error",
         dead_letter: str | os.PathLike[str] | None = None,
         punctuations: bool = False,
@@ -99,8 +99,8 @@ class Session:
             name=name,
             schema=_arrow_schema(name, frame),
             time=time,
-            slack=micros(slack),
-            idle=None if idle is None else WallClock(micros(idle)),
+            slack=duration(slack),
+            idle=None if idle is None else WallClock(duration(idle)),
             null_time=null_time,
             dead_letter=None if dead_letter is None else os.fspath(local_root(dead_letter)),
             punctuations=punctuations,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from mayfly.cql import bind_condition
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import format_micros
+from mayfly.lifetime import Duration, format_micros
 from mayfly.pipeline.query import JoinQuery, On, Stream, Windowed
 from mayfly.plan.expressions import Expression
 from mayfly.spark.archive_sink import ArchivedResults
@@ -102,11 +102,11 @@ class SparkQuery:
         archive: SparkArchive | None = None,
         sinks: Sequence[Sink] = (),
         buckets: int | None = None,
-        history: str | int = DEFAULT_HISTORY,
+        history: Duration = DEFAULT_HISTORY,
         max_state_bytes: int | None = None,
-        max_gap: str | int | None = None,
+        max_gap: Duration | None = None,
         available_now: bool = False,
-        interval: str | None = None,
+        interval: Duration | None = None,
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
     ) -> JoinRun:
@@ -147,10 +147,10 @@ class SparkQuery:
     def _runner(
         self,
         checkpoint: str | os.PathLike[str],
-        history: str | int = DEFAULT_HISTORY,
+        history: Duration = DEFAULT_HISTORY,
         buckets: int | None = None,
         max_state_bytes: int | None = None,
-        max_gap: str | int | None = None,
+        max_gap: Duration | None = None,
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
     ) -> JoinRunner:

@@ -105,7 +105,7 @@ def links_query(session: Session, input: Path, world: Path, idle: int | None = N
         session,
         input,
         dict.fromkeys(WINDOWS, schema),
-        slack=SLACK,
+        slack=f"{SLACK} us",
         idle=idle,
         null_time="dead_letter",
         dead_letter=world / "dead",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -139,9 +140,11 @@ def check_commits(
     repository = store(tmp_path / "store")
     for number, order in enumerate(orders, 3):
         before = repository.newest()
-        commit = play(
-            repository, [lambda n=number: add(repository, n), lambda: clean(repository)], order
-        )
+        works: list[Callable[[], object]] = [
+            partial(add, repository, number),
+            partial(clean, repository),
+        ]
+        commit = play(repository, works, order)
         if commit.error is None:
             won += 1
             assert repository.newest() == before + 1
@@ -181,14 +184,11 @@ def test_every_order_of_a_rollback_and_a_vacuum(tmp_path: Path, broken: bool) ->
     for number, order in enumerate(schedules(len(COMMIT), len(VACUUM) + 1)):
         repository = store(tmp_path / f"{number}")
         given_up = [1] if broken else []
-        rollback = play(
-            repository,
-            [
-                lambda one=repository: one.rollback(1),
-                lambda one=repository, v=given_up: vacuum(one, keep_versions=1, grace=0, broken=v),
-            ],
-            order,
-        )
+        works: list[Callable[[], object]] = [
+            partial(repository.rollback, 1),
+            partial(vacuum, repository, keep_versions=1, grace=0, broken=given_up),
+        ]
+        rollback = play(repository, works, order)
         assert repository.newest() == (2 if rollback.error else 3), (order, rollback.error)
 
 

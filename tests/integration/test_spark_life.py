@@ -131,7 +131,9 @@ def test_history_is_kept_as_long_as_asked(spark: SparkSession, tmp_path: Path) -
     case = pair_case(500, 100)
     record(tmp_path, case.batches)
     history = 60_000
-    run = drained(pair_query(Session(spark), tmp_path, case), tmp_path / "ck", history=history)
+    run = drained(
+        pair_query(Session(spark), tmp_path, case), tmp_path / "ck", history=f"{history} us"
+    )
     status, oracle = run.status(), case.oracle()
     assert status.clock is not None
     oldest = status.clock - history
@@ -196,12 +198,12 @@ def test_a_frame_stays_readable_while_the_query_goes_on(
     case = pair_case(300, 60)
     record(tmp_path, case.batches[:2])
     query = pair_query(Session(spark), tmp_path, case)
-    run = drained(query, tmp_path / "ck", history=1_000)
+    run = drained(query, tmp_path / "ck", history="1 ms")
     before = run.changes()
     frame = run.changes_frame().where("a_k IS NOT NULL")
     gc.collect()
     record(tmp_path, case.batches[2:], first=2)
-    later = drained(query, tmp_path / "ck", history=1_000)
+    later = drained(query, tmp_path / "ck", history="1 ms")
     later.vacuum()
     assert later.changes().num_rows < later.status().changes
     assert_same_rows(frame.toArrow(), before)
@@ -233,9 +235,9 @@ def test_silence_moves_the_clock_where_heartbeats_are_declared(
     wall = ManualClock(1_500)
     record(tmp_path, [rows])
     schemas = {name: table.schema for name, table in rows.items()}
-    streams = declare(Session(spark), tmp_path, schemas, idle=500)
+    streams = declare(Session(spark), tmp_path, schemas, idle="500 us")
     a, b = streams["a"].window(10_000), streams["b"].window(20_000)
-    run = a.join(b, "k").start(tmp_path / "ck", wall_clock=wall, history=3_000)
+    run = a.join(b, "k").start(tmp_path / "ck", wall_clock=wall, history="3 ms")
     wait_for(run, lambda: run.status().rows == {"a": 2, "b": 1}, "the rows")
     assert run.status().clock == 2_000
     assert run.status().waiting_rows == 2

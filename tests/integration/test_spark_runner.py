@@ -196,7 +196,7 @@ def test_a_dead_letter_tells_the_time_of_a_late_row(spark: SparkSession, tmp_pat
     record(tmp_path, case.batches)
     schemas = {name: t.schema for name, t in case.batches[0].items()}
     dead = tmp_path / "dead"
-    streams = declare(Session(spark), tmp_path, schemas, slack=case.slack, dead_letter=dead)
+    streams = declare(Session(spark), tmp_path, schemas, slack=f"{case.slack} us", dead_letter=dead)
     a, b = (streams[name].window(length) for name, length in case.windows.items())
     drained(a.join(b, "k", select=["a.v"]), tmp_path / "ck")
     for name, late in case.late.items():

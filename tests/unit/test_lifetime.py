@@ -15,6 +15,7 @@ from mayfly.lifetime import (
     MIN_TIME,
     NEVER,
     Lifetime,
+    duration,
     expires,
     format_micros,
     instant,
@@ -176,3 +177,15 @@ def test_touching_lifetimes_never_meet() -> None:
 )
 def test_expiration_saturates_at_never(ts: int, duration: int, expected: int) -> None:
     assert expires(ts, duration) == expected
+
+
+@pytest.mark.parametrize("value", [3600, 1.5, True, None, -1])
+def test_a_users_duration_has_a_unit(value: Any) -> None:
+    with pytest.raises(InvalidSetting, match="has no unit") as refusal:
+        duration(value)
+    assert "1 hour" in refusal.value.hint
+
+
+def test_durations_of_users() -> None:
+    assert duration("1 hour") == duration(timedelta(hours=1)) == 3_600_000_000
+    assert duration(0) == 0

@@ -10,6 +10,7 @@ from mayfly.archive.accounting import miscounted
 from mayfly.archive.staging import require_nothing_staged
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
+from mayfly.lifetime import Duration, duration
 from mayfly.storage import (
     Problem,
     Repository,
@@ -21,7 +22,6 @@ from mayfly.storage import (
     verify,
 )
 from mayfly.storage.commit import manifest_name
-from mayfly.storage.vacuum import DEFAULT_GRACE
 
 
 class Care:
@@ -79,13 +79,23 @@ class Care:
         """Files that hold rows whose bytes should be gone."""
         raise AssertionError("every archive can tell")
 
-    def vacuum(self, *, keep_versions: int | None = None, grace: int | None = None) -> VacuumReport:
-        """Remove what the versions of the last ``keep_versions`` updates do not need."""
+    def vacuum(
+        self,
+        *,
+        keep_versions: int | None = None,
+        grace: Duration = "1 hour",
+    ) -> VacuumReport:
+        """Remove what the versions of the last ``keep_versions`` updates do not need.
+
+        Files that no version names and that are younger than ``grace`` stay: a commit may be about
+        to add them. One whose files are taken gets a CommitConflict; no version is ever harmed.
+        """
+        courtesy = duration(grace)
         kept = self.version().settings.keep_versions if keep_versions is None else keep_versions
         return vacuum(
             self.repository,
             keep_versions=self._versions_of(kept),
-            grace=DEFAULT_GRACE if grace is None else grace,
+            grace=courtesy,
         )
 
     def tidy(self) -> None:

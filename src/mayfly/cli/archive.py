@@ -218,7 +218,7 @@ def vacuum(
 ) -> None:
     """Remove versions beyond those to be kept, and files that no version needs."""
     with refusals():
-        done = mayfly.archive.open(path).vacuum(keep_versions=keep_versions, grace=micros(grace))
+        done = mayfly.archive.open(path).vacuum(keep_versions=keep_versions, grace=grace)
         if json:
             print_json(asdict(done))
             return

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -32,7 +31,7 @@ from mayfly.archive.staging_rows import MergeFiles, StageRows
 from mayfly.archive.writing import PartResult
 from mayfly.errors import BadInput, CommitConflict, InvalidSetting, LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.lifetime import MIN_TIME, format_micros, micros
+from mayfly.lifetime import MIN_TIME, Duration, duration, format_micros
 from mayfly.spark.archive_frames import stored_ddl
 from mayfly.spark.archive_jobs import (
     RESULT,
@@ -69,9 +68,9 @@ class ArchiveSink:
         archive: SparkArchive,
         name: str,
         *,
-        slack: str | int | timedelta = 0,
+        slack: Duration = 0,
         late: str = "count",
-        max_gap: str | int | timedelta | None = None,
+        max_gap: Duration | None = None,
     ) -> ArchiveSink:
         if late not in ("count", "error"):
             raise InvalidSetting(f"late rows cannot be treated as {late!r}", "use count or error")
@@ -79,9 +78,9 @@ class ArchiveSink:
         return ArchiveSink(
             archive,
             Staging.at(directory.root, name, sync=directory.sync),
-            micros(slack),
+            duration(slack),
             late == "error",
-            None if max_gap is None else micros(max_gap),
+            None if max_gap is None else duration(max_gap),
         )
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import ReadReport
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import BadInput, InvalidSetting
+from mayfly.lifetime import Duration
 from mayfly.spark.archive_frames import archive_frame, frame_request
 from mayfly.spark.archive_jobs import OnSpark, time_micros
 from mayfly.spark.archive_sink import ArchiveSink
@@ -117,9 +117,9 @@ class SparkArchive(Archive):
         self,
         name: str = "stream",
         *,
-        slack: str | int | timedelta = 0,
+        slack: Duration = 0,
         late: str = "count",
-        max_gap: str | int | timedelta | None = None,
+        max_gap: Duration | None = None,
     ) -> ArchiveSink:
         """Where a stream's micro-batches go: ``df.writeStream.foreachBatch(archive.sink())``.
 

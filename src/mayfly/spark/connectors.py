@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -105,8 +106,12 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         frame,
         time=definition.time,
         sequence=definition.sequence,
-        slack=definition.slack,
-        idle=definition.idle_delay if definition.idle is Idle.WALL_CLOCK else None,
+        slack=timedelta(microseconds=definition.slack),
+        idle=(
+            timedelta(microseconds=definition.idle_delay)
+            if definition.idle is Idle.WALL_CLOCK
+            else None
+        ),
         punctuations=definition.idle is Idle.PUNCTUATIONS,
         null_time="error" if letters is None else "dead_letter",
         dead_letter=None if letters is None else folder / str(letters.path),

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, StorageError
 from mayfly.kernels.room import default_state_bytes
-from mayfly.lifetime import NEVER, micros
+from mayfly.lifetime import NEVER, Duration, duration
 from mayfly.pipeline.bucketing import MOST_BUCKETS, checked_buckets
 from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.pacing import Pace
@@ -72,9 +72,9 @@ def check_spark_part(repository: Repository) -> None:
 
 def run_settings(
     buckets: int,
-    history: str | int,
+    history: Duration,
     max_state_bytes: int | None,
-    max_gap: str | int | None,
+    max_gap: Duration | None,
     sync: bool,
     wall_clock: Callable[[], int] | None,
     pace: Pace | None = None,
@@ -84,8 +84,8 @@ def run_settings(
     return RunSettings(
         buckets=buckets,
         max_state_bytes=max_state_bytes or default_state_bytes(buckets),
-        history=NEVER if history == "forever" else micros(history),
-        max_gap=None if max_gap is None else micros(max_gap),
+        history=NEVER if history == "forever" else duration(history),
+        max_gap=None if max_gap is None else duration(max_gap),
         sync=sync,
         pace=pace,
         **({"wall_clock": wall_clock} if wall_clock else {}),
@@ -155,7 +155,7 @@ def started(
     frames: Mapping[str, DataFrame],
     *,
     available_now: bool,
-    interval: str | None,
+    interval: Duration | None,
 ) -> StreamingQuery:
     """Spark's streaming query that feeds the runner."""
     check_threads()
@@ -169,7 +169,7 @@ def started(
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif interval is not None:
-        writer = writer.trigger(processingTime=f"{micros(interval) // 1000} milliseconds")
+        writer = writer.trigger(processingTime=f"{duration(interval) // 1000} milliseconds")
     with _planned_at_once(tagged.sparkSession):
         runner.stream = writer.start()
     return runner.stream

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, AnyStr, BinaryIO, Literal, get_args
+from typing import Any, BinaryIO, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,12 +58,13 @@ class Bounds:
     def shortened(self) -> Bounds | None:
         """Bounds of at most ``LONGEST_BOUND`` letters or bytes around these; None if there are
         none, which takes 64 letters that are the last of all."""
-        low = self.low[:LONGEST_BOUND] if isinstance(self.low, str | bytes) else self.low
-        high = _above(self.high) if isinstance(self.high, str | bytes) else self.high
-        return None if high is None else Bounds(low, high)
+        if not isinstance(self.low, str | bytes):
+            return self
+        high = _above(self.high)
+        return None if high is None else Bounds(self.low[:LONGEST_BOUND], high)
 
 
-def _above(value: AnyStr) -> AnyStr | None:
+def _above(value: Any) -> Any:
     """The value, or if it is long, a short one that is larger."""
     if len(value) <= LONGEST_BOUND:
         return value
@@ -75,7 +76,7 @@ def _above(value: AnyStr) -> AnyStr | None:
     return None
 
 
-def _following(last: AnyStr) -> AnyStr | None:
+def _following(last: Any) -> Any:
     """The next letter or byte in order; None after the last one."""
     if isinstance(last, bytes):
         return bytes([last[0] + 1]) if last[0] < 0xFF else None

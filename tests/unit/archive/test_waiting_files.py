@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import mayfly.archive
 from mayfly.archive.archive import Archive
+from mayfly.errors import InvalidSetting
 from mayfly.storage import Directory
 
 DAY = 86_400_000_000
@@ -76,3 +78,16 @@ def test_files_of_versions_that_go_are_removed_with_them(tmp_path: Path) -> None
         assert archive.repository.directory.names("data") == sorted(
             archive.version().manifest.segments
         )
+
+
+def test_the_grace_of_a_vacuum_has_a_unit(tmp_path: Path) -> None:
+    archive = mayfly.archive.create(
+        tmp_path / "a", "customer STRING, ts TIMESTAMP", key="customer", window=3, origin=0
+    )
+    number: Any = 3600
+    with pytest.raises(InvalidSetting, match="3600 has no unit"):
+        archive.vacuum(grace=number)
+    (tmp_path / "a/data").mkdir(exist_ok=True)
+    (tmp_path / "a/data/left.parquet").touch()
+    assert archive.vacuum(grace="1 hour").files_too_young == 1
+    assert archive.vacuum(grace=timedelta(0)).files_removed == 1
