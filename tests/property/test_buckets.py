@@ -140,7 +140,7 @@ def places(queries: dict[str, str]) -> dict[str, object]:
     found: dict[str, object] = {one.name: (one.place, one.bucketed) for one in stages.tasks}
     for feed in stages.feeds:
         key = feed.route.key
-        names = getattr(key, "names", None) or getattr(getattr(key, "__self__", None), "name", "")
+        names = getattr(key, "names", None) or getattr(getattr(key, "operator", None), "name", "")
         found[f"feed of {stages.tasks[feed.task].name}"] = (names, feed.route.single)
     return found | {one.query: (one.place, one.route.single) for one in stages.answers}
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mayfly.errors import InvalidSetting
 from mayfly.faults import on_reach
 from mayfly.kernels import codes, difference, distinct, grouping, meeting
+from mayfly.kernels.operator import Operator
 from mayfly.kernels.sorting import Int64s
 from mayfly.physical import stager, stages
 from mayfly.physical.sharing import shared
@@ -160,6 +161,10 @@ def test_queries_that_share_move_together(tmp_path: Path, cql: str, strategy: St
         assert told(results_of(here, "one"), True) == told(run.lifetimes(), True), seed
 
 
+def every_kind(kind: type[Any]) -> list[type[Any]]:
+    return [one for sub in kind.__subclasses__() for one in (sub, *every_kind(sub))]
+
+
 def as_in_format_2(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows move before every operator, and NULL has another place for joins and negations than
     for groups, as keys of several columns have."""
@@ -173,10 +178,11 @@ def as_in_format_2(monkeypatch: pytest.MonkeyPatch) -> None:
     def read_once(self: Any, task: Any) -> bool:
         return len(self.consumers[task]) <= 1
 
-    monkeypatch.setattr(stager, "stays", lambda *_: False)
+    for kind in (Operator, *every_kind(Operator)):
+        monkeypatch.setattr(kind, "stays", lambda *_: False)
+        monkeypatch.setattr(kind, "spread_of", lambda *_: Spread())
+        monkeypatch.setattr(kind, "spread_after", lambda *_: Spread())
     monkeypatch.setattr(stager._Stager, "_goes_to_one", read_once)
-    monkeypatch.setattr(stager, "union_spread", lambda *_: Spread())
-    monkeypatch.setattr(stager, "spread_after", lambda *_: Spread())
     monkeypatch.setattr(meeting, "place_codes", of_keys)
     for module in (grouping, distinct, difference, stages):
         monkeypatch.setattr(module, "place_codes", codes.group_codes)

@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from mayfly.cql import Delete, Insert, Update, bind_query, catalog_after, parse
+from mayfly.kernels.meeting import NrrJoinRows
+from mayfly.kernels.operator import Moving
 from mayfly.lifetime import MIN_TIME
-from mayfly.physical import stager
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.sharing import shared
 from mayfly.physical.stager import staged
@@ -99,7 +100,7 @@ def test_moves_and_formats_change_no_answer(
     buckets = 3
     with monkeypatch.context() as before:
         as_in_format_2(before)
-        before.setattr(stager, "NrrJoinRows", ())  # it was in one place
+        before.setattr(NrrJoinRows, "moving", Moving.KEYED)  # it was in one place
         here = runner_of(tmp_path, KNOWN, queries, buckets, strategy=strategy)
         here.relations = changing
         read = [stream.name for stream in here.wiring.streams]

@@ -33,10 +33,12 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
-from mayfly.kernels.meeting import BothKept
+from mayfly.kernels.meeting import BothKept, kept_inputs
+from mayfly.kernels.operator import NO_IDS, Holding, Key, Operator, same_kind
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, distinct_of, places_in, stable_order
 from mayfly.lifetime import NEVER
+from mayfly.plan.spread import Spread
 from mayfly.storage.segment import EXP, TS
 
 SINCE = "_since"
@@ -46,7 +48,7 @@ _STRETCHES = numba.types.UniTuple(_WRITE, 3)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
-class ExceptAllRows:
+class ExceptAllRows(Operator):
     """Left rows without as many equal right rows; NULLs are equal, columns match by position."""
 
     name: str
@@ -55,6 +57,43 @@ class ExceptAllRows:
 
     def state(self) -> BothKept:
         return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
+
+    @property
+    def title(self) -> str:
+        return "EXCEPT ALL"
+
+    @property
+    def sign(self) -> str:
+        return " − "
+
+    @property
+    def reason(self) -> str:
+        return "a tuple meets what may exclude it in one bucket"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        return kept_inputs(self, ("left", "right"), self.shapes)
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+    def key_of(self, side: int = 0) -> Key:
+        kinds = zip(self.columns[side], self.columns[0], strict=True)
+        return tuple(one.name if same_kind(one.type, two.type) else None for one, two in kinds)
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        return tuple(self.columns[side].names)
+
+    def place(self, spread: Spread | None) -> tuple[str, ...]:
+        return tuple(self.columns[0].names)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return (kept[0] or Spread()) | Spread.by(self.key_of())
+
+    def identities(self, state: BothKept) -> Int64s:
+        parts = zip(state.left.column(ID), state.left.column(SINCE), strict=True)
+        shown = (mixed_ids(ids, since)[since != NEVER] for ids, since in parts)
+        return np.concatenate([NO_IDS, *shown])
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         arrays = [whole(rows.column(name)) for name in self.columns[side].names]

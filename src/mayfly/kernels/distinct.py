@@ -21,9 +21,12 @@ from mayfly.kernels.codes import are_exact, check_codes, group_codes, place_code
 from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
+from mayfly.kernels.operator import Alone, Holding
 from mayfly.kernels.rows import CODE, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, distinct_of, places_in
 from mayfly.lifetime import MIN_TIME
+from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Structure
 from mayfly.storage.segment import EXP, TS
 
 NEXT = "_next"
@@ -33,7 +36,7 @@ _PIECES = numba.types.UniTuple(_WRITE, 3)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
-class WeakDistinct:
+class WeakDistinct(Alone):
     """One alive row per value."""
 
     name: str
@@ -42,6 +45,34 @@ class WeakDistinct:
 
     def state(self) -> Kept:
         return Kept(self.shape)
+
+    @property
+    def title(self) -> str:
+        return "δ*"
+
+    @property
+    def reason(self) -> str:
+        return "equal rows meet in one bucket"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        lasting = self.shape.form is Structure.APPEND
+        holds = "output" if lasting else "output and one spare per value"
+        return (
+            Holding(
+                "kept", self.shape.form, holds, None, self.key_words(), "",
+                self.shape.ranges, 1.0 if lasting else 2.0,
+            ),
+        )  # fmt: skip
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+    def key_of(self, side: int = 0) -> tuple[str, ...]:
+        return tuple(self.columns.names)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return Spread.by(self.key_of()) if kept[0] is None else kept[0].only(self.key_of())
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         return place_codes([whole(rows.column(n)) for n in self.columns.names], rows.num_rows)

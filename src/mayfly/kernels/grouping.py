@@ -36,6 +36,7 @@ from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, plain_key
 from mayfly.kernels.refreshes import refreshes
 from mayfly.kernels.room import require_room
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers, whole
@@ -44,6 +45,9 @@ from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import AggregateCall
+from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Structure
+from mayfly.plan.text import aggregate_text, expression_text
 from mayfly.plan.types import arrow_type
 from mayfly.plan.windows import Slide
 from mayfly.storage.segment import EXP, TS
@@ -76,7 +80,7 @@ class GroupState:
 
 
 @dataclass(frozen=True)
-class GroupRows:
+class GroupRows(Alone):
     """One result per group: its keys, then its aggregates, filtered by ``having``.
 
     ``append_only`` is for INTERNAL windows: every version is a result that stays, with ``slide``
@@ -106,7 +110,53 @@ class GroupRows:
         return not self.keys and bool(self.calls)
 
     def state(self) -> GroupState:
-        return GroupState(Kept(self.shape), Kept(Shape()))
+        return GroupState(Kept(self.shape), Kept(Shape(self._results)))
+
+    @property
+    def _results(self) -> Structure:
+        return Structure.GROUPS if self.calls else Structure.COUNTS
+
+    @property
+    def title(self) -> str:
+        return "Aggregate" if self.calls else "strict δ"
+
+    @property
+    def detail(self) -> str:
+        return aggregate_text(self.keys, self.calls, self.having) if self.calls else ""
+
+    @property
+    def reason(self) -> str:
+        if not self.calls:
+            return "equal rows meet in one bucket"
+        return "a group lies in one bucket" if self.keys else "one value over all rows"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        words, shape = self.key_words(), self.shape
+        return (
+            Holding("members", shape.form, "", 0, words, "", shape.ranges),
+            Holding("groups", self._results, "groups" if self.calls else "values", None, words),
+        )
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.keys)
+
+    def key_of(self, side: int = 0) -> Key:
+        return plain_key(self.keys, [key.type for key in self.keys])
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        return tuple(map(expression_text, self.keys))
+
+    def own_key(self) -> tuple[str, ...]:
+        return tuple(self.key_names)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        if kept[0] is None:
+            return Spread.by(self.own_key())
+        return kept[0].renamed(zip(self.key_of(), self.own_key(), strict=True))
+
+    def identities(self, state: GroupState) -> Int64s:
+        return np.concatenate([NO_IDS, *state.groups.column(ID)])
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         if not self.keys:

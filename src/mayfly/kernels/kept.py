@@ -41,6 +41,19 @@ class Shape:
     longest: int | None = None
     partitions: int = 8
 
+    @property
+    def form(self) -> Structure:
+        """The structure in memory: a calendar without a longest lifetime has no ranges, and rows
+        leave it only when a negative tuple says so."""
+        dated = self.structure in (Structure.CALENDAR, Structure.CALENDAR_NEGATIVE)
+        return Structure.HASH if dated and self.longest is None else self.structure
+
+    @property
+    def ranges(self) -> int | None:
+        """How many ranges of expiration a calendar queue has."""
+        dated = self.form in (Structure.CALENDAR, Structure.CALENDAR_NEGATIVE)
+        return self.partitions if dated else None
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -110,6 +123,10 @@ class Kept:
 
         return list(self._chosen(self._expiring(began, clock), falling))
 
+    def column(self, name: str) -> list[Int64s]:
+        """A column of numbers, run by run."""
+        return [numbers(run.load(), name) for run in self.runs]
+
     def is_due(self, began: int, clock: int) -> bool:
         """Whether a row may expire in the instants from ``began`` to ``clock``."""
         return any(run.exp.low < clock and run.exp.high >= began for run in self.runs)
@@ -141,13 +158,14 @@ class Kept:
 
 
 def _kept(shape: Shape, runs: tuple[Run, ...], fresh: pa.Table, clock: int) -> tuple[Run, ...]:
-    match shape.structure:
+    match shape.form:
         case Structure.BUFFER:
             return scanned(runs, fresh, clock)
+        case Structure.CALENDAR | Structure.CALENDAR_NEGATIVE:
+            assert shape.longest is not None
+            return calendar(runs, fresh, clock, CalendarQueue(shape.longest, shape.partitions))
         case Structure.FIFO if shape.longest is not None:
             return fifo(runs, fresh, clock, shape.longest)
-        case Structure.CALENDAR | Structure.CALENDAR_NEGATIVE if shape.longest is not None:
-            return calendar(runs, fresh, clock, CalendarQueue(shape.longest, shape.partitions))
     return fifo(runs, fresh, clock, NEVER)
 
 

@@ -36,11 +36,15 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.join import same_key
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.operator import NO_IDS, Holding, Key, Moving, Operator, plain_key
 from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression, conjuncts
+from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Structure
+from mayfly.plan.text import expression_text
 from mayfly.plan.types import DataType, arrow_type
 from mayfly.storage.segment import EXP, TS
 
@@ -56,6 +60,16 @@ class Condition:
     types: tuple[DataType, ...]
     exact: bool
     residual: Expression | None = None
+
+    @property
+    def text(self) -> str:
+        """In the words of the language."""
+        pairs = [" = ".join(both) for both in zip(self.words(0), self.words(1), strict=True)]
+        rest = [expression_text(self.residual)] if self.residual is not None else []
+        return " AND ".join([*pairs, *rest])
+
+    def words(self, side: int) -> tuple[str, ...]:
+        return tuple(map(expression_text, self.keys[side]))
 
     def coded(self, rows: pa.Table, side: int) -> pa.Table:
         """The rows that have a key, with its code, clustered."""
@@ -125,7 +139,7 @@ class BothKept:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinRows:
+class JoinRows(Operator):
     """The join of two inputs: a result is a pair that is alive together."""
 
     name: str
@@ -138,6 +152,37 @@ class JoinRows:
 
     def state(self) -> BothKept:
         return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
+
+    @property
+    def title(self) -> str:
+        return "Join"
+
+    @property
+    def detail(self) -> str:
+        return self.condition.text or "(every pair)"
+
+    @property
+    def reason(self) -> str:
+        return "matching tuples meet in one bucket"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        return kept_inputs(self, ("left", "right"), self.shapes)
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.condition.types)
+
+    def key_of(self, side: int = 0) -> Key:
+        return plain_key(self.condition.keys[side], self.condition.types)
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        return self.condition.words(side)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return joined_spread(self, kept)
+
+    def identities(self, state: BothKept) -> Int64s:
+        return joined_identities(self, (state.left, state.right))
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         """The code by which rows may be spread over buckets, None if they may not."""
@@ -244,6 +289,36 @@ class JoinRows:
             yield chosen(table, end < exp)
 
 
+def kept_inputs(
+    operator: Operator, parts: Sequence[str], shapes: Sequence[Shape]
+) -> tuple[Holding, ...]:
+    """Every input kept whole, by its key."""
+    return tuple(
+        Holding(part, shape.form, "", side, operator.key_words(side), "", shape.ranges)
+        for side, (part, shape) in enumerate(zip(parts, shapes, strict=True))
+    )
+
+
+def joined_spread(operator: Operator, kept: Sequence[Spread | None]) -> Spread:
+    """Results lie where their key sends them, and where any of their members was."""
+    found = Spread.by(*(operator.key_of(side) for side in range(len(kept))))
+    for spread in kept:
+        found |= spread or Spread()
+    return found
+
+
+def joined_identities(operator: Operator, kept: Sequence[Kept]) -> Int64s:
+    """The operator's own step over what it keeps, as if all of it came now."""
+    inputs = []
+    for one in kept:
+        if not one.runs:
+            return NO_IDS
+        rows = pa.concat_tables([run.load() for run in one.runs]).combine_chunks()
+        inputs.append(Delta(rows, rows.slice(0, 0)))
+    _, delta = operator.step(operator.state(), inputs, Interval(MIN_TIME + 1, NEVER))
+    return numbers(delta.born, ID)
+
+
 def partition_codes(condition: Condition, rows: pa.Table, side: int) -> Int64s | None:
     if not condition.types:
         return None
@@ -295,7 +370,7 @@ class NrrState:
 
 
 @dataclass(frozen=True, slots=True)
-class NrrJoinRows:
+class NrrJoinRows(Operator):
     """Rows joined with the NRR as it was just before each of them (thesis 3.3.1).
 
     ``cuts`` says that the input may be cut (NT): then results are remembered by their row.
@@ -308,7 +383,38 @@ class NrrJoinRows:
     dual: bool = False
 
     def state(self) -> NrrState:
-        return NrrState(Kept(Shape()), Kept(Shape()))
+        return NrrState(Kept(Shape()), Kept(Shape(Structure.HASH)))
+
+    @property
+    def title(self) -> str:
+        return "NRR join"
+
+    @property
+    def detail(self) -> str:
+        return self.condition.text or "(every pair)"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        words, reason = self.condition.words(1), "rows meet the version before them"
+        held: tuple[Holding, ...] = (Holding("relation", Structure.APPEND, "", 1, words, reason),)
+        if self.cuts:
+            held += (Holding("results", Structure.HASH, "results to cut", None, ("its row",)),)
+        return held
+
+    @property
+    def moving(self) -> Moving:
+        return Moving.NEAR
+
+    def key_of(self, side: int = 0) -> Key:
+        return plain_key(self.condition.keys[side], self.condition.types)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        first = kept[0] or Spread()
+        if not first.has(self.key_of()):
+            return first
+        return first | Spread.by(self.key_of(), self.key_of(1))
+
+    def identities(self, state: NrrState) -> Int64s:
+        return np.concatenate([NO_IDS, *state.results.column(ID)])
 
     def step(
         self, state: NrrState, inputs: Sequence[Delta], interval: Interval

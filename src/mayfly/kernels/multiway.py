@@ -41,12 +41,21 @@ from mayfly.kernels.evaluation import Evaluation, Inputs, Ordering, as_given, bl
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join import same_key
 from mayfly.kernels.kept import Kept, Shape
-from mayfly.kernels.meeting import Condition, partition_codes
+from mayfly.kernels.meeting import (
+    Condition,
+    joined_identities,
+    joined_spread,
+    kept_inputs,
+    partition_codes,
+)
+from mayfly.kernels.operator import Holding, Key, Operator, plain_key
 from mayfly.kernels.probing import KEPT, Effort, Probes, Side, partners
 from mayfly.kernels.rows import CODE, Bools, chosen, numbers
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.plan.expressions import Expression
+from mayfly.plan.spread import Spread
+from mayfly.plan.text import expression_text
 from mayfly.plan.types import DataType, arrow_type
 from mayfly.plan.windows import Slide
 from mayfly.storage.segment import EXP, TS
@@ -94,7 +103,7 @@ class _Search:
 
 
 @dataclass(frozen=True, slots=True)
-class MultiwayJoin:
+class MultiwayJoin(Operator):
     """The join of n inputs: a result is one row of each, alive together."""
 
     name: str
@@ -121,6 +130,39 @@ class MultiwayJoin:
 
     def state(self) -> Inputs:
         return blank(self.shapes)
+
+    @property
+    def title(self) -> str:
+        return "Multi-way join"
+
+    @property
+    def detail(self) -> str:
+        sides = (self.key_words(side) for side in range(len(self.columns)))
+        equal = [" = ".join(each) for each in zip(*sides, strict=True)]
+        return " AND ".join([*equal, *map(expression_text, self.residual)])
+
+    @property
+    def reason(self) -> str:
+        return "matching tuples meet in one bucket"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        return kept_inputs(self, [f"kept{n}" for n in range(len(self.shapes))], self.shapes)
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+    def key_of(self, side: int = 0) -> Key:
+        return plain_key(self.key.of_inputs[side], self.key.types)
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        return tuple(map(expression_text, self.key.of_inputs[side]))
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return joined_spread(self, kept)
+
+    def identities(self, state: Inputs) -> Int64s:
+        return joined_identities(self, state.kept)
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         """The code by which rows may be spread over buckets, None if they may not."""

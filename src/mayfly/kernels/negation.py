@@ -33,9 +33,12 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.meeting import PAIRS_AT_ONCE, Condition, Pairs, partition_codes
+from mayfly.kernels.operator import NO_IDS, Holding, Key, Moving, Operator, plain_key
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s, distinct_of, places_in, stable_order
 from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Structure
 from mayfly.storage.segment import EXP, TS
 
 FEW = 32
@@ -64,7 +67,7 @@ class NegationState:
 
 
 @dataclass(frozen=True, slots=True)
-class AntiJoinRows:
+class AntiJoinRows(Operator):
     """The left rows without an alive right row of equal key.
 
     Rows without a key (NULL) match nothing: left ones stay, right ones are passed over. With
@@ -80,7 +83,79 @@ class AntiJoinRows:
     by_identity: bool = False
 
     def state(self) -> NegationState:
-        return NegationState(Kept(self.shapes[0]), Kept(Shape()), Kept(self.shapes[1]))
+        covers = Kept(Shape(Structure.COVERS))
+        return NegationState(Kept(self.shapes[0]), covers, Kept(self.shapes[1]))
+
+    @property
+    def title(self) -> str:
+        return self.name.partition(" at line ")[0]
+
+    @property
+    def detail(self) -> str:
+        return "pairs of both sides" if self.by_identity else self.condition.text
+
+    @property
+    def sign(self) -> str:
+        return " − "
+
+    @property
+    def reason(self) -> str:
+        return "a tuple meets what may exclude it in one bucket"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        words, (left, right) = self.key_words(), self.shapes
+        held = (
+            Holding("left", left.form, "", 0, words, "", left.ranges),
+            Holding("covers", Structure.COVERS, "covered keys", None, words),
+        )
+        if not self.strict:
+            return held
+        return (*held, Holding("right", right.form, "", 1, self.key_words(1), "", right.ranges))
+
+    @property
+    def moving(self) -> Moving:
+        return Moving.OWNED if self.by_identity else Moving.KEYED
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.condition.types) and not self.by_identity
+
+    @property
+    def passes_left(self) -> bool:
+        return True
+
+    @property
+    def may_lack_parts(self) -> bool:
+        """Whether rows on the left may have a part of their key only."""
+        keys = self.condition.keys[0]
+        return len(keys) > 1 and any(key.nullable for key in keys)
+
+    def key_of(self, side: int = 0) -> Key:
+        return plain_key(self.condition.keys[side], self.condition.types)
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        return ("the left row",) if self.by_identity else self.condition.words(side)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        first = kept[0] or Spread()
+        return first if self.by_identity else first | Spread.by(self.key_of())
+
+    def identities(self, state: NegationState) -> Int64s:
+        """Left rows as they entered: when they came, or when their key was last uncovered."""
+        codes = np.concatenate([NO_IDS, *state.covers.column(CODE)])
+        opened = np.concatenate([NO_IDS, *state.covers.column(OPEN)])
+        order = np.argsort(codes, kind="stable")
+        codes, opened = codes[order], opened[order]
+        found = [NO_IDS]
+        for run in state.left.runs:
+            rows = run.load()
+            own, ts = numbers(rows, CODE), numbers(rows, TS)
+            since = np.full(len(own), MIN_TIME)
+            if len(codes):
+                at = np.minimum(np.searchsorted(codes, own), len(codes) - 1)
+                since = np.where(codes[at] == own, opened[at], MIN_TIME)
+            found.append(mixed_ids(numbers(rows, ID), np.maximum(ts, since)))
+        return np.concatenate(found)
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         return None if self.by_identity else partition_codes(self.condition, rows, side)

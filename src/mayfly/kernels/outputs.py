@@ -30,6 +30,7 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.operator import Holding
 from mayfly.kernels.refreshes import refreshes
 from mayfly.kernels.room import require_room
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
@@ -37,6 +38,7 @@ from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.stateless import values_of
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.logical import OutputKind, SortKey
+from mayfly.plan.text import sort_text
 from mayfly.plan.types import arrow_type
 from mayfly.plan.windows import Slide
 from mayfly.storage.segment import EXP, TS
@@ -94,6 +96,14 @@ class Sent:
 
     def state(self) -> Sending:
         return Sending(Kept(self.shape))
+
+    @property
+    def detail(self) -> str:
+        return sort_text(self.keys, self.limit, self.offset)
+
+    def holdings(self) -> tuple[Holding, ...]:
+        words = tuple(self.columns.names)
+        return (Holding("answer", self.shape.form, "answer", 0, words, "", self.shape.ranges),)
 
     def step(
         self,

@@ -22,8 +22,12 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.expression import evaluate, holds
 from mayfly.kernels.interval import Interval
+from mayfly.kernels.operator import Moving, Operator, same_kind
 from mayfly.kernels.rows import Bools, numbers, whole
-from mayfly.plan.expressions import Column, Expression
+from mayfly.kernels.sorting import Int64s
+from mayfly.plan.expressions import Column, Expression, same_number
+from mayfly.plan.spread import Spread
+from mayfly.plan.text import expression_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +62,46 @@ def satisfying(condition: Expression, table: pa.Table) -> Bools:
     return found
 
 
+class Passing(Operator):
+    """Rows of the inputs as they are, or with other columns: no state, no key."""
+
+    __slots__ = ()
+
+    @property
+    def passes(self) -> bool:
+        return True
+
+    @property
+    def moving(self) -> Moving:
+        return Moving.NEAR
+
+    def state(self) -> Nothing:
+        return Nothing()
+
+
 @dataclass(frozen=True, slots=True)
-class SelectRows:
+class SelectRows(Passing):
     """The rows for which the predicate is TRUE."""
 
     name: str
     predicate: Expression
 
-    def state(self) -> Nothing:
-        return Nothing()
+    @property
+    def title(self) -> str:
+        return "Select"
+
+    @property
+    def detail(self) -> str:
+        return expression_text(self.predicate)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return kept[0] or Spread()
+
+    def chosen(self, rows: pa.Table) -> Bools:
+        return self.marks(rows)
+
+    def prepared(self, rows: pa.Table) -> pa.Table:
+        return Delta(rows, rows.slice(0, 0)).where(self.marks).born
 
     def step(
         self, state: Nothing, inputs: Sequence[Delta], interval: Interval
@@ -78,15 +113,30 @@ class SelectRows:
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectRows:
+class ProjectRows(Passing):
     """Computed columns in place of the others."""
 
     name: str
     outputs: tuple[Expression, ...]
     columns: pa.Schema
 
-    def state(self) -> Nothing:
-        return Nothing()
+    @property
+    def title(self) -> str:
+        return "Project"
+
+    @property
+    def detail(self) -> str:
+        shown = zip(self.outputs, self.columns.names, strict=True)
+        return ", ".join(_named(output, name) for output, name in shown)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        shown = zip(map(same_number, self.outputs), self.columns.names, strict=True)
+        return (kept[0] or Spread()).renamed(
+            (column_name(output), name) for output, name in shown if isinstance(output, Column)
+        )
+
+    def prepared(self, rows: pa.Table) -> pa.Table:
+        return self.projected(rows)
 
     def step(
         self, state: Nothing, inputs: Sequence[Delta], interval: Interval
@@ -109,7 +159,7 @@ class ProjectRows:
 
 
 @dataclass(frozen=True, slots=True)
-class MergeUnion:
+class MergeUnion(Passing):
     """The rows of all inputs, columns matched by position."""
 
     name: str
@@ -117,8 +167,39 @@ class MergeUnion:
     dual: bool = False
     owned: bool = False
 
-    def state(self) -> Nothing:
-        return Nothing()
+    @property
+    def title(self) -> str:
+        return "UNION ALL"
+
+    @property
+    def sign(self) -> str:
+        return " ∪ "
+
+    @property
+    def reason(self) -> str:
+        return "streams go to where the other rows of the union are"
+
+    @property
+    def moving(self) -> Moving:
+        return Moving.MERGED
+
+    def spread_of(self, inputs: Sequence[tuple[pa.Schema, Spread]]) -> Spread:
+        """How rows are spread if those of the inputs stay where they are."""
+        found: Spread | None = None
+        for columns, spread in inputs:
+            mine = spread.renamed(
+                (old.name, new.name)
+                for old, new in zip(columns, self.columns, strict=True)
+                if same_kind(old.type, new.type)
+            )
+            found = mine if found is None else found.common(mine)
+        return found or Spread()
+
+    def passed(self, ids: Int64s, side: int) -> Int64s:
+        return mixed_ids(ids, np.full(len(ids), side, np.int64))
+
+    def prepared(self, rows: pa.Table) -> pa.Table:
+        return self.under_own_names(rows)
 
     def step(
         self, state: Nothing, inputs: Sequence[Delta], interval: Interval
@@ -140,6 +221,12 @@ class MergeUnion:
         return pa.table(
             [*arrays, *(rows.column(name) for name in carried)], schema=pa.schema(fields)
         )
+
+
+def _named(output: Expression, name: str) -> str:
+    text = expression_text(output)
+    own = name.removeprefix(".")
+    return text if text == own else f"{text} AS {own}"
 
 
 def salted(rows: pa.Table, salt: np.int64) -> pa.Table:

@@ -32,11 +32,13 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
+from mayfly.kernels.operator import NO_IDS, Alone, Holding, Moving
 from mayfly.kernels.refreshes import rounded
 from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.upkeep import falling_due, waiting
 from mayfly.lifetime import NEVER
+from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
 from mayfly.plan.windows import Landmark, PartitionRows, Rows, Window
 from mayfly.storage.segment import EXP, TS
@@ -73,7 +75,7 @@ class WindowState:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowRows:
+class WindowRows(Alone):
     """One window over a stream, or over the results of a monotonic sub-query.
 
     ``order`` are the columns that break ties of ``_ts``, or RANK: the order in which the input
@@ -91,6 +93,53 @@ class WindowRows:
 
     def state(self) -> WindowState:
         return WindowState()
+
+    @property
+    def title(self) -> str:
+        return "Window"
+
+    @property
+    def detail(self) -> str:
+        return self.window.cql()
+
+    @property
+    def reason(self) -> str:
+        if self.keyed:
+            return "the window counts the rows of each partition"
+        return "the window counts all rows, in one order"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        held: tuple[Holding, ...] = ()
+        words = self.key_words()
+        if self.window.counts_rows:
+            reason = "later tuples displace the oldest"
+            held = (Holding("held", Structure.FIFO, self.window.cql(), None, words, reason),)
+        if self.announce and self.window.lifetime is not None:
+            reason = "NT: the window announces each expiration"
+            held += (Holding("leaving", Structure.FIFO, "rows to announce", reason=reason),)
+        return held
+
+    @property
+    def moving(self) -> Moving:
+        timed = not self.window.counts_rows and self.order is None
+        return Moving.FREE if timed else Moving.COUNTED
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.partition) and not (self.window.slide and self.window.slide.rows)
+
+    def key_of(self, side: int = 0) -> tuple[str, ...]:
+        return self.partition
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return Spread.by(self.partition) if kept[0] is None else kept[0]
+
+    def numbered(self, state: WindowState, first: int) -> WindowState:
+        return replace(state, number=first)
+
+    def identities(self, state: WindowState) -> Int64s:
+        held = [] if state.held is None else [numbers(state.held, ID)]
+        return np.concatenate([NO_IDS, *held, *state.leaving.column(ID)])
 
     def step(
         self, state: WindowState, inputs: Sequence[Delta], interval: Interval

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import pyarrow as pa
 
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
+from mayfly.kernels.operator import Moving, Operator
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import Nothing
-from mayfly.plan.logical import Output
+from mayfly.patterns import Label
+from mayfly.plan.logical import Node, Output
 from mayfly.plan.strategy import Strategy
-
-
-class Operator(Protocol):
-    """One operator: a value that takes a state and the rows of a step to the next state."""
-
-    @property
-    def name(self) -> str: ...
-    def state(self) -> Any: ...
-    def step(self, state: Any, inputs: Sequence[Delta], interval: Interval) -> tuple[Any, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -55,6 +47,9 @@ class Task:
     columns: pa.Schema
     strict: bool
     longest: int | None = None
+    node: Node | None = None
+    """What it computes, if that is one operator of the logical plan."""
+    label: Label | None = None
 
     def walk(self) -> Iterator[Task]:
         """This task and those below it, inputs first."""
@@ -72,7 +67,7 @@ def shorter(one: int | None, other: int | None) -> int | None:
 
 
 @dataclass(frozen=True)
-class Entering:
+class Entering(Operator):
     """The changes of a stored table as they come."""
 
     name: str
@@ -81,6 +76,19 @@ class Entering:
 
     def state(self) -> Nothing:
         return Nothing()
+
+    @property
+    def title(self) -> str:
+        return "Relation"
+
+    @property
+    def detail(self) -> str:
+        names = [name.partition(".")[2] for name in self.columns.names]
+        return f"{self.name.removeprefix('the ')} ({', '.join(names)})"
+
+    @property
+    def moving(self) -> Moving:
+        return Moving.FREE
 
     def step(
         self, state: Nothing, inputs: Sequence[Delta], interval: Interval
@@ -96,6 +104,8 @@ class Program:
     sent: Sent | None
     plan: Output
     strategy: Strategy
+    choices: tuple[str, ...] = ()
+    """What was decided by cost, and why."""
 
     def tasks(self) -> list[Task]:
         """Every task once, inputs first (a task may feed several others)."""

@@ -20,9 +20,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
-from mayfly.kernels.windows import WindowRows
-from mayfly.physical.program import Entering, Program, Stream, Task
+from mayfly.kernels.operator import Moving
+from mayfly.physical.program import Program, Stream, Task
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical import Node, Output
 
@@ -122,15 +121,10 @@ class _Pooling:
 
 def moves_freely(task: Task) -> bool:
     """Whether a task only prepares rows for whoever needs them, wherever that is."""
-    operator = task.operator
-    if isinstance(operator, Entering):
-        return True
-    if isinstance(operator, WindowRows):
-        over_stream = isinstance(task.inputs[0], Stream)
-        return over_stream and not operator.window.counts_rows and operator.order is None
-    if isinstance(operator, SelectRows | ProjectRows | MergeUnion):
-        return all(moves_freely(one) for one in task.inputs if isinstance(one, Task))
-    return False
+    below = [one for one in task.inputs if isinstance(one, Task)]
+    if not below:
+        return task.operator.moving is Moving.FREE
+    return task.operator.passes and all(map(moves_freely, below))
 
 
 def _name(

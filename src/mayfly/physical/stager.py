@@ -5,7 +5,7 @@ key; a count window over a whole stream, Rstream and NOT IN over NULLs need ever
 (bucket 0). Selections and projections run where their input is. A time window has no order of its
 own: it runs in the stage that first needs its rows, behind its stream's selections and projections,
 which are done before the exchange. Rows that already are where an operator needs them do not move
-(``spreading``), so that a key is exchanged once. Invariant: stages run in order, and an edge never
+(they say so), so that a key is exchanged once. Invariant: stages run in order, and an edge never
 leads back. Where rows lie is part of the state format: other rules here need another number there.
 """
 
@@ -17,20 +17,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.kernels.delta import ID, OWNER, Delta
-from mayfly.kernels.meeting import JoinRows, NrrJoinRows
-from mayfly.kernels.negation import AntiJoinRows
+from mayfly.kernels.delta import ID, OWNER
+from mayfly.kernels.operator import Moving, Operator
 from mayfly.kernels.outputs import Sent
-from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
-from mayfly.kernels.windows import WindowRows
-from mayfly.physical.placement import key_of, place_of, spread_after, stays, union_spread
-from mayfly.physical.program import Entering, Operator, Relation, Stream, Task
+from mayfly.physical.program import Relation, Source, Stream, Task
 from mayfly.physical.sharing import Member, SharedProgram
 from mayfly.physical.stages import (
     Feed,
     KeyOrNull,
     Link,
     NumberKey,
+    OperatorKey,
     Route,
     StagedAnswer,
     StagedProgram,
@@ -43,7 +40,13 @@ from mayfly.plan.spread import Spread
 
 def staged(program: SharedProgram) -> StagedProgram:
     """The program cut into stages."""
-    return _Stager(program).result()
+    return stage_tasks(program)[0]
+
+
+def stage_tasks(program: SharedProgram) -> tuple[StagedProgram, tuple[Task, ...]]:
+    """The same, and the tasks that became those with a number, in their order."""
+    stager = _Stager(program)
+    return stager.result(), tuple(task for task in stager.order if task in stager.stage)
 
 
 class _Stager:
@@ -66,6 +69,7 @@ class _Stager:
         self.links: list[Link] = []
         self.local: dict[Task, list[int | None]] = {}
         self.rewritten: dict[Task, Operator] = {}
+        self.columns: dict[Task, pa.Schema] = {}
 
     def result(self) -> StagedProgram:
         for task in self.order:
@@ -101,9 +105,8 @@ class _Stager:
         relation = next((one for one in task.inputs if isinstance(one, Relation)), None)
         local = tuple(None if at is None else renumbered[self.order[at]] for at in self.local[task])
         operator = self.rewritten.get(task, task.operator)
-        columns = getattr(operator, "columns", task.columns)
-        shown = columns if isinstance(columns, pa.Schema) else task.columns
-        if getattr(operator, "owned", False):
+        shown = self.columns.get(task, task.columns)
+        if operator.owned:
             shown = pa.schema([*shown, (OWNER, pa.int64())])
         return StagedTask(
             renumbered[task], operator, self.stage[task], local, relation, shown,
@@ -114,57 +117,55 @@ class _Stager:
     # ── placing ───────────────────────────────────────────────────────────────────────────
 
     def _place(self, task: Task) -> None:
-        operator = task.operator
-        if isinstance(operator, Entering):
+        source = task.inputs[0]
+        if isinstance(source, Relation):
             self.floating.add(task)
             return
-        source = task.inputs[0]
-        if isinstance(operator, WindowRows) and isinstance(source, Stream):
-            timed = not operator.window.counts_rows and operator.order is None
-            if timed and self._goes_to_one(task):
+        if isinstance(source, Stream):
+            self._place_window(task, source)
+            return
+        match task.operator.moving:
+            case Moving.NEAR if source in self.floating and self._passes_on(task):
                 self.floating.add(task)
-                return
-            route = _window_route(operator)
-            self._fix(task, 0, not route.single, [None])
-            if not route.single:
-                self._sent_by_key(task, [None])
-            self.feeds.append(Feed(source, (), self.number[task], 0, route))
+            case Moving.NEAR | Moving.FREE:
+                self._near(task, source)
+            case Moving.MERGED:
+                self._place_union(task)
+            case Moving.COUNTED:
+                self._place_output_window(task, source)
+            case Moving.OWNED:
+                self._place_by_identity(task, [source, *_tasks(task.inputs[1:])])
+            case _:
+                self._place_keyed(task)
+
+    def _place_window(self, task: Task, source: Stream) -> None:
+        """Over a stream: in the stage that first needs its rows, unless their order matters."""
+        if task.operator.moving is Moving.FREE and self._goes_to_one(task):
+            self.floating.add(task)
             return
-        if isinstance(operator, SelectRows | ProjectRows):
-            assert isinstance(source, Task)
-            if source in self.floating and self._goes_to_one(task):
-                self.floating.add(task)
-                return
-            self._near(task, source)
-            return
-        if isinstance(operator, NrrJoinRows):
-            assert isinstance(source, Task)
-            self._near(task, source)
-            return
-        if isinstance(operator, MergeUnion):
-            self._place_union(task)
-            return
-        if isinstance(operator, WindowRows):
-            assert isinstance(source, Task)
-            self._place_output_window(task, operator, source)
-            return
-        self._place_keyed(task)
+        route = _window_route(task.operator)
+        self._fix(task, 0, not route.single, [None])
+        if not route.single:
+            self._sent_by_key(task, [None])
+        self.feeds.append(Feed(source, (), self.number[task], 0, route))
+
+    def _passes_on(self, task: Task) -> bool:
+        return task.operator.passes and self._goes_to_one(task)
 
     def _goes_to_one(self, task: Task) -> bool:
         """Whether the rows of a task are needed in one place: a negation and the join that makes
         its pairs are in the same."""
         readers = [one for one, _ in self.consumers[task]]
         if len(readers) == 2:
-            by_identity = getattr(readers[1].operator, "by_identity", False)
-            pairs = isinstance(readers[0].operator, JoinRows) and readers[0] in readers[1].inputs
-            return by_identity and pairs
+            pairs, negation = readers
+            return negation.operator.moving is Moving.OWNED and pairs in negation.inputs
         return len(readers) <= 1
 
     def _near(self, task: Task, source: Task) -> None:
         """In the stage of its input; what changes in a relation is told everywhere. Rows of a
         stream may be anywhere: where the key of the join with a relation sends them, if it does."""
         if source in self.floating:
-            key = tuple(name for name in key_of(task.operator) if name)
+            key = tuple(name for name in task.operator.key_of() if name)
             self._settle(source, 0, Route(ValueKey(key)) if key else Route(), True)
             self.spread[self._standing(source)] = Spread.by(key)
         source = self._standing(source)
@@ -174,9 +175,9 @@ class _Stager:
         for side, one in enumerate(others, 1):
             assert isinstance(one, Task)
             self._connect(one, task, side, Route())
-        self.spread[task] = spread_after(task.operator, [spread])
-        if isinstance(task.operator, WindowRows):
-            self.places[task] = spread.within(task.operator.columns.names)
+        self.spread[task] = task.operator.spread_after([spread])
+        if task.operator.moving is Moving.FREE:
+            self.places[task] = spread.within(task.columns.names)
 
     def _place_union(self, task: Task) -> None:
         inputs = [one for one in task.inputs if isinstance(one, Task)]
@@ -187,9 +188,9 @@ class _Stager:
         stage = max((self.stage[one] for one in fixed), default=0)
         bucketed = any(self.bucketed[one] for one in fixed) or not fixed
         self._fix(task, stage, bucketed, [None] * len(inputs))
-        operator: Any = task.operator
+        operator = task.operator
         parts = [(one.columns, self.spread[one]) for one in fixed]
-        key = union_spread(operator, parts).within(operator.columns.names)
+        key = operator.spread_of(parts).within(task.columns.names)
         route = Route(single=not bucketed)
         if key:
             # Streams go where the other rows are: perhaps nobody has to move these then.
@@ -198,10 +199,8 @@ class _Stager:
         for side, one in enumerate(inputs):
             self._connect(one, task, side, route, straight=bool(key))
 
-    def _place_output_window(self, task: Task, operator: WindowRows, source: Task) -> None:
-        if not operator.window.counts_rows:
-            self._near(task, source)
-            return
+    def _place_output_window(self, task: Task, source: Task) -> None:
+        operator = task.operator
         route = _window_route(operator)
         stage, kept = self._meeting(operator, [source], not route.single)
         self._fix(task, stage, not route.single, [None])
@@ -211,20 +210,16 @@ class _Stager:
 
     def _place_keyed(self, task: Task) -> None:
         inputs = [one for one in task.inputs if isinstance(one, Task)]
-        operator: Any = task.operator
-        if isinstance(operator, AntiJoinRows) and operator.by_identity:
-            self._place_by_identity(task, inputs)
-            return
-        keyed = _has_key(operator, inputs)
+        operator = task.operator
+        keyed = operator.keyed
         stage, kept = self._meeting(operator, inputs, keyed)
         self._fix(task, stage, keyed, [None] * len(inputs))
         if keyed:
             self._sent_by_key(task, kept)
         for side, one in enumerate(inputs):
-            key = getattr(operator, "spread_by", None)
-            route = Route(key, side) if keyed else Route(single=True)
+            route = Route(OperatorKey(operator), side) if keyed else Route(single=True)
             moves = one in self.stage and kept[side] is None
-            if side == 0 and moves and _may_lack_parts(operator):
+            if side == 0 and moves and operator.may_lack_parts:
                 # A negation keeps no rows without a key. When buckets change, the results of those
                 # that another stage sent are sought where NULL goes.
                 route = Route(KeyOrNull(operator))
@@ -242,7 +237,7 @@ class _Stager:
         """
         fixed = [(side, one) for side, one in enumerate(inputs) if one in self.stage]
         here = {
-            side: one for side, one in fixed if keyed and stays(operator, side, self.spread[one])
+            side: one for side, one in fixed if keyed and operator.stays(side, self.spread[one])
         }
         others = [self.stage[one] + 1 for side, one in fixed if side not in here]
         stage = max([0, *others, *(self.stage[one] for one in here.values())])
@@ -274,22 +269,22 @@ class _Stager:
 
     def _sent_by_key(self, task: Task, kept: Sequence[Spread | None]) -> None:
         """Where the results and the stored rows of a task are whose inputs stay or come by key."""
-        self.spread[task] = spread_after(task.operator, kept)
-        self.places[task] = place_of(task.operator, kept[0])
+        self.spread[task] = task.operator.spread_after(kept)
+        self.places[task] = task.operator.place(kept[0])
 
     def _place_by_identity(self, task: Task, inputs: list[Task]) -> None:
         """Beside the join that makes its pairs, which has spread the left rows by its key; pairs
         from several joins move to where their left row goes."""
         left, pairs = inputs
-        operator: Any = pairs.operator
-        if isinstance(operator, JoinRows):
+        operator = pairs.operator
+        if not operator.passes:
             self._fix(task, self.stage[pairs], self.bucketed[pairs], [None, self.number[pairs]])
             keyed = self.bucketed[pairs]
-            route = Route(operator.spread_by, 0) if keyed else Route(single=True)
+            route = Route(OperatorKey(operator), 0) if keyed else Route(single=True)
             self._connect(left, task, 0, route)
             stayed = self.spread[self._standing(left)] if self.local[task][0] is not None else None
-            key = Spread.by(key_of(operator)) if keyed else Spread()
-            self.spread[task] = key | spread_after(task.operator, [stayed])
+            key = Spread.by(operator.key_of()) if keyed else Spread()
+            self.spread[task] = key | task.operator.spread_after([stayed])
             return
         fixed = [self.stage[one] for one in inputs if one in self.stage]
         self._fix(task, max(fixed) + 1, True, [None, None])
@@ -328,10 +323,10 @@ class _Stager:
     def _settle(self, task: Task, stage: int, route: Route, bucketed: bool) -> None:
         """A floating chain gets its stage; its selections and projections move before it."""
         operator = task.operator
-        if isinstance(operator, Entering):
+        if isinstance(task.inputs[0], Relation):
             self._fix(task, stage, bucketed, [None])
             return
-        if isinstance(operator, MergeUnion):
+        if operator.moving is Moving.MERGED:
             inputs = [one for one in task.inputs if isinstance(one, Task)]
             self._fix(task, stage, bucketed, [None] * len(inputs))
             for side, one in enumerate(inputs):
@@ -340,18 +335,19 @@ class _Stager:
             return
         path: list[Operator] = []
         scan = task
-        while not isinstance(scan.operator, WindowRows | Entering | MergeUnion):
+        while scan.operator.moving is Moving.NEAR:
             path.insert(0, scan.operator)
             (scan,) = [one for one in scan.inputs if isinstance(one, Task)]
-        if not isinstance(scan.operator, WindowRows):
+        source = scan.inputs[0]
+        if not isinstance(source, Stream):
             self._settle_in_place(task, stage, route, bucketed)
             return
         for moved in [one for one in self._chain(task) if one is not scan]:
             self.floating.discard(moved)
-        source = scan.inputs[0]
-        assert isinstance(source, Stream)
         self._fix(scan, stage, bucketed, [None])
-        self.rewritten[scan] = replace(scan.operator, columns=task.columns)
+        window: Any = scan.operator
+        self.rewritten[scan] = replace(window, columns=task.columns)
+        self.columns[scan] = task.columns
         self.feeds.append(Feed(source, tuple(path), self.number[scan], stage, route))
 
     def _settle_in_place(self, task: Task, stage: int, route: Route, bucketed: bool) -> None:
@@ -363,7 +359,7 @@ class _Stager:
 
     def _chain(self, task: Task) -> list[Task]:
         found = [task]
-        while not isinstance(found[-1].operator, WindowRows):
+        while found[-1].operator.moving is Moving.NEAR:
             found += [one for one in found[-1].inputs if isinstance(one, Task)][:1]
         return found
 
@@ -382,22 +378,11 @@ class _Stager:
         return stage + (0 if kept else 1), Route(ValueKey(names)), kept or names
 
 
-def _window_route(operator: WindowRows) -> Route:
-    if operator.partition and not (operator.window.slide and operator.window.slide.rows):
-        return Route(ValueKey(operator.partition))
-    return Route(single=True)
+def _window_route(operator: Operator) -> Route:
+    if not operator.keyed:
+        return Route(single=True)
+    return Route(ValueKey(tuple(name for name in operator.key_of() if name)))
 
 
-def _may_lack_parts(operator: Any) -> bool:
-    """Whether rows on the left of a negation may have a part of their key only."""
-    if not isinstance(operator, AntiJoinRows):
-        return False
-    keys = operator.condition.keys[0]
-    return len(keys) > 1 and any(key.nullable for key in keys)
-
-
-def _has_key(operator: Any, inputs: Sequence[Task]) -> bool:
-    if not hasattr(operator, "spread_by"):
-        return False
-    empty = [Delta.empty(task.columns).born for task in inputs]
-    return all(operator.spread_by(rows, side) is not None for side, rows in enumerate(empty))
+def _tasks(inputs: Sequence[Task | Source]) -> list[Task]:
+    return [one for one in inputs if isinstance(one, Task)]

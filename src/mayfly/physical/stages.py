@@ -1,26 +1,23 @@
 """What a program cut into stages is: tasks by number, and how rows find their bucket on the way.
 
-Everything here is a value that goes to the workers as it is. ``staging`` makes it.
+Everything here is a value that goes to the workers as it is. ``stager`` makes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.codes import NULL_CODE, place_codes
-from mayfly.kernels.delta import Delta
-from mayfly.kernels.negation import AntiJoinRows
+from mayfly.kernels.operator import Operator
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.rows import numbers, whole
 from mayfly.kernels.sorting import Int64s
-from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
-from mayfly.kernels.windows import WindowState
-from mayfly.physical.program import Operator, Relation, Stream
+from mayfly.physical.program import Relation, Stream
 from mayfly.physical.sharing import ClockGroup
 from mayfly.storage.segment import TS
 
@@ -37,6 +34,13 @@ class Route:
     single: bool = False
     before: tuple[Operator, ...] = ()
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The key as EXPLAIN names it; nothing for one place."""
+        if self.single:
+            return ()
+        return ("time",) if self.key is None else self.key.words(self.side)
+
     def codes(self, rows: pa.Table) -> Int64s:
         """The code of each row; equal keys have equal codes."""
         if self.single or not rows.num_rows:
@@ -46,9 +50,8 @@ class Route:
         # Rows that are not selected later may go anywhere.
         found, left = np.zeros(rows.num_rows, np.int64), np.arange(rows.num_rows)
         for operator in self.before:
-            if isinstance(operator, SelectRows):
-                left = left[operator.marks(rows)]
-            rows = applied(operator, rows)
+            left = left[operator.chosen(rows)]
+            rows = operator.prepared(rows)
         codes: Int64s = self.key(rows, self.side)
         if len(left) == len(found):
             return codes
@@ -195,18 +198,7 @@ IDENTITIES = 40
 
 def first_state(operator: Operator, bucket: int) -> Any:
     """The state in which an operator begins in a bucket: identities differ between buckets."""
-    state = operator.state()
-    return replace(state, number=bucket << IDENTITIES) if isinstance(state, WindowState) else state
-
-
-def applied(operator: Operator, rows: pa.Table) -> pa.Table:
-    """A selection, projection or union done to rows that have no lifetime yet."""
-    if isinstance(operator, SelectRows):
-        return Delta(rows, rows.slice(0, 0)).where(operator.marks).born
-    if isinstance(operator, ProjectRows):
-        return operator.projected(rows)
-    assert isinstance(operator, MergeUnion)
-    return operator.under_own_names(rows)
+    return operator.numbered(operator.state(), bucket << IDENTITIES)
 
 
 @dataclass(frozen=True)
@@ -215,15 +207,36 @@ class ValueKey:
 
     names: tuple[str, ...]
 
+    def words(self, side: int) -> tuple[str, ...]:
+        return tuple(name.removeprefix(".") for name in self.names)
+
     def __call__(self, rows: pa.Table, side: int = 0) -> Int64s:
         return place_codes([whole(rows.column(name)) for name in self.names], rows.num_rows)
+
+
+@dataclass(frozen=True)
+class OperatorKey:
+    """The key of an operator's side."""
+
+    operator: Operator
+
+    def words(self, side: int) -> tuple[str, ...]:
+        return self.operator.key_words(side)
+
+    def __call__(self, rows: pa.Table, side: int) -> Int64s:
+        codes = self.operator.spread_by(rows, side)
+        assert codes is not None
+        return codes
 
 
 @dataclass(frozen=True)
 class KeyOrNull:
     """The key of a negation's left rows; that of NULL for rows of which any part is missing."""
 
-    operator: AntiJoinRows
+    operator: Operator
+
+    def words(self, side: int) -> tuple[str, ...]:
+        return self.operator.key_words(side)
 
     def __call__(self, rows: pa.Table, side: int) -> Int64s:
         codes = self.operator.spread_by(rows, side)
@@ -236,6 +249,9 @@ class NumberKey:
     """A column of numbers as it is."""
 
     name: str
+
+    def words(self, side: int) -> tuple[str, ...]:
+        return ("the left row",)
 
     def __call__(self, rows: pa.Table, side: int) -> Int64s:
         return numbers(rows, self.name).copy()

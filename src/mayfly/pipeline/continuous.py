@@ -20,6 +20,7 @@ from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.codes import buckets
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, united, with_numbers
 from mayfly.kernels.interval import Interval
+from mayfly.kernels.operator import Moving
 from mayfly.kernels.outputs import seen
 from mayfly.kernels.room import default_state_bytes, limited
 from mayfly.kernels.rows import chosen, numbers
@@ -162,13 +163,8 @@ class ContinuousRun:
         )
 
     def _buckets_of(self, task: Task) -> int:
-        operator: Any = task.operator
-        if self.bucket_count == 1 or not hasattr(operator, "spread_by"):
-            return 1
-        inputs = [one.columns for one in task.inputs if isinstance(one, Task)]
-        empty = [Delta.empty(columns).born for columns in inputs]
-        spread = [operator.spread_by(rows, side) for side, rows in enumerate(empty)]
-        return 1 if any(codes is None for codes in spread) else self.bucket_count
+        spread = task.operator.moving is Moving.KEYED and task.operator.keyed
+        return self.bucket_count if spread else 1
 
     def _spread(self, task: Task, side: int, delta: Delta) -> list[Delta]:
         operator: Any = task.operator
@@ -202,8 +198,7 @@ class ContinuousRun:
         if isinstance(source, Relation):
             changing = self.relations[source.relation.casefold()]
             delta, delivered[source] = changing.between(source, interval, delivered[source])
-            dual = getattr(task.operator, "dual", False)
-            return _with_sight(delta) if dual else delta
+            return _with_sight(delta) if task.operator.dual else delta
         rows = batch.get(source.stream)
         if rows is None:
             definition = self._stream(source.stream)

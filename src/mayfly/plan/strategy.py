@@ -34,3 +34,4 @@ class Structure(Enum):
     BUFFER = "insertion-order buffer"
     GROUPS = "array by group"
     COUNTS = "counts by value"
+    COVERS = "cover by key"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mayfly.plan.expressions import Column, Expression, Literal
 from mayfly.plan.logical import (
     AggregateCall,
@@ -17,6 +19,7 @@ from mayfly.plan.logical import (
     RelationScan,
     Select,
     Sort,
+    SortKey,
     StreamScan,
     SubqueryWindow,
 )
@@ -73,10 +76,11 @@ def node_detail(node: Node) -> str:
             return conditions_text(equalities, residual) or "(every pair)"
         case AntiJoin(equalities=equalities, residual=residual):
             return conditions_text(equalities, residual)
-        case GroupAggregate():
-            return _aggregate_text(node)
-        case Sort():
-            return _sort_text(node)
+        case GroupAggregate(keys=keys, aggregates=calls, having=having, alias=alias):
+            text = aggregate_text([key.expression for key in keys], calls, having)
+            return f"{text} as {alias}".strip()
+        case Sort(keys=order, limit=limit, offset=offset):
+            return sort_text(order, limit, offset)
     return ""
 
 
@@ -136,12 +140,13 @@ def _named(output: Named) -> str:
     return text if short else f"{text} AS {output.name}"
 
 
-def _aggregate_text(node: GroupAggregate) -> str:
-    parts = [_call(call) for call in node.aggregates]
-    keys = [expression_text(key.expression) for key in node.keys]
-    by = f" BY {', '.join(keys)}" if keys else ""
-    kept = f" HAVING {expression_text(node.having)}" if node.having else ""
-    return f"{', '.join(parts)}{by}{kept} as {node.alias}".strip()
+def aggregate_text(
+    keys: Sequence[Expression], calls: Sequence[AggregateCall], having: Expression | None
+) -> str:
+    parts = [_call(call) for call in calls]
+    by = f" BY {', '.join(map(expression_text, keys))}" if keys else ""
+    kept = f" HAVING {expression_text(having)}" if having is not None else ""
+    return f"{', '.join(parts)}{by}{kept}".strip()
 
 
 def _call(call: AggregateCall) -> str:
@@ -151,10 +156,10 @@ def _call(call: AggregateCall) -> str:
     return f"{call.function.upper()}({distinct}{', '.join(given)})"
 
 
-def _sort_text(node: Sort) -> str:
-    keys = ", ".join(
-        expression_text(key.expression) + (" DESC" if key.descending else "") for key in node.keys
+def sort_text(keys: Sequence[SortKey], limit: int | None, offset: int) -> str:
+    by = ", ".join(
+        expression_text(key.expression) + (" DESC" if key.descending else "") for key in keys
     )
-    limit = f"LIMIT {node.limit}" if node.limit is not None else ""
-    offset = f"OFFSET {node.offset}" if node.offset else ""
-    return " ".join(part for part in (f"BY {keys}" if keys else "", limit, offset) if part)
+    most = f"LIMIT {limit}" if limit is not None else ""
+    first = f"OFFSET {offset}" if offset else ""
+    return " ".join(part for part in (f"BY {by}" if by else "", most, first) if part)

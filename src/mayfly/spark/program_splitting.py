@@ -24,7 +24,7 @@ from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
 from mayfly.kernels.rows import chosen
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import SelectRows
-from mayfly.physical.stages import Feed, StagedProgram, applied
+from mayfly.physical.stages import Feed, StagedProgram
 from mayfly.spark.arrivals import Arrived, added, counted, encoded
 from mayfly.spark.exchange import STREAM
 from mayfly.spark.parcels import COUNTS, Parcel, batch_of, packed, split
@@ -162,5 +162,5 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def fed(feed: Feed, number: int, rows: pa.Table, count: int) -> Iterator[Parcel]:
     """Named rows of a stream on their way to the ``count`` buckets of a window."""
     for operator in feed.path:
-        rows = applied(operator, rows)
+        rows = operator.prepared(rows)
     yield from split(rows, feed.route.codes(rows), count, feed.stage, f"feed/{number}")

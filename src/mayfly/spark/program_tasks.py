@@ -247,7 +247,7 @@ class _Step:
 
     def _nothing(self, number: int) -> Delta:
         source = self.program.tasks[number]
-        return Delta.empty(source.columns, dual=bool(getattr(source.operator, "dual", False)))
+        return Delta.empty(source.columns, dual=source.operator.dual)
 
     def _relation(self, staged: StagedTask) -> Delta:
         """The changes of a stored table, those of this bucket's keys only."""

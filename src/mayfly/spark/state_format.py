@@ -22,7 +22,7 @@ from mayfly.kernels.rows import CODE, Run, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.physical.sharing import SharedProgram
 from mayfly.physical.stager import staged
-from mayfly.physical.stages import IDENTITIES, Feed, StagedProgram, StagedTask, applied
+from mayfly.physical.stages import IDENTITIES, Feed, StagedProgram, StagedTask
 from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
 from mayfly.spark.program_tasks import LOG, OUT, SENT
 from mayfly.spark.state_moving import StateMove
@@ -116,7 +116,7 @@ def _through(feed: Feed, runs: tuple[Run, ...]) -> tuple[Run, ...]:
         rows = run.load()
         if names <= set(rows.schema.names):
             for operator in feed.path:
-                rows = applied(operator, rows)
+                rows = operator.prepared(rows)
         if rows.num_rows:
             found.append(Run.of(rows.combine_chunks(), level=run.level))
     return tuple(found)

@@ -1,0 +1,227 @@
+"""What every operator says of itself; a new operator overrides what is different with it.
+
+Idea: whoever places, stores, moves or explains operators asks them, and knows none by its class.
+The defaults are those of an operator that keeps nothing and needs rows nowhere in particular.
+Invariant: a key is named in the columns of the rows that the operator reads, in one order for all
+sides; ``holdings`` names every part of the state that ever has rows, with the shape it has there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.kernels.delta import column_name
+from mayfly.kernels.rows import Bools
+from mayfly.kernels.sorting import Int64s
+from mayfly.plan.expressions import Column, Expression, same_number
+from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Structure
+from mayfly.plan.types import DataType
+
+if TYPE_CHECKING:
+    from mayfly.kernels.delta import Delta
+    from mayfly.kernels.interval import Interval
+
+Key = tuple[str | None, ...]
+"""The columns that tell where rows go; None for a part that is no column as it is."""
+NO_IDS: Int64s = np.empty(0, np.int64)
+
+
+class Moving(Enum):
+    """Where an operator has to be with its rows."""
+
+    FREE = "prepares the rows of one source for whoever reads them, wherever that is"
+    NEAR = "where its first input is"
+    MERGED = "where its inputs are"
+    COUNTED = "where the rows of one partition come in their order, or in one place"
+    KEYED = "where equal keys meet, or in one place"
+    OWNED = "where the rows are that its pairs belong to"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A part of the state: what it holds and how.
+
+    ``side`` is the input whose rows these are, None if they are the operator's own. ``spares``
+    is how many stored rows there may be for each of them.
+    """
+
+    part: str
+    structure: Structure
+    holds: str = ""
+    side: int | None = None
+    keyed_by: tuple[str, ...] = ()
+    reason: str = ""
+    partitions: int | None = None
+    spares: float = 1.0
+
+
+class Operator:
+    """One operator: a value that takes a state and the rows of a step to the next state."""
+
+    __slots__ = ()
+    name: str
+
+    def state(self) -> Any:
+        raise NotImplementedError
+
+    def step(self, state: Any, inputs: Sequence[Delta], interval: Interval) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    # ── what it is ────────────────────────────────────────────────────────────────────────
+
+    @property
+    def title(self) -> str:
+        """What EXPLAIN calls it."""
+        raise NotImplementedError
+
+    @property
+    def detail(self) -> str:
+        """What it does, in the words of the language."""
+        return ""
+
+    @property
+    def sign(self) -> str:
+        """What stands between the names of its inputs."""
+        return " ⋈ "
+
+    @property
+    def reason(self) -> str:
+        """Why rows are exchanged for it."""
+        return "rows are compared with all others"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        return ()
+
+    @property
+    def dual(self) -> bool:
+        """Whether results also say how long they are seen (INTERNAL windows)."""
+        return False
+
+    @property
+    def owned(self) -> bool:
+        """Whether results say which left row they belong to."""
+        return False
+
+    @property
+    def passes(self) -> bool:
+        """Whether results are rows of its inputs, under identities made from theirs."""
+        return False
+
+    def chosen(self, rows: pa.Table) -> Any:
+        """Which rows it lets pass, as an index."""
+        return slice(None)
+
+    def prepared(self, rows: pa.Table) -> pa.Table:
+        """What it does to rows that have no lifetime yet; only what ``passes`` can."""
+        raise NotImplementedError
+
+    def passed(self, ids: Int64s, side: int) -> Int64s:
+        """The identities of what it passes on of an input."""
+        return ids
+
+    @property
+    def passes_left(self) -> bool:
+        """Whether rows of the first input may pass with the identities that they have."""
+        return False
+
+    # ── where rows have to be ─────────────────────────────────────────────────────────────
+
+    @property
+    def moving(self) -> Moving:
+        return Moving.KEYED
+
+    @property
+    def keyed(self) -> bool:
+        """Whether rows may be spread over buckets by its key."""
+        return False
+
+    def key_of(self, side: int = 0) -> Key:
+        """The columns of the key by which rows of a side are sent."""
+        return ()
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        """The key as EXPLAIN names it."""
+        return tuple((name or "…").removeprefix(".") for name in self.key_of(side))
+
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
+        """The code by which rows may be spread over buckets, None if they may not."""
+        return None
+
+    def stays(self, side: int, spread: Spread) -> bool:
+        """Whether rows that are spread so need not move."""
+        return spread.has(self.key_of(side))
+
+    def place(self, spread: Spread | None) -> tuple[str, ...]:
+        """The columns of its stored rows that tell their bucket, if their code does not;
+        ``spread`` is that of an input that stays where it is."""
+        return ()
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        """Where results lie. ``kept`` says of each input how its rows are spread, None if they
+        come from elsewhere by the key."""
+        return Spread()
+
+    def spread_of(self, inputs: Sequence[tuple[pa.Schema, Spread]]) -> Spread:
+        """How the rows of all inputs together are spread, if they stay where they are."""
+        return Spread()
+
+    @property
+    def may_lack_parts(self) -> bool:
+        """Whether rows of the first side that have only a part of the key count too."""
+        return False
+
+    def without_key(self, rows: pa.Table) -> Bools:
+        """Which of these rows are so."""
+        return np.zeros(rows.num_rows, bool)
+
+    # ── what it remembers ─────────────────────────────────────────────────────────────────
+
+    def numbered(self, state: Any, first: int) -> Any:
+        """A first state whose new rows are numbered from ``first`` on."""
+        return state
+
+    def identities(self, state: Any) -> Int64s:
+        """Of results that it may still cut, and perhaps of others."""
+        return NO_IDS
+
+
+class Alone(Operator):
+    """Over one input: rows may stay where a part of the key has brought them."""
+
+    __slots__ = ()
+
+    def own_key(self) -> tuple[str, ...]:
+        """What it calls the parts of its key."""
+        return tuple(name for name in self.key_of() if name)
+
+    def stays(self, side: int, spread: Spread) -> bool:
+        return bool(spread.within(self.key_of(side)))
+
+    def place(self, spread: Spread | None) -> tuple[str, ...]:
+        key, names = self.key_of(), self.own_key()
+        if spread is None:
+            return names
+        return tuple(names[key.index(one)] for one in spread.within(key))
+
+
+def plain_key(keys: Sequence[Expression], types: Sequence[DataType]) -> Key:
+    """Values of another type may have other codes; whole numbers of any size have the same."""
+    return tuple(_column(key, kind) for key, kind in zip(keys, types, strict=True))
+
+
+def _column(key: Expression, kind: DataType) -> str | None:
+    key = same_number(key)
+    same = key.type == kind or (key.type.is_integral and kind.is_integral)
+    return column_name(key) if isinstance(key, Column) and same else None
+
+
+def same_kind(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether equal values of both types have one code."""
+    return one == other or all(map(pa.types.is_integer, (one, other)))
