@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mayfly.archive.admission import AdmissionSummary
 from mayfly.archive.layouts.operations import NO_DAYS
@@ -137,12 +137,11 @@ def rows_by_day(
         rows.update(result.day_rows)
     if version.settings.lifetimes is None:
         rows.subtract(_newly_hidden(version, planned.runs))
+    rows.subtract(_made_void(version, planned))
     kept = planned.after.stored_days | _days_in(planned.runs)
     if version.settings.lifetimes is not None:
         horizon = version.settings.horizon(planned.update)
         lingering = _dead_rows(horizon, version, planned.runs, results)
-        for label, gone in _made_void(version, planned.runs).items():
-            rows[label] -= gone
         rows = Counter({label: n for label, n in rows.items() if label > horizon}) + lingering
     return {label: count for label, count in sorted(rows.items()) if label in kept}
 
@@ -168,14 +167,18 @@ def _newly_hidden(version: ArchiveVersion, runs: IndexRuns) -> Counter[int]:
     return gone
 
 
-def _made_void(version: ArchiveVersion, runs: IndexRuns) -> Counter[int]:
-    """Void rows that the runs no longer hold, by label."""
-    kept = {run.id for held in runs.values() for run in held}
+def _made_void(version: ArchiveVersion, planned: PlannedCommit) -> Counter[int]:
+    """Void rows that the constituents no longer hold, by label; a temporary that takes the place
+    of one may bring some back, hidden as before."""
+    before = version.state
+    after = replace(before, wave=planned.after, runs=planned.runs).shown_runs()
     gone: Counter[int] = Counter()
-    for entry in version.state.invalid:
+    for entry in before.invalid:
         for run, rows in entry.pending.items():
-            if run not in kept:
+            if run in before.shown_runs():
                 gone.update(rows)
+            if run in after:
+                gone.subtract(rows)
     return gone
 
 

@@ -274,6 +274,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             runs=planned.runs,
             prepared=True,
             report={**state.report, **done},
+            invalid=still_pending(state.invalid, planned.runs),
         )
         self._commit(version, following, results)
         return done

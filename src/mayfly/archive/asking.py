@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mayfly.archive.declaring import window_updates
 from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import KeyRange, ReadReport, Selection
 from mayfly.archive.settings import ArchiveSettings
@@ -191,17 +192,20 @@ def selection(
     window: Window | None = None,
 ) -> Selection:
     """Which rows a read of an archive with these settings wants."""
-    low, high = between or (None, None)
+    low, high = (None if end is None else instant(end) for end in between or (None, None))
     counted = settings.lifetimes is not None and bool(settings.lifetimes.counts)
     shorter, inputs = _smaller(settings, as_of, None if counted else window)
     if soft and window is not None:
         raise InvalidSetting(
             "a soft read shows what is stored, whatever the window", "leave soft or window out"
         )
+    if settings.lifetimes is None and window is not None and not isinstance(window, Mapping):
+        first = _first_of_window(settings, as_of, window)
+        low = first if low is None else max(low, first)
     return Selection(
         as_of,
-        None if low is None else instant(low),
-        None if high is None else instant(high),
+        low,
+        high,
         soft,
         shorter,
         inputs,
@@ -215,11 +219,6 @@ def _smaller(
     """By how much lifetimes are cut, and for which time columns rows must be younger than what."""
     if window is None:
         return settings.contract.returned_until(settings.calendar, as_of) - as_of, ()
-    if settings.lifetimes is None:
-        raise InvalidSetting(
-            "a smaller window was asked of an archive whose rows live equally long",
-            "use generated_between",
-        )
     if isinstance(window, Mapping):
         for name in window:
             if settings.all_columns.get(name) not in ("timestamp", "bigint"):
@@ -233,6 +232,8 @@ def _smaller(
                 f"an empty window was asked for {', '.join(empty)}", "use a size longer than 0"
             )
         return 0, tuple(sizes.items())
+    if settings.lifetimes is None:
+        return 0, ()
     longest, size = settings.lifetimes.longest, micros(window)
     if not 0 < size <= longest:
         raise InvalidSetting(
@@ -241,6 +242,18 @@ def _smaller(
             "ask for a smaller window, longer than 0",
         )
     return longest - size, ()
+
+
+def _first_of_window(settings: ArchiveSettings, as_of: int, window: str | int | timedelta) -> int:
+    """The first instant of the last updates that a smaller window of a wave keeps at ``as_of``."""
+    updates = window_updates(window, settings.calendar)
+    if updates > settings.window:
+        raise InvalidSetting(
+            f"a window of {updates} updates was asked of an archive of the last {settings.window}",
+            "ask for a smaller window",
+        )
+    done = settings.calendar.update_of(as_of + 1) - 1
+    return settings.calendar.time_of(done - updates) + 1
 
 
 def _fewer_rows(settings: ArchiveSettings, window: Window | None) -> tuple[tuple[str, int], ...]:

@@ -88,11 +88,13 @@ class Hiding:
     def columns(self) -> tuple[str, ...]:
         """What has to be read to tell."""
         own = self.settings.all_columns if self.entry.kind == ROWS else self.settings.key
-        return (*own, INSERTED)
+        return tuple(own) if self.settings.lifetimes is None else (*own, INSERTED)
 
     def mask(self, rows: pa.Table) -> np.ndarray:
         """Which rows are hidden."""
-        hidden: np.ndarray = rows[INSERTED].to_numpy() <= self.entry.update
+        hidden: np.ndarray = np.ones(rows.num_rows, dtype=bool)
+        if INSERTED in rows.column_names:  # of a wave, runs tell: later rows are in none of these
+            hidden = rows[INSERTED].to_numpy() <= self.entry.update
         if not hidden.any():
             return hidden
         hidden &= self._may_match(rows)

@@ -166,14 +166,15 @@ class Reader:
             while under_way:
                 yield under_way.popleft().result()
 
-    def stored_rows(self, selection: Selection) -> Iterator[tuple[str, Segment, pa.Table]]:
-        """Everything that is stored in live files, with the run and the file it lies in."""
-        for _, run, segment in self._segments(selection):
-            if not segment.dead_at(selection.as_of):
-                directory = self.files.directory_of(segment)
-                schema = self.settings.stored
-                rows = self.files.decoded(segment, directory, directory.everything, schema)
-                yield run.id, segment, rows
+    def stored_rows(self, as_of: int) -> Iterator[tuple[str, Segment, pa.Table]]:
+        """All rows in live files, temporaries included, with the run and the file they lie in."""
+        schema = self.settings.stored
+        for run in sorted(self.version.state.used_runs()):
+            for segment in self.version.segments_of(run):
+                if not segment.dead_at(as_of):
+                    directory = self.files.directory_of(segment)
+                    rows = self.files.decoded(segment, directory, directory.everything, schema)
+                    yield run, segment, rows
 
     def _segments(self, selection: Selection) -> Iterator[File]:
         """Files of the constituents that may hold wanted rows."""

@@ -58,8 +58,13 @@ class ArchiveState:
         return frozenset(run for entry in self.invalid for run in entry.pending)
 
     def hidden_rows(self, after: int) -> int:
-        """Void rows of labels beyond ``after`` that are still stored."""
-        return sum(entry.rows_hidden(after) for entry in self.invalid)
+        """Void rows of labels beyond ``after`` that are still stored where reads look."""
+        shown = self.shown_runs()
+        return sum(entry.rows_hidden(after, run) for entry in self.invalid for run in shown)
+
+    def shown_runs(self) -> frozenset[str]:
+        """The runs that reads look into: not those of temporaries alone."""
+        return frozenset(run.id for held in self.constituent_runs().values() for run in held)
 
     def used_runs(self) -> set[str]:
         return {run.id for held in self.runs.values() for run in held}

@@ -24,7 +24,6 @@ from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, Source
 from mayfly.archive.local import as_declared
 from mayfly.archive.planning import PlannedCommit
 from mayfly.archive.reading import Reader
-from mayfly.archive.selecting import Selection
 from mayfly.archive.state import ArchiveState, ArchiveVersion
 from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting
@@ -95,17 +94,14 @@ class Voiding:
             self.repository.commit(version.manifest, [AddSegments((file,)), properties])
         settings = version.settings
         returned = settings.horizon(version.state.update) - settings.contract.late
-        return VoidReport(entry.rows_hidden(returned), len(pending), at_once)
+        shown = version.state.shown_runs()
+        rows = sum(entry.rows_hidden(returned, run) for run in shown)
+        return VoidReport(rows, len(shown & pending.keys()), at_once)
 
     def _values(
         self, version: ArchiveVersion, keys: Iterable[Any] | None, rows: pa.Table | None
     ) -> tuple[pa.Table, str]:
         settings = version.settings
-        if settings.lifetimes is None:
-            raise InvalidSetting(
-                "rows of a wave archive cannot be declared void",
-                "keep them in an archive of rows with their own lifetimes (max_lifetime)",
-            )
         if (keys is None) == (rows is None):
             raise InvalidSetting("invalidate needs keys or rows", "give one of them")
         if isinstance(keys, str | bytes):
@@ -132,10 +128,10 @@ class Voiding:
         reader = Reader(self.repository.directory, version)
         contract, calendar = version.settings.contract, version.settings.calendar
         # Also rows that have expired and are still returned.
-        everything = Selection(contract.returned_until(calendar, version.time), soft=True)
+        until = contract.returned_until(calendar, version.time)
         pending: dict[str, Counter[int]] = {}
         latest = version.time + 1
-        for run, segment, table in reader.stored_rows(everything):
+        for run, segment, table in reader.stored_rows(until):
             own = hidden_rows(visible(table, run, reader.hiding), hiding)
             if own:
                 pending[run] = pending.get(run, Counter()) + own

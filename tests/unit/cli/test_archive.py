@@ -257,6 +257,24 @@ def test_the_figures_of_a_case_are_the_models(capsys: pytest.CaptureFixture[str]
     assert "1" not in work["RATA"]
 
 
+def test_rows_of_a_window_are_taken_back_and_smaller_windows_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "sales"
+    archive = mayfly.archive.create(path, rows(1, 0).schema, key="customer", window=4)
+    for day in range(1, 7):
+        archive.update(rows(day, 10))
+    assert run("invalidate", str(path), "c-1") == 0
+    assert "8 rows are no longer returned" in capsys.readouterr().out
+    assert run("scan", str(path), "--window", "2 days", "--json", "--columns", "customer") == 0
+    shown = [json.loads(line)["customer"] for line in capsys.readouterr().out.splitlines()]
+    assert sorted(shown) == sorted(["c-0", "c-2", "c-3", "c-4"] * 4)
+    assert run("probe", str(path), "c-2", "--window", "1", "--json") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert run("probe", str(path), "c-2", "--window", "9 days") == 2
+    assert "an archive of the last 4" in capsys.readouterr().err
+
+
 def test_a_spread_scheme_is_created_and_planned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
