@@ -12,7 +12,7 @@ import pytest
 
 from mayfly.archive.admission import LateRows
 from mayfly.archive.archive import Archive
-from mayfly.archive.calendar import CalendarDays, FixedIntervals
+from mayfly.archive.calendar import CalendarDays, FixedIntervals, UpdateCalendar
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.local import InProcess
 from mayfly.archive.settings import ArchiveSettings
@@ -23,7 +23,10 @@ SHAPES = [
     WaveLayout(WaveScheme.RATA, 6, 3, spread=True),
     WaveLayout(WaveScheme.REINDEX_PLUS_PLUS, 6, 2, spread=True),
 ]
-CALENDARS = [FixedIntervals(1_000), CalendarDays("Europe/Berlin", date(2026, 3, 26))]
+CALENDARS: list[UpdateCalendar] = [
+    FixedIntervals(1_000),
+    CalendarDays("Europe/Berlin", date(2026, 3, 26)),
+]
 KEYS = ["a", "b", "c", "d"]
 
 
@@ -63,7 +66,7 @@ class Played:
             row for row in self.rows
             if row[1] == self.update - self.settings.window and row[2] not in self.void
         ]  # fmt: skip
-        batch = []
+        batch: list[tuple[list[str], int, int]] = []
         for _ in range(self.chance.randint(0, 6)):
             late = self.settings.late is LateRows.OWN_DAY and self.chance.random() < 0.3
             back = self.chance.randint(0, self.settings.window - 1) if late else 0

@@ -24,9 +24,9 @@ def test_every_read_leaves_the_same_rows_out(
     )
     names = ["a", "b", "c"]
     for day in range(1, 7):
-        keys = [[name, "x"] if kind != "STRING" else name for name in names]
+        cells = [[name, "x"] if kind != "STRING" else name for name in names]
         ids = [10 * day + at for at in range(3)]
-        table = pa.table({"k": keys, "ts": pa.array([day * DAY] * 3), "id": pa.array(ids)})
+        table = pa.table({"k": cells, "ts": pa.array([day * DAY] * 3), "id": pa.array(ids)})
         archive.update(table)
         if day == 5:
             assert archive.invalidate(["b"]).rows == 4
@@ -41,7 +41,8 @@ def test_every_read_leaves_the_same_rows_out(
         collected = [[row["id"] for row in one.collect()] for one in (frame, source)]
         return [sorted(found) for found in (arrow["id"].to_pylist(), *collected)]
 
-    for keys, wanted in ((None, {0, 1, 2}), (["b"], {1})):
+    asked: list[tuple[list[str] | None, set[int]]] = [(None, {0, 1, 2}), (["b"], {1})]
+    for keys, wanted in asked:
         expected = {10 * day + at for day in range(3, 7) for at in wanted} - {31, 41, 51}
         assert shown(None, keys) == [sorted(expected)] * 3
         assert shown("2 days", keys) == [sorted(id for id in expected if id >= 50)] * 3
