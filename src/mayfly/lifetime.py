@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -32,6 +35,29 @@ _UNITS = {
 }
 _MICROS_OF = {name: micros for micros, names in _UNITS.items() for name in names}
 _TERM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECASE)
+
+
+_zone: ContextVar[str] = ContextVar("zone", default="UTC")
+
+
+def zone() -> str:
+    """The time zone in which instants are written and read, and have a day and an hour."""
+    return _zone.get()
+
+
+def use_zone(name: str) -> None:
+    """From here on in this thread; for a while only, see ``in_zone``."""
+    _zone.set(name)
+
+
+@contextmanager
+def in_zone(name: str) -> Iterator[None]:
+    """Within the block, times without a zone are of this one."""
+    before = _zone.set(name)
+    try:
+        yield
+    finally:
+        _zone.reset(before)
 
 
 def unit_micros(name: str) -> int | None:

@@ -16,7 +16,7 @@ from mayfly.cql.statements import apply
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.evaluation import Evaluation
 from mayfly.kernels.room import default_state_bytes
-from mayfly.lifetime import MIN_TIME, Duration, duration
+from mayfly.lifetime import MIN_TIME, Duration, duration, in_zone
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
@@ -40,7 +40,9 @@ Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table"
 class LocalSession:
     """Where streams, relations and queries are declared and run, without Spark."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: str = "UTC") -> None:
+        """``zone`` is that of times without one, and in which they have a day and an hour."""
+        self.zone = zone
         self.catalog = Catalog()
         self._relations: dict[str, Changing] = {}
         self._runs: list[ContinuousRun] = []
@@ -50,7 +52,9 @@ class LocalSession:
 
         A change without AT takes effect at the clock of the queries that read the relation.
         """
-        for statement in parse(text, self.catalog):
+        with in_zone(self.zone):
+            statements = parse(text, self.catalog)
+        for statement in statements:
             match statement:
                 case Create(definition=definition):
                     self.catalog = apply(self.catalog, statement)
@@ -76,10 +80,16 @@ class LocalSession:
         time: str = "ts",
         sequence: Sequence[str] = (),
         slack: Duration = 0,
+        max_gap: Duration | None = None,
     ) -> None:
-        """Declare a stream; its columns come from types by name, a schema, or a table."""
+        """Declare a stream; its columns come from types by name, a schema, or a table.
+
+        ``max_gap="1 day"``: time goes on in steps of a day at most; a larger jump counts when the
+        next batch confirms it, and until then its rows wait.
+        """
+        gap = None if max_gap is None else duration(max_gap)
         definition = StreamDefinition(
-            name, _columns(columns), time, tuple(sequence), slack=duration(slack)
+            name, _columns(columns), time, tuple(sequence), slack=duration(slack), max_gap=gap
         )
         self.catalog = self.catalog.declare(definition)
 
@@ -111,11 +121,12 @@ class LocalSession:
         the machine's memory) is refused before it is tried.
         """
         way = Strategy.named(strategy)
-        plan = optimize(self._bound(cql), strategy=way, without=without).plan
+        with in_zone(self.zone):
+            plan = optimize(self._bound(cql), strategy=way, without=without).plan
         assert isinstance(plan, Output)
         program = compile_plan(plan, self.catalog, way, "weak-distinct" not in without, joins)
         room = default_state_bytes() if max_state_bytes is None else max_state_bytes
-        run = ContinuousRun(program, self.catalog, self._relations, buckets, room)
+        run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone)
         self._runs.append(run)
         return run
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import Duration
+from mayfly.lifetime import Duration, in_zone
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
@@ -86,7 +86,8 @@ class CqlQuery:
     def of(
         session: Session, text: str, bound: Output, strategy: Strategy, without: Sequence[str]
     ) -> CqlQuery:
-        plan = optimize(bound, strategy=strategy, without=without).plan
+        with in_zone(session.zone):
+            plan = optimize(bound, strategy=strategy, without=without).plan
         assert isinstance(plan, Output)
         weak = "weak-distinct" not in without
         program = compile_plan(canonical(plan), session.catalog, strategy, weak)
@@ -244,8 +245,9 @@ class Queries:
 
         self, commands = self._under_control(root, taking)
         runner, register = self._runner(
-            root, commands, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace
-        )
+            root, commands, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace,
+            available_now,
+        )  # fmt: skip
         stored = [one.repository for one in (archives or {}).values()]
         folders_read = filter(None, (folder_of(one.source) for one in runner.wiring.streams))
         check_shared(self.session.spark, [register.repository, *stored], folders_read)
@@ -377,6 +379,7 @@ class Queries:
         sync: bool = True,
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
+        replay: bool = False,
     ) -> tuple[ProgramRunner, Registered]:
         spark, leaving = self.session.spark, set() if commands is None else commands.leaving
         known = streams_known_to(root, self.session.streams())
@@ -389,12 +392,13 @@ class Queries:
         )  # fmt: skip
         check_spark_part(register.repository)
         settings = run_settings(
-            register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace
+            register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace, replay
         )
         types = {one.name: dict(self.session.frame_of(one.name).dtypes) for one in streams}
         programs = {name: one.program for name, one in self.queries.items()}
         program = shared(programs, register.since, register.entries)
         wiring = ProgramWiring.of(program, streams, types, register.buckets)
+        wiring = replace(wiring, zone=self.session.zone)
         runner = ProgramRunner(spark, wiring, register.repository, settings)
         runner.commands = commands or self._under_control(root)[1]
         assert runner.commands is not None

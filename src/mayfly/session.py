@@ -17,12 +17,14 @@ from mayfly.archive.declaring import Declaration, Origin, declare
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.opening import declared_for
 from mayfly.cql import Delete, Insert, Update, bind_query
+from mayfly.cql.computed import EVENT_TIME, UNITS
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import MIN_TIME, Duration, duration
+from mayfly.lifetime import MIN_TIME, Duration, duration, in_zone
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.pipeline.control import Control, change_of
 from mayfly.pipeline.declared import check_name
+from mayfly.pipeline.gaps import gap_of
 from mayfly.pipeline.query import Stream, WallClock
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
@@ -32,7 +34,9 @@ from mayfly.plan.catalog import (
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
+    check_gap,
 )
+from mayfly.plan.expressions import quoted
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import arrow_type, from_arrow, parse_type
 from mayfly.queries import CqlQuery, Queries
@@ -77,6 +81,9 @@ class Session:
         dead_letter: str | os.PathLike[str] | None = None,
         punctuations: bool = False,
         source: str | None = None,
+        max_gap: Duration | None = None,
+        live: bool = True,
+        unit: str | None = None,
     ) -> SparkStream:
         """Declare a streaming DataFrame as a stream.
 
@@ -88,6 +95,17 @@ class Session:
         stored. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is given.
         ``source`` is a word for where rows come from: where a checkpoint knows another one, the
         DataFrame is read from its beginning on, and the stream goes on.
+
+        ``max_gap="1 day"``: a row later than the wall clock plus a day goes to the dead letters and
+        is counted. That is the default for streams that run on; ``max_gap="none"`` switches it off.
+        With ``live=False``, and where the input is read to its end, there is no wall clock to
+        compare with: only a ``max_gap`` that is given counts, and a larger jump in time counts if
+        the next batch confirms it.
+
+        ``unit="milliseconds"`` says what a BIGINT time counts since 1970 (seconds, milliseconds,
+        microseconds or nanoseconds); the time is then a TIMESTAMP in a column ``event_time``.
+        Without a unit it counts microseconds, and a first time before 1980 or more than a year
+        ahead is refused; ``unit="microseconds"`` takes numbers as they are.
         """
         _check_name(name, (*self._frames, *self.relations), "stream")
         if not frame.isStreaming:
@@ -95,6 +113,9 @@ class Session:
                 f"the DataFrame of stream {name} is not streaming",
                 "make it with spark.readStream (files, Kafka, rate, …)",
             )
+        unit_given = unit is not None or dict(frame.dtypes).get(time) != "bigint"
+        if unit is not None and unit.casefold() != "microseconds":
+            frame, time = _in_unit(name, frame, time, unit), EVENT_TIME
         stream = Stream(
             name=name,
             schema=_arrow_schema(name, frame),
@@ -105,7 +126,11 @@ class Session:
             dead_letter=None if dead_letter is None else os.fspath(local_root(dead_letter)),
             punctuations=punctuations,
             source=source,
+            max_gap=gap_of(max_gap),
+            live=live,
+            unit_given=unit_given,
         )
+        check_gap(name, stream.max_gap, stream.slack)
         if dict(frame.dtypes)[time] == "timestamp_ntz":
             raise InvalidSetting(
                 f"the time column {name}.{time} has no time zone",
@@ -150,18 +175,25 @@ class Session:
                     stream.time,
                     self._sequences[stream.name],
                     slack=stream.slack,
+                    max_gap=stream.max_gap,
                 )
             )
         for changing in self.relations.values():
             catalog = catalog.declare(changing.definition)
         return catalog
 
+    @property
+    def zone(self) -> str:
+        """The time zone of times without one: Spark's for this session."""
+        return str(self.spark.conf.get("spark.sql.session.timeZone"))
+
     def query(self, cql: str, *, strategy: str = "UPA", without: Sequence[str] = ()) -> CqlQuery:
         """A query of the language over the declared streams and relations.
 
         ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off.
         """
-        bound = bind_query(cql, self.catalog)
+        with in_zone(self.zone):
+            bound = bind_query(cql, self.catalog)
         return CqlQuery.of(self, cql, bound, Strategy.named(strategy), without)
 
     def relation(
@@ -361,3 +393,17 @@ def _check_name(name: str, taken: Iterable[str], kind: str) -> None:
     check_name(name, kind)
     if name.casefold() in {one.casefold() for one in taken}:
         raise InvalidSetting(f"the name {name} is declared twice", "choose another name")
+
+
+def _in_unit(name: str, frame: DataFrame, time: str, unit: str) -> DataFrame:
+    """With the time that a whole number of this unit is."""
+    form = UNITS.get(unit.upper())
+    if form is None:
+        known = ", ".join(one.lower() for one in UNITS)
+        raise InvalidSetting(f"stream {name}: {unit!r} is no unit of time", f"use one of {known}")
+    if time not in frame.columns:
+        raise InvalidSetting(
+            f"stream {name} has no column {time!r} to take its time from",
+            f"name one of its columns: {', '.join(frame.columns)}",
+        )
+    return frame.selectExpr("*", f"{form.format(quoted(time))} AS {EVENT_TIME}")

@@ -57,7 +57,9 @@ def declare(
         ddl = ", ".join(f"`{one.name}` {from_arrow(one.type).sql()}" for one in schema)
         (folder / name).mkdir(parents=True, exist_ok=True)
         frame = session.spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1)
-        declared[name] = session.stream(name, frame.parquet(str(folder / name)), **settings)
+        declared[name] = session.stream(
+            name, frame.parquet(str(folder / name)), **{"unit": "microseconds", **settings}
+        )
     return declared
 
 

@@ -128,8 +128,21 @@ def test_a_clock_that_jumps_too_far_is_refused(spark: SparkSession, tmp_path: Pa
     feeder = Feeder(archive, {"max_gap": "1 day"})
     feeder.send(rows(0.5))
     with pytest.raises(LimitExceeded, match="more than max_gap = 1 d"):
-        feeder.send(rows(0.7, 500_000))
+        feeder.send(rows(0.7, 30))
     assert days_of(archive.sink().staging.current()).keys() == {1}
+
+
+def test_a_row_of_a_wrong_year_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+    archive = new_archive(spark, tmp_path / "a")
+    feeder = Feeder(archive, {})
+    feeder.send(rows(0.5, 500_000))
+    feeder.send(rows(0.7))
+    assert archive.sink().status().beyond == 1
+    assert days_of(archive.sink().staging.current()).keys() == {1}
+    far = rows(0.5, 500_000)
+    with pytest.raises(BadInput, match="too far ahead to be true"):
+        archive.load(far)
+    assert archive.version().state.update == 0
 
 
 def test_staged_rows_of_an_update_that_somebody_else_ran_are_late(

@@ -55,7 +55,7 @@ DROP STREAM gone;
 CREATE STREAM gone (timestamp TIMESTAMP, value BIGINT) FROM rate(rowsPerSecond => '20')
   TIMESTAMP BY timestamp;
 CREATE STREAM ticks (ts BIGINT, k STRING) FROM python('own_ticks:Ticks', rows => '5')
-  TIMESTAMP BY ts;
+  TIMESTAMP BY ts MICROSECONDS;
 CREATE STREAM lines (ts TIMESTAMP, k STRING, n BIGINT)
   FROM socket(host => '127.0.0.1', port => '{port}', payload => 'json') TIMESTAMP BY ts;
 CREATE QUERY counts AS SELECT k, COUNT(*) AS n FROM ticks [RANGE 10 SEC] GROUP BY k;
@@ -138,7 +138,7 @@ def test_recorded_rows_first_and_then_another_source(spark: SparkSession, tmp_pa
     rows = [{"ts": at * 1_000_000, "k": f"k{at % 2}"} for at in range(3)]
     (tmp_path / "recorded" / "0.json").write_text("\n".join(map(json.dumps, rows)))
     text = """
-    CREATE STREAM s (ts BIGINT, k STRING) FROM {} TIMESTAMP BY ts;
+    CREATE STREAM s (ts BIGINT, k STRING) FROM {} TIMESTAMP BY ts MICROSECONDS;
     CREATE QUERY counts AS SELECT k, COUNT(*) AS n FROM s [RANGE 100 SEC] GROUP BY k;
     """
     file = tmp_path / "pipeline.cql"

@@ -22,6 +22,7 @@ from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program
 from mayfly.physical.sharing import canonical, shared
 from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.gaps import Limits
 from mayfly.pipeline.query import Stream
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.logical import Output
@@ -94,7 +95,7 @@ class HereRunner(ProgramRunner):
 
     heartbeats: Mapping[str, int] = {}
 
-    def _tell(self, limits: Mapping[str, int] | None) -> None:
+    def _tell(self, limits: Mapping[str, Limits] | None) -> None:
         """``feed`` splits."""
 
     def _advanced(
@@ -110,7 +111,9 @@ class HereRunner(ProgramRunner):
     def feed(self, batch: Mapping[str, pa.Table], heartbeats: Mapping[str, int]) -> Manifest:
         self.heartbeats = heartbeats
         base = self.repository.current()
-        limits = self._late_before(Clocks.from_json(base.properties["clocks"]))
+        known = self.recorded(base.properties["batch"] + 1)
+        limits = self._planned(Clocks.from_json(base.properties["clocks"]))
+        limits = limits if known is None else dict(known.limits)
         rows = tagged(self.wiring, batch).to_batches()
         told = [limits[name] for name in self._names]
         parcels: Any = _unpacked(self.wiring.splitter.split(iter(rows), told))
@@ -178,7 +181,15 @@ def runner_of(
 
 def _stream(definition: StreamDefinition) -> Stream:
     schema = pa.schema([(one.name, arrow_type(one.type)) for one in definition.columns])
-    return Stream(definition.name, schema, time=definition.time, slack=definition.slack)
+    timed = pa.types.is_timestamp(schema.field(definition.time).type)
+    return Stream(
+        definition.name,
+        schema,
+        time=definition.time,
+        slack=definition.slack,
+        max_gap=definition.max_gap,
+        unit_given=timed or definition.unit_given,
+    )
 
 
 def results_of(runner: HereRunner, name: str) -> pa.Table:

@@ -40,6 +40,7 @@ class Verdict(IntEnum):
     LIVES_TOO_LONG = 7
     FROM_THE_FUTURE = 8
     LATE_REFUSED = 9
+    BEYOND_GAP = 10
 
     @property
     def refused(self) -> bool:
@@ -77,6 +78,11 @@ _REASONS = {
         "the row belongs to an earlier update that is already done",
         'drop it, or create the archive with late="own day" (late="this update" where rows have '
         "their own lifetimes)",
+    ),
+    Verdict.BEYOND_GAP: (
+        "the row is later than the wall clock plus max_gap, too far ahead to be true",
+        'repair or filter these rows out, or say that they are right: max_gap="none", on the '
+        "command line --max-gap none, or name their update",
     ),
 }
 
@@ -144,6 +150,10 @@ class AdmissionSummary:
     @property
     def dead_on_arrival(self) -> int:
         return self.counts.get(Verdict.DEAD_ON_ARRIVAL, 0)
+
+    @property
+    def beyond(self) -> int:
+        return self.counts.get(Verdict.BEYOND_GAP, 0)
 
     @property
     def refused(self) -> int:

@@ -52,6 +52,8 @@ class Brought:
     """Rows that came after the update of their interval and found no place."""
     dead: int = 0
     """Rows that had expired when they came."""
+    beyond: int = 0
+    """Rows later than the wall clock plus MAX GAP, too far ahead to be true."""
 
 
 @dataclass(frozen=True)

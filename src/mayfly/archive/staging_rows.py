@@ -9,15 +9,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.archive.admission import AdmissionSummary, LateRows, Verdict, summarize
+from mayfly.archive.admission import (
+    Admission,
+    AdmissionSummary,
+    LateRows,
+    Verdict,
+    summarize,
+)
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.staging import day_group
 from mayfly.archive.writing import PartResult, removed_on_failure, with_lifetimes
+from mayfly.lifetime import NEVER
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, Segment, SegmentWriter, segment_batches
 
 BYTES_HELD = 4 * 2**20
 """Rows of an interval are written in pieces of about this size."""
+
+
+COUNTED = (Verdict.LATE_REFUSED, Verdict.BEYOND_GAP)
+"""Rows that are left out and counted, while the others of their batch are staged."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,8 @@ class StageRows:
     settings: ArchiveSettings
     update: int
     """The last update of the archive: rows up to it are late."""
+    beyond: int = NEVER
+    """Rows after this instant are too far ahead to be true."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> PartResult:
         directory = Directory.at(self.root, sync=self.sync)
@@ -48,7 +61,7 @@ class StageRows:
                 for file in files.values():
                     file.abandon()
                 raise
-        if any(v.refused and v is not Verdict.LATE_REFUSED for v in summary.counts):
+        if any(v.refused and v not in COUNTED for v in summary.counts):
             for segment in written:
                 directory.remove(segment.path)
             written = []
@@ -59,6 +72,13 @@ class StageRows:
         times = rows[settings.time].cast(pa.int64())
         days = settings.calendar.updates_of(pc.fill_null(times, 0).to_numpy())
         shown = list(dict.fromkeys([*settings.key, settings.time]))
+        ahead = pc.fill_null(pc.greater(times, self.beyond), False).to_numpy()
+        if ahead.any():
+            far = rows.filter(pa.array(ahead))
+            verdicts = np.full(far.num_rows, Verdict.BEYOND_GAP, np.uint8)
+            none = np.zeros(far.num_rows, np.int64)
+            yield 0, far.slice(0, 0), summarize(Admission(verdicts, none, none), far, shown)
+            rows, days = rows.filter(pa.array(~ahead)), days[~ahead]
         for day in np.unique(days).tolist():
             own = with_lifetimes(rows.filter(pa.array(days == day)), settings, day)
             admission = settings.rule.admit(day, own, ts=settings.time, exp=EXP, key=settings.key)

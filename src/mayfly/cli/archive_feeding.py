@@ -249,6 +249,10 @@ def update(
     empty: Annotated[
         bool, typer.Option("--empty", help="An update without rows; expired ones go.")
     ] = False,
+    max_gap: Annotated[
+        str | None,
+        typer.Option("--max-gap", help='Rows further ahead of now are refused (1 day), or "none".'),
+    ] = None,
     format: Format = None,
     header: Header = True,
     json: Json = False,
@@ -267,7 +271,7 @@ def update(
             reports = [_updated(path, given, kind, header, number, moment)]
             _tell_updates(path, reports, json)
         else:
-            reports = _loaded(path, given, kind, header, quiet=json)
+            reports = _loaded(path, given, kind, header, quiet=json, max_gap=max_gap)
             if json:
                 _tell_updates(path, reports, json)
 
@@ -306,7 +310,12 @@ def _opened_on_spark(path: Path) -> SparkArchive:
 
 
 def _loaded(
-    path: Path, files: Sequence[Path], kind: str, header: bool, quiet: bool
+    path: Path,
+    files: Sequence[Path],
+    kind: str,
+    header: bool,
+    quiet: bool,
+    max_gap: str | None = None,
 ) -> list[UpdateReport]:
     archive = _opened_on_spark(path)
     rows = rows_of(archive.spark, files, kind, archive.settings, header)
@@ -315,7 +324,7 @@ def _loaded(
         if not quiet:
             show_update(report, archive.predictions()[-1].expected)
 
-    return archive.load(rows, done=tell)
+    return archive.load(rows, done=tell, max_gap=max_gap)
 
 
 def _updated(

@@ -306,12 +306,16 @@ def _view(runs: dict[str, QueryRun], width: int) -> Group:
 
 def _losses(now: dict[str, Status]) -> Iterator[Text]:
     """What was left out since the checkpoint began, a line each; none if nothing was."""
-    shed: dict[str, int] = {}
-    for one in now.values():  # a stream that several read is told by each
-        shed.update({stream: count for stream, count in one.shed.items() if count})
-    if shed:
-        rows = ", ".join(f"{count:,} of {stream}" for stream, count in shed.items())
-        yield Text(f"rows left out on purpose so far: {rows}", "yellow")
+    for words, counts in (
+        ("rows left out on purpose", [one.shed for one in now.values()]),
+        ("rows too far ahead to be true (MAX GAP)", [one.beyond for one in now.values()]),
+    ):
+        lost: dict[str, int] = {}
+        for one in counts:  # a stream that several read is told by each
+            lost.update({stream: count for stream, count in one.items() if count})
+        if lost:
+            rows = ", ".join(f"{count:,} of {stream}" for stream, count in lost.items())
+            yield Text(f"{words} so far: {rows}", "yellow")
     skipped = [
         f"{one.refreshes[1]:,} of {sum(one.refreshes):,} in {name}"
         for name, one in now.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from mayfly.cql.dialect import check_complete, parse_expression
 from mayfly.cql.grammar import check_tree
@@ -39,6 +40,14 @@ def bind_scalar(text: str, columns: Mapping[str, Mapping[str, DataType]]) -> Exp
     return binder.bind(tree)
 
 
+def bind_tokens(
+    source: Source, tokens: list[Token], columns: Mapping[str, Mapping[str, DataType]]
+) -> Expression:
+    """The scalar expression of some tokens of a larger text."""
+    binder, tree = _parsed(source, tokens, columns)
+    return binder.bind(tree)
+
+
 def _read(
     text: str, columns: Mapping[str, Mapping[str, DataType]], empty: str, hint: str
 ) -> tuple[ScalarBinder, exp.Expr]:
@@ -46,6 +55,12 @@ def _read(
     tokens = tokenize(source)
     if not tokens:
         raise error_at(source, Span(0, 1), empty, hint)
+    return _parsed(source, tokens, columns)
+
+
+def _parsed(
+    source: Source, tokens: list[Token], columns: Mapping[str, Mapping[str, DataType]]
+) -> tuple[ScalarBinder, exp.Expr]:
     tree = parse_expression(source, tokens)
     check_tree(source, tree)
     check_complete(source, tokens, tree)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from mayfly.cql.computed import Time, computed_column, read_time
 from mayfly.cql.messages import Span, error_at, suggestion
 from mayfly.cql.tokens import Cursor
 from mayfly.errors import InvalidSetting
+from mayfly.lifetime import NEVER
 from mayfly.plan.catalog import (
     ColumnDefinition,
     Connector,
@@ -26,36 +28,40 @@ FORMATS = (
 
 
 def read_stream(cursor: Cursor) -> StreamDefinition:
-    """``name (columns) FROM … TIMESTAMP BY … SEQUENCE … SLACK … IDLE … DEAD LETTERS TO …``"""
+    """``name (columns) FROM … TIMESTAMP BY … SEQUENCE … SLACK … IDLE … MAX GAP …``"""
     start = cursor.place
     name = cursor.name("the name of the stream")
-    columns = _columns(cursor)
+    columns = _columns(cursor, name)
     clauses: dict[str, Callable[[Cursor], Any]] = {
         "FROM": read_connector,
-        "TIMESTAMP": lambda c: _time(c, columns),
+        "TIMESTAMP": lambda c: read_time(c, name, columns),
         "SEQUENCE": lambda c: _sequence(c, columns),
         "SLACK": lambda c: c.duration("the slack", "write SLACK 2 SECONDS", zero=True),
         "IDLE": _idle,
         "DEAD": _dead_letters,
+        "MAX": _max_gap,
     }
     found = read_clauses(cursor, clauses, "CREATE STREAM")
     if "TIMESTAMP" not in found:
         hint = "every stream has a time column: TIMESTAMP BY ts"
         raise cursor.error(f"the stream {name} has no TIMESTAMP BY", hint, start)
     idle, delay = found.get("IDLE", (Idle.NONE, 0))
+    time: Time = found["TIMESTAMP"]
     return placed(
         cursor,
         start,
         lambda: StreamDefinition(
             name,
-            columns,
-            found["TIMESTAMP"],
+            (*columns, *time.added),
+            time.column,
             found.get("SEQUENCE", ()),
             found.get("SLACK", 0),
             idle,
             delay,
             found.get("FROM"),
             found.get("DEAD"),
+            found.get("MAX"),
+            time.unit_given,
         ),
     )
 
@@ -66,6 +72,8 @@ def read_relation(cursor: Cursor, retroactive: bool) -> RelationDefinition:
     what = "relation" if retroactive else "NRR"
     name = cursor.name(f"the name of the {what}")
     columns = _columns(cursor)
+    if any(column.computed is not None for column in columns):
+        raise cursor.error(f"{name} is a {what}: its columns are stored, not computed", "type them")
     clauses: dict[str, Callable[[Cursor], Any]] = {
         "KEY": lambda c: _declared(c, columns, "a key column"),
         "FROM": read_connector,
@@ -111,19 +119,21 @@ def read_clauses(
 # ── columns ───────────────────────────────────────────────────────────────────────────────
 
 
-def _columns(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
+def _columns(cursor: Cursor, stream: str = "") -> tuple[ColumnDefinition, ...]:
     cursor.expect("(", "declare the columns: (ts TIMESTAMP, src STRING, bytes BIGINT)")
-    columns = [_column(cursor)]
+    columns = [_column(cursor, stream, ())]
     while cursor.take(","):
-        columns.append(_column(cursor))
+        columns.append(_column(cursor, stream, columns))
     if not cursor.take(")"):
         hint = "columns are separated by commas and end with )"
         raise cursor.error(f"expected , or ), found {cursor.shown}", hint)
     return tuple(columns)
 
 
-def _column(cursor: Cursor) -> ColumnDefinition:
+def _column(cursor: Cursor, stream: str, before: Sequence[ColumnDefinition]) -> ColumnDefinition:
     name = cursor.name("a column")
+    if cursor.take("AS"):
+        return computed_column(cursor, name, stream, before)
     kind = _type(cursor, name)
     required = cursor.take("NOT")
     if required:
@@ -173,11 +183,6 @@ def _one_declared(cursor: Cursor, columns: tuple[ColumnDefinition, ...], what: s
 # ── clauses of a stream ───────────────────────────────────────────────────────────────────
 
 
-def _time(cursor: Cursor, columns: tuple[ColumnDefinition, ...]) -> str:
-    cursor.expect("BY", "write TIMESTAMP BY ts")
-    return _one_declared(cursor, columns, "the time column")
-
-
 def _sequence(cursor: Cursor, columns: tuple[ColumnDefinition, ...]) -> tuple[str, ...]:
     cursor.take("BY")
     return _declared(cursor, columns, "a column that orders rows of one instant")
@@ -193,6 +198,12 @@ def _idle(cursor: Cursor) -> tuple[Idle, int]:
         cursor.expect("MINUS", forms)
         return Idle.WALL_CLOCK, cursor.duration("the delay", forms)
     raise cursor.error(f"expected what moves an idle stream, found {cursor.shown}", forms)
+
+
+def _max_gap(cursor: Cursor) -> int:
+    form = "write MAX GAP 1 DAY, or MAX GAP NONE"
+    cursor.expect("GAP", form)
+    return NEVER if cursor.take("NONE") else cursor.duration("the gap", form)
 
 
 def _dead_letters(cursor: Cursor) -> Connector:

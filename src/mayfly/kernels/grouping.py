@@ -37,7 +37,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, plain_key
-from mayfly.kernels.refreshes import refreshes
+from mayfly.kernels.refreshes import Refreshes, listed
 from mayfly.kernels.room import require_room
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, places_in, stable_order
@@ -179,7 +179,9 @@ class GroupRows(Alone):
             return replace(state, members=kept, first=first), self._nothing()
         events = self._events(state, fresh, due, interval)
         if self.append_only and self.slide is not None:
-            events = self._refreshed(state, events, refreshes(self.slide, first, interval))
+            instants = Refreshes.of(self.slide, first, interval)
+            touched = len(events.codes) + state.groups.rows
+            events = self._refreshed(state, events, listed(instants, self.name, max(1, touched)))
         lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
         kept = members.after(lasting, interval.clock - 1)
         if not len(events.code):

@@ -3,8 +3,9 @@
 Idea: Istream and Dstream compare values, not lifetimes: per instant and value, arrivals minus
 departures; what is positive entered, what is negative left (spec; an equal row leaving and entering
 at one instant gives nothing). Rstream sends the whole answer at every refresh, or without SLIDE at
-every instant at which the multiset of values changed. The restore forms also report, once per
-occurrence, rows that rose and fell between two refreshes.
+every instant at which the multiset of values changed; with SLIDE it is computed where it changes,
+and its rows stand for all refreshes from ``_ts`` to ``_exp``. The restore forms also report, once
+per occurrence, rows that rose and fell between two refreshes.
 Invariant: what is sent depends only on the answers at the instants, never on how steps were cut.
 Cost: O(changes · log) for Istream and Dstream; Rstream pays for what it sends.
 """
@@ -31,7 +32,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.operator import Holding
-from mayfly.kernels.refreshes import refreshes
+from mayfly.kernels.refreshes import Refreshes, rounded
 from mayfly.kernels.room import require_room
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
@@ -124,28 +125,31 @@ class Sent:
         lasting = chosen(born, numbers(born, EXP) >= interval.clock)
         after = replace(state, answer=answer.after(lasting, interval.clock - 1))
         tables = [*(run.load() for run in answer.runs), born]
-        last = self._last(interval, first) if stretched else None
+        refreshes = self._refreshes(first, interval)
+        if stretched and refreshes is not None:
+            refreshes = replace(refreshes, first=refreshes.last)
+            events = events if self.restore else events.moved_to(refreshes.last)
         if self.restore:
-            return self._restored(after, events, tables, interval, first, last)
-        if last is not None:
-            events = events.moved_to(last)
-        if self.kind is OutputKind.RSTREAM:
-            instants = self._instants(events, first, interval)
-            if last is not None:
-                instants = np.array([last])
-            whole = self._whole(tables, instants)
-            cut_off = self.limit is not None or self.offset > 0
-            if cut_off and (self.slide is None or not self.slide.period):
-                return self._unrepeated(after, whole, instants)
-            return after, whole
-        return after, self._ordered(self._differences(events))
+            return self._restored(after, events, tables, refreshes)
+        if self.kind is not OutputKind.RSTREAM:
+            return after, self._ordered(self._differences(events))
+        if self.is_periodic:
+            return after, self._runs(tables, events.time[events.net != 0], refreshes)
+        instants = np.unique(events.time[events.net != 0])
+        whole = _once(self._whole(tables, instants))
+        if self.limit is not None or self.offset > 0:
+            return self._unrepeated(after, whole, instants)
+        return after, whole
 
-    def _last(self, interval: Interval, first: int | None) -> int | None:
-        """The last refresh of a step."""
+    @property
+    def is_periodic(self) -> bool:
+        return self.slide is not None and bool(self.slide.period)
+
+    def _refreshes(self, first: int | None, interval: Interval) -> Refreshes | None:
+        """Those of a step."""
         if self.slide is None or not self.slide.period:
             return None
-        instants = refreshes(self.slide, first, interval)
-        return int(instants[-1]) if len(instants) else None
+        return Refreshes.of(self.slide, first, interval)
 
     def _coded(self, rows: pa.Table) -> pa.Table:
         columns = [whole(rows.column(name)) for name in self.columns.names]
@@ -171,14 +175,23 @@ class Sent:
     def _stamped(self, rows: pa.Table, time: Int64s, times: Int64s) -> pa.Table:
         at = np.repeat(np.arange(rows.num_rows), times)
         table = taken(rows.select(self.columns.names), at)
-        return with_numbers(table, **{TS: time[at]})
+        return _once(with_numbers(table, **{TS: time[at]}))
 
     # ── Rstream ───────────────────────────────────────────────────────────────────────────
 
-    def _instants(self, events: Changes, first: int | None, interval: Interval) -> Int64s:
-        if self.slide is None or not self.slide.period:
-            return np.unique(events.time[events.net != 0])
-        return refreshes(self.slide, first, interval)
+    def _runs(
+        self, tables: list[pa.Table], changed: Int64s, refreshes: Refreshes | None
+    ) -> pa.Table:
+        """The answer at each refresh at which it may have changed, until the next such one."""
+        if refreshes is None:
+            return _once(self._whole(tables, np.empty(0, np.int64)))
+        moved = rounded(changed, self.slide)
+        moved = moved[(moved > refreshes.first) & (moved <= refreshes.last)]
+        instants = np.append(refreshes.first, np.unique(moved))
+        ends = np.append(instants[1:] - refreshes.period, refreshes.last)
+        rows = self._whole(tables, instants)
+        until = ends[np.searchsorted(instants, numbers(rows, TS))] + 1
+        return with_numbers(rows, **{EXP: until})
 
     def _whole(self, tables: list[pa.Table], instants: Int64s) -> pa.Table:
         """The answer at each instant."""
@@ -243,33 +256,35 @@ class Sent:
         state: Sending,
         events: Changes,
         tables: list[pa.Table],
-        interval: Interval,
-        first: int | None,
-        last: int | None,
+        refreshes: Refreshes | None,
     ) -> tuple[Sending, pa.Table]:
         """At each refresh: the plain output, and what rose and fell since the last one."""
-        assert self.slide is not None
-        instants = refreshes(self.slide, first, interval)
-        if last is not None:
-            instants = np.array([last])
         rows = with_numbers(events.rows, **{TS: events.time, EXP: events.net})
         if state.path is not None:
             rows = concatenated([rows.slice(0, 0), state.path.select(rows.schema.names), rows])
-        closing = np.searchsorted(instants, numbers(rows, TS))
-        later = closing == len(instants)
+        first, last = (0, MIN_TIME) if refreshes is None else (refreshes.first, refreshes.last)
+        closing = np.maximum(rounded(numbers(rows, TS), self.slide), first)
+        later = closing > last
         waiting = chosen(rows, later).combine_chunks()
         path = chosen(rows, ~later)
         moved = _moved(numbers(path, CODE), closing[~later], numbers(path, TS), numbers(path, EXP))
-        where, slot, enter, bump = moved
+        where, closed, enter, bump = moved
         # numbers of occurrences per (value, refresh): entered in all, and rose and fell
         sample = path.select(self.columns.names)
-        extra = self._stamped(taken(sample, where), instants[slot], bump)
+        extra = self._stamped(taken(sample, where), closed, bump)
         if self.kind is OutputKind.RSTREAM:
-            plain = self._whole(tables, instants)
+            # Behind a refresh at which more is reported the plain answer is a run of its own.
+            apart = np.append(closed, closed + 1)
+            plain = self._runs(tables, np.append(events.time, apart), refreshes)
         else:
-            plain = self._stamped(taken(sample, where), instants[slot], np.maximum(enter, 0))
+            plain = self._stamped(taken(sample, where), closed, np.maximum(enter, 0))
         both = concatenated([plain, extra.select(plain.schema.names)])
         return replace(state, path=waiting), self._ordered(both)
+
+
+def _once(rows: pa.Table) -> pa.Table:
+    """Rows that stand for themselves."""
+    return with_numbers(rows, **{EXP: numbers(rows, TS) + 1})
 
 
 @dataclass(frozen=True, slots=True)

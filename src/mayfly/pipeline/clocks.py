@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from mayfly.errors import LimitExceeded, NotClosed
 from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, instant_text
+from mayfly.pipeline.gaps import Reach, Spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Clocks:
     streams: Mapping[str, int | None]
     largest: Mapping[str, int | None] = field(default_factory=dict)
     ended: bool = False
+    jumps: Mapping[str, Spans] = field(default_factory=dict)
+    """Per stream with MAX GAP in a replay: times too far ahead, until a batch confirms them."""
 
     @staticmethod
     def unset(names: tuple[str, ...]) -> Clocks:
@@ -35,7 +38,9 @@ class Clocks:
         """Of these streams only; one that is not read has no clock."""
         wanted = list(streams)
         kept = {name: self.streams.get(name) for name in wanted}
-        return replace(self, streams=kept, largest={n: self.largest.get(n) for n in wanted})
+        jumps = {n: self.jumps[n] for n in wanted if n in self.jumps}
+        largest = {n: self.largest.get(n) for n in wanted}
+        return replace(self, streams=kept, largest=largest, jumps=jumps)
 
     @property
     def gap(self) -> int:
@@ -58,6 +63,20 @@ class Clocks:
         for name, promised in (heartbeats or {}).items():
             streams[name] = _later(streams[name], promised)
         return replace(self, streams=streams, largest=seen, ended=False)
+
+    def reaching(
+        self, came: Mapping[str, Spans], steps: Mapping[str, int]
+    ) -> tuple[Clocks, dict[str, int | None]]:
+        """With the jumps after a batch of a replay, and the largest times that count."""
+        reached = {
+            name: Reach(self.largest.get(name), self.jumps.get(name, ())).after(came[name], step)
+            for name, step in steps.items()
+        }
+        jumps = {name: one.jump for name, one in reached.items() if one.jump}
+        others = {name: one for name, one in self.jumps.items() if name not in steps}
+        return replace(self, jumps={**others, **jumps}), {
+            name: one.largest for name, one in reached.items()
+        }
 
     def closed(self) -> Clocks:
         """After the end of all input: the last instant is closed too."""
@@ -84,6 +103,7 @@ class Clocks:
             "streams": dict(self.streams),
             "largest": dict(self.largest),
             "ended": self.ended,
+            **({"jumps": dict(self.jumps)} if self.jumps else {}),
         }
 
     @staticmethod
@@ -92,6 +112,10 @@ class Clocks:
             streams=stored["streams"],  # type: ignore[arg-type]
             largest=stored["largest"],  # type: ignore[arg-type]
             ended=bool(stored["ended"]),
+            jumps={
+                name: tuple((low, high) for low, high in listed)
+                for name, listed in stored.get("jumps", {}).items()  # type: ignore[attr-defined]
+            },
         )
 
 

@@ -22,16 +22,22 @@ from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, u
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.operator import Moving
 from mayfly.kernels.outputs import seen
+from mayfly.kernels.refreshes import repeated, repetitions
 from mayfly.kernels.room import default_state_bytes, limited
 from mayfly.kernels.rows import chosen, numbers
+from mayfly.kernels.stateless import values_of
 from mayfly.kernels.windows import WindowState
+from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant
 from mayfly.physical.program import Program, Relation, Stream, Task
 from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.clocks import Clocks, closed_instant
+from mayfly.pipeline.gaps import spans
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.types import arrow_type, from_arrow
 from mayfly.storage.segment import EXP, TS
+
+MOST_EXPANDED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,7 @@ class ContinuousRun:
     relations: Mapping[str, Changing] = field(default_factory=dict)
     bucket_count: int = 1
     max_state_bytes: int = field(default_factory=default_state_bytes)
+    zone: str = "UTC"
     clocks: Clocks = field(init=False)
     _states: dict[Task, list[Any]] = field(init=False)
     _sending: Any = field(init=False)
@@ -100,10 +107,15 @@ class ContinuousRun:
             if name not in self.clocks.streams:
                 known = ", ".join(self.clocks.streams)
                 raise InvalidSetting(f"the query reads no stream {name}", f"it reads {known}")
-        prepared = {name: self._prepared(name, rows) for name, rows in batch.items()}
+        with in_zone(self.zone):
+            prepared = {name: self._prepared(name, rows) for name, rows in batch.items()}
         largest = {name: pc.max(rows[TS]).as_py() for name, rows in prepared.items()}
         slack = {name: self._stream(name).slack for name in self.clocks.streams}
-        return self._close(prepared, self.clocks.advanced(largest, slack, promised))
+        gaps = {name: self._stream(name).max_gap for name in prepared}
+        steps = {name: gap for name, gap in gaps.items() if gap is not None and gap != NEVER}
+        came = {name: spans(numbers(prepared[name], TS), step) for name, step in steps.items()}
+        before, reached = self.clocks.reaching(came, steps)
+        return self._close(prepared, before.advanced({**largest, **reached}, slack, promised))
 
     def finish(self) -> pa.Table:
         """End of input: close the last instant."""
@@ -120,7 +132,7 @@ class ContinuousRun:
                 for source in task.inputs
             ]  # fmt: skip
             began = perf_counter()
-            with limited(self.max_state_bytes):
+            with in_zone(self.zone), limited(self.max_state_bytes):
                 states[task], results[task] = self._stepped(task, states[task], inputs, interval)
             spent = perf_counter() - began
             worked.append((task, inputs, results[task], spent))
@@ -214,14 +226,22 @@ class ContinuousRun:
     def _prepared(self, name: str, rows: Any) -> pa.Table:
         """The declared columns, and ``_ts`` in microseconds."""
         definition, rows = self._stream(name), _as_arrow(name, rows)
-        columns = []
-        for column in definition.columns:
+        brought: dict[str, pa.ChunkedArray] = {}
+        for column in definition.given:
             if column.name not in rows.schema.names:
                 raise BadInput(
                     f"a batch of stream {name} has no column {column.name}",
-                    f"it was declared with {', '.join(c.name for c in definition.columns)}",
+                    f"it was declared with {', '.join(c.name for c in definition.given)}",
                 )
-            columns.append(_converted(name, column.name, rows.column(column.name), column.type))
+            values = rows.column(column.name)
+            brought[column.name] = _converted(name, column.name, values, column.type)
+        table = pa.table({f"{name}.{key}": values for key, values in brought.items()})
+        columns = [
+            brought[one.name]
+            if one.computed is None
+            else pa.chunked_array([values_of(one.computed, table, arrow_type(one.type))])
+            for one in definition.columns
+        ]
         names = [column.name for column in definition.columns]
         times = columns[names.index(definition.time)]
         if times.null_count:
@@ -240,32 +260,49 @@ class ContinuousRun:
 
     def _logged(self, answer: Delta, sent: pa.Table | None) -> pa.Table:
         if sent is not None:
-            table = _named(sent)
-            self._sent.append(table)
-            return table
+            self._sent.append(sent)
+            return self._expanded([sent], MIN_TIME, NEVER)
         self._born.append(answer.born)
         self._cut.append(answer.cut)
         return _change_rows(answer)
 
-    def changes(self) -> pa.Table:
-        """Everything sent so far; for a view, what was born and what was cut.
+    def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
+        """Everything sent so far, or in [since, until); for a view, what was born and what was cut.
 
         A view's rows have ``ts`` and ``exp``; a row with ``cut`` says that the one born with the
-        same values, ts and exp ends at that instant instead.
+        same values, ts and exp ends at that instant instead. Rows that Rstream sent at a million
+        refreshes and more stay what they are kept as, one for all refreshes from ``ts`` to
+        ``until``: ask for less.
         """
+        low = MIN_TIME if since is None else instant(since)
+        high = NEVER if until is None else instant(until)
         if self.program.sent is not None:
-            nothing = _named(
-                with_numbers(
-                    self.program.answer.columns.empty_table(), **{TS: np.empty(0, np.int64)}
-                )
-            )
-            return concatenated([nothing, *self._sent])
+            return self._expanded(self._sent, low, high)
         nothing = self._nothing()
         return (
             _change_rows(united([], nothing))
             if not self._born
             else _change_rows(Delta(concatenated(self._born), concatenated(self._cut)))
         )
+
+    def _expanded(self, sent: Sequence[pa.Table], since: int, until: int) -> pa.Table:
+        """What was sent, row by row, or as runs of refreshes where that would be too much."""
+        assert self.program.sent is not None
+        slide, columns = self.program.sent.slide, self.program.answer.columns
+        none = {name: np.empty(0, np.int64) for name in (TS, EXP)}
+        rows = concatenated([with_numbers(columns.empty_table(), **none), *sent])
+        ts, exp = numbers(rows, TS), numbers(rows, EXP)
+        rows = chosen(rows, (ts < until) & (exp > since))
+        if slide is None or not slide.period:
+            rows = chosen(rows, numbers(rows, TS) >= since)
+        else:
+            ends = np.minimum(numbers(rows, EXP), until)
+            starts = np.maximum(numbers(rows, TS), slide.at_or_after(max(since, -NEVER)))
+            rows = chosen(with_numbers(rows, **{TS: starts, EXP: ends}), starts < ends)
+            if repetitions(rows, slide) > MOST_EXPANDED:
+                return _named(with_numbers(rows, **{EXP: numbers(rows, EXP) - 1}), exp="until")
+            rows = concatenated([rows.slice(0, 0), *repeated(rows, slide, since, until)])
+        return _named(rows.drop_columns([EXP]))
 
     def _nothing(self) -> Delta:
         return Delta.empty(self.program.answer.columns)
@@ -345,10 +382,10 @@ def _change_rows(delta: Delta) -> pa.Table:
     return _named(pa.concat_tables([born, cut]))
 
 
-def _named(rows: pa.Table) -> pa.Table:
+def _named(rows: pa.Table, exp: str = "exp") -> pa.Table:
     """Under the names a user knows: without relation, with ``ts`` and ``exp``."""
     rows = rows.drop_columns([name for name in (ID,) if name in rows.schema.names])
-    known = {TS: "ts", EXP: "exp", "cut": "cut"}
+    known = {TS: "ts", EXP: exp, "cut": "cut"}
     names = [known.get(name, name.partition(".")[2] or name) for name in rows.schema.names]
     return rows.rename_columns(names)
 

@@ -20,7 +20,7 @@ def declarations(catalog: Catalog) -> dict[str, Any]:
         "streams": {
             one.name: {
                 "columns": columns(one), "time": one.time, "sequence": list(one.sequence),
-                "slack": one.slack,
+                "slack": one.slack, "max_gap": one.max_gap,
             }
             for one in catalog.of_kind(StreamDefinition)
         },
@@ -37,7 +37,12 @@ def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
     catalog = Catalog()
     for name, one in declared["streams"].items():
         definition = StreamDefinition(
-            name, _columns(one), one["time"], tuple(one["sequence"]), slack=one["slack"]
+            name,
+            _columns(one),
+            one["time"],
+            tuple(one["sequence"]),
+            slack=one["slack"],
+            max_gap=one.get("max_gap"),
         )
         catalog = catalog.declare(definition)
     for name, one in declared["relations"].items():

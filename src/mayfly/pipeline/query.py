@@ -53,6 +53,12 @@ class Stream:
     """Whether rows that hold nothing but a time promise that no earlier row will come."""
     source: str | None = None
     """A word for where its rows come from, if that is known."""
+    max_gap: int | None = None
+    """How far ahead a row may be before it is doubted; NEVER: as far as it likes."""
+    live: bool = True
+    """Whether rows come as they are made, and not from files."""
+    unit_given: bool = True
+    """Whether it is certain what the time counts; a number without a unit may be milliseconds."""
 
     def __post_init__(self) -> None:
         if not self.name or "." in self.name or self.name.startswith("_"):

@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from mayfly.errors import InvalidSetting
+from mayfly.lifetime import format_micros
+from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import Node, Output, RelationScan, StreamScan
 from mayfly.plan.types import DataType, arrow_type, parse_type
 
@@ -25,6 +27,8 @@ class ColumnDefinition:
     name: str
     type: DataType
     nullable: bool = True
+    computed: Expression | None = None
+    """How its value follows from the other columns of the row, if no source brings it."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,17 @@ class StreamDefinition:
     idle_delay: int = 0
     source: Connector | None = None
     dead_letters: Connector | None = None
+    max_gap: int | None = None
+    """How far ahead a row may be before it is doubted; None: as the source suggests."""
+    unit_given: bool = False
+    """Whether it was said what a whole number as time counts."""
 
     kind = "stream"
+
+    @property
+    def given(self) -> tuple[ColumnDefinition, ...]:
+        """The columns that rows bring."""
+        return tuple(column for column in self.columns if column.computed is None)
 
     def __post_init__(self) -> None:
         _check_columns(self.name, self.columns)
@@ -70,6 +83,7 @@ class StreamDefinition:
             )
         for name in self.sequence:
             _comparable(self.name, _column(self.name, self.columns, name, "SEQUENCE"))
+        check_gap(self.name, self.max_gap, self.slack)
 
 
 @dataclass(frozen=True)
@@ -200,6 +214,16 @@ def _read_by(plan: Node) -> set[str]:
 def columns_from(types: Iterable[tuple[str, str]]) -> tuple[ColumnDefinition, ...]:
     """Columns from (name, Spark type text) pairs, as ``DataFrame.dtypes`` lists them."""
     return tuple(ColumnDefinition(name, parse_type(text)) for name, text in types)
+
+
+def check_gap(stream: str, max_gap: int | None, slack: int) -> None:
+    """Rows that are out of order by the slack must not be taken for wrong ones."""
+    if max_gap is not None and max_gap <= slack:
+        raise InvalidSetting(
+            f"MAX GAP {format_micros(max_gap)} of {stream} is not larger than its "
+            f"SLACK {format_micros(slack)}",
+            "use a larger gap: rows may be out of order by the slack",
+        )
 
 
 def _check_columns(owner: str, columns: tuple[ColumnDefinition, ...]) -> None:

@@ -22,6 +22,11 @@ class Slide:
     rows: int | None = None
     origin: int = 0
 
+    def at_or_after(self, instant: int) -> int:
+        """The next refresh, or the instant itself if it is one."""
+        period = self.period or 1
+        return -((self.origin - instant) // period) * period + self.origin
+
     def cql(self) -> str:
         if self.rows is not None:
             return f"SLIDE {self.rows} ROWS"

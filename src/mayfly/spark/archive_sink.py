@@ -8,7 +8,8 @@ a crash: a batch that is staged is not staged again, and an interval that was ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,8 @@ from mayfly.archive.staging_rows import MergeFiles, StageRows
 from mayfly.archive.writing import PartResult
 from mayfly.errors import BadInput, CommitConflict, InvalidSetting, LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.lifetime import MIN_TIME, Duration, duration, format_micros
+from mayfly.lifetime import MIN_TIME, NEVER, Duration, duration, format_micros
+from mayfly.pipeline.gaps import gap_of, limits
 from mayfly.spark.archive_frames import stored_ddl
 from mayfly.spark.archive_jobs import (
     RESULT,
@@ -62,6 +64,7 @@ class ArchiveSink:
     slack: int = 0
     fail_on_late: bool = False
     max_gap: int | None = None
+    wall_clock: Callable[[], int] = lambda: time.time_ns() // 1000
 
     @staticmethod
     def of(
@@ -80,7 +83,7 @@ class ArchiveSink:
             Staging.at(directory.root, name, sync=directory.sync),
             duration(slack),
             late == "error",
-            None if max_gap is None else duration(max_gap),
+            gap_of(max_gap),
         )
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -159,8 +162,11 @@ class ArchiveSink:
     def _write(self, batch: DataFrame) -> list[PartResult]:
         version = self.archive.version()
         directory = self.staging.repository.directory
+        beyond = limits(MIN_TIME, self.max_gap, live=True, now=self.wall_clock()).beyond
         task = _Task(
-            StageRows(str(directory.root), directory.sync, version.settings, version.state.update)
+            StageRows(
+                str(directory.root), directory.sync, version.settings, version.state.update, beyond
+            )
         )
         rows = in_columns(batch, version.settings)
         width = max(version.settings.parts, batch.sparkSession.sparkContext.defaultParallelism)
@@ -169,7 +175,7 @@ class ArchiveSink:
 
     def _counted(self, now: Brought, summary: AdmissionSummary) -> Brought:
         counts = dict(summary.counts)
-        late = counts.pop(Verdict.LATE_REFUSED, 0)
+        late, beyond = counts.pop(Verdict.LATE_REFUSED, 0), counts.pop(Verdict.BEYOND_GAP, 0)
         if late and self.fail_on_late:
             summary.require_none_refused(self.archive.version().state.update + 1)
         replace(summary, counts=counts).require_none_refused(
@@ -180,6 +186,7 @@ class ArchiveSink:
             rows=now.rows + summary.rows,
             late=now.late + late,
             dead=now.dead + summary.dead_on_arrival,
+            beyond=now.beyond + beyond,
         )
 
     def _clock(
@@ -189,7 +196,7 @@ class ArchiveSink:
         reached += [promised] if promised is not None and promised > MIN_TIME else []
         after = max([*reached, *([] if before is None else [before])], default=None)
         moved = 0 if before is None or after is None else after - before
-        if self.max_gap is not None and moved > self.max_gap:
+        if self.max_gap is not None and self.max_gap != NEVER and moved > self.max_gap:
             raise LimitExceeded(
                 f"a batch moves the clock of sink {self.staging.name} by {format_micros(moved)}, "
                 f"more than max_gap = {format_micros(self.max_gap)}: rows would expire early",
@@ -317,7 +324,8 @@ class ArchivedResults:
                 f"the query's results lack columns of the archive: {', '.join(missing)}",
                 f"the results have {', '.join(f'{n} {k}' for n, k in given.items())}",
             )
-        found = ArchivedResults(archive.sink(RESULTS), source, checkpoint, erases)
+        # The streams of the query have a MAX GAP of their own.
+        found = ArchivedResults(archive.sink(RESULTS, max_gap="none"), source, checkpoint, erases)
         found.check_promise()
         return found
 

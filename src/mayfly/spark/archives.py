@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.archive.accounting import UpdateReport
+from mayfly.archive.admission import EXAMPLES_SHOWN, AdmissionSummary, RefusedRow, Verdict
 from mayfly.archive.archive import Archive
 from mayfly.archive.asking import Moment, Window, selection
 from mayfly.archive.calendar import UpdateCalendar
@@ -18,7 +20,8 @@ from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import ReadReport
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import BadInput, InvalidSetting
-from mayfly.lifetime import Duration
+from mayfly.lifetime import MIN_TIME, NEVER, Duration
+from mayfly.pipeline.gaps import gap_of, limits
 from mayfly.spark.archive_frames import archive_frame, frame_request
 from mayfly.spark.archive_jobs import OnSpark, time_micros
 from mayfly.spark.archive_sink import ArchiveSink
@@ -80,15 +83,19 @@ class SparkArchive(Archive):
         batch: DataFrame | pa.Table,
         *,
         done: Callable[[UpdateReport], object] | None = None,
+        max_gap: Duration | None = None,
     ) -> list[UpdateReport]:
         """One update for every interval that rows belong to, in order; gaps become empty updates.
 
         The batch is read once per interval, so cache it if it is costly to make. Rows of updates
         that were done before come with the first new one, under the archive's rule for late
-        rows. ``done`` is called after each update.
+        rows. ``done`` is called after each update. Rows later than the wall clock plus ``max_gap``
+        (a day, if it does not say; "none" for no limit) are refused with the whole batch: they
+        would move the archive there and let everything expire.
         """
         rows = self._rows(batch)
         assert rows is not None
+        self._check_ahead(rows, max_gap)
         self.prepare()
         settings = self.with_origin(rows, None).settings
         before = self.version().state.update
@@ -113,6 +120,21 @@ class SparkArchive(Archive):
                 done(reports[-1])
         return reports
 
+    def _check_ahead(self, rows: DataFrame, max_gap: Duration | None) -> None:
+        now = time.time_ns() // 1000
+        beyond = limits(MIN_TIME, gap_of(max_gap), live=True, now=now).beyond
+        if beyond == NEVER:
+            return
+        settings = self.version().settings
+        far = rows.where(f"{time_micros(settings)} > {beyond}")
+        shown = list(dict.fromkeys([*settings.key, settings.time]))
+        examples = far.select(*shown).limit(EXAMPLES_SHOWN).toArrow().to_pylist()
+        if examples:
+            seen = tuple(RefusedRow(at, row) for at, row in enumerate(examples))
+            counts = {Verdict.BEYOND_GAP: far.count()}
+            summary = AdmissionSummary(counts, {Verdict.BEYOND_GAP: seen})
+            summary.require_none_refused(self.version().state.update + 1)
+
     def sink(
         self,
         name: str = "stream",
@@ -126,8 +148,9 @@ class SparkArchive(Archive):
         Rows are staged until the stream's clock (largest time minus ``slack``) has passed the
         end of their interval; then they become an update. ``name`` keeps several streams apart.
         Late rows follow the archive's rule; where it refuses them they are counted, or, with
-        ``late="error"``, stop the stream. A batch that moves the clock by more than ``max_gap``
-        is refused.
+        ``late="error"``, stop the stream. Rows later than the wall clock plus ``max_gap`` (a day
+        by default; "none" for no limit) are set aside and counted; a batch that moves the clock by
+        more than a ``max_gap`` that is given is refused.
         """
         return ArchiveSink.of(self, name, slack=slack, late=late, max_gap=max_gap)
 

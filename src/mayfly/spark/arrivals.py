@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.lifetime import MIN_TIME
+from mayfly.pipeline.gaps import Limits, Spans, spans
 from mayfly.spark.exchange import STREAM
 from mayfly.storage import TS
 
@@ -36,8 +37,9 @@ def unwanted(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What came of one stream: its extreme times, its rows, and those of them that are late or
-    have no time; rows left out, and the last instant that a punctuation closed."""
+    """What came of one stream: its extreme times, its rows, and those of them that are late, have
+    no time or lie beyond MAX GAP; rows left out, the last instant that a punctuation closed, and in
+    a replay with MAX GAP the stretches of its times."""
 
     largest: int | None = None
     smallest: int | None = None
@@ -46,6 +48,8 @@ class Arrived:
     late: int = 0
     shed: int = 0
     promised: int | None = None
+    beyond: int = 0
+    spans: Spans = ()
 
     def __add__(self, other: Arrived) -> Arrived:
         return Arrived(
@@ -56,6 +60,8 @@ class Arrived:
             self.late + other.late,
             self.shed + other.shed,
             _extreme(max, self.promised, other.promised),
+            self.beyond + other.beyond,
+            (*self.spans, *other.spans),
         )
 
 
@@ -64,7 +70,7 @@ def _extreme(which: Callable[[list[int]], int], one: int | None, other: int | No
     return which(known) if known else None
 
 
-def counted(rows: pa.Table, limits: Sequence[int]) -> list[Arrived]:
+def counted(rows: pa.Table, limits: Sequence[Limits]) -> list[Arrived]:
     """Per stream, what tagged rows say; those before its limit are late."""
     which = rows.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
     times = rows.column(TS).combine_chunks()
@@ -73,17 +79,20 @@ def counted(rows: pa.Table, limits: Sequence[int]) -> list[Arrived]:
     found = []
     for number, limit in enumerate(limits):
         own = (which == number) | (which == unwanted(number))
-        known = at[own & timed]
-        promised = at[(which == promise(number)) & timed]
+        near = timed & (at <= limit.beyond)
+        known, promises = at[own & near], which == promise(number)
+        promised = at[promises & near]
         found.append(
             Arrived(
                 largest=int(known.max()) if len(known) else None,
                 smallest=int(known.min()) if len(known) else None,
                 rows=int(np.count_nonzero(own)),
-                timeless=int(np.count_nonzero(own)) - len(known),
-                late=int(np.count_nonzero(known < limit)),
+                timeless=int(np.count_nonzero(own & ~timed)),
+                late=int(np.count_nonzero(known < limit.late)),
                 shed=int(np.count_nonzero(which == left_out(number))),
                 promised=int(promised.max()) if len(promised) else None,
+                beyond=int(np.count_nonzero((own | promises) & timed & ~near)),
+                spans=() if limit.step is None else spans(known, limit.step),
             )
         )
     return found
@@ -102,4 +111,6 @@ def encoded(counts: Sequence[Arrived]) -> bytes:
 
 
 def decoded(stored: bytes) -> list[Arrived]:
-    return [Arrived(**one) for one in json.loads(stored)]
+    return [
+        Arrived(**{**one, "spans": tuple(map(tuple, one["spans"]))}) for one in json.loads(stored)
+    ]

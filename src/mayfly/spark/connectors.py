@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from mayfly.errors import InvalidSetting
+from mayfly.lifetime import NEVER
 from mayfly.pipeline.sources import origin
 from mayfly.plan.catalog import (
     ColumnDefinition,
@@ -96,6 +97,7 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
     files = _files_in(definition.source, folder)
     try:
         frame = _frame(session.spark, definition, definition.source, folder)
+        frame = with_computed(frame, definition)
     except (PySparkException, Py4JError) as error:
         raise InvalidSetting(
             f"the source of stream {definition.name} cannot be read: {said(error)}",
@@ -116,8 +118,16 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         null_time="error" if letters is None else "dead_letter",
         dead_letter=None if letters is None else folder / str(letters.path),
         source=origin(definition.source.format, files),
+        max_gap=_gap_text(definition.max_gap),
+        live=definition.source.format not in FILES,
+        unit="microseconds" if definition.unit_given else None,
     )
     return _never_filled(definition, files)
+
+
+def _gap_text(gap: int | None) -> str | None:
+    """A declared gap as ``Session.stream`` takes it."""
+    return None if gap is None else "none" if gap == NEVER else f"{gap} microseconds"
 
 
 def _files_in(source: Connector, folder: Path) -> str | None:
@@ -136,7 +146,7 @@ def _never_filled(definition: StreamDefinition, folder: str | None) -> list[str]
     for file in _oldest_and_newest(Path(folder)):
         with suppress(pa.ArrowInvalid, OSError):  # Spark will tell, if it is to be read
             stored |= {name.casefold(): name for name in pq.read_schema(file).names}
-    missing = [one.name for one in definition.columns if one.name.casefold() not in stored]
+    missing = [one.name for one in definition.given if one.name.casefold() not in stored]
     if not stored or not missing:
         return []
     near = [near for one in missing for near in get_close_matches(one.casefold(), stored, 1)]
@@ -177,7 +187,7 @@ def _frame(
     payload = options.pop(PAYLOAD, None) if source.format in GIVEN else None
     reader = named(spark, spark.readStream.format(source.format), definition.name)
     if source.format not in GIVEN:
-        return loaded(reader.schema(ddl(definition.columns)), source, folder)
+        return loaded(reader.schema(ddl(definition.given)), source, folder)
     frame = loaded(reader, replace(source, options=tuple(options.items())), folder)
     return frame.selectExpr(*_columns_given(definition, source.format, frame.columns, payload))
 
@@ -191,7 +201,7 @@ def _columns_given(
             f"the payload of stream {definition.name} is {payload!r}", "write payload => 'json'"
         )
     known = {name.casefold() for name in given}
-    others = [one for one in definition.columns if one.name.casefold() not in known]
+    others = [one for one in definition.given if one.name.casefold() not in known]
     if others and payload is None:
         way = f"; JSON in its value is read with {source}(…, payload => 'json')"
         raise InvalidSetting(
@@ -205,8 +215,21 @@ def _columns_given(
         f"{read}.{quoted(one.name)} AS {quoted(one.name)}"
         if one in others
         else f"CAST({quoted(one.name)} AS {one.type.sql()}) AS {quoted(one.name)}"
-        for one in definition.columns
+        for one in definition.given
     ]
+
+
+def with_computed(frame: DataFrame, definition: StreamDefinition) -> DataFrame:
+    """With the columns that follow from others, in the order in which they are declared."""
+    if len(definition.given) == len(definition.columns):
+        return frame
+    return frame.alias(definition.name).selectExpr(
+        *(
+            f"{quoted(one.name) if one.computed is None else one.computed.sql()} "
+            f"AS {quoted(one.name)}"
+            for one in definition.columns
+        )
+    )
 
 
 def _registered(spark: SparkSession, source: Connector, folder: Path) -> Connector:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from mayfly.cql import Create, Delete, Drop, Insert, Update, parse
 from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting
+from mayfly.lifetime import in_zone
 from mayfly.plan.catalog import (
     ArchiveDefinition,
     QueryDefinition,
@@ -96,7 +97,9 @@ def load_pipeline(spark: SparkSession, file: Path) -> Pipeline:
     """Carry out the statements of a file; paths in it are relative to the file."""
     session, queries = Session(spark), dict[str, QueryDefinition | ArchiveDefinition]()
     folder, passed_over = file.resolve().parent, list[str]()
-    for statement in parse(text_of(file), name=file.name):
+    with in_zone(session.zone):
+        statements = parse(text_of(file), name=file.name)
+    for statement in statements:
         match statement:
             case Create(definition=StreamDefinition() as definition):
                 passed_over += declare_stream(session, definition, folder)

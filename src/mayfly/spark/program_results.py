@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.kernels.delta import END, column_name
+from mayfly.kernels.refreshes import repeated
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.physical.sharing import Member
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.folders import IDENTITY
 from mayfly.plan.expressions import quoted
+from mayfly.plan.windows import Slide
 from mayfly.spark.log import TIMESTAMP
 from mayfly.spark.program_tasks import BORN, LOG, OUT
 from mayfly.spark.program_tasks import CUT as CUT_ROWS
@@ -108,7 +110,9 @@ class Results:
     ) -> SegmentReader:
         sources = tuple(column_name(one) for one in self.member.program.plan.schema)
         root, version = str(directory.root), manifest.version
-        return SegmentReader(root, version, tuple(segments), schema, sources, wanted)
+        sent = self.member.program.sent
+        slide = sent.slide if sent is not None and sent.is_periodic else None
+        return SegmentReader(root, version, tuple(segments), schema, sources, wanted, slide)
 
 
 @dataclass(frozen=True)
@@ -121,12 +125,23 @@ class SegmentReader:
     schema: pa.Schema
     sources: tuple[str, ...]
     wanted: Wanted = EVERYTHING
+    slide: Slide | None = None
+    """Of a query whose rows stand for runs of refreshes."""
 
     def batches(self, directory: Directory) -> Iterator[pa.RecordBatch]:
         with reading_version(directory, self.version):
             for segment in self.segments:
                 for batch in segment_batches(directory, segment):
-                    yield self._shown(batch)
+                    for part in self._repeated(batch):
+                        yield self._shown(part)
+
+    def _repeated(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        since, until, _ = self.wanted
+        if self.slide is None:
+            yield batch
+            return
+        for part in repeated(pa.Table.from_batches([batch]), self.slide, since, until):
+            yield from part.to_batches()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         directory = Directory.at(self.root)

@@ -11,24 +11,26 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from mayfly.archive.contract import Promise, due_at
-from mayfly.errors import InvalidSetting
+from mayfly.errors import BadInput, InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
-from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.physical.sharing import ClockGroup
 from mayfly.physical.stages import StagedTask
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.commands import Commands
+from mayfly.pipeline.gaps import Limits, limits
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.storing import stored_paths
+from mayfly.spark.arrivals import Arrived
 from mayfly.spark.parcels import packed
 from mayfly.spark.program_results import Results
 from mayfly.spark.program_splitting import LIMITS
@@ -41,6 +43,8 @@ from mayfly.spark.state_format import CURRENT, STATE_FORMAT
 from mayfly.spark.tasks import DEAD_LETTERS
 from mayfly.storage import DropSegments, Manifest, Segment, SetProperties, vacuum
 
+YEAR = 365 * 86_400_000_000
+YEAR_1980 = 315_532_800_000_000
 REFRESHES = "refreshes"
 DELIVERED = "delivered"
 """Property: the batch whose changes were erased after all sinks had taken them."""
@@ -58,6 +62,8 @@ class ProgramRunner(Runner[ProgramWiring]):
     commands: Commands | None = None
     """What other processes ask for."""
     _input_closed: bool = field(default=False, init=False)
+    _limits: Mapping[str, Limits] = field(default_factory=dict, init=False)
+    """What the rows of the running batch are measured by."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,27 +96,47 @@ class ProgramRunner(Runner[ProgramWiring]):
 
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
         # Before any job: the first one that needs the rows splits them.
-        self._tell(self._late_before(Clocks.from_json(base.properties["clocks"])))
+        known = self.recorded(batch_id)
+        self._limits = dict(known.limits) if known is not None else {}
+        if not self._limits:
+            self._limits = self._planned(Clocks.from_json(base.properties["clocks"]))
+        self._tell(self._limits)
         try:
             return super()._run(rows, base, batch_id)
         finally:
             self._tell(None)
 
-    def _tell(self, limits: Mapping[str, int] | None) -> None:
+    def _tell(self, limits: Mapping[str, Limits] | None) -> None:
         """Tell those who split the batch what is late; of the next one they know nothing yet."""
-        told = "" if limits is None else json.dumps([limits[name] for name in self._names])
-        self.spark.sparkContext.setLocalProperty(LIMITS, told)
+        told = [] if limits is None else [astuple(limits[name]) for name in self._names]
+        self.spark.sparkContext.setLocalProperty(LIMITS, json.dumps(told) if told else "")
+
+    def _planned(self, before: Clocks) -> dict[str, Limits]:
+        """What the rows of the next batch are measured by."""
+        late, now = self._late_before(before), self.settings.wall_clock()
+        return {
+            one.name: limits(
+                late[one.name],
+                one.max_gap,
+                live=one.live and not self.settings.replay,
+                now=now,
+            )
+            for one in self._streams
+        }
 
     def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
         came = dict(zip(self._names, self.wiring.arrived(rows), strict=True))
         known = self.repository.current().properties["first"]
         first = {n: one.smallest for n, one in came.items() if one.smallest is not None} | known
         timeless = {name: one.timeless for name, one in came.items()}
+        for stream in self._streams:
+            if not stream.unit_given and before.largest.get(stream.name) is None:
+                _check_unit(stream, came[stream.name], self.settings.wall_clock())
+        steps = {n: one.step for n, one in self._limits.items() if one.step is not None}
+        before, reached = before.reaching({n: came[n].spans for n in steps}, steps)
+        largest = {name: one.largest for name, one in came.items()} | reached
         clocks = self._advanced(
-            before,
-            {name: one.largest for name, one in came.items()},
-            timeless,
-            {name: one.promised for name, one in came.items()},
+            before, largest, timeless, {name: one.promised for name, one in came.items()}
         )
         return BatchFacts(
             clocks,
@@ -119,6 +145,8 @@ class ProgramRunner(Runner[ProgramWiring]):
             {name: one.late for name, one in came.items()},
             first,
             {name: one.shed for name, one in came.items()},
+            {name: one.beyond for name, one in came.items()},
+            self._limits,
         )
 
     def _clocks_together(self, clocks: Clocks) -> list[Clocks]:
@@ -219,6 +247,7 @@ class ProgramRunner(Runner[ProgramWiring]):
             shed=self.wiring.shedding.at_joins,
             stretched=self.wiring.shedding.stretches(sum(facts.rows.values())),
             erased=tuple(due_at(self.promises(), one.clock) for one in intervals),
+            zone=self.wiring.zone,
         )
 
     def _states_of(self, base: Manifest, stage: int) -> dict[str, Any]:
@@ -354,6 +383,21 @@ class ProgramRunner(Runner[ProgramWiring]):
         older = [one for one in self.repository.stored_versions() if one != current.version]
         # Between two batches nothing of ours is being written, so nothing is too young.
         vacuum(self.repository, keep_versions=1, grace=0, broken=older)
+
+
+def _check_unit(stream: Stream, came: Arrived, now: int) -> None:
+    """Refuse the first times of a stream that look like numbers of another unit."""
+    far = came.beyond and came.largest is None
+    if came.largest is None and not far:
+        return
+    if not far and came.largest is not None and YEAR_1980 <= came.largest <= now + YEAR:
+        return
+    seen = "far ahead" if came.largest is None else instant_text(came.largest)
+    raise BadInput(
+        f"the first times of stream {stream.name} are {seen} as microseconds since 1970",
+        f"say what {stream.time} counts: TIMESTAMP BY {stream.time} MILLISECONDS (or SECONDS, "
+        f'NANOSECONDS), in Python unit="milliseconds"; MICROSECONDS accepts them as they are',
+    )
 
 
 def collected(frame: DataFrame, due: Sequence[Sequence[int]]) -> list[Receipt]:

@@ -24,7 +24,9 @@ from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
 from mayfly.kernels.rows import chosen
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import SelectRows
+from mayfly.lifetime import use_zone
 from mayfly.physical.stages import Feed, StagedProgram
+from mayfly.pipeline.gaps import Limits
 from mayfly.spark.arrivals import Arrived, added, counted, encoded
 from mayfly.spark.exchange import STREAM
 from mayfly.spark.parcels import COUNTS, Parcel, batch_of, packed, split
@@ -33,7 +35,9 @@ from mayfly.storage.segment import TS
 
 PARCEL_BYTES = 16 << 20
 LIMITS = "mayfly.limits"
-"""Local property: per stream, the instant before which its rows are late."""
+"""Local property: per stream, what its rows are measured by."""
+BEYOND = "beyond MAX GAP"
+"""Why a row is a dead letter: its time is too far ahead to be true."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,16 @@ class Splitter:
     buckets: int
     kept: frozenset[str] = frozenset()
     """Streams whose dead letters are kept."""
+    zone: str = "UTC"
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return self.split(batches, limits_of_the_batch(len(self.streams)))
 
     def split(
-        self, batches: Iterator[pa.RecordBatch], limits: Sequence[int]
+        self, batches: Iterator[pa.RecordBatch], limits: Sequence[Limits]
     ) -> Iterator[pa.RecordBatch]:
         """Tagged rows as parcels, and one parcel that counts them."""
+        use_zone(self.zone)
         counts: list[list[Arrived]] = []
         for table in _tables(batches):
             counts.append(counted(table, limits))
@@ -62,7 +68,7 @@ class Splitter:
         total = encoded(added(counts, len(self.streams)))
         yield batch_of([Parcel(0, 0, COUNTS, total)])
 
-    def _parcels(self, table: pa.Table, limits: Sequence[int]) -> Iterator[Parcel]:
+    def _parcels(self, table: pa.Table, limits: Sequence[Limits]) -> Iterator[Parcel]:
         which = table.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
         for at, stream in enumerate(self.streams):
             if stream in self.kept:
@@ -70,8 +76,9 @@ class Splitter:
         timed = pc.is_valid(table[TS]).to_numpy()
         if not timed.all():
             table, which = chosen(table, timed).combine_chunks(), which[timed]
+        times = table.column(TS).combine_chunks().to_numpy()
         for at in range(len(self.streams)):
-            rows = chosen(table, which == at)
+            rows = chosen(table, (which == at) & (times <= limits[at].beyond))
             if rows.num_rows:
                 yield from self._fed(at, rows)
 
@@ -113,16 +120,19 @@ class Splitter:
             if positions is not None
         }
 
-    def _dead_letters(self, table: pa.Table, which: Any, at: int, limit: int) -> Iterator[Parcel]:
-        """Rows of a stream that come too late or have no time, with the reason."""
+    def _dead_letters(
+        self, table: pa.Table, which: Any, at: int, limit: Limits
+    ) -> Iterator[Parcel]:
+        """Rows of a stream that are late, too far ahead or without a time, with the reason."""
         times = table.column(TS).combine_chunks()
         untimed = pc.is_null(times).to_numpy(zero_copy_only=False)
-        late = pc.fill_null(pc.less(times, limit), False)
-        lost = (which == at) & (untimed | late.to_numpy(zero_copy_only=False))
+        when = pc.fill_null(times, 0).to_numpy(zero_copy_only=False)
+        beyond = ~untimed & (when > limit.beyond)
+        lost = (which == at) & (untimed | beyond | (when < limit.late))
         if not lost.any():
             return
         rows = chosen(table, lost).combine_chunks()
-        reasons = np.where(untimed[lost], NO_TIME, LATE)
+        reasons = np.where(untimed[lost], NO_TIME, np.where(beyond[lost], BEYOND, LATE))
         columns = [rows.column(slot) for slot in self.slots[at]]
         letters = pa.table(
             [*columns, pc.fill_null(rows.column(TS), 0), pa.array(reasons, pa.string())],
@@ -131,11 +141,11 @@ class Splitter:
         yield Parcel(0, 0, f"{DEAD_LETTERS}/{self.streams[at]}", packed(letters))
 
 
-def limits_of_the_batch(streams: int) -> list[int]:
+def limits_of_the_batch(streams: int) -> list[Limits]:
     """What the driver told about the batch whose rows are split."""
     context = TaskContext.get()
     told = None if context is None else context.getLocalProperty(LIMITS)
-    limits: list[int] = json.loads(told) if told else []
+    limits = [Limits(*one) for one in json.loads(told)] if told else []
     if len(limits) != streams:
         raise ProtocolError(
             f"limits of {len(limits)} streams were told for rows of {streams}",

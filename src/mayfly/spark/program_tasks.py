@@ -23,11 +23,11 @@ from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.meeting import JoinRows
 from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.kernels.outputs import seen
-from mayfly.kernels.refreshes import refreshes
+from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
 from mayfly.kernels.room import limited
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
-from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.lifetime import MIN_TIME, NEVER, use_zone
 from mayfly.physical.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.pipeline.erasing import without_expired
 from mayfly.pipeline.shedding import shed_sides, without_least_promising
@@ -73,8 +73,11 @@ class ProgramTask:
     """The share of rows that joins leave out: those with the fewest partners."""
     stretched: bool = False
     """Whether of the refreshes that are closed only the last one is answered."""
+    zone: str = "UTC"
+    """In which times have a day and an hour."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_zone(self.zone)
         began = time.perf_counter()
         reach(f"stage-{self.stage + 1}.begun")
         mine: dict[int, dict[str, list[bytes]]] = {}
@@ -358,17 +361,20 @@ class _Step:
         stretched = self.task.stretched
         after, rows = sent.step(before, delta, interval, first, stretched=stretched)
         if sent.slide is not None and self.bucket == 0:
-            closed = len(refreshes(sent.slide, first, interval))
+            some = Refreshes.of(sent.slide, first, interval)
+            closed = 0 if some is None else len(some)
             passed = max(0, closed - 1) if stretched else 0
             self.refreshes[answer.query] = [closed - passed, passed]
         self._keep(name, after, answer.group)
         if answer.group in self.task.begins:
-            rows = chosen(rows, numbers(rows, TS) >= self.task.begins[answer.group])
-        order = np.arange(rows.num_rows)
-        rows = with_numbers(rows, **{EXP: numbers(rows, TS) + 1, ID: order})
+            begins = np.array([self.task.begins[answer.group]])
+            begins = rounded(begins, sent.slide if sent.is_periodic else None)
+            ts = np.maximum(numbers(rows, TS), begins)
+            rows = chosen(with_numbers(rows, **{TS: ts}), ts < numbers(rows, EXP))
+        rows = with_numbers(rows, **{ID: np.arange(rows.num_rows)})
         self._write_out(answer, Delta(rows, rows.slice(0, 0)))
         self._appended(answer, self._log(answer), rows)
-        return int(rows.num_rows)
+        return repetitions(rows, sent.slide)
 
     def _known_at(self, group: int, delta: Delta) -> Delta:
         """Of results that history gives, those of the last closed instant and later."""

@@ -41,6 +41,8 @@ class ProgramWiring:
     buckets: int
     shedding: Shedding = NOTHING
     """What is left out on purpose."""
+    zone: str = "UTC"
+    """In which times have a day and an hour."""
 
     @staticmethod
     def of(
@@ -68,7 +70,7 @@ class ProgramWiring:
     def splitter(self) -> Splitter:
         names = tuple(stream.name for stream in self.streams)
         kept = frozenset(one.name for one in self.streams if one.dead_letter is not None)
-        return Splitter(self.stages, names, self.slots, self.buckets, kept)
+        return Splitter(self.stages, names, self.slots, self.buckets, kept, self.zone)
 
     def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame:
         """One streaming DataFrame of parcels, split and exchanged, and of their counts."""

@@ -120,7 +120,8 @@ def totals_after(
     """Counters since the beginning, after one batch more."""
     totals = {name: dict(value) for name, value in before.items() if isinstance(value, dict)}
     counted = {
-        "rows": facts.rows, "timeless": facts.timeless, "late": facts.late, "shed": facts.shed
+        "rows": facts.rows, "timeless": facts.timeless, "late": facts.late, "shed": facts.shed,
+        "beyond": facts.beyond,
     }  # fmt: skip
     for name, found in counted.items():
         for stream, count in found.items():

@@ -102,6 +102,7 @@ class QueryRun(Run):
             late={name: found.late.get(name, 0) for name in clocks.streams},
             timeless={name: found.timeless.get(name, 0) for name in clocks.streams},
             shed={name: n for name, n in found.shed.items() if name in clocks.streams},
+            beyond={name: found.beyond.get(name, 0) for name in clocks.streams},
             changes=manifest.properties["answers"].get(self.name, 0),
             last_changes=manifest.properties.get("last_answers", {}).get(self.name, 0),
             state_rows=sum(one.rows for one in state),

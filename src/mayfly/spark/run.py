@@ -41,6 +41,8 @@ class Status:
     null_keys: dict[str, int]
     shed: dict[str, int]
     """Rows left out on purpose, by load shedding."""
+    beyond: dict[str, int]
+    """Rows later than MAX GAP allows: dead letters, or lost where none are kept."""
     changes: int
     last_changes: int
     state_rows: int
@@ -103,6 +105,7 @@ def status_of(manifest: Manifest) -> Status:
         timeless=totals["timeless"],
         null_keys=totals["null_keys"],
         shed=totals.get("shed", {}),
+        beyond=totals.get("beyond", {}),
         changes=totals["changes"],
         last_changes=last["changes"],
         state_rows=sum(segment.rows for segment in state),

@@ -14,7 +14,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -29,6 +29,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.folders import IDENTITY
+from mayfly.pipeline.gaps import Limits
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
 from mayfly.spark.progress import RECENT, Batch, last_batch, totals_after, with_batch
@@ -74,6 +75,8 @@ class RunSettings:
     sync: bool = False
     wall_clock: Callable[[], int] = lambda: time.time_ns() // 1000
     pace: Pace | None = None
+    replay: bool = False
+    """Whether the input is read to its end, so that the wall clock says nothing of its times."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,10 @@ class BatchFacts:
     """The generation time of each stream's first row ever, where refreshes begin."""
     shed: Mapping[str, int] = field(default_factory=dict)
     """Rows left out on purpose."""
+    beyond: Mapping[str, int] = field(default_factory=dict)
+    """Rows later than MAX GAP allows."""
+    limits: Mapping[str, Limits] = field(default_factory=dict)
+    """What the rows were measured by: decided once, as a replay must decide the same."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -97,6 +104,8 @@ class BatchFacts:
             "late": dict(self.late),
             "first": dict(self.first),
             "shed": dict(self.shed),
+            "beyond": dict(self.beyond),
+            "limits": {name: astuple(one) for name, one in self.limits.items()},
         }
 
     @staticmethod
@@ -109,6 +118,8 @@ class BatchFacts:
             stored["late"],
             stored["first"],
             stored["shed"],
+            stored.get("beyond", {}),
+            {name: Limits(*one) for name, one in stored.get("limits", {}).items()},
         )
 
 
@@ -213,6 +224,13 @@ class Runner(ABC, Generic[W]):
             for name, value in STREAM_SETTINGS.items():
                 session.conf.set(name, value)
         self._session = session
+
+    def recorded(self, batch_id: int) -> BatchFacts | None:
+        """What was fixed about a batch when it was run before."""
+        name, directory = clock_record(batch_id), self.repository.directory
+        if not directory.exists(name):
+            return None
+        return BatchFacts.from_json(json.loads(directory.read(name)))
 
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
         name = clock_record(batch_id)

@@ -78,6 +78,7 @@ def run_settings(
     sync: bool,
     wall_clock: Callable[[], int] | None,
     pace: Pace | None = None,
+    replay: bool = False,
 ) -> RunSettings:
     if max_state_bytes is not None and max_state_bytes < 1:
         raise InvalidSetting(f"max_state_bytes = {max_state_bytes}", "use 1 or more")
@@ -88,6 +89,7 @@ def run_settings(
         max_gap=None if max_gap is None else duration(max_gap),
         sync=sync,
         pace=pace,
+        replay=replay,
         **({"wall_clock": wall_clock} if wall_clock else {}),
     )
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mayfly.cql import catalog_after, parse
 from mayfly.errors import ProtocolError
 from mayfly.physical.sharing import shared
+from mayfly.pipeline.gaps import Limits
 from mayfly.pipeline.query import Stream
 from mayfly.spark import program_tasks
 from mayfly.spark.arrivals import (
@@ -41,19 +42,21 @@ def table(rows: list[tuple[int, int | None]]) -> pa.Table:
     return pa.table({"_stream": pa.array(tags, pa.int32()), "_ts": pa.array(times, pa.int64())})
 
 
-def one_by_one(rows: list[tuple[int, int | None]], number: int, limit: int) -> Arrived:
+def one_by_one(rows: list[tuple[int, int | None]], number: int, limit: Limits) -> Arrived:
     """The same, a row at a time."""
     own = [at for tag, at in rows if tag in (number, unwanted(number))]
-    timed = [at for at in own if at is not None]
-    closed = [at for tag, at in rows if tag == promise(number) and at is not None]
+    timed = [at for at in own if at is not None and at <= limit.beyond]
+    promised = [at for tag, at in rows if tag == promise(number) and at is not None]
+    closed = [at for at in promised if at <= limit.beyond]
     return Arrived(
         max(timed, default=None),
         min(timed, default=None),
         len(own),
         own.count(None),
-        sum(at < limit for at in timed),
+        sum(at < limit.late for at in timed),
         sum(tag == left_out(number) for tag, _ in rows),
         max(closed, default=None),
+        sum(at is not None and at > limit.beyond for at in (*own, *promised)),
     )
 
 
@@ -64,8 +67,11 @@ def test_no_two_tags_are_one() -> None:
 ROWS = st.lists(st.tuples(st.sampled_from(TAGS), st.none() | st.integers(-5, 5)), max_size=30)
 
 
-@given(st.lists(ROWS, max_size=4), st.lists(st.integers(-5, 6), min_size=3, max_size=3))
-def test_parts_add_up_to_the_whole(parts: list[list[Any]], limits: list[int]) -> None:
+LIMITS = st.builds(Limits, st.integers(-5, 6), st.integers(-2, 6))
+
+
+@given(st.lists(ROWS, max_size=4), st.lists(LIMITS, min_size=3, max_size=3))
+def test_parts_add_up_to_the_whole(parts: list[list[Any]], limits: list[Limits]) -> None:
     whole = [row for part in parts for row in part]
     found = added((decoded(encoded(counted(table(one), limits))) for one in parts), STREAMS)
     assert found == [one_by_one(whole, at, limits[at]) for at in range(STREAMS)]
@@ -99,7 +105,7 @@ def split(rows: list[tuple[int, int | None]]) -> list[Parcel]:
     own = wiring()
     columns = {name: pa.array([7] * len(rows), pa.int64()) for name in own.slot_types}
     batch = pa.table({**dict(zip(["_stream", "_ts"], table(rows).columns, strict=True)), **columns})
-    batches = own.splitter.split(iter(batch.to_batches()), [100])
+    batches = own.splitter.split(iter(batch.to_batches()), [Limits(100, 1000)])
     return [parcel for batch in batches for parcel in parcels_of(batch)]
 
 
@@ -110,6 +116,8 @@ def test_rows_that_only_count_go_nowhere() -> None:
     assert [one.edge for one in split([])] == [COUNTS], "nothing came, and that is told"
     edges = {one.edge for one in split([(0, 150), (0, 50)])}
     assert edges == {COUNTS, "feed/0"}
+    (far,) = split([(0, 1001)])
+    assert decoded(far.data) == [Arrived(rows=1, beyond=1)], "too far ahead to be true"
 
 
 def test_rows_without_the_limits_of_their_batch_are_refused() -> None:

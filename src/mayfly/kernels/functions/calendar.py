@@ -7,6 +7,7 @@ integers, because Python's own dates stop at the years 1 and 9999.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -96,8 +97,11 @@ def read_date(text: str) -> int:
     return day
 
 
-def read_instant(text: str, zoned: bool = True) -> int:
-    """µs since 1970; without a zone in the text it is UTC, and for TIMESTAMP_NTZ always.
+def read_instant(
+    text: str, zoned: bool = True, local: Callable[[Numbers], Numbers] | None = None
+) -> int:
+    """µs since 1970; for TIMESTAMP_NTZ without regard to zones. A text without a zone is turned
+    into an instant by ``local``.
 
     A time without a date is refused: Spark would take the day on which it runs.
     """
@@ -109,11 +113,13 @@ def read_instant(text: str, zoned: bool = True) -> int:
     if day is None or hour > 23 or minute > 59 or second > 59:
         raise Undefined(f"{text!r} is not an instant")
     fraction = int((found[7] or "0")[:6].ljust(6, "0"))
-    local = day * DAY + (hour * 3600 + minute * 60 + second) * SECOND + fraction
-    offset = _offset(found[8], local) if found[8] else 0
+    shown = day * DAY + (hour * 3600 + minute * 60 + second) * SECOND + fraction
+    offset = _offset(found[8], shown) if found[8] else 0
     if offset is None:
         raise Undefined(f"{text!r} has an unknown time zone")
-    micros = local - (offset if zoned else 0)
+    micros = shown - (offset if zoned else 0)
+    if zoned and not found[8] and local is not None:
+        micros = int(local(np.array([micros]))[0]) if abs(micros) < 2**62 else micros
     if not -(2**63) <= micros < 2**63:
         raise Undefined(f"overflow: {text!r} lies outside the range of instants")
     return micros

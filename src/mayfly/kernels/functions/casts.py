@@ -19,6 +19,7 @@ from mayfly.kernels.functions import calendar
 from mayfly.kernels.functions.java_numbers import exact, read_float, shortest
 from mayfly.kernels.functions.numbers import EXACT, fitted
 from mayfly.kernels.functions.values import Mask, Numbers, Operand, Undefined, columnar, each
+from mayfly.kernels.functions.zones import instants_of, shown, wall_clock
 from mayfly.plan.types import DataType, arrow_type
 
 Reading: TypeAlias = Callable[[Any], Any]
@@ -73,8 +74,12 @@ def _columnar_cast(
     if {source.name, target.name} == {"string", "binary"}:
         return value.view(result) if isinstance(value, pa.Array) else value.cast(result)
     if source.name in _INSTANTS and target.name in (*_INSTANTS, "date"):
+        if source.name == target.name:
+            return columnar(lambda t: t, (value,), result)
+        if target.name == "timestamp":
+            return columnar(instants_of, (value,), result)
         shift = (lambda t: t // calendar.DAY) if target.name == "date" else (lambda t: t)
-        return columnar(shift, (value,), result)
+        return columnar(shift, (shown(value),), result)
     if source.name == "timestamp" and target.name == "double":
         return columnar(lambda t: t / 1e6, (value,), result)
     if source.name == "timestamp" and target.name == "float":
@@ -122,7 +127,8 @@ def _reading(source: DataType, target: DataType) -> Reading | None:
     if source.name == "decimal" and target.name in ("float", "double"):
         return float
     if source.name == "date" and target.name in _INSTANTS:
-        return lambda day: _ranged(day * calendar.DAY, target)
+        zoned = target.name == "timestamp"
+        return lambda day: _instant_at(_ranged(day * calendar.DAY, target), zoned)
     if target.name == "timestamp":
         return _to_instant(source)
     if target.name == "interval day to second" and (source.is_integral or source.name == "decimal"):
@@ -137,6 +143,10 @@ def _truncated(micros: int) -> int:
     return whole if micros >= 0 else -whole
 
 
+def _instant_at(local: int, zoned: bool) -> int:
+    return int(instants_of(np.array([local]))[0]) if zoned else local
+
+
 def _half_up(value: Decimal) -> int:
     return int(value.to_integral_value("ROUND_HALF_UP"))
 
@@ -146,7 +156,7 @@ _WRITTEN: dict[str, Reading] = {
     "double": shortest,
     "decimal": lambda value: f"{value:f}",
     "date": calendar.date_text,
-    "timestamp": calendar.instant_text,
+    "timestamp": lambda t: calendar.instant_text(int(wall_clock(np.array([t]))[0])),
     "timestamp_ntz": calendar.instant_text,
     "interval day to second": calendar.interval_text,
 }
@@ -169,7 +179,7 @@ def _from_text(target: DataType) -> Reading:
         "double": _read_number,
         "decimal": lambda text: _read_decimal(text, target),
         "date": calendar.read_date,
-        "timestamp": calendar.read_instant,
+        "timestamp": lambda text: calendar.read_instant(text, local=instants_of),
         "timestamp_ntz": lambda text: calendar.read_instant(text, zoned=False),
         "interval day to second": calendar.read_interval,
     }[target.name]

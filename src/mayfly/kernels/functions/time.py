@@ -1,4 +1,4 @@
-"""Functions of dates and instants; the time zone is UTC throughout."""
+"""Functions of dates and instants, in the time zone in use (``zones``)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from mayfly.kernels.functions.calendar import DAY, SECOND, dates, months, years
 from mayfly.kernels.functions.date_patterns import formatted
 from mayfly.kernels.functions.numbers import EXACT, as_double
 from mayfly.kernels.functions.values import Numbers, Operand, Undefined, columnar, each
+from mayfly.kernels.functions.zones import PLAIN, instants_of, shown, wall_clock
+from mayfly.lifetime import zone
 from mayfly.plan.types import DataType, arrow_type
 
 Compute = Callable[[Sequence[Operand], DataType], Operand]
@@ -21,7 +23,7 @@ def _day(value: Operand) -> Operand:
     """Dates as they are, instants as the day they lie in."""
     if pa.types.is_date32(value.type):
         return value
-    return columnar(lambda micros: micros // DAY, (value,), pa.date32())
+    return columnar(lambda micros: micros // DAY, (shown(value),), pa.date32())
 
 
 def _of_days(function: Callable[..., Numbers], dated: int = 1) -> Compute:
@@ -36,6 +38,10 @@ def _of_days(function: Callable[..., Numbers], dated: int = 1) -> Compute:
 
 def _of_instant(function: Callable[[Numbers], Numbers]) -> Compute:
     return lambda values, kind: columnar(function, values, arrow_type(kind))
+
+
+def _of_wall_clock(function: Callable[[Numbers], Numbers]) -> Compute:
+    return lambda values, kind: columnar(function, [shown(values[0])], arrow_type(kind))
 
 
 def _day_of_month(days: Numbers) -> Numbers:
@@ -118,21 +124,33 @@ def _truncated(micros: Numbers, unit: str) -> Numbers:
     return np.asarray(first.astype(np.int64) * DAY)
 
 
+def _truncated_in_zone(micros: Numbers, unit: str) -> Numbers:
+    """Instants cut to a unit of the wall clock; of two that it shows, that of the same offset."""
+    seen = wall_clock(micros)
+    cut = _truncated(seen, unit)
+    same = cut - (seen - micros)
+    if unit not in _MICROS_OF or zone() in PLAIN:
+        return instants_of(cut)
+    return np.asarray(np.where(wall_clock(same) == cut, same, instants_of(cut)))
+
+
 def _date_trunc(values: Sequence[Operand], kind: DataType) -> Operand:
     unit, value = values
     result = arrow_type(kind)
     if pa.types.is_date32(value.type):
-        value = columnar(_scaled(DAY), (value,), result)
+        value = columnar(_scaled(DAY), (value,), pa.timestamp("us"))
+    if value.type.tz is None:
+        value = columnar(instants_of, (value,), result)
 
     def one(name: str, micros: int) -> int | None:
         name = name.lower()
         if name != "week" and name not in _MONTHS_OF and name not in _MICROS_OF:
             return None
-        return int(_truncated(np.array([micros]), name)[0])
+        return int(_truncated_in_zone(np.array([micros]), name)[0])
 
     if isinstance(unit, pa.Scalar) and one(unit.as_py() or "", 0) is not None:
         name = unit.as_py().lower()
-        return columnar(lambda micros: _truncated(micros, name), (value,), result)
+        return columnar(lambda micros: _truncated_in_zone(micros, name), (value,), result)
     return each(one, (unit, value), result)
 
 
@@ -143,15 +161,17 @@ TIME_FUNCTIONS: dict[str, Compute] = {
     "day": _of_days(_day_of_month),
     "dayofweek": _of_days(lambda days: (days.astype(np.int64) + 4) % 7 + 1),
     "dayofyear": _of_days(_day_of_year),
-    "hour": _of_instant(lambda micros: micros // (3600 * SECOND) % 24),
-    "minute": _of_instant(lambda micros: micros // (60 * SECOND) % 60),
-    "second": _of_instant(lambda micros: micros // SECOND % 60),
+    "hour": _of_wall_clock(lambda micros: micros // (3600 * SECOND) % 24),
+    "minute": _of_wall_clock(lambda micros: micros // (60 * SECOND) % 60),
+    "second": _of_wall_clock(lambda micros: micros // SECOND % 60),
     "to_date": lambda values, kind: _day(values[0]),
     "date_add": _of_days(lambda day, more: _wrapped(day.astype(np.int64) + more)),
     "date_sub": _of_days(lambda day, less: _wrapped(day.astype(np.int64) - less)),
     "datediff": _of_days(lambda end, start: _wrapped(end.astype(np.int64) - start), dated=2),
     "date_trunc": _date_trunc,
-    "date_format": lambda values, kind: each(formatted, values, pa.string()),
+    "date_format": lambda values, kind: each(
+        formatted, [shown(values[0]), *values[1:]], pa.string()
+    ),
     "unix_micros": _of_instant(lambda micros: micros),
     "unix_millis": _of_instant(lambda micros: micros // 1000),
     "unix_seconds": _of_instant(lambda micros: micros // SECOND),

@@ -1,0 +1,53 @@
+"""Instants and wall-clock times of the zone in use, as Java turns one into the other.
+
+Where clocks are put forward, a time that does not exist is taken by the offset before; where they
+are put back, the earlier of the two instants is meant.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.errors import InvalidSetting
+from mayfly.kernels.functions.values import Numbers, Operand, columnar
+from mayfly.lifetime import zone
+
+DAY = 86_400_000_000
+PLAIN = ("UTC", "Etc/UTC", "Z", "GMT", "UCT", "+00:00")
+
+
+def wall_clock(instants: Numbers) -> Numbers:
+    """What clocks in the zone show, as µs."""
+    if zone() in PLAIN:
+        return instants
+    return instants + _offsets(instants)
+
+
+def instants_of(shown: Numbers) -> Numbers:
+    """The instants at which clocks in the zone show these times."""
+    if zone() in PLAIN:
+        return shown
+    shown = shown.astype(np.int64)
+    before, after = _offsets(shown - DAY), _offsets(shown + DAY)
+    late = (_offsets(shown - before) != before) & (_offsets(shown - after) == after)
+    return np.asarray(shown - np.where(late, after, before))
+
+
+def shown(value: Operand) -> Operand:
+    """A column of instants as wall-clock times; one of those as it is."""
+    if not pa.types.is_timestamp(value.type) or value.type.tz is None:
+        return value
+    return columnar(wall_clock, (value,), pa.timestamp("us"))
+
+
+def _offsets(instants: Numbers) -> Numbers:
+    times = pa.array(instants.astype(np.int64), pa.timestamp("us", tz="UTC"))
+    try:
+        local = pc.local_timestamp(times.cast(pa.timestamp("us", tz=zone())))
+    except pa.ArrowInvalid as error:
+        raise InvalidSetting(
+            f"the time zone {zone()!r} is not known here", "use a name such as Europe/Berlin"
+        ) from error
+    return np.asarray(local.cast(pa.int64()).to_numpy() - instants)

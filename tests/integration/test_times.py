@@ -1,0 +1,87 @@
+"""Times that people bring, on Spark: numbers of a unit, wrong years, zones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly import Session
+from mayfly.errors import BadInput
+from mayfly.spark.pipelines import load_pipeline
+
+NOON = 1_782_900_000_000
+"""2026-07-01 10:00 UTC, in milliseconds."""
+
+
+def written(folder: Path, *batches: list[dict[str, Any]]) -> None:
+    (folder / "in").mkdir()
+    for number, rows in enumerate(batches):
+        text = "\n".join(json.dumps(row) for row in rows)
+        (folder / "in" / f"{number}.json").write_text(text)
+
+
+def pipeline(folder: Path, text: str) -> Path:
+    file = folder / "pipeline.cql"
+    file.write_text(text)
+    return file
+
+
+def test_milliseconds_computed_columns_and_the_zone(spark: SparkSession, tmp_path: Path) -> None:
+    written(tmp_path, [{"ms": NOON, "a": 1}, {"ms": NOON + 1000, "a": 2}])
+    file = pipeline(
+        tmp_path,
+        """CREATE STREAM s (ms BIGINT, a INT, twice AS (2 * a), h AS (hour(timestamp_millis(ms))))
+             FROM json('in') TIMESTAMP BY ms MILLISECONDS;
+           CREATE QUERY q AS SELECT twice, h, event_time, MAX(hour(event_time)) AS behind
+             FROM s [RANGE 1 HOUR] GROUP BY twice, h, event_time HAVING hour(event_time) = 12;
+           CREATE QUERY r AS SELECT Rstream(a) FROM s [RANGE 2 s SLIDE 1 s];""",
+    )
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        runs = load_pipeline(spark, file).start(tmp_path / "ck", available_now=True)
+        assert all(run.await_done(120) for run in runs.values())
+        rows = sorted(runs["q"].snapshot().to_pylist(), key=lambda row: row["twice"])
+        assert [(row["twice"], row["h"], row["behind"]) for row in rows] == [
+            (2, 12, 12),
+            (4, 12, 12),
+        ]
+        assert rows[0]["event_time"].timestamp() == NOON / 1000
+        assert sorted(runs["r"].changes()["a"].to_pylist()) == [1, 1, 2]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
+def test_a_wrong_year_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [{"ts": "2026-07-01T10:00:00Z", "a": 1}, {"ts": "2206-07-01T10:00:00Z", "a": 2}]
+    written(tmp_path, rows)
+    frame = spark.readStream.schema("ts TIMESTAMP, a INT").json(str(tmp_path / "in"))
+    session = Session(spark)
+    session.stream("s", frame, max_gap="1 hour", dead_letter=tmp_path / "late",
+                   null_time="dead_letter")  # fmt: skip
+    run = session.query("SELECT a FROM s [RANGE 1 DAY]").start(tmp_path / "ck", interval="1 second")
+    try:
+        while run.status().batch < 0:
+            assert not run.await_done(0.2)
+    finally:
+        run.stop()
+    assert run.status().beyond == {"s": 1}
+    letters = pq.read_table(tmp_path / "late").to_pylist()
+    assert [(row["a"], row["reason"]) for row in letters] == [(2, "beyond MAX GAP")]
+
+
+def test_milliseconds_without_a_unit_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    written(tmp_path, [{"ms": NOON, "a": 1}])
+    file = pipeline(
+        tmp_path,
+        """CREATE STREAM s (ms BIGINT, a INT) FROM json('in') TIMESTAMP BY ms;
+           CREATE QUERY q AS SELECT a FROM s [RANGE 1 HOUR];""",
+    )
+    (run,) = load_pipeline(spark, file).start(tmp_path / "ck", available_now=True).values()
+    with pytest.raises(BadInput, match="first times of stream s"):
+        run.await_done(120)
