@@ -30,6 +30,7 @@ COMMANDS: dict[str, list[str]] = {
         "--window", "1000", "--keys", "1000000", "--batches", "17", "--warm-up", "11",
         "--record", "streaming-long-window",
     ],
+    "checksums": ["benchmarks.checksums", "--record", "checksums"],
     "restart": ["benchmarks.restart", "--record", "restart"],
     "archive-250k": ["benchmarks.archive", "--live", "250000", "--record", "archive-250k"],
     "archive-2500k": [

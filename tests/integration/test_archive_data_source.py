@@ -248,3 +248,19 @@ def test_what_filters_narrow_a_read_to(archive: Archive) -> None:
     assert under(EqualTo(k, "c1"), In(n, tuple(range(2000)))).keys is None
     timed = under(GreaterThan(ts, 5), LessThanOrEqual(ts, 9)).selection
     assert (timed.generated_from, timed.generated_to) == (5, 9)
+
+
+def test_damaged_files_are_named_by_the_source(spark: SparkSession, tmp_path: Path) -> None:
+    mayfly.register(spark)
+    times = pa.array([1 + at for at in range(200)], pa.timestamp("us", "UTC"))
+    rows = pa.table({"k": pa.array([at % 9 for at in range(200)], pa.int64()), "ts": times})
+    made = mayfly.archive.create(tmp_path / "a", rows.schema, key="k", window=3, origin=0, parts=1)
+    made.update(rows)
+    (file,) = (tmp_path / "a" / "data").iterdir()
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(Exception, match="CorruptFile") as caught:
+        spark.read.format("mayfly").load(str(tmp_path / "a")).count()
+    assert f"{file.name} differs from its checksum" in str(caught.value)
+    assert "restore it from a copy" in str(caught.value)

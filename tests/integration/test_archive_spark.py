@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
+import mayfly.archive
 from mayfly.archive.admission import LateRows
 from mayfly.archive.calendar import CalendarDays, FixedIntervals
 from mayfly.archive.hashing import spark_hash
@@ -278,6 +280,35 @@ def test_damaged_files_are_named_by_the_job(spark: SparkSession, tmp_path: Path)
     with pytest.raises(CorruptFile, match=segment.path):
         archive.update(day_rows(2))
     assert archive.version().state.update == 1
+
+
+@pytest.mark.parametrize("on_the_driver", [True, False])
+@pytest.mark.parametrize("young", [0, 2])
+def test_damaged_files_are_named_before_they_are_scanned(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, young: int,
+    on_the_driver: bool,
+) -> None:  # fmt: skip
+    """Spark's own reader of Parquet and our tasks over Arrow files, by the driver and by a job."""
+    if not on_the_driver:
+        monkeypatch.setattr("mayfly.spark.file_checks.ON_THE_DRIVER", 0)
+    times = pa.array([1 + at for at in range(200)], pa.timestamp("us", "UTC"))
+    rows = pa.table({"k": pa.array([at % 9 for at in range(200)], pa.int64()), "ts": times})
+    plain = mayfly.archive.create(
+        tmp_path / "a", rows.schema, key="k", max_lifetime="9 days", lifetime="9 days", origin=0,
+        young=young, parts=2,
+    )  # fmt: skip
+    plain.update(rows)
+    plain.invalidate([3])
+    archive = SparkArchive.open(tmp_path / "a", OnSpark(spark))
+    assert archive.frame().count() == rows.num_rows - 22
+    for name in archive.repository.directory.names("data"):
+        moved = Path(shutil.copytree(tmp_path / "a", tmp_path / f"without {name[5:]}"))
+        file = moved / name
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+        with pytest.raises(CorruptFile, match=f"{name} differs from its checksum"):
+            SparkArchive.open(moved, OnSpark(spark)).frame()
 
 
 # -- many rows -----------------------------------------------------------------------------------

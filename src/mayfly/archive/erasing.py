@@ -24,7 +24,7 @@ from mayfly.lifetime import NEVER
 from mayfly.storage import Problem, Repository, prune
 from mayfly.storage.commit import manifest_name, wall_clock
 from mayfly.storage.manifest import Manifest
-from mayfly.storage.segment import DATA
+from mayfly.storage.segment import DATA, Segment
 
 VOID = "void"
 """Property of archives that promise to erase: which versions hold rows that were declared void, as
@@ -120,7 +120,11 @@ class Erasing:
             if self._written(name) <= self._void_before(due).said:
                 yield Problem(name, "may hold void rows that should be gone")
         directory = self.repository.directory
-        own = ((name, self._expirations(name), NEVER) for name in directory.all_names(DATA))
+        named = {path: one for m in self._manifests() for path, one in m.segments.items()}
+        own = (
+            (name, self._expirations(name, named.get(name)), NEVER)
+            for name in directory.all_names(DATA)
+        )
         within = version.settings.contract.erased_within
         promise = Promise(within or 0, longest_interval(version.settings.calendar))
         for name, found, clock in (*own, *self._elsewhere()):
@@ -184,9 +188,9 @@ class Erasing:
         named = {path for manifest in self._manifests() for path in manifest.segments}
         return [n for n in self.repository.directory.all_names(DATA) if n not in named]
 
-    def _expirations(self, name: str) -> Int64Array:
+    def _expirations(self, name: str, segment: Segment | None = None) -> Int64Array:
         """The expiration times in a file, by looking into it."""
-        return expirations(self.repository.directory.path(name))
+        return expirations(self.repository.directory.path(name), segment)
 
     def _manifests(self) -> Iterator[Manifest]:
         """Every version on disk, also those that are kept for a reader only."""

@@ -26,10 +26,15 @@ from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.erasing import COVERS
 from mayfly.pipeline.storing import OWN_EXP
 from mayfly.storage import Repository
-from mayfly.storage.segment import ARROW_SUFFIX, DATA, EXP, TS
+from mayfly.storage.checksum import RESTORE, check_file_once
+from mayfly.storage.files import explained
+from mayfly.storage.sealed import unseal_table
+from mayfly.storage.segment import ARROW_SUFFIX, DATA, EXP, TS, Segment
 
 WAITING = "void"
 """The folder of an archive in which ends of results wait for their update."""
+ROWS = ".rows"
+"""The ending of such a file: a sealed table. Those of earlier versions are plain Parquet files."""
 ENDED = "cut"
 QUERIES = "queries"
 WAITING_ROWS = "waiting"
@@ -50,21 +55,21 @@ class Feeder:
 
     def files(self, longest: int) -> Iterator[tuple[str, Int64Array]]:
         """Its data files, whether a version names them or not, with the expirations in them."""
-        directory, groups = self.repository.directory, self._groups()
+        directory, named = self.repository.directory, self._named()
         for name in directory.all_names(DATA):
-            kind = groups.get(name, "").rpartition("/")[2]
+            segment = named.get(name)
+            kind = "" if segment is None else segment.group.rpartition("/")[2]
             if kind == WAITING_ROWS:
-                yield name, _times(directory.path(name), TS) + longest
+                yield name, _times(directory.path(name), TS, segment=segment) + longest
             elif kind != COVERS:
-                yield name, _times(directory.path(name), OWN_EXP, EXP)
+                yield name, _times(directory.path(name), OWN_EXP, EXP, segment=segment)
 
-    def _groups(self) -> dict[str, str]:
-        """What the files are that some version names."""
-        found: dict[str, str] = {}
+    def _named(self) -> dict[str, Segment]:
+        """The files that some version names."""
+        found: dict[str, Segment] = {}
         for number in self.repository.stored_versions():
             with contextlib.suppress(VersionExpired, CorruptFile):
-                segments = self.repository.load(number).segments.values()
-                found |= {one.path: one.group for one in segments}
+                found |= self.repository.load(number).segments
         return found
 
 
@@ -101,15 +106,30 @@ def kept_elsewhere(
             yield str(feeder.checkpoint / name), found, feeder.clock
 
 
-def expirations(path: Path) -> Int64Array:
+def waiting_rows(path: Path) -> pa.Table:
+    """The ends of results in a file, or the longest lives of results."""
+    if path.suffix == ROWS:
+        with explained("read", path):
+            return unseal_table(path.read_bytes(), path, RESTORE)
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, ValueError) as error:
+        raise CorruptFile(f"the data file {path} cannot be read: {error}", RESTORE) from error
+
+
+def expirations(path: Path, segment: Segment | None) -> Int64Array:
     """The expiration times in a data file, by looking into it."""
-    return _times(path, EXP)
+    return _times(path, EXP, segment=segment)
 
 
-def _times(path: Path, *columns: str) -> Int64Array:
+def _times(path: Path, *columns: str, segment: Segment | None = None) -> Int64Array:
     """The first of these columns that the file has; without rows that were removed in place."""
     try:
-        if path.name.endswith(ARROW_SUFFIX):
+        if segment is not None:
+            check_file_once(str(path), segment.checksum)
+        if path.name.endswith(ROWS):
+            rows = waiting_rows(path)
+        elif path.name.endswith(ARROW_SUFFIX):
             with pa.OSFile(str(path)) as file:
                 rows = pa.ipc.open_file(file).read_all()
         else:
@@ -117,7 +137,7 @@ def _times(path: Path, *columns: str) -> Int64Array:
             rows = pq.read_table(path, columns=[one for one in columns if one in names])
         column = next(one for one in columns if one in rows.column_names)
         found: Int64Array = pc.fill_null(rows[column].cast(pa.int64()), NEVER).to_numpy()
-    except (pa.ArrowException, OSError, StopIteration, ValueError):
+    except (pa.ArrowException, OSError, StopIteration, ValueError, CorruptFile):
         return np.empty(0, np.int64)  # no data file, or damaged: verify names it if it is needed
     lasting: Int64Array = found[found != MIN_TIME]
     return lasting

@@ -28,7 +28,7 @@ from mayfly.archive.state import RUN, ArchiveVersion
 from mayfly.archive.wave_cost import day_price
 from mayfly.errors import InvalidSetting
 from mayfly.storage.files import Directory
-from mayfly.storage.segment import Segment
+from mayfly.storage.segment import Segment, check_content
 
 MEGABYTE = 1e6
 FILES_MEASURED = 5
@@ -207,6 +207,7 @@ def _measured_reads(
     key = version.settings.sort_columns[0]
     seeks, speeds, buckets = [], [], []
     for segment in largest:
+        check_content(directory, segment, again=False)
         began = time.perf_counter()
         with pq.ParquetFile(directory.path(segment.path)) as file:
             opened = time.perf_counter() - began

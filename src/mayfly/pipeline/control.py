@@ -9,7 +9,6 @@ command is told to the one who asks, before it is written, as far as the checkpo
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.cql import Create, Delete, Insert, Statement, Update, bind_query, parse
-from mayfly.errors import InvalidSetting, MayflyError
+from mayfly.errors import CorruptFile, InvalidSetting, MayflyError
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.sharing import streams_of
@@ -29,8 +28,9 @@ from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.sources import ORIGINS, folder_of
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
 from mayfly.plan.logical import Output, RelationScan
-from mayfly.storage import Manifest, Repository
+from mayfly.storage import Directory, Manifest, Repository
 from mayfly.storage.files import local_root
+from mayfly.storage.sealed import read_json, seal_json
 
 CONTROL, DECLARED = "control", "declared"
 ADD, DROP, CHANGE, STOP = "add", "drop", "change", "stop"
@@ -231,9 +231,7 @@ class Control:
         directory = self.repository.directory
         found = [_NUMBER.match(name) for name in directory.names(CONTROL)]
         wanted = [(int(one[1]), one[0]) for one in found if one and int(one[1]) > after]
-        return [
-            Command(number, **json.loads(directory.read(name))) for number, name in sorted(wanted)
-        ]
+        return [_command(directory, number, name) for number, name in sorted(wanted)]
 
     def pending(self) -> list[Command]:
         """What was asked for and not applied yet."""
@@ -280,12 +278,21 @@ class Control:
 
     def _written(self, kind: str, **said: str | None) -> Command:
         asked: dict[str, Any] = {"kind": kind, "name": "", "text": "", "parquet": None, **said}
-        data = json.dumps(asked).encode()
+        data = seal_json(asked)
         while True:
             last = Controlled.of(self.repository.current()).applied
             number = max([last, *(one.number for one in self.commands())]) + 1
             if self.repository.directory.put_if_absent(f"{CONTROL}/{number:012d}.json", data):
                 return Command(number, **asked)
+
+
+def _command(directory: Directory, number: int, name: str) -> Command:
+    hint = "remove the file, and give the command again"
+    stored = read_json(directory, name, hint)
+    try:
+        return Command(number, **stored)
+    except TypeError as error:
+        raise CorruptFile(f"{directory.path(name)} is not a command: {error}", hint) from error
 
 
 def check_addition(name: str, cql: str, names: set[str], catalog: Catalog) -> None:

@@ -23,7 +23,7 @@ def check_owner(folder: Path, source: str) -> None:
     """Refuse a folder with changes of another checkpoint."""
     owner = folder / OWNER
     with explained("read", folder):
-        known = owner.read_text() if owner.exists() else None
+        known = owner.read_text(errors="replace") if owner.exists() else None
         foreign = known is None and any(folder.glob(CHANGES))
     if foreign or known not in (None, source):
         raise StorageError(

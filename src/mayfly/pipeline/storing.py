@@ -7,7 +7,7 @@ file. Nothing but data is stored, so the format does not depend on the code that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from mayfly.kernels.kept import Kept
 from mayfly.kernels.rows import CODE, Run, chosen, numbers
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.files import Directory
-from mayfly.storage.segment import EXP, TS, Segment, open_segment, write_segment
+from mayfly.storage.segment import EXP, TS, Segment, check_content, open_segment, write_segment
 
 OWN_EXP = "own_exp"
 _OWN = {"own_ts": TS, OWN_EXP: EXP}
@@ -136,6 +136,16 @@ def _store_table(table: pa.Table, group: str, directory: Directory) -> Segment |
     table = table.rename_columns([stored.get(name, name) for name in table.schema.names])
     kept = {TS: np.zeros(table.num_rows, np.int64), EXP: np.full(table.num_rows, NEVER)}
     return write_segment(directory, group, with_numbers(table, **kept))
+
+
+def check_copied(segments: Iterable[Segment], clock: int, directory: Directory) -> None:
+    """Compare files again that leave a state before all their rows are dead: others hold these now.
+
+    To be called before those others are committed; dead files are dropped unread.
+    """
+    for segment in segments:
+        if not segment.dead_at(clock):
+            check_content(directory, segment)
 
 
 def stored_run(directory: Directory, segment: Segment) -> Run:

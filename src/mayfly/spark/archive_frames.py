@@ -23,8 +23,10 @@ from mayfly.archive.settings import INSERTED, KEY, NTH, ArchiveSettings, with_ad
 from mayfly.archive.state import PART, ArchiveVersion
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import quoted
+from mayfly.spark.file_checks import check_files
+from mayfly.storage.commit import reading_version
 from mayfly.storage.files import Directory
-from mayfly.storage.segment import EXP, TS, Format, Segment
+from mayfly.storage.segment import EXP, TS, Format, Segment, open_segment
 
 
 @dataclass(frozen=True)
@@ -48,19 +50,23 @@ def archive_frame(
     shown = request.selection.at_positions(version.positions, version.time)
     request = replace(request, selection=shown)
     found = dict(_files(version, request))
+    hiding = [one for one in version.state.invalid if any(one.id in kind[2] for kind in found)]
+    lists = [version.invalid_segments[one.group] for one in hiding]
+    listed = [segment for segments in found.values() for segment in segments]
+    with reading_version(directory, version.manifest.version):
+        check_files(spark, directory, [*listed, *lists])
     pieces = []
     for (format, hidden, void), segments in found.items():
         read = _parquet_rows if format == "parquet" else _arrow_rows
-        rows = read(spark, [str(directory.path(one.path)) for one in segments], settings)
+        rows = read(spark, directory, segments, settings)
         rows = _without_days(rows, settings, hidden)
         for entry in (one for one in version.state.invalid if one.id in void):
             rows = _without(rows, spark, directory, version, entry)
         pieces.append(rows)
     if report is not None:
-        files = [segment for segments in found.values() for segment in segments]
-        report.constituents += len(set(_owners(version, files)))
-        report.files += len(files)
-        report.bytes += sum(segment.bytes for segment in files)
+        report.constituents += len(set(_owners(version, listed)))
+        report.files += len(listed)
+        report.bytes += sum(segment.bytes for segment in listed)
     rows = (
         reduce(DataFrame.unionAll, pieces)
         if pieces
@@ -137,31 +143,42 @@ def _may_have_key(segment: Segment, request: FrameRequest, parts: set[int] | Non
 
 
 def _parquet_rows(
-    spark: SparkSession, paths: Sequence[str], settings: ArchiveSettings
+    spark: SparkSession,
+    directory: Directory,
+    segments: Sequence[Segment],
+    settings: ArchiveSettings,
 ) -> DataFrame:
+    paths = [str(directory.path(one.path)) for one in segments]
     return spark.read.schema(stored_ddl(settings)).parquet(*paths)
 
 
-def _arrow_rows(spark: SparkSession, paths: Sequence[str], settings: ArchiveSettings) -> DataFrame:
+def _arrow_rows(
+    spark: SparkSession,
+    directory: Directory,
+    segments: Sequence[Segment],
+    settings: ArchiveSettings,
+) -> DataFrame:
     """Spark has no reader of Arrow files, so tasks map them: they are few and small."""
-    tasks = min(len(paths), spark.sparkContext.defaultParallelism)
-    files = spark.range(0, len(paths), 1, tasks)
-    return files.mapInArrow(_MappedFiles(tuple(paths), settings), stored_ddl(settings))
+    tasks = min(len(segments), spark.sparkContext.defaultParallelism)
+    files = spark.range(0, len(segments), 1, tasks)
+    task = _MappedFiles(str(directory.root), tuple(segments), settings)
+    return files.mapInArrow(task, stored_ddl(settings))
 
 
 @dataclass(frozen=True)
 class _MappedFiles:
     """One task: the rows of the files whose numbers it gets."""
 
-    paths: tuple[str, ...]
+    root: str
+    segments: tuple[Segment, ...]
     settings: ArchiveSettings
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        directory = Directory.at(self.root)
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                with pa.memory_map(self.paths[number]) as source:
-                    rows = pa.ipc.open_file(source).read_all()
-                    yield from with_added_columns(rows, self.settings.stored).to_batches()
+                rows = open_segment(directory, self.segments[number])
+                yield from with_added_columns(rows, self.settings.stored).to_batches()
 
 
 def _without_days(rows: DataFrame, settings: ArchiveSettings, days: Sequence[int]) -> DataFrame:

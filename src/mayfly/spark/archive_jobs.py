@@ -173,11 +173,16 @@ def encode_failure(error: MayflyError) -> str:
     return json.dumps({"error": [type(error).__name__, error.message, error.hint]})
 
 
+def decode_failure(text: str) -> MayflyError:
+    kind, message, hint = json.loads(text)["error"]
+    found: MayflyError = getattr(errors, kind, MayflyError)(message, hint)
+    return found
+
+
 def decode_result(text: str) -> PartResult:
     stored = json.loads(text)
     if "error" in stored:
-        kind, message, hint = stored["error"]
-        raise getattr(errors, kind, MayflyError)(message, hint)
+        raise decode_failure(text)
     summary = AdmissionSummary(
         {Verdict(int(v)): count for v, count in stored["counts"].items()},
         {

@@ -42,6 +42,7 @@ from mayfly.spark.archive_jobs import (
     encode_result,
     in_columns,
 )
+from mayfly.spark.file_checks import check_files
 from mayfly.spark.sinks import Delivery
 from mayfly.storage import Manifest, Segment
 
@@ -278,6 +279,7 @@ class ArchiveSink:
 
     def _frame(self, files: Sequence[Segment]) -> DataFrame:
         settings, directory = self.archive.settings, self.staging.repository.directory
+        check_files(self.archive.spark, directory, files, again=True)
         paths = [str(directory.path(one.path)) for one in files]
         rows = self.archive.spark.read.schema(stored_ddl(settings)).parquet(*paths)
         return rows.select(*settings.all_columns)

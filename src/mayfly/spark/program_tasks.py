@@ -31,7 +31,7 @@ from mayfly.lifetime import MIN_TIME, NEVER, use_zone
 from mayfly.physical.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.pipeline.erasing import without_expired
 from mayfly.pipeline.shedding import shed_sides, without_least_promising
-from mayfly.pipeline.storing import Stored, load_state, next_event, store_state
+from mayfly.pipeline.storing import Stored, check_copied, load_state, next_event, store_state
 from mayfly.plan.strategy import Structure
 from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
 from mayfly.spark.receipts import Receipt
@@ -320,13 +320,15 @@ class _Step:
             if edge.startswith(f"{DEAD_LETTERS}/"):
                 self._write_dead(edge)
         for name, state in self.after.items():
-            group = f"state/{name}/{self.bucket}"
+            group, clock = f"state/{name}/{self.bucket}", self.clocks[name]
             stored, added, in_use = store_state(state, group, self.directory)
             self.stored[f"{name}/{self.bucket}"] = stored
             self.added += added
             known = self.before.get(name)
             old = [path for paths in known.runs.values() for path in paths] if known else []
-            self.dropped += [path for path in old if path not in set(in_use)]
+            gone = [path for path in old if path not in set(in_use)]
+            check_copied((self.task.segments[path] for path in gone), clock, self.directory)
+            self.dropped += gone
 
     def _leaves_here(self, answer: StagedAnswer) -> bool:
         if answer.sent is None:

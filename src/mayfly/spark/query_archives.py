@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from mayfly.archive.contract import Contract, Promise, longest_interval
 from mayfly.archive.declaring import columns_of
-from mayfly.archive.feeding import WAITING
+from mayfly.archive.feeding import ROWS, WAITING, waiting_rows
 from mayfly.archive.layouts.wave import WaveScheme
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
@@ -33,12 +32,13 @@ from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.spark.archive_sink import ArchivedResults, ArchiveSink
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.program_results import CUT, Results
-from mayfly.spark.sinks import Delivery, Sink, write_parquet
+from mayfly.spark.sinks import Delivery, Sink
+from mayfly.storage.sealed import seal_table
 
 if TYPE_CHECKING:
     from mayfly.session import Session
 
-LONGEST = "longest.parquet"
+LONGEST = f"longest{ROWS}"
 """Beside ends that wait: from which ts on results were stored with which longest life."""
 _LONGEST = pa.schema([("since", pa.int64()), ("longest", pa.int64())])
 
@@ -104,8 +104,8 @@ class ArchivedAnswers:
         return Path(self.sink.archive.repository.directory.root) / WAITING
 
     def _noted(self) -> pa.Table:
-        file = self._folder() / LONGEST
-        return pq.read_table(file) if file.exists() else self._note(MIN_TIME)
+        listed = sorted(self._folder().glob("longest.*"), reverse=True)  # of two, the newer form
+        return waiting_rows(listed[0]) if listed else self._note(MIN_TIME)
 
     def _note(self, since: int) -> pa.Table:
         return pa.table([[since], [self._longest()]], schema=_LONGEST)
@@ -127,15 +127,14 @@ class ArchivedAnswers:
             noted = pa.concat_tables([noted, self._note(first)])
         elif file.exists():
             return
-        write_parquet(file, _LONGEST, iter(noted.to_batches()))
+        self._write(LONGEST, noted)
 
     def _set_aside(self, delivery: Delivery) -> None:
         """Keep what ended in this batch until an update may take it out."""
         parts = [batch.filter(pc.is_valid(batch.column(CUT))) for batch in delivery.batches()]
         ended = pa.Table.from_batches(parts, schema=delivery.schema)
         if ended.num_rows:
-            name = f"{delivery.batch_id:012d}.parquet"
-            write_parquet(self._folder() / name, ended.schema, iter(ended.to_batches()))
+            self._write(f"{delivery.batch_id:012d}{ROWS}", ended)
         reach("archive.ends-kept")
 
     def _declare_void(self) -> None:
@@ -144,8 +143,8 @@ class ArchivedAnswers:
         if not archive.has_origin or not self._folder().is_dir():
             return
         done = pa.scalar(archive.version().time, pa.int64())
-        for file in sorted(self._folder().glob("[0-9]*.parquet")):
-            ended = pq.read_table(file)
+        for file in sorted(self._folder().glob("[0-9]*")):
+            ended = waiting_rows(file)
             due = pc.less_equal(ended[CUT].cast(pa.int64()), done)
             if not pc.any(due).as_py():
                 continue
@@ -154,9 +153,13 @@ class ArchivedAnswers:
             reach("archive.ends-applied")
             rest = ended.filter(pc.invert(due))
             if rest.num_rows:
-                write_parquet(file, rest.schema, iter(rest.to_batches()))
-            else:
+                self._write(f"{file.stem}{ROWS}", rest)
+            if not rest.num_rows or file.suffix != ROWS:
                 file.unlink()
+
+    def _write(self, name: str, rows: pa.Table) -> None:
+        directory = self.sink.archive.repository.directory.without_sync()
+        directory.replace(f"{WAITING}/{name}", seal_table(rows))
 
     def _as_archived(self, ended: pa.Table) -> pa.Table:
         """The rows as they were stored."""

@@ -8,7 +8,6 @@ is run again with the recorded clock, a committed one is only delivered again.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import uuid
@@ -49,6 +48,7 @@ from mayfly.storage import (
     vacuum,
 )
 from mayfly.storage.files import local_root
+from mayfly.storage.sealed import read_json, seal_json
 
 CLOCKS = "clock"
 END_OF_INPUT = "end"
@@ -237,8 +237,8 @@ class Runner(ABC, Generic[W]):
         directory = self.repository.directory
         if not directory.exists(name):
             facts = self._facts(rows, Clocks.from_json(base.properties["clocks"]))
-            directory.put_if_absent(name, json.dumps(facts.to_json()).encode())
-        facts = BatchFacts.from_json(json.loads(directory.read(name)))
+            directory.put_if_absent(name, seal_json(facts.to_json()))
+        facts = BatchFacts.from_json(read_json(directory, name, _NEW_CLOCK))
         reach("batch.clock-recorded")
         together = self._clocks_together(facts.clocks)
         for one in together:
@@ -387,6 +387,12 @@ class Runner(ABC, Generic[W]):
             directory.remove(name)
         # Between two batches nothing of ours is being written, so nothing is too young.
         vacuum(self.repository, grace=0)
+
+
+_NEW_CLOCK = (
+    "restore it from a copy, or remove it if nothing of its batch was committed: the batch is then "
+    "closed at another instant, as if it came anew"
+)
 
 
 def clock_record(batch: int) -> str:

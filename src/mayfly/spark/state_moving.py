@@ -26,6 +26,7 @@ from mayfly.storage import (
     Segment,
     SetProperties,
 )
+from mayfly.storage.segment import check_content
 
 
 class StateMove:
@@ -124,6 +125,8 @@ class StateMove:
         for bucket in range(self.old):
             known = self.known.get(f"{name}/{bucket}")
             stored = None if known is None else Stored.from_json(known)
+            for path in stored_paths({name: known} if known else {}):
+                check_content(self.directory, self.base.segments[path])
             blank = blanks[min(bucket, len(blanks) - 1)]
             found.append(load_state(blank, stored, self.base.segments, self.directory))
         return found

@@ -15,7 +15,6 @@ would look like the time before its commit.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import time
@@ -37,6 +36,7 @@ from mayfly.storage.edits import Draft, Edit, as_stored
 from mayfly.storage.files import Directory, is_denied
 from mayfly.storage.intents import intent
 from mayfly.storage.manifest import Manifest
+from mayfly.storage.sealed import seal_json, unseal_json
 from mayfly.storage.segment import DATA, Json, Segment, check_content
 
 MANIFESTS, PINS = "manifest", "pins"
@@ -123,17 +123,16 @@ class Claim:
 
     def encode(self) -> bytes:
         claim = {"version": self.version, "until": self.until, "process": os.getpid()}
-        return json.dumps(claim).encode()
+        return seal_json(claim)
 
     @staticmethod
     def decode(data: bytes, name: str) -> Claim:
+        hint = "remove it once no reader of that time is left"
+        stored = unseal_json(data, f"the pin {name}", hint)
         try:
-            stored = json.loads(data)
             return Claim(int(stored["version"]), int(stored["until"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptFile(
-                f"the pin {name} is damaged", "remove it once no reader of that time is left"
-            ) from error
+            raise CorruptFile(f"the pin {name} is damaged", hint) from error
 
 
 class Listing(NamedTuple):

@@ -10,7 +10,6 @@ Needs: put-if-absent and listings that show what was put before. No clock, no lo
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import uuid
 from collections.abc import Collection, Iterator, Sequence
@@ -18,6 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from mayfly.errors import CommitConflict, CorruptFile, StorageError
 from mayfly.faults import reach
 from mayfly.storage.files import Directory
+from mayfly.storage.sealed import seal_json, unseal_json
 from mayfly.storage.segment import Segment, check_present
 
 INTENTS, NOTICES = "intents", "notices"
@@ -116,13 +116,13 @@ def remove_settled(directory: Directory, newest: int, named: Collection[str]) ->
 
 
 def _encode(paths: Sequence[str]) -> bytes:
-    return json.dumps({"files": paths}).encode()
+    return seal_json({"files": paths})
 
 
 def _decode(data: bytes, name: str) -> frozenset[str]:
+    hint = "remove it once no commit and no vacuum of that time is left"
+    stored = unseal_json(data, name, hint)
     try:
-        return frozenset(str(path) for path in json.loads(data)["files"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptFile(
-            f"{name} is damaged", "remove it once no commit and no vacuum of that time is left"
-        ) from error
+        return frozenset(str(path) for path in stored["files"])
+    except (KeyError, TypeError) as error:
+        raise CorruptFile(f"{name} is damaged", hint) from error
