@@ -24,7 +24,8 @@ import pyarrow as pa
 
 import mayfly.archive
 from benchmarks.measure import median, record
-from mayfly.archive import key_places, stored_files
+from mayfly.archive import Archive, key_places, stored_files
+from mayfly.archive.local import InProcess
 from mayfly.storage import checksum, segment
 
 DAY = 86_400_000_000
@@ -67,8 +68,12 @@ def cpu(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - began, found
 
 
+def opened(root: Path) -> Archive:
+    return Archive.open(root, InProcess(), sync=False)
+
+
 def probes(root: Path) -> dict[str, Any]:
-    archive = mayfly.archive.open(root)
+    archive = opened(root)
     first, answer = cpu(lambda: archive.probe("customer 7"))
     for _ in range(3):  # hashes of keys are made when a file is met a second time
         archive.probe("customer 7", "customer 8")
@@ -80,7 +85,7 @@ def update(root: Path, count: int) -> dict[str, Any]:
     target = root.with_name("copy")
     shutil.copytree(root, target, copy_function=os.link)
     try:
-        archive = mayfly.archive.open(target)
+        archive = opened(target)
         batch = rows(DAYS + 1, count)
         seconds, _ = cpu(lambda: archive.update(batch))
         return {"update": seconds, "answer": archive.scan().num_rows}
@@ -135,9 +140,8 @@ def main() -> None:
     for kind, settings in KINDS.items():
         with tempfile.TemporaryDirectory(prefix="mayfly-checksums-") as folder:
             root = Path(folder) / "archive"
-            archive = mayfly.archive.create(
-                root, rows(1, 100).schema, key="k", parts=4, origin=0, **settings
-            )
+            mayfly.archive.create(root, rows(1, 100).schema, key="k", parts=4, origin=0, **settings)
+            archive = opened(root)
             for day in range(1, DAYS + 1):
                 archive.update(rows(day, options.rows))
             size = archive.version().manifest.stored_bytes
