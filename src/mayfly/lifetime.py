@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from typing import Literal, SupportsIndex
 
@@ -149,8 +149,11 @@ def format_micros(duration: int) -> str:
     return " ".join(parts)
 
 
-def instant(value: int | datetime | str) -> int:
-    """An instant in microseconds since the epoch; naive datetimes and texts are UTC."""
+def instant(value: int | date | str) -> int:
+    """An instant in microseconds since the epoch; naive datetimes and texts are UTC.
+
+    A date is its first instant.
+    """
     if _is_whole(value):
         moment = operator.index(value)  # type: ignore[arg-type]
         if not MIN_TIME <= moment <= NEVER:
@@ -166,6 +169,8 @@ def instant(value: int | datetime | str) -> int:
             raise InvalidSetting(
                 f"cannot read the instant {value!r}", "write it like 2026-01-31T12:00:00"
             ) from None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if not isinstance(value, datetime):
         raise InvalidSetting(f"{value!r} is not an instant", "give µs, a datetime or ISO text")
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)

@@ -31,6 +31,7 @@ from mayfly.plan.catalog import (
     StreamDefinition,
 )
 from mayfly.plan.logical import Output
+from mayfly.plan.rows import arrow_of
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import from_arrow, parse_type
 
@@ -94,9 +95,10 @@ class LocalSession:
         self.catalog = self.catalog.declare(definition)
 
     def relation(
-        self, name: str, rows: pa.Table, *, key: Sequence[str] = (), retroactive: bool = True
+        self, name: str, rows: Any, *, key: Sequence[str] = (), retroactive: bool = True
     ) -> None:
         """Declare a relation (or with ``retroactive=False`` an NRR) and fill it with a table."""
+        rows = arrow_of(name, rows)
         definition = RelationDefinition(name, _columns(rows), tuple(key), retroactive)
         self.catalog = self.catalog.declare(definition)
         changing = Changing(definition)
@@ -136,6 +138,11 @@ class LocalSession:
 
     def table(self, relation: str) -> pa.Table:
         """A relation as its last change left it."""
+        if relation.casefold() not in self._relations:
+            known = ", ".join(one.definition.name for one in self._relations.values())
+            raise InvalidSetting(
+                f"there is no relation {relation}", f"relations: {known or 'none'}"
+            )
         return self._relations[relation.casefold()].rows
 
     def _bound(self, cql: str) -> Output:

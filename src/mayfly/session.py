@@ -37,6 +37,7 @@ from mayfly.plan.catalog import (
     check_gap,
 )
 from mayfly.plan.expressions import quoted
+from mayfly.plan.rows import arrow_of
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import arrow_type, from_arrow, parse_type
 from mayfly.queries import CqlQuery, Queries
@@ -199,18 +200,18 @@ class Session:
     def relation(
         self,
         name: str,
-        rows: pa.Table | DataFrame,
+        rows: Any,
         *,
         key: Sequence[str] = (),
         retroactive: bool = True,
     ) -> None:
         """Declare a relation (or with ``retroactive=False`` an NRR) and fill it; ``change`` and
         commands change it."""
-        table = rows.toArrow() if isinstance(rows, DataFrame) else rows
+        table = rows.toArrow() if isinstance(rows, DataFrame) else arrow_of(name, rows)
         columns = tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in table.schema)
         self.add_relation(RelationDefinition(name, columns, tuple(key), retroactive), table)
 
-    def nrr(self, name: str, rows: pa.Table | DataFrame, *, key: Sequence[str]) -> None:
+    def nrr(self, name: str, rows: Any, *, key: Sequence[str]) -> None:
         """Declare a non-retroactive relation and fill it: a later change concerns only tuples
         generated after it, and a key that was deleted is never used again."""
         self.relation(name, rows, key=key, retroactive=False)

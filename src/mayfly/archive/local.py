@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from mayfly.archive.hashing import spark_hash
 from mayfly.archive.settings import KEY, NTH, ArchiveSettings
 from mayfly.archive.writing import PartResult, WriteJob, removed_on_failure, write_part
-from mayfly.errors import BadInput
-from mayfly.plan.types import arrow_type, from_arrow, is_widening, parse_type
+from mayfly.plan.rows import as_table
+from mayfly.plan.types import parse_type
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import Segment
 
@@ -65,35 +65,11 @@ class InProcess:
         return spark_hash(key, settings.key_types) % settings.parts
 
 
-def as_declared(batch: pa.Table, settings: ArchiveSettings) -> pa.Table:
+def as_declared(batch: Any, settings: ArchiveSettings) -> pa.Table:
     """The batch with the archive's columns and types; columns added later may be missing."""
-    wanted = settings.all_columns
-    problems = [f"missing: {name}" for name in settings.columns if name not in batch.column_names]
-    for one in batch.schema:
-        if one.name not in wanted:
-            problems.append(f"not in the archive: {one.name}")
-            continue
-        found, kind = from_arrow(one.type), parse_type(wanted[one.name])
-        if found != kind and not is_widening(found, kind):
-            problems.append(f"{one.name} is {found}, not {kind}")
-    if len(set(batch.column_names)) < batch.num_columns:
-        problems.append("a name occurs twice")
-    if problems:
-        raise BadInput(
-            "the batch does not have the archive's columns: " + "; ".join(problems),
-            "select and cast the columns, or add_column() what is new",
-        )
-    columns = {}
-    for name, declared in wanted.items():
-        kind = arrow_type(parse_type(declared))
-        given = name in batch.column_names
-        try:
-            columns[name] = batch[name].cast(kind) if given else pa.nulls(batch.num_rows, kind)
-        except pa.ArrowInvalid as error:
-            raise BadInput(
-                f"values of {name} do not fit {declared}: {error}", "cast the column first"
-            ) from error
-    return pa.table(columns)
+    kinds = {name: parse_type(kind) for name, kind in settings.all_columns.items()}
+    added = [name for name in kinds if name not in settings.columns]
+    return as_table("the archive", batch, kinds, added, strict=True)
 
 
 def by_key_value(rows: pa.Table, settings: ArchiveSettings) -> pa.Table:

@@ -7,7 +7,9 @@ tests and small data; ``Session.open_archive`` updates the same archive by Spark
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from inspect import Parameter, signature
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +54,7 @@ def create(path: str | os.PathLike[str], columns: Any, **settings: Any) -> Archi
     else:
         others = (_OF_LAYOUTS | _OF_LIFETIMES) & settings.keys()
         _refuse_others(others, "an archive of a window", "max_lifetime=…")
+        check_settings(declare, settings)
         declared = declare(columns, **settings)
     return Archive.create(
         path,
@@ -70,6 +73,7 @@ def declared_for(
     _refuse_others(_OF_WINDOWS & settings.keys(), "rows with their own lifetimes", "window=…")
     wanted = dict(settings)
     load = wanted.pop("expect", None)
+    check_settings(declare_lifetimes, wanted)
     if str(wanted.get("layout")).lower() != AUTO:
         if load not in (None, Workload()):
             raise InvalidSetting(
@@ -83,6 +87,25 @@ def declared_for(
         )
     del wanted["layout"]
     return with_advised_layout(declare_lifetimes(columns, **wanted), local_root(path), load)
+
+
+def check_settings(function: Callable[..., object], given: Mapping[str, object]) -> None:
+    """Refuse settings that a function does not have, and the lack of those it needs."""
+    known = {
+        name: one
+        for name, one in signature(function).parameters.items()
+        if one.kind is Parameter.KEYWORD_ONLY
+    }
+    for name in given:
+        if name not in known:
+            hint = get_close_matches(name, known, n=1)
+            raise InvalidSetting(
+                f"there is no setting {name}",
+                f"did you mean {hint[0]}?" if hint else f"the settings are {', '.join(known)}",
+            )
+    needed = [name for name, one in known.items() if one.default is Parameter.empty]
+    if missing := [name for name in needed if name not in given]:
+        raise InvalidSetting(f"the setting {', '.join(missing)} is missing", "give it")
 
 
 def _refuse_others(given: Collection[str], kind: str, instead: str) -> None:

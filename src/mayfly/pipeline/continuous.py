@@ -7,8 +7,9 @@ of their number can be shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from time import perf_counter
 from typing import Any
 
@@ -34,7 +35,8 @@ from mayfly.pipeline.clocks import Clocks, closed_instant
 from mayfly.pipeline.gaps import spans
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import Catalog, StreamDefinition
-from mayfly.plan.types import arrow_type, from_arrow
+from mayfly.plan.rows import as_table
+from mayfly.plan.types import arrow_type
 from mayfly.storage.segment import EXP, TS
 
 MOST_EXPANDED = 1_000_000
@@ -99,15 +101,15 @@ class ContinuousRun:
     def feed(
         self,
         batch: Mapping[str, Any] | None = None,
-        heartbeats: Mapping[str, int] | None = None,
+        heartbeats: Mapping[str, int | str | date] | None = None,
     ) -> pa.Table:
-        """One micro-batch: rows by stream (Arrow, pandas or DuckDB); the changes it closes."""
-        batch, promised = batch or {}, heartbeats or {}
-        for name in (*batch, *promised):
-            if name not in self.clocks.streams:
-                known = ", ".join(self.clocks.streams)
-                raise InvalidSetting(f"the query reads no stream {name}", f"it reads {known}")
+        """One micro-batch: rows by stream (see ``plan.rows``); the changes it closes.
+
+        ``heartbeats`` promise per stream that no row before an instant follows.
+        """
+        batch = {self._read(name): rows for name, rows in (batch or {}).items()}
         with in_zone(self.zone):
+            promised = {self._read(name): instant(at) for name, at in (heartbeats or {}).items()}
             prepared = {name: self._prepared(name, rows) for name, rows in batch.items()}
         largest = {name: pc.max(rows[TS]).as_py() for name, rows in prepared.items()}
         slack = {name: self._stream(name).slack for name in self.clocks.streams}
@@ -116,6 +118,14 @@ class ContinuousRun:
         came = {name: spans(numbers(prepared[name], TS), step) for name, step in steps.items()}
         before, reached = self.clocks.reaching(came, steps)
         return self._close(prepared, before.advanced({**largest, **reached}, slack, promised))
+
+    def _read(self, name: str) -> str:
+        """A stream of the query as it was declared, named without regard to case."""
+        for stream in self.clocks.streams:
+            if stream.casefold() == name.casefold():
+                return stream
+        known = ", ".join(self.clocks.streams)
+        raise InvalidSetting(f"the query reads no stream {name}", f"it reads {known}")
 
     def finish(self) -> pa.Table:
         """End of input: close the last instant."""
@@ -225,19 +235,12 @@ class ContinuousRun:
 
     def _prepared(self, name: str, rows: Any) -> pa.Table:
         """The declared columns, and ``_ts`` in microseconds."""
-        definition, rows = self._stream(name), _as_arrow(name, rows)
-        brought: dict[str, pa.ChunkedArray] = {}
-        for column in definition.given:
-            if column.name not in rows.schema.names:
-                raise BadInput(
-                    f"a batch of stream {name} has no column {column.name}",
-                    f"it was declared with {', '.join(c.name for c in definition.given)}",
-                )
-            values = rows.column(column.name)
-            brought[column.name] = _converted(name, column.name, values, column.type)
-        table = pa.table({f"{name}.{key}": values for key, values in brought.items()})
+        definition = self._stream(name)
+        kinds = {column.name: column.type for column in definition.given}
+        brought = as_table(f"stream {name}", rows, kinds)
+        table = brought.rename_columns([f"{name}.{column}" for column in brought.column_names])
         columns = [
-            brought[one.name]
+            brought.column(one.name)
             if one.computed is None
             else pa.chunked_array([values_of(one.computed, table, arrow_type(one.type))])
             for one in definition.columns
@@ -388,39 +391,3 @@ def _named(rows: pa.Table, exp: str = "exp") -> pa.Table:
     known = {TS: "ts", EXP: exp, "cut": "cut"}
     names = [known.get(name, name.partition(".")[2] or name) for name in rows.schema.names]
     return rows.rename_columns(names)
-
-
-def _as_arrow(name: str, rows: Any) -> pa.Table:
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    if hasattr(rows, "to_arrow_table"):
-        return rows.to_arrow_table()
-    if hasattr(rows, "iloc"):
-        return pa.Table.from_pandas(rows, preserve_index=False)
-    if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
-        return pa.Table.from_pylist(list(rows))
-    raise BadInput(
-        f"a batch of stream {name} is a {type(rows).__name__}",
-        "give an Arrow table, a pandas DataFrame, a DuckDB relation or a list of dicts",
-    )
-
-
-def _converted(stream: str, name: str, values: pa.ChunkedArray, kind: Any) -> pa.ChunkedArray:
-    wanted = arrow_type(kind)
-    if values.type == wanted:
-        return values
-    try:
-        found = from_arrow(values.type)
-        fits = found == kind or pa.types.is_null(values.type)
-        fits |= found.is_integral and kind.is_integral
-        fits |= found.name == "timestamp_ntz" and kind.name == "timestamp"
-        if fits:
-            return values.cast(wanted)
-    except (pa.ArrowInvalid, InvalidSetting) as error:
-        raise BadInput(f"{stream}.{name} does not fit {kind}: {error}", "convert it") from error
-    raise BadInput(
-        f"{stream}.{name} was declared as {kind}, but a batch brings {found}",
-        "cast the column, or declare the stream with its type",
-    )

@@ -27,6 +27,7 @@ from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.physical.program import Relation
 from mayfly.plan.catalog import RelationDefinition
+from mayfly.plan.rows import as_table
 from mayfly.plan.types import arrow_type
 from mayfly.storage.segment import EXP, TS
 
@@ -76,9 +77,11 @@ class Changing:
             self._digests.append(hashlib.sha256(repr(told).encode()).hexdigest()[:16])
         return self._digests[:count]
 
-    def load(self, rows: pa.Table, at: int = MIN_TIME) -> None:
-        """Insert the rows of a table."""
-        self._apply(at, rows.select(self._schema().names).cast(self._schema()), frozenset())
+    def load(self, rows: Any, at: int = MIN_TIME) -> None:
+        """Insert rows, as ``plan.rows`` takes them."""
+        kinds = {column.name: column.type for column in self.definition.columns}
+        table = as_table(self.definition.name, rows, kinds)
+        self._apply(at, table.cast(self._schema()), frozenset())
 
     def carry_out(self, statement: Insert | Update | Delete, clock: int) -> None:
         """An INSERT, UPDATE or DELETE; without AT it takes effect at the clock."""

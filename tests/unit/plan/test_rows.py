@@ -1,0 +1,99 @@
+"""Rows as people bring them, for streams, relations and archives alike."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import mayfly.archive
+from mayfly import LocalSession
+from mayfly.errors import BadInput, InvalidSetting
+from mayfly.plan.rows import as_table
+from mayfly.plan.types import parse_type
+
+KINDS = {
+    name: parse_type(kind)
+    for name, kind in {"k": "STRING", "d": "DECIMAL(10,2)", "x": "DOUBLE", "n": "INT"}.items()
+}
+ROW = {"k": "a", "d": Decimal("1.25"), "x": 1, "n": 7}
+EXPECTED = [{"k": "a", "d": Decimal("1.25"), "x": 1.0, "n": 7}]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [ROW],
+        {name: [value] for name, value in ROW.items()},
+        pa.Table.from_pylist([ROW]),
+        pa.Table.from_pylist([ROW]).to_batches()[0],
+        pd.DataFrame([ROW]),
+        [{name.upper(): value for name, value in ROW.items()}],
+        pa.Table.from_pylist([ROW]).set_column(0, "K", pa.array(["a"]).dictionary_encode()),
+        pd.DataFrame([ROW]).astype({"k": "category"}),
+    ],
+)
+def test_every_form_gives_the_declared_table(rows: Any) -> None:
+    assert as_table("r", rows, KINDS).to_pylist() == EXPECTED
+
+
+def test_nothing_is_no_rows() -> None:
+    assert as_table("r", [], KINDS).num_rows == 0
+    assert as_table("r", [], KINDS).schema.names == list(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([{**ROW, "d": Decimal("1.255")}], "r.d does not fit"),
+        ([{**ROW, "n": 2**40}], "r.n does not fit"),
+        (pa.table({"k": ["a"], "d": [1], "x": [2**53 + 1], "n": [1]}), "r.x does not fit"),
+        (pa.table({"k": [1], "d": [1], "x": [1], "n": [1]}), "r.k was declared as STRING"),
+        ([{"k": "a"}], "no column d, x, n"),
+        (pa.table([pa.array(["a"])] * 2, names=["k", "K"]), "the column K twice"),
+        (7, "are a int"),
+    ],
+)
+def test_what_does_not_fit_is_refused(rows: Any, problem: str) -> None:
+    with pytest.raises(BadInput, match=problem):
+        as_table("r", rows, KINDS)
+
+
+def test_undeclared_columns_are_refused_where_all_are_kept() -> None:
+    with pytest.raises(BadInput, match="r has no column z"):
+        as_table("r", [{**ROW, "z": 1}], KINDS, strict=True)
+
+
+def test_streams_and_relations_take_them() -> None:
+    session = LocalSession()
+    session.stream("Trades", {"ts": "TIMESTAMP", "d": "DECIMAL(10,2)", "x": "DOUBLE"})
+    session.relation("names", [{"x": 1.0, "name": "one"}])
+    run = session.query("SELECT d, name FROM trades [RANGE 1 DAY] t, names n WHERE t.x = n.x")
+    run.feed({"TRADES": []})
+    run.feed({"trades": [{"TS": datetime(2026, 1, 1), "D": Decimal("1.25"), "X": 1}]})
+    run.feed(heartbeats={"trades": date(2026, 1, 2)})
+    assert run.snapshot("2026-01-01T12:00:00").to_pylist() == [
+        {"d": Decimal("1.25"), "name": "one"}
+    ]
+    with pytest.raises(InvalidSetting, match="no stream nothing"):
+        run.feed({"nothing": []})
+    with pytest.raises(InvalidSetting, match="there is no relation nothing"):
+        session.table("nothing")
+
+
+def test_archives_take_them_and_refuse_unknown_settings(tmp_path: Path) -> None:
+    columns = "k STRING, ts TIMESTAMP, d DECIMAL(10, 2)"
+    archive = mayfly.archive.create(tmp_path / "a", columns, key="k", window="7 days")
+    archive.update([{"K": "a", "ts": datetime(2026, 1, 1), "d": Decimal("1.25")}])
+    archive.update(pd.DataFrame({"k": ["b"], "ts": [datetime(2026, 1, 2)], "d": [1]}))
+    assert archive.scan().num_rows == 2
+    for settings in ({"window": "7 days"}, {"max_lifetime": "7 days", "lifetime": "1 day"}):
+        with pytest.raises(InvalidSetting, match="there is no setting windwo"):
+            mayfly.archive.create(tmp_path / "b", columns, key="k", windwo=3, **settings)
+    with pytest.raises(InvalidSetting, match="key"):
+        mayfly.archive.create(tmp_path / "b", columns, window="7 days")
