@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.errors import BadInput, InvalidSetting
+from mayfly.errors import BadInput
 from mayfly.plan.types import DataType, arrow_type, from_arrow, is_widening
 
 _FORMS = "give an Arrow table, a pandas DataFrame, a DuckDB relation, a list of dicts or a dict"
@@ -30,34 +30,46 @@ def as_table(
 
     ``owner`` is what the rows are for, in messages; ``strict`` refuses columns not declared.
     """
-    if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
-        given = list(dict.fromkeys(name for row in rows for name in row))
-        spelt = _spelt(owner, given, kinds, optional if rows else kinds)
-        values = {name: [row.get(spelt[name]) for row in rows] for name in spelt}
-    elif isinstance(rows, Mapping):
-        given = list(rows)
-        spelt = _spelt(owner, given, kinds, optional)
-        values = {name: rows[spelt[name]] for name in spelt}
-    else:
-        table = arrow_of(owner, rows)
-        given = table.column_names
-        spelt = _spelt(owner, given, kinds, optional)
-        values = {name: table.column(spelt[name]) for name in spelt}
-    if strict and (unknown := set(given) - set(spelt.values())):
+    given = _columns(owner, rows)
+    if isinstance(rows, Sequence) and not rows:
+        optional = kinds
+    declared = {name.casefold(): name for name in kinds}
+    columns = {declared[name.casefold()]: values for name, values in given if _in(name, declared)}
+    problems = [f"missing: {name}" for name in kinds if name not in (*columns, *optional)]
+    if strict:
+        problems += [f"not in {owner}: {name}" for name, _ in given if not _in(name, declared)]
+    if len(columns) < sum(_in(name, declared) for name, _ in given):
+        problems.append("a name occurs twice")
+    for name, values in columns.items():
+        if isinstance(values, pa.Array | pa.ChunkedArray) and not _fits(values.type, kinds[name]):
+            problems.append(f"{name} is {from_arrow(_plain(values.type))}, not {kinds[name]}")
+    if problems:
         raise BadInput(
-            f"{owner} has no column {', '.join(sorted(unknown))}",
-            f"its columns are {', '.join(kinds)}: select them, or add_column() what is new",
+            f"the batch does not have {owner}'s columns: {'; '.join(problems)}",
+            f"the columns are {', '.join(f'{name} {kind}' for name, kind in kinds.items())}: "
+            f"select and cast them{', or add_column() what is new' if strict else ''}",
         )
-    count = next((len(column) for column in values.values()), 0)
-    columns = [
-        _converted(f"{owner}.{name}", values[name], kind)
-        if name in values
-        else pa.nulls(count, arrow_type(kind))
-        for name, kind in kinds.items()
-    ]
-    if len({len(column) for column in columns}) > 1:
+    size = next((len(values) for values in columns.values()), 0)
+    nothing = pa.nulls(size)
+    arrays = [_converted(name, columns.get(name, nothing), kind) for name, kind in kinds.items()]
+    if any(len(array) != size for array in arrays):
         raise BadInput(f"the columns for {owner} differ in length", "give a value per row")
-    return pa.table(columns, names=list(kinds))
+    return pa.table(arrays, names=list(kinds))
+
+
+def _in(name: str, declared: Mapping[str, str]) -> bool:
+    return name.casefold() in declared
+
+
+def _columns(owner: str, rows: Any) -> list[tuple[str, Any]]:
+    """Names and values, in Arrow only where they came so: Python's own are converted later."""
+    if isinstance(rows, Mapping):
+        return list(rows.items())
+    if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
+        names = dict.fromkeys(name for row in rows for name in row)
+        return [(name, [row.get(name) for row in rows]) for name in names]
+    table = arrow_of(owner, rows)
+    return list(zip(table.column_names, table.columns, strict=True))
 
 
 def arrow_of(owner: str, rows: Any) -> pa.Table:
@@ -77,52 +89,33 @@ def arrow_of(owner: str, rows: Any) -> pa.Table:
     raise BadInput(f"rows for {owner} are a {type(rows).__name__}", _FORMS)
 
 
-def _spelt(
-    owner: str, given: Sequence[str], kinds: Mapping[str, DataType], optional: Collection[str]
-) -> dict[str, str]:
-    """Per declared column the name that the rows have for it."""
-    folded: dict[str, str] = {}
-    for name in given:
-        if name.casefold() in folded and name.casefold() in map(str.casefold, kinds):
-            raise BadInput(f"rows for {owner} have the column {name} twice", "rename one of them")
-        folded[name.casefold()] = name
-    missing = [n for n in kinds if n.casefold() not in folded and n not in optional]
-    if missing:
-        raise BadInput(
-            f"rows for {owner} have no column {', '.join(missing)}",
-            f"it was declared with {', '.join(kinds)}",
-        )
-    return {name: folded[name.casefold()] for name in kinds if name.casefold() in folded}
-
-
-def _converted(place: str, values: Any, kind: DataType) -> pa.Array | pa.ChunkedArray:
+def _converted(name: str, values: Any, kind: DataType) -> pa.Array | pa.ChunkedArray:
     wanted = arrow_type(kind)
     try:
         if not isinstance(values, pa.Array | pa.ChunkedArray):
             return pa.array(values, wanted)
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
-        if values.type == wanted:
-            return values
-        if not _fits(from_arrow(values.type), kind):
-            raise BadInput(
-                f"{place} was declared as {kind}, but the rows bring {from_arrow(values.type)}",
-                "cast the column, or declare it with its type",
-            )
+        values = values.cast(_plain(values.type))
         if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
+            # Arrow asks for room for the largest number of the type, whatever the values are.
             values = values.cast(pa.decimal128(38, wanted.scale))
         return values.cast(wanted)
-    except (pa.ArrowException, InvalidSetting, TypeError, ValueError, OverflowError) as error:
-        raise BadInput(f"{place} does not fit {kind}: {error}", "convert it") from error
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"values of {name} do not fit {kind}: {error}", "convert them") from error
 
 
-def _fits(given: DataType, kind: DataType) -> bool:
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a dictionary."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _fits(given: pa.DataType, kind: DataType) -> bool:
     """Whether values of a type may be taken for another; a cast then checks every one of them."""
-    if given.is_integral and kind.is_numeric:
+    found = from_arrow(_plain(given))
+    if found.is_integral and kind.is_numeric:
         return True
-    if given.name == kind.name == "decimal" or is_widening(given, kind):
+    if found.name == kind.name == "decimal" or is_widening(found, kind):
         return True
-    return given == kind or given.name == "void" or (given.name, kind.name) in _TIMES
+    return (found.name, kind.name) in _TIMES
 
 
 _TIMES = {("timestamp_ntz", "timestamp"), ("date", "timestamp")}

@@ -246,7 +246,7 @@ def test_a_name_given_twice() -> None:
 def test_times_finer_than_microseconds() -> None:
     settings = small_settings(columns={"k": "bigint", "ts": "timestamp", "v": "string"})
     fine = pa.array([1_001], pa.timestamp("ns", "UTC"))
-    with pytest.raises(BadInput, match="values of ts do not fit timestamp"):
+    with pytest.raises(BadInput, match="values of ts do not fit TIMESTAMP"):
         as_declared(batch(ts=fine), settings)
     even = pa.array([1_000], pa.timestamp("ns", "UTC"))
     assert as_declared(batch(ts=even), settings)["ts"].cast(pa.int64()).to_pylist() == [1]
