@@ -230,7 +230,7 @@ class Runner(ABC, Generic[W]):
         name, directory = clock_record(batch_id), self.repository.directory
         if not directory.exists(name):
             return None
-        return BatchFacts.from_json(json.loads(directory.read(name)))
+        return BatchFacts.from_json(read_json(directory, name, _NEW_CLOCK))
 
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
         name = clock_record(batch_id)
