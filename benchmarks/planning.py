@@ -63,7 +63,7 @@ def measure(query: str, known: Catalog) -> dict[str, float]:
     bound = time.perf_counter()
     optimized = optimize(plan)
     finished = time.perf_counter()
-    plan_physically(optimized)
+    plan_physically(optimized, known)
     physical = time.perf_counter()
     return {
         "parse_and_bind": 1000 * (bound - start),
@@ -76,7 +76,7 @@ def measure(query: str, known: Catalog) -> dict[str, float]:
 def check(name: str, query: str, streams: int, pattern: str, known: Catalog) -> int:
     """The number of candidate plans; a wrong plan is not worth timing."""
     optimized = optimize(bind_query(query, known))
-    physical = plan_physically(optimized)
+    physical = plan_physically(optimized, known)
     scans = sum(isinstance(node, StreamScan) for node in optimized.plan.walk())
     found = physical.answer.label.pattern.name
     if (scans, found) != (streams, pattern):

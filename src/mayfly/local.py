@@ -124,9 +124,10 @@ class LocalSession:
         """
         way = Strategy.named(strategy)
         with in_zone(self.zone):
-            plan = optimize(self._bound(cql), strategy=way, without=without).plan
-        assert isinstance(plan, Output)
-        program = compile_plan(plan, self.catalog, way, "weak-distinct" not in without, joins)
+            chosen = optimize(self._bound(cql), strategy=way, without=without).chosen
+        assert isinstance(chosen.plan, Output)
+        weak, strict = "weak-distinct" not in without, chosen.strict
+        program = compile_plan(chosen.plan, self.catalog, way, weak, joins, strict)
         room = default_state_bytes() if max_state_bytes is None else max_state_bytes
         run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone)
         self._runs.append(run)
@@ -134,7 +135,8 @@ class LocalSession:
 
     def explain(self, cql: str, *, compare: bool = False, strategy: str = "UPA") -> Explanation:
         """What a query means and costs, before it runs."""
-        return explain(self._bound(cql), cql, strategy=Strategy.named(strategy), compare=compare)
+        way = Strategy.named(strategy)
+        return explain(self._bound(cql), self.catalog, cql, strategy=way, compare=compare)
 
     def table(self, relation: str) -> pa.Table:
         """A relation as its last change left it."""

@@ -87,16 +87,17 @@ class CqlQuery:
         session: Session, text: str, bound: Output, strategy: Strategy, without: Sequence[str]
     ) -> CqlQuery:
         with in_zone(session.zone):
-            plan = optimize(bound, strategy=strategy, without=without).plan
-        assert isinstance(plan, Output)
-        weak = "weak-distinct" not in without
-        program = compile_plan(canonical(plan), session.catalog, strategy, weak)
+            chosen = optimize(bound, strategy=strategy, without=without).chosen
+        assert isinstance(chosen.plan, Output)
+        plan, weak = canonical(chosen.plan), "weak-distinct" not in without
+        program = compile_plan(plan, session.catalog, strategy, weak, strict=chosen.strict)
         return CqlQuery(session, text, bound, program, tuple(without))
 
     def explain(self, *, compare: bool = False) -> Explanation:
         """The plan with its update patterns, state and cost."""
         return explain(
             self.bound,
+            self.session.catalog,
             self.text,
             strategy=self.program.strategy,
             without=self.without,

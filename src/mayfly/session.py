@@ -264,6 +264,7 @@ class Session:
         """
         return explain(
             bind_query(cql, self.catalog),
+            self.catalog,
             cql,
             strategy=Strategy.named(strategy),
             without=without,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,7 @@ from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.physical.explain.page import page_of
 from mayfly.physical.explain.values import as_values
-from mayfly.plan.catalog import ArchiveDefinition, QueryDefinition
+from mayfly.plan.catalog import ArchiveDefinition, Catalog, QueryDefinition
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
 
@@ -72,8 +72,9 @@ def explain_command(
     with _refusals():
         check_rule_names(without or ())
         found = _chosen(_queries(file), query or [], file)
+        catalog = catalog_after(_statements(file))
         shown = [
-            (each, _explained(each, strategy, without or [], compare or each.compare))
+            (each, _explained(each, catalog, strategy, without or [], compare or each.compare))
             for each in found
         ]
         running = [each for each in found if each.registered]
@@ -101,8 +102,9 @@ def check_command(
     """Check a file: its statements, names, types, and whether every query can be planned."""
     with _refusals():
         statements = _statements(file)
+        catalog = catalog_after(statements)
         shown = [
-            (each, _explained(each, Strategy.UPA, [], False))
+            (each, _explained(each, catalog, Strategy.UPA, [], False))
             for each in _queries_of(statements, file)
         ]
     if json:
@@ -179,8 +181,10 @@ def _chosen(found: list[Query], names: list[str], file: Path) -> list[Query]:
     return [each for each in found if not names or each.name in names]
 
 
-def _explained(each: Query, strategy: Strategy, without: list[str], compare: bool) -> Explanation:
-    return explain(each.plan, each.text, None, strategy, without, compare)
+def _explained(
+    each: Query, catalog: Catalog, strategy: Strategy, without: list[str], compare: bool
+) -> Explanation:
+    return explain(each.plan, catalog, each.text, None, strategy, without, compare)
 
 
 def _shared(
@@ -200,9 +204,8 @@ def _shared(
     for each in queries:
         plan = optimize(each.plan, strategy=strategy, without=without or ()).plan
         assert isinstance(plan, Output)
-        with suppress(MayflyError):  # what can be explained but not run shares nothing
-            programs[each.name] = compile_plan(canonical(plan), catalog, strategy)
-    return together(programs) if len(programs) > 1 else None
+        programs[each.name] = compile_plan(canonical(plan), catalog, strategy)
+    return together(programs)
 
 
 def _shares(shared: Together | None, name: str) -> dict[str, object]:

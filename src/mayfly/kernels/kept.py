@@ -11,7 +11,7 @@ Cost: a cut is found by its code; the lifetimes of the run it hits are copied, i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numba
 import numpy as np
@@ -24,7 +24,7 @@ from mayfly.kernels.rows import CODE, Run, numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.upkeep import calendar, fifo, scanned
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.plan.strategy import Structure
+from mayfly.plan.strategy import CALENDAR_RANGES, Structure
 from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.segment import EXP, TS
 
@@ -39,14 +39,19 @@ class Shape:
 
     structure: Structure = Structure.APPEND
     longest: int | None = None
-    partitions: int = 8
+    partitions: int = CALENDAR_RANGES
+    hashed: bool = field(default=False, compare=False)
+    """Whether rows leave mostly by negative tuples, so that ranges of expiration do not pay. The
+    rows are the same: a state goes on whichever way is chosen."""
 
     @property
     def form(self) -> Structure:
-        """The structure in memory: a calendar without a longest lifetime has no ranges, and rows
-        leave it only when a negative tuple says so."""
+        """The structure in memory. A calendar without a longest lifetime has no ranges: rows leave
+        it only when a negative tuple says so."""
         dated = self.structure in (Structure.CALENDAR, Structure.CALENDAR_NEGATIVE)
-        return Structure.HASH if dated and self.longest is None else self.structure
+        if self.hashed or (dated and self.longest is None):
+            return Structure.HASH
+        return self.structure
 
     @property
     def ranges(self) -> int | None:

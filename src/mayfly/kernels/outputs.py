@@ -103,7 +103,7 @@ class Sent:
         return sort_text(self.keys, self.limit, self.offset)
 
     def holdings(self) -> tuple[Holding, ...]:
-        words = tuple(self.columns.names)
+        words = tuple(name.removeprefix(".") for name in self.columns.names)
         return (Holding("answer", self.shape.form, "answer", 0, words, "", self.shape.ranges),)
 
     def step(

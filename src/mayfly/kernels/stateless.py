@@ -224,9 +224,9 @@ class MergeUnion(Passing):
 
 
 def _named(output: Expression, name: str) -> str:
-    text = expression_text(output)
-    own = name.removeprefix(".")
-    return text if text == own else f"{text} AS {own}"
+    text, relation, own = expression_text(output), *name.split(".", 1)
+    short = text == name or (not relation and isinstance(output, Column) and output.name == own)
+    return text if short else f"{text} AS {name.removeprefix('.')}"
 
 
 def salted(rows: pa.Table, salt: np.int64) -> pa.Table:

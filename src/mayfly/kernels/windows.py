@@ -114,7 +114,7 @@ class WindowRows(Alone):
         if self.window.counts_rows:
             reason = "later tuples displace the oldest"
             held = (Holding("held", Structure.FIFO, self.window.cql(), None, words, reason),)
-        if self.announce and self.window.lifetime is not None:
+        if self.announce and _time_bound(self.window) is not None:
             reason = "NT: the window announces each expiration"
             held += (Holding("leaving", Structure.FIFO, "rows to announce", reason=reason),)
         return held

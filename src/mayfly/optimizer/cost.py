@@ -10,13 +10,14 @@ Cost: one pass per alternative. Thesis 3.5.3, 5.3.1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
 from mayfly.optimizer.estimates import Estimated, Flow, estimate_plan, join_inputs
 from mayfly.optimizer.join_order import order_cost
 from mayfly.optimizer.labelling import label_plan
-from mayfly.optimizer.state import Strict, Upkeep, is_grouped, kept
+from mayfly.optimizer.state import Cost, State, Strict, Upkeep, is_grouped, kept
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import Kind
 from mayfly.plan.expressions import Column, Expression
@@ -35,7 +36,6 @@ from mayfly.plan.logical import (
     StreamScan,
     SubqueryWindow,
 )
-from mayfly.plan.physical import Cost, State
 from mayfly.plan.strategy import Strategy
 
 
@@ -48,10 +48,17 @@ class Costed:
     state: tuple[State, ...]
     negative: float
     inputs: tuple[Costed, ...]
+    strict: Strict = Strict.CALENDAR
+    """How the plan keeps STR state."""
 
     @property
     def node(self) -> Node:
         return self.estimated.node
+
+    def walk(self) -> Iterator[Costed]:
+        yield self
+        for child in self.inputs:
+            yield from child.walk()
 
     @property
     def total(self) -> Cost:
@@ -97,7 +104,7 @@ def _cost(estimated: Estimated, upkeep: Upkeep, last: bool = True) -> Costed:
         state=sum(each.maintenance for each in state),
         negative=_touched(estimated, received) + (sent if _originates(estimated) else 0.0),
     )
-    return Costed(estimated, cost, state, sent, inputs)
+    return Costed(estimated, cost, state, sent, inputs, upkeep.strict)
 
 
 def _received(estimated: Estimated, child: Costed, upkeep: Upkeep) -> float:

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from mayfly.errors import InvalidSetting
+from mayfly.optimizer.chains import chained
 from mayfly.optimizer.cost import Costed, cost_plan
 from mayfly.optimizer.labelling import describe
 from mayfly.optimizer.rewriting import Context, Rule, aliases
 from mayfly.optimizer.rules import RULES
 from mayfly.optimizer.rules.weak_distinct import WEAK_DISTINCT
+from mayfly.optimizer.state import Strict
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import PatternError
 from mayfly.plan.logical import AntiJoin, Distinct, ExceptAll, Node
@@ -44,6 +46,10 @@ class Candidate:
     @property
     def cost(self) -> float:
         return self.costed.total.total
+
+    @property
+    def strict(self) -> Strict:
+        return self.costed.strict
 
     @property
     def title(self) -> str:
@@ -87,7 +93,8 @@ def optimize(
     """The cheapest plan the rules find, leaving out those named in ``without``."""
     check_rule_names(without, rules)
     active = [rule for rule in rules if rule.name not in without]
-    context = Context(statistics or Statistics(), strategy, WEAK_DISTINCT in active)
+    weak = WEAK_DISTINCT in active and strategy is not Strategy.NT
+    context = Context(statistics or Statistics(), strategy, weak)
     candidates = sorted(_finish(plan, active, (), context), key=lambda each: each.cost)
     return Optimized(plan, tuple(candidates), context)
 
@@ -104,7 +111,8 @@ def _finish(
 ) -> list[Candidate]:
     """Every candidate the remaining rules lead to; an error if none of them is a valid plan."""
     if not rules:
-        costed = cost_plan(plan, context.statistics, context.strategy, context.weak_distinct)
+        runs = chained(plan)
+        costed = cost_plan(runs, context.statistics, context.strategy, context.weak_distinct)
         return [Candidate(plan, costed, applied)]
     rule, *rest = rules
     start = perf_counter()

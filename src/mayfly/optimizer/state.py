@@ -1,8 +1,8 @@
 """Which structure each operator keeps its state in, why, and what keeping it costs.
 
 Idea: the pattern of what is stored decides. FIFO for WKS; a calendar queue for WK; for STR a
-calendar queue with negative tuples for early deaths, or a hash on identity where every death is
-announced. NT hashes everything, DIRECT keeps insertion order and scans.
+calendar queue with negative tuples for early deaths, or a hash on identity where most deaths are
+early. NT hashes everything, DIRECT keeps insertion order and scans.
 Invariant: the structure changes the cost, never the content.
 Cost: figures are tuples touched per second. Thesis 3.5.2, 3.6.1 (lazy expiration at 5 %).
 """
@@ -35,14 +35,50 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     UnionAll,
 )
-from mayfly.plan.physical import State
 from mayfly.plan.strategy import Strategy, Structure
 
 EXPIRATION_RUNS = 20
 """Times per lifetime that state is searched for the dead, unless it is in order of expiration."""
 
-_SUBTRACTABLE = ("count", "sum", "avg", "var_samp", "stddev_samp")
 _COUNTER_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Tuples touched per second: by operators, by state maintenance, by negative tuples."""
+
+    processing: float = 0.0
+    state: float = 0.0
+    negative: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.processing + self.state + self.negative
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.processing + other.processing,
+            self.state + other.state,
+            self.negative + other.negative,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One structure as the optimizer reckons with it: what it holds, by which key, how large.
+
+    ``maintenance`` is tuples touched per second; ``grows`` says that nothing bounds it, in which
+    case rows and bytes are those after one day.
+    """
+
+    structure: Structure
+    holds: str
+    keyed_by: tuple[str, ...]
+    reason: str
+    rows: float
+    bytes: float
+    maintenance: float
+    grows: bool = False
 
 
 class Strict(Enum):
@@ -90,7 +126,7 @@ def structure_for(pattern: Pattern, upkeep: Upkeep) -> tuple[Structure, str]:
     if pattern.kind is Kind.WK:
         return Structure.CALENDAR, "WK: expirations are known but come in any order"
     if upkeep.announces_all:
-        return Structure.HASH, "STR: announcing every death costs less than searching for some"
+        return Structure.HASH, "STR: announcing deaths costs less than searching for some"
     return Structure.CALENDAR_NEGATIVE, "STR: few tuples die early, and only those are announced"
 
 
@@ -180,8 +216,7 @@ def _distinct_state(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
         touched = maintenance(structure, source.flow, upkeep, max(1.0, flow.size))
         yield State(structure, holds, names, f"δ*; {reason}", rows, rows * width, touched, grows)
         return
-    if source.label.held.kind is not Kind.STR:
-        yield _stored(source, schema, upkeep)
+    yield _stored(source, schema, upkeep)
     touched = maintenance(Structure.COUNTS, source.flow, upkeep)
     reason = "strict δ: a negative tuple when a count reaches 0"
     size = flow.size * (width + _COUNTER_BYTES)
@@ -191,26 +226,13 @@ def _distinct_state(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
 def _aggregate_state(estimated: Estimated, node: GroupAggregate, upkeep: Upkeep) -> Iterator[State]:
     source, flow = estimated.inputs[0], estimated.flow
     keys = tuple(key.expression for key in node.keys)
-    if _needs_input(source, node, upkeep):
-        yield _stored(source, keys, upkeep)
+    yield _stored(source, keys, upkeep)
     names = tuple(key.name for key in node.keys)
     size = flow.size * row_bytes(node.schema)
     touched = maintenance(Structure.GROUPS, flow, upkeep)
     reason = "a new value replaces the old one, without a negative tuple"
     grows = source.flow.grows and bool(keys)
     yield State(Structure.GROUPS, "groups", names, reason, flow.size, size, touched, grows)
-
-
-def _needs_input(source: Estimated, node: GroupAggregate, upkeep: Upkeep) -> bool:
-    """Whether the values cannot be kept up to date from arrivals and negative tuples alone."""
-    calls = node.aggregates
-    subtractable = all(call.function in _SUBTRACTABLE and not call.distinct for call in calls)
-    if source.label.held.kind is Kind.MON:
-        return not all(
-            call.function in (*_SUBTRACTABLE, "min", "max") and not call.distinct for call in calls
-        )
-    told = upkeep.negatives(source.label.held, source.flow) >= source.flow.rate
-    return not (subtractable and told)
 
 
 def _result_state(estimated: Estimated, node: Output, upkeep: Upkeep) -> Iterator[State]:

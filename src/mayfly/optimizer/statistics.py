@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mayfly.plan.strategy import CALENDAR_RANGES
+
 DEFAULT_RATE = 100.0
 DEFAULT_RELATION_ROWS = 10_000.0
 
@@ -31,7 +33,7 @@ class Statistics:
     """Figures by source name, and how many partitions calendar queues have."""
 
     sources: Mapping[str, SourceStatistics] = field(default_factory=dict)
-    calendar_partitions: int = 10
+    calendar_partitions: int = CALENDAR_RANGES
 
     def known(self, source: str) -> bool:
         return source in self.sources and self.sources[source].rate is not None

@@ -26,8 +26,9 @@ from mayfly.kernels.multiway import MultiwayJoin, SharedKey
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import RANK, WindowRows
+from mayfly.optimizer.chains import steps
 from mayfly.optimizer.labelling import Labelled, describe, label_plan
-from mayfly.optimizer.state import Upkeep, structure_for
+from mayfly.optimizer.state import Strict, Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
 from mayfly.physical.conditions import (
     condition_between,
@@ -59,7 +60,7 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     UnionAll,
 )
-from mayfly.plan.strategy import Strategy
+from mayfly.plan.strategy import Strategy, Structure
 from mayfly.plan.windows import PartitionRows
 
 
@@ -69,19 +70,20 @@ def compile_plan(
     strategy: Strategy = Strategy.UPA,
     weak_distinct: bool = True,
     joins: str | Evaluation = "binary",
+    strict: Strict = Strict.CALENDAR,
 ) -> Program:
     """The operators of an optimized plan.
 
     ``joins`` says how three or more inputs with one key are joined: "binary" in a chain that keeps
     intermediate results, "multiway" by one operator, or by it as an ``Evaluation`` says.
+    ``strict`` is how UPA keeps STR state, as the optimizer chose.
     """
     slide = outer_slide(plan)
-    runnable = without_slides(plan) if plan.restore else plan
-    assert isinstance(runnable, Output)
     announced = strategy is Strategy.NT
-    labelled = label_plan(runnable, weak_distinct and not announced)
+    labelled = label_plan(runnable(plan), weak_distinct and not announced)
     way = _way_to_join(joins)
-    compiler = _Compiler(catalog, strategy, weak_distinct and not announced, _is_dual(plan), way)
+    weak = weak_distinct and not announced
+    compiler = _Compiler(catalog, strategy, weak, _is_dual(plan), way, strict)
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
     if isinstance(source.node, Sort):
@@ -94,6 +96,13 @@ def compile_plan(
             slide, plan.restore, sort.keys, sort.limit, sort.offset,
         )  # fmt: skip
     return Program(answer, sent, plan, strategy)
+
+
+def runnable(plan: Output) -> Output:
+    """The plan that is compiled: restore looks at every instant between two refreshes."""
+    found = without_slides(plan) if plan.restore else plan
+    assert isinstance(found, Output)
+    return found
 
 
 def _way_to_join(joins: str | Evaluation) -> Evaluation | bool:
@@ -119,8 +128,12 @@ class _Compiler:
     weak_distinct: bool
     dual: bool
     whole_joins: Evaluation | bool = False
+    strict: Strict = Strict.CALENDAR
 
     def task(self, labelled: Labelled) -> Task:
+        return replace(self._task(labelled), node=labelled.node, label=labelled.label)
+
+    def _task(self, labelled: Labelled) -> Task:
         node = labelled.node
         match node:
             case StreamScan():
@@ -212,9 +225,11 @@ class _Compiler:
         """A chain of selections and projections over one stream, whose rows keep its order."""
         node = labelled.node
         if isinstance(node, StreamScan):
-            return self._scan(node, ordered=True)
-        assert isinstance(node, Select | Project)
-        return _row_by_row(node, self._ranked(labelled.inputs[0]))
+            task = self._scan(node, ordered=True)
+        else:
+            assert isinstance(node, Select | Project)
+            task = _row_by_row(node, self._ranked(labelled.inputs[0]))
+        return replace(task, node=node, label=labelled.label)
 
     # ── joins ─────────────────────────────────────────────────────────────────────────────
 
@@ -251,7 +266,7 @@ class _Compiler:
         """The inputs joined one by one, each condition as soon as it can be checked."""
         pending, residual = list(node.equalities), list(conjuncts(node.residual))
         joined, schema = self.task(labelled.inputs[0]), labelled.inputs[0].node.schema
-        shape = self.shape(labelled.inputs[0], joined)
+        shape, nodes = self.shape(labelled.inputs[0], joined), steps(node)
         for number, child in enumerate(labelled.inputs[1:], start=1):
             right = self.task(child)
             here = [oriented(one, schema, child.node.schema) for one in pending]
@@ -274,6 +289,8 @@ class _Compiler:
                 pa.schema([*joined.columns, *right.columns]),
                 joined.strict or right.strict,
                 shorter(joined.longest, right.longest),
+                nodes[number - 1],
+                labelled.label,
             )
             shape = self.shape(labelled, joined)
         return joined
@@ -292,7 +309,7 @@ class _Compiler:
             describe(node),
             condition,
             sides,
-            (self.shape(labelled.inputs[0], child), Shape()),
+            (self.shape(labelled.inputs[0], child), Shape(hashed=True)),
             self.dual,
         )
         return Task(operator, (child, relation), columns, True, child.longest)
@@ -305,9 +322,10 @@ class _Compiler:
             named = tuple(column.name for column in node.schema)
             source = Relation(node.relation, node.alias, named)
             operator = Entering(describe(node), columns, self.dual)
-            return Task(operator, (source,), columns, True)
+            return Task(operator, (source,), columns, True, None, node, labelled.label)
         if isinstance(node, Select | Project):
-            return _row_by_row(node, self._relation(labelled.inputs[0]))
+            task = _row_by_row(node, self._relation(labelled.inputs[0]))
+            return replace(task, node=node, label=labelled.label)
         raise InvalidSetting(
             f"{describe(node)} over a relation cannot be run in this process",
             "join the relation itself",
@@ -375,18 +393,21 @@ class _Compiler:
         if pattern is None:
             pattern = Pattern(Kind.WKS, longest) if longest else WK
         structure, _ = structure_for(pattern, Upkeep(strategy=self.strategy))
-        return Shape(structure, longest)
+        early = structure is Structure.CALENDAR_NEGATIVE and self.strict is Strict.HASH
+        return Shape(structure, longest, hashed=early)
 
 
 def _row_by_row(node: Select | Project, child: Task) -> Task:
     """A selection or projection, whose results live as its input does."""
     if isinstance(node, Select):
         chosen = SelectRows(describe(node), node.predicate)
-        return replace(child, operator=chosen, inputs=(child,))
+        return replace(child, operator=chosen, inputs=(child,), node=None, label=None)
     columns = payload(node.schema)
     listed = tuple(output.expression for output in node.outputs)
     projected = ProjectRows(describe(node), listed, columns)
-    return replace(child, operator=projected, inputs=(child,), columns=columns)
+    return replace(
+        child, operator=projected, inputs=(child,), columns=columns, node=None, label=None
+    )
 
 
 def _stream_below(node: Node) -> bool:

@@ -51,9 +51,9 @@ def _not_in_matches(
     missing = SelectRows("NULLs on the left", IsNull(mine))
     # A left NULL meets right NULLs in the third part.
     known = SelectRows("values on the left", Not(IsNull(mine)))
-    only_left = replace(left, operator=missing, inputs=(left,))
-    only_nulls = replace(right, operator=nulls, inputs=(right,))
-    only_known = replace(left, operator=known, inputs=(left,))
+    only_left = replace(left, operator=missing, inputs=(left,), node=None)
+    only_nulls = replace(right, operator=nulls, inputs=(right,), node=None)
+    only_known = replace(left, operator=known, inputs=(left,), node=None)
     parts = (
         _matches(f"{name} (equal)", left, right, condition, shapes),
         _matches(f"{name} (right NULL)", only_known, only_nulls, _ALWAYS, shapes),

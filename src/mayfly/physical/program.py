@@ -82,11 +82,6 @@ class Entering(Operator):
         return "Relation"
 
     @property
-    def detail(self) -> str:
-        names = [name.partition(".")[2] for name in self.columns.names]
-        return f"{self.name.removeprefix('the ')} ({', '.join(names)})"
-
-    @property
     def moving(self) -> Moving:
         return Moving.FREE
 
@@ -104,8 +99,6 @@ class Program:
     sent: Sent | None
     plan: Output
     strategy: Strategy
-    choices: tuple[str, ...] = ()
-    """What was decided by cost, and why."""
 
     def tasks(self) -> list[Task]:
         """Every task once, inputs first (a task may feed several others)."""

@@ -23,6 +23,10 @@ class Strategy(Enum):
             raise InvalidSetting(f"there is no strategy {name!r}", f"use one of {known}") from None
 
 
+CALENDAR_RANGES = 8
+"""Ranges of expiration in a calendar queue."""
+
+
 class Structure(Enum):
     """What holds a piece of operator state (thesis 3.5.2)."""
 

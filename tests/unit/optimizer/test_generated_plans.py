@@ -107,7 +107,7 @@ def test_every_query_can_be_explained(strategy: Strategy) -> None:
     for seed in range(30):
         query = random_query(Random(seed))
         explained = explain(
-            bind_query(query.cql, CATALOG), query.cql, strategy=strategy, compare=True
+            bind_query(query.cql, CATALOG), CATALOG, query.cql, strategy=strategy, compare=True
         )
         for plan in explained.plans:
             assert math.isfinite(plan.physical.cost.total)

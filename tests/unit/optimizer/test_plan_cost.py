@@ -11,10 +11,9 @@ from mayfly.optimizer import SourceStatistics, Statistics
 from mayfly.optimizer.cost import Costed, cost_plan
 from mayfly.optimizer.estimates import Flow
 from mayfly.optimizer.labelling import UnknownNodeError, label_plan
-from mayfly.optimizer.state import Strict, Upkeep, maintenance, structure_for
+from mayfly.optimizer.state import Cost, State, Strict, Upkeep, maintenance, structure_for
 from mayfly.patterns import MON, STR, WK, Pattern, wks
 from mayfly.plan.logical import AntiJoin, Distinct, GroupAggregate, Join, Node, Output, StreamScan
-from mayfly.plan.physical import Cost, State
 from mayfly.plan.strategy import Strategy, Structure
 from tests.unit.optimizer.window_tables import STREAMS, bound
 
@@ -179,22 +178,22 @@ def test_weak_distinct_never_keeps_more_than_its_input() -> None:
     assert kept.rows == pytest.approx(1000)
 
 
-def test_strict_distinct_on_negative_tuples_keeps_counts_only() -> None:
+def test_strict_distinct_keeps_its_rows_and_their_counts() -> None:
     state = of(costed("SELECT DISTINCT a FROM s1 [ROWS 50]"), Distinct).state
-    assert structures(state) == [Structure.COUNTS]
+    assert structures(state) == [Structure.HASH, Structure.COUNTS]
 
 
 @pytest.mark.parametrize(
     ("aggregate", "window", "expected"),
     [
         ("SUM(b)", "[RANGE 100 s]", [Structure.FIFO, Structure.GROUPS]),
-        ("SUM(b)", "[ROWS 9]", [Structure.GROUPS]),
+        ("SUM(b)", "[ROWS 9]", [Structure.HASH, Structure.GROUPS]),
         ("MAX(b)", "[ROWS 9]", [Structure.HASH, Structure.GROUPS]),
-        ("MAX(b)", "[UNBOUNDED]", [Structure.GROUPS]),
+        ("MAX(b)", "[UNBOUNDED]", [Structure.APPEND, Structure.GROUPS]),
         ("COUNT(DISTINCT b)", "[UNBOUNDED]", [Structure.APPEND, Structure.GROUPS]),
     ],
 )
-def test_aggregates_keep_their_input_only_where_they_must(
+def test_aggregates_keep_their_input(
     aggregate: str, window: str, expected: list[Structure]
 ) -> None:
     plan = costed(f"SELECT a, {aggregate} AS x FROM s1 {window} GROUP BY a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mayfly.cql import Create, parse
+from mayfly.cql import Create, catalog_after, parse
 from mayfly.optimizer import SourceStatistics, Statistics
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
@@ -31,6 +31,7 @@ def definitions() -> dict[str, QueryDefinition]:
 
 
 QUERIES = definitions()
+CATALOG = catalog_after(parse((FOLDER / "queries.cql").read_text()))
 
 
 def explanation(
@@ -41,4 +42,4 @@ def explanation(
     statistics: Statistics = RATES,
 ) -> Explanation:
     query = QUERIES[name]
-    return explain(query.plan, query.text, statistics, strategy, without, compare)
+    return explain(query.plan, CATALOG, query.text, statistics, strategy, without, compare)

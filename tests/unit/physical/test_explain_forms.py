@@ -13,9 +13,9 @@ from rich.console import Console
 from mayfly.cql import catalog_after, parse
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
+from mayfly.physical.explain.model import Operator
 from mayfly.physical.explain.words import number, size
 from mayfly.plan.logical import Output
-from mayfly.plan.physical import Operator
 from mayfly.plan.strategy import Strategy
 from tests.unit.physical.explain_cases import FOLDER, QUERIES, explanation
 

@@ -27,7 +27,7 @@ def split(node: Node, order_matters: bool) -> Node:
     while rest:
         group = _next_group(joined, rest, classes)
         rest = [child for child in rest if child not in group]
-        joined, pending = _step(pending, (joined, *group))
+        joined, pending = step(pending, (joined, *group))
     return joined
 
 
@@ -46,7 +46,7 @@ def _member(node: Node, members: list[Expression]) -> Expression | None:
     return next((member for member in members if offers(node, member)), None)
 
 
-def _step(pending: Join, inputs: tuple[Node, ...]) -> tuple[Join, Join]:
+def step(pending: Join, inputs: tuple[Node, ...]) -> tuple[Join, Join]:
     """The join of some inputs by the conditions that can be checked there, and what is left."""
     here = replace(pending, inputs=inputs)
     pairs = tuple(each for each in pending.equalities if offers(here, each.left, each.right))

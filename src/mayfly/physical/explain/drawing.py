@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
 
+from mayfly.physical.explain.model import Edge, Operator, PhysicalPlan, Place, State
 from mayfly.physical.explain.words import (
     PATTERN_MEANING,
+    amount_words,
     flow_words,
     place_words,
-    rows,
-    size,
     state_words,
+    structure_words,
 )
-from mayfly.plan.physical import Edge, Operator, PhysicalPlan, State
 
 STYLE = """
 .mf{--ink:#1d2330;--soft:#5a6376;--paper:#fff;--box:#f5f6f9;--line:#c5cbd6;
@@ -91,7 +91,7 @@ def drawing(plan: PhysicalPlan) -> str:
 
 def _box(operator: Operator) -> _Box:
     lines = [(part, "") for part in _wrapped(operator.detail, 4)]
-    if operator.place.name != "ANSWER":
+    if operator.place is not Place.ANSWER:
         lines += [(part, "soft") for part in _wrapped(place_words(operator), 2)]
         lines += [(part, "soft") for part in _wrapped(flow_words(operator), 2)]
     for state in operator.state:
@@ -101,9 +101,8 @@ def _box(operator: Operator) -> _Box:
 
 
 def _short(state: State) -> str:
-    growth = ", growing" if state.grows else ""
-    amount = f"{rows(state.rows)}, {size(state.bytes)}".replace(" ", NO_BREAK)
-    return f"{state.holds}: {state.structure.value}, {amount}{growth}"
+    parts = [structure_words(state), *(one.replace(" ", NO_BREAK) for one in amount_words(state))]
+    return f"{state.holds}: {', '.join(parts)}"
 
 
 def _wrapped(text: str, most: int) -> list[str]:

@@ -4,36 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from mayfly.optimizer.chains import chained
+from mayfly.optimizer.cost import cost_plan
 from mayfly.optimizer.pipeline import Candidate, Optimized, optimize
 from mayfly.optimizer.statistics import Statistics
+from mayfly.physical.compiler import compile_plan, runnable
 from mayfly.physical.explain.explanation import Explanation
-from mayfly.physical.explain.model import ExplainedPlan, RuleRun
-from mayfly.physical.staging import physical_plan
-from mayfly.plan.logical import Node
-from mayfly.plan.physical import PhysicalPlan
+from mayfly.physical.explain.model import ExplainedPlan, PhysicalPlan, RuleRun
+from mayfly.physical.explain.picture import picture
+from mayfly.plan.catalog import Catalog
+from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
 
 
-def plan_physically(optimized: Optimized) -> PhysicalPlan:
+def plan_physically(optimized: Optimized, catalog: Catalog) -> PhysicalPlan:
     """What will run for an optimized query."""
-    return _physical(optimized.chosen, optimized)
+    return _physical(optimized.chosen, optimized, catalog)
 
 
 def explain(
-    plan: Node,
+    plan: Output,
+    catalog: Catalog,
     query: str = "",
     statistics: Statistics | None = None,
     strategy: Strategy = Strategy.UPA,
     without: Collection[str] = (),
     compare: bool = False,
 ) -> Explanation:
-    """The chosen plan of a bound query and its rivals."""
+    """The chosen plan of a bound query and its rivals, as programs that run."""
     optimized = optimize(plan, statistics, strategy, without)
     shown = optimized.candidates if compare else optimized.candidates[:1]
     plans = tuple(
         ExplainedPlan(
             candidate.title,
-            _physical(candidate, optimized),
+            _physical(candidate, optimized, catalog),
             tuple(RuleRun(each.rule, each.changed, each.seconds) for each in candidate.applied),
         )
         for candidate in shown
@@ -41,6 +45,13 @@ def explain(
     return Explanation(query, plans, compare)
 
 
-def _physical(candidate: Candidate, optimized: Optimized) -> PhysicalPlan:
-    context = optimized.context
-    return physical_plan(candidate.costed, context.statistics, context.strategy)
+def _physical(candidate: Candidate, optimized: Optimized, catalog: Catalog) -> PhysicalPlan:
+    plan, context = candidate.plan, optimized.context
+    assert isinstance(plan, Output)
+    program = compile_plan(
+        plan, catalog, context.strategy, context.weak_distinct, strict=candidate.strict
+    )
+    costed = cost_plan(
+        chained(runnable(plan)), context.statistics, context.strategy, context.weak_distinct
+    )
+    return picture(program, costed, context.statistics)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 
 from mayfly.physical.explain.drawing import STYLE, drawing
-from mayfly.physical.explain.model import Explained, ExplainedPlan
+from mayfly.physical.explain.model import Explained, ExplainedPlan, Operator, PhysicalPlan
 from mayfly.physical.explain.words import (
     assumption_words,
     heading,
@@ -18,7 +18,6 @@ from mayfly.physical.explain.words import (
     size,
     state_words,
 )
-from mayfly.plan.physical import Operator, PhysicalPlan
 
 PAGE_STYLE = """
 .mf-doc{font:14px/1.45 system-ui,sans-serif;padding:16px}.mf-doc h2{font-size:16px;margin:4px 0}

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from mayfly.physical.explain.model import Explained, ExplainedPlan
+from mayfly.physical.explain.model import (
+    Edge,
+    Explained,
+    ExplainedPlan,
+    Operator,
+    PhysicalPlan,
+    Place,
+)
 from mayfly.physical.explain.words import (
     assumption_words,
     cost_words,
@@ -22,7 +29,6 @@ from mayfly.physical.explain.words import (
     state_words,
     total_state,
 )
-from mayfly.plan.physical import Edge, Operator, PhysicalPlan, Place
 
 PATTERN_STYLE = {"MON": "cyan", "WKS": "green", "WK": "yellow", "STR": "red"}
 Piece = tuple[str, str]
@@ -102,11 +108,11 @@ def _reason(operator: Operator) -> Line:
 
 def _stage_lines(physical: PhysicalPlan) -> Iterator[Line]:
     for stage in physical.stages:
-        if stage.place is Place.ANSWER:
-            continue
         names = " + ".join(operator.name for operator in stage.operators)
         by = f" by {', '.join(stage.key)}" if stage.key and stage.place is Place.KERNEL else ""
-        yield [(f"stage {stage.number:<3} ", "dim"), (f"{stage.place.value}{by}: {names}", "")]
+        head = "before   " if stage.place is Place.BEFORE else f"stage {stage.number:<3}"
+        where = "" if stage.place is Place.BEFORE else f"{stage.place.value}{by}: "
+        yield [(f"{head} ", "dim"), (f"{where}{names}", "")]
 
 
 def tree_lines(root: Operator) -> Iterator[Line]:
@@ -118,7 +124,7 @@ def _inside(operator: Operator, indent: str) -> Iterator[Line]:
     """Where the operator runs, what it keeps, and its inputs."""
     bar = "│  " if operator.inputs else "   "
     if operator.place is not Place.ANSWER:
-        words = f"{place_words(operator)}; {flow_words(operator)}"
+        words = "; ".join(filter(None, (place_words(operator), flow_words(operator))))
         yield [(indent + bar, "dim"), (words, "dim")]
     for state in operator.state:
         yield [(indent + bar, "dim"), ("keeps ", "dim"), (state_words(state), "blue")]

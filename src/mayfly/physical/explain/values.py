@@ -5,9 +5,17 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from mayfly.physical.explain.model import Explained, ExplainedPlan, RuleRun
+from mayfly.optimizer.state import Cost
+from mayfly.physical.explain.model import (
+    Edge,
+    Explained,
+    ExplainedPlan,
+    Operator,
+    RuleRun,
+    Stage,
+    State,
+)
 from mayfly.physical.explain.words import results_words
-from mayfly.plan.physical import Cost, Edge, Operator, Stage, State
 from mayfly.plan.text import plan_text
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | int | bool | None
@@ -29,7 +37,7 @@ def as_values(explanation: Explained, timings: bool = False) -> dict[str, Json]:
 def _plan(plan: ExplainedPlan, timings: bool) -> Json:
     physical = plan.physical
     rules: list[Json] = [_rule(rule, timings) for rule in plan.rules]
-    logical: list[Json] = [*plan_text(physical.root.node).splitlines()]
+    logical: list[Json] = [*plan_text(physical.output).splitlines()]
     return {
         "title": plan.title,
         "strategy": physical.strategy.value,
@@ -55,6 +63,10 @@ def _rule(rule: RuleRun, timings: bool) -> Json:
     return values
 
 
+def _rounded(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, DIGITS)
+
+
 def _cost(cost: Cost) -> Json:
     return {
         "total": round(cost.total, DIGITS),
@@ -74,7 +86,7 @@ def _stage(stage: Stage) -> Json:
 
 
 def _operator(operator: Operator) -> Json:
-    position = operator.node.position
+    position = operator.node.position if operator.node else None
     pattern = operator.label.pattern
     return {
         "name": operator.name,
@@ -85,9 +97,9 @@ def _operator(operator: Operator) -> Json:
         "reason": operator.label.reason,
         "place": operator.place.value,
         "stage": operator.stage,
-        "rate": round(operator.rate, DIGITS),
-        "alive": round(operator.size, DIGITS),
-        "negative_rate": round(operator.negative, DIGITS),
+        "rate": _rounded(operator.rate),
+        "alive": _rounded(operator.size),
+        "negative_rate": _rounded(operator.negative),
         "cost": _cost(operator.cost),
         "state": [_state(state) for state in operator.state],
         "inputs": [_edge(edge) for edge in operator.inputs],
@@ -100,9 +112,9 @@ def _state(state: State) -> Json:
         "structure": state.structure.value,
         "keyed_by": list(state.keyed_by),
         "reason": state.reason,
-        "rows": round(state.rows, DIGITS),
-        "bytes": round(state.bytes, DIGITS),
-        "maintenance": round(state.maintenance, DIGITS),
+        "ranges": state.partitions,
+        "rows": _rounded(state.rows),
+        "bytes": _rounded(state.bytes),
         "grows": state.grows,
     }
 
@@ -113,6 +125,7 @@ def _edge(edge: Edge) -> Json:
         exchange = {
             "key": list(edge.exchange.key),
             "broadcast": edge.exchange.broadcast,
+            "straight": edge.exchange.straight,
             "reason": edge.exchange.reason,
         }
     return {"exchange": exchange, "operator": _operator(edge.source)}

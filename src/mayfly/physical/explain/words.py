@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mayfly.physical.explain.model import Explained
-from mayfly.plan.logical import Output, OutputKind
-from mayfly.plan.physical import Cost, Operator, PhysicalPlan, State
-from mayfly.plan.strategy import Strategy
+from mayfly.optimizer.state import Cost
+from mayfly.physical.explain.model import Explained, Operator, PhysicalPlan, Place, State
+from mayfly.plan.logical import OutputKind
 
 PATTERN_MEANING = {
     "MON": "never expires",
@@ -49,14 +48,27 @@ def cost_words(cost: Cost) -> str:
 def state_words(state: State) -> str:
     """One structure in one line."""
     by = f" by {', '.join(state.keyed_by)}" if state.keyed_by else ""
+    return f"{state.holds}{by}: " + ", ".join([structure_words(state), *amount_words(state)])
+
+
+def structure_words(state: State) -> str:
+    name = str(state.structure.value)
+    if state.partitions is None:
+        return name
+    return name.replace("calendar queue", f"calendar queue of {state.partitions} ranges")
+
+
+def amount_words(state: State) -> list[str]:
+    """How large it is reckoned to get."""
+    if state.rows is None or state.bytes is None:
+        return []
     growth = " after one day, growing" if state.grows else ""
-    amount = f"{rows(state.rows)}, {size(state.bytes)}{growth}"
-    return f"{state.holds}{by}: {state.structure.value}, {amount}"
+    return [f"{rows(state.rows)}, {size(state.bytes)}{growth}"]
 
 
 def flow_words(operator: Operator) -> str:
     """What leaves the operator."""
-    parts = [f"{number(operator.rate)}/s"]
+    parts = [] if operator.rate is None else [f"{number(operator.rate)}/s"]
     if operator.size:
         parts.append(f"{number(operator.size)} alive")
     if operator.negative:
@@ -65,8 +77,10 @@ def flow_words(operator: Operator) -> str:
 
 
 def place_words(operator: Operator) -> str:
-    if operator.place.name == "ANSWER":
+    if operator.place is Place.ANSWER:
         return "answer"
+    if operator.place is Place.BEFORE:
+        return str(operator.place.value)
     return f"stage {operator.stage}, {operator.place.value}"
 
 
@@ -83,13 +97,12 @@ def total_state(plan: PhysicalPlan) -> str:
 
 def results_words(plan: PhysicalPlan) -> str:
     """What a sink is told of the end of a result."""
-    root, pattern = plan.root.node, plan.answer.label.pattern.name
-    if isinstance(root, Output) and root.kind is not OutputKind.VIEW:
+    if plan.output.kind is not OutputKind.VIEW:
         return "are sent once, with their instant ts: a sink has nothing to delete"
-    if pattern == "MON":
-        return "never expire: a sink needs no delete messages"
-    if pattern == "STR" or plan.strategy is Strategy.NT:
+    if plan.cuts:
         return "may end before their exp: a sink is told by a second row, with the end in cut"
+    if plan.answer.label.pattern.name == "MON":
+        return "never expire: a sink needs no delete messages"
     return "leave with their exp: a sink needs no delete messages"
 
 

@@ -1,0 +1,239 @@
+"""The staged program of a query as the tree that EXPLAIN shows.
+
+Every operator, stage, exchange and structure is read off the program that runs; the optimizer adds
+figures to those operators that stand for a node of its plan. Cost: one pass over the program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mayfly.kernels.operator import Holding, Moving
+from mayfly.kernels.operator import Operator as Kernel
+from mayfly.optimizer.chains import chained
+from mayfly.optimizer.cost import Costed
+from mayfly.optimizer.estimates import row_bytes
+from mayfly.optimizer.state import Cost
+from mayfly.optimizer.statistics import Statistics
+from mayfly.patterns import MON, STR, WK, Label
+from mayfly.patterns.propagation import unbounded
+from mayfly.physical.compiler import runnable
+from mayfly.physical.explain.model import Edge, Exchange, Operator, PhysicalPlan, Place, State
+from mayfly.physical.explain.warnings import warnings_of
+from mayfly.physical.program import Program, Relation, Source, Task
+from mayfly.physical.sharing import shared
+from mayfly.physical.stager import stage_tasks
+from mayfly.physical.stages import Feed, Route, StagedTask
+from mayfly.plan.logical import Node, Output, StreamScan
+from mayfly.plan.strategy import Structure
+from mayfly.plan.text import node_name
+
+REASONS = {
+    Structure.APPEND: "nothing expires",
+    Structure.FIFO: "WKS: tuples expire in the order they arrived",
+    Structure.CALENDAR: "WK: expirations are known but come in any order",
+    Structure.CALENDAR_NEGATIVE: "STR: few tuples die early, and only those are announced",
+    Structure.HASH: "a negative tuple names each tuple to delete",
+    Structure.BUFFER: "DIRECT: dead tuples are found by scanning",
+    Structure.GROUPS: "a new value replaces the old one, without a negative tuple",
+    Structure.COUNTS: "strict δ: a negative tuple when a count reaches 0",
+    Structure.COVERS: "until when something on the right covers a key",
+}
+
+
+def picture(program: Program, costed: Costed, statistics: Statistics) -> PhysicalPlan:
+    """What runs for a query, with the figures of its costed plan."""
+    drawn = _Picture(program, costed)
+    root = drawn.root()
+    streams = dict.fromkeys(n.stream for n in program.plan.walk() if isinstance(n, StreamScan))
+    assumed = tuple(stream for stream in streams if not statistics.known(stream))
+    cuts = program.sent is None and program.answer.strict
+    plan = PhysicalPlan(root, program.plan, program.strategy, cuts, (), assumed)
+    return replace(plan, warnings=warnings_of(plan))
+
+
+class _Picture:
+    def __init__(self, program: Program, costed: Costed) -> None:
+        self.program = program
+        together = shared({"query": program}, {})
+        self.stages, self.origins = stage_tasks(together)
+        self.tasks = {id(task.operator): task for task in together.tasks()}
+        self.drawn: dict[int, Operator] = {}
+        self.figures = {one.node: one for one in costed.walk()}
+
+    def _figures(self, node: Node | None) -> Costed | None:
+        """What the optimizer reckons for a node; it reckons with joins as they are chained."""
+        return None if node is None else self.figures.get(chained(node))
+
+    def root(self) -> Operator:
+        (answer,) = self.stages.answers
+        source = self.task(answer.task)
+        plan, sent = runnable(self.program.plan), answer.sent
+        name, label, cost = node_name(self.program.plan), source.label, self._cost(plan)
+        if sent is None:
+            held = Holding("kept", Structure.APPEND, "answer", 0, (), "changes are logged")
+            log = self._state(held, [Edge(source)], plan, label.pattern == MON)
+            edges = (Edge(source),)
+            return Operator(
+                name, "", label, Place.ANSWER, source.stage, edges, (log,), cost, node=plan
+            )
+        exchange = None
+        if answer.stage != self.stages.tasks[answer.task].stage:
+            reason = "equal results meet in one bucket"
+            if answer.route.single:
+                reason = "the whole answer is sent"
+            exchange = self._exchange(answer.route, reason)
+        edge = Edge(source, exchange)
+        state = tuple(self._state(one, [edge], plan, False) for one in sent.holdings())
+        place = Place.SINGLE if answer.route.single else Place.KERNEL
+        if exchange is None:
+            place = source.place
+        return Operator(
+            name, sent.detail, label, place, answer.stage + 1, (edge,), state, cost, node=plan
+        )
+
+    # ── tasks ─────────────────────────────────────────────────────────────────────────────
+
+    def task(self, number: int) -> Operator:
+        """One that several others read is the same in each of them."""
+        if number not in self.drawn:
+            self.drawn[number] = self._task(number)
+        return self.drawn[number]
+
+    def _task(self, number: int) -> Operator:
+        staged, origin = self.stages.tasks[number], self.origins[number]
+        kernel = staged.operator
+        feed = next((one for one in self.stages.feeds if one.task == number), None)
+        if feed is not None:
+            return self._window(staged, origin, feed)
+        place = Place.KERNEL if staged.bucketed else Place.SINGLE
+        stage = staged.stage + 1
+        edges: list[Edge] = []
+        if staged.relation is not None:
+            place, stage = Place.BEFORE, 0
+        else:
+            edges = [self._edge(staged, side) for side in range(len(staged.local))]
+        return self._operator(kernel, origin, place, stage, edges, number)
+
+    def _edge(self, staged: StagedTask, side: int) -> Edge:
+        local = staged.local[side]
+        if local is not None:
+            source = self.task(local)
+            if source.place is Place.BEFORE:
+                reason = "its rows are matched in every bucket"
+                return Edge(source, Exchange((), reason, broadcast=True))
+            return Edge(source)
+        (link,) = self.stages.links_to(staged, side)
+        exchange = self._exchange(link.route, staged.operator.reason)
+        return Edge(self.task(link.task), replace(exchange, straight=link.straight))
+
+    def _window(self, staged: StagedTask, origin: Task, feed: Feed) -> Operator:
+        """A window over a stream, behind what is done to rows before they are exchanged."""
+        scan = self._node(origin)
+        endless = unbounded(feed.source.alias)
+        detail = _source_words(feed.source.stream, feed.source)
+        own = self._figures(scan)
+        rate = own.estimated.flow.rate if own else None
+        alias = feed.source.alias
+        below = Operator("Stream", detail, endless, Place.BEFORE, 0, rate=rate, alias=alias)
+        top = origin
+        for kernel in feed.path:
+            top = self.tasks[id(kernel)]
+            figures = self._figures(top.node)
+            below = Operator(
+                kernel.title, kernel.detail, endless, Place.BEFORE, 0, (Edge(below),),
+                cost=figures.cost if figures else Cost(),
+                rate=figures.estimated.flow.rate if figures else None, node=top.node,
+            )  # fmt: skip
+        exchange = self._exchange(feed.route, "")
+        edges = [Edge(below, replace(exchange, reason=self._wanted(staged)))]
+        place = Place.KERNEL if staged.bucketed else Place.SINGLE
+        found = self._operator(staged.operator, top, place, staged.stage + 1, edges, staged.number)
+        return replace(found, cost=self._cost(scan))
+
+    def _wanted(self, staged: StagedTask) -> str:
+        """Why the rows of a window are exchanged: for itself or for the first that reads them."""
+        if staged.operator.keyed or not staged.bucketed:
+            return staged.operator.reason
+        for reader in self.stages.tasks:
+            if staged.number in reader.local and reader.operator.keyed:
+                return reader.operator.reason
+        return "rows may be in any bucket"
+
+    def _operator(
+        self,
+        kernel: Kernel,
+        origin: Task,
+        place: Place,
+        stage: int,
+        edges: list[Edge],
+        number: int,
+    ) -> Operator:
+        node = origin.node
+        figures = self._figures(node)
+        relation = next((one for one in origin.inputs if isinstance(one, Relation)), None)
+        grows = any(self._grows(edge.source) for edge in edges)
+        state = tuple(self._state(one, edges, node, grows) for one in kernel.holdings())
+        flow = figures.estimated.flow if figures else None
+        return Operator(
+            kernel.title,
+            _source_words(relation.relation, relation) if relation else kernel.detail,
+            origin.label or _helper_label(origin),
+            place,
+            stage,
+            tuple(edges),
+            state,
+            figures.cost if figures else Cost(),
+            flow.rate if flow else None,
+            flow.size if flow else None,
+            figures.negative if figures else None,
+            number,
+            node,
+            relation.alias if relation else "",
+            kernel.sign,
+            kernel.moving in (Moving.KEYED, Moving.COUNTED) and not kernel.keyed,
+        )
+
+    # ── figures ───────────────────────────────────────────────────────────────────────────
+
+    def _node(self, task: Task) -> Node:
+        assert task.node is not None, "a window stands for a node of the plan"
+        return task.node
+
+    def _cost(self, node: Node) -> Cost:
+        figures = self._figures(node)
+        return figures.cost if figures else Cost()
+
+    def _grows(self, operator: Operator) -> bool:
+        figures = self._figures(operator.node)
+        return figures is not None and figures.estimated.flow.grows
+
+    def _state(self, one: Holding, edges: list[Edge], node: Node | None, grows: bool) -> State:
+        """What is held, with its size if the rows are those of a node that was estimated."""
+        rows = size = None
+        of = edges[one.side].source.node if one.side is not None and edges else node
+        figures = self._figures(of)
+        if of is not None and figures is not None:
+            rows = one.spares * figures.estimated.flow.size
+            size = rows * row_bytes(of.schema)
+        if one.side is not None and not isinstance(node, Output):
+            grows = self._grows(edges[one.side].source)
+        holds = one.holds or edges[one.side or 0].source.algebra
+        return State(
+            one.part, one.structure, holds, one.keyed_by, one.reason or REASONS[one.structure],
+            rows, size, grows, one.partitions,
+        )  # fmt: skip
+
+    def _exchange(self, route: Route, reason: str) -> Exchange:
+        return Exchange(route.words, reason)
+
+
+def _source_words(name: str, source: Source) -> str:
+    called = name if name == source.alias else f"{name} {source.alias}"
+    return f"{called} ({', '.join(source.columns)})"
+
+
+def _helper_label(task: Task) -> Label:
+    """Of results that no node of the plan has, such as the pairs inside a negation."""
+    pattern = STR if task.strict else WK
+    return Label(pattern, "because pairs die with the first of their members", pattern)
