@@ -33,8 +33,8 @@ from mayfly.plan.strategy import Strategy
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.connectors import declare_stream, relation_rows
 from mayfly.spark.program_results import Results
-from mayfly.spark.program_runner import ProgramRunner
 from mayfly.spark.program_wiring import ProgramWiring
+from mayfly.spark.properties import identity
 from mayfly.spark.query_archives import archive_sink, promises_of
 from mayfly.spark.query_checkpoint import (
     PLAN,
@@ -48,7 +48,7 @@ from mayfly.spark.query_checkpoint import (
 from mayfly.spark.query_history import deliver_history, settle
 from mayfly.spark.query_migration import migrated
 from mayfly.spark.query_run import QUERY, QueryRun
-from mayfly.spark.runner import identity
+from mayfly.spark.runner import Runner
 from mayfly.spark.serving import Serving, sinks_of_command
 from mayfly.spark.shared_storage import check_shared
 from mayfly.spark.sinks import Sink
@@ -249,6 +249,7 @@ class Queries:
             root, commands, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace,
             available_now,
         )  # fmt: skip
+        check_spark_part(register.repository)
         stored = [one.repository for one in (archives or {}).values()]
         folders_read = filter(None, (folder_of(one.source) for one in runner.wiring.streams))
         check_shared(self.session.spark, [register.repository, *stored], folders_read)
@@ -305,7 +306,7 @@ class Queries:
             serving.over.set()
 
     def _archived(
-        self, runner: ProgramRunner, archives: Mapping[str, SparkArchive], name: str
+        self, runner: Runner, archives: Mapping[str, SparkArchive], name: str
     ) -> list[Sink]:
         if name not in archives:
             return []
@@ -358,7 +359,7 @@ class Queries:
         anew = (*self.anew, *(name for name in commands.renamed if name in added))
         return replace(self, session=session, queries={**named, **added}, anew=anew), commands
 
-    def _remembered(self, runner: ProgramRunner) -> dict[str, Any]:
+    def _remembered(self, runner: Runner) -> dict[str, Any]:
         """What the checkpoint must say to others who ask for more, and to the next start."""
         assert runner.commands is not None
         state = runner.commands.property() if runner.commands.state.applied else {}
@@ -381,7 +382,7 @@ class Queries:
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
         replay: bool = False,
-    ) -> tuple[ProgramRunner, Registered]:
+    ) -> tuple[Runner, Registered]:
         spark, leaving = self.session.spark, set() if commands is None else commands.leaving
         known = streams_known_to(root, self.session.streams())
         streams = self.streams([name for name in known if name not in leaving])
@@ -391,7 +392,6 @@ class Queries:
             root, streams, described_queries, wanted, buckets, sync=sync,
             remembered=_told(self.session.catalog, streams), replace=self.anew,
         )  # fmt: skip
-        check_spark_part(register.repository)
         settings = run_settings(
             register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace, replay
         )
@@ -400,11 +400,11 @@ class Queries:
         program = shared(programs, register.since, register.entries)
         wiring = ProgramWiring.of(program, streams, types, register.buckets)
         wiring = replace(wiring, zone=self.session.zone)
-        runner = ProgramRunner(spark, wiring, register.repository, settings)
+        runner = Runner(spark, wiring, register.repository, settings)
         runner.commands = commands or self._under_control(root)[1]
         assert runner.commands is not None
         runner.relations = runner.commands.relations
-        runner.check_relations()
+        runner.reads.check(register.repository.current().properties["read"])
         return runner, register
 
 

@@ -46,7 +46,7 @@ from mayfly.spark.archive_progress import Told
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.local import local_spark
 from mayfly.storage.files import local_root
-from mayfly.window_joins import SparkStream
+from mayfly.streams import SparkStream
 
 AUTO = "auto"
 

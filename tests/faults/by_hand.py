@@ -9,13 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mayfly.queries import Queries
 from mayfly.session import Session
-from mayfly.spark.exchange import Wiring
-from mayfly.spark.join_run import JoinRun
-from mayfly.spark.join_runner import JoinRunner
-from mayfly.spark.run import Run
+from mayfly.spark.program_wiring import ProgramWiring
+from mayfly.spark.query_history import settle
+from mayfly.spark.query_run import QUERY, QueryRun
+from mayfly.spark.runner import Runner
 from mayfly.spark.sinks import Delivery, ParquetFiles
-from mayfly.window_joins import SparkQuery
+from mayfly.streams import SparkQuery
 from tests.faults.recorded_links import WINDOWS, Undisturbed, assert_ended_right, links_query
 
 
@@ -44,15 +45,16 @@ class DriverByHand:
     """Makes the streams declare heartbeats."""
     sink: Remembered = field(default_factory=Remembered)
     query: SparkQuery = field(init=False)
-    runner: JoinRunner = field(init=False)
+    runner: Runner = field(init=False)
 
     def __post_init__(self) -> None:
         session, idle = Session(self.spark), None if self.wall_clock is None else 0
         self.query = links_query(session, self.undisturbed.input, self.world, idle)
-        self.runner = self.query._runner(
-            self.world / "checkpoint", "forever", sync=False, wall_clock=self.wall_clock
+        self.runner, register = Queries(session, {QUERY: self.query})._runner(
+            self.world / "checkpoint", None, "forever", sync=False, wall_clock=self.wall_clock
         )
-        self.runner.sinks = (self.sink, ParquetFiles(str(self.world / "out")))
+        settle(self.runner, register)
+        self.runner.sinks_of = {QUERY: (self.sink, ParquetFiles(str(self.world / "out")))}
 
     @property
     def version(self) -> int:
@@ -73,17 +75,26 @@ class DriverByHand:
     def restarted(self) -> DriverByHand:
         return DriverByHand(self.spark, self.undisturbed, self.world, self.wall_clock)
 
-    def finish(self, first: int) -> Run:
+    def finish(self, first: int) -> QueryRun:
         """Process what is left and close the input."""
         for batch in range(first, self.undisturbed.batches):
             self.process(batch)
         self.runner.close_input()
-        return JoinRun(self.runner, None)
+        return self.handle()
+
+    def handle(self) -> QueryRun:
+        return QueryRun(self.runner, None)
+
+    def delivery(self) -> Delivery:
+        """What the last committed batch has to deliver."""
+        committed = self.runner.repository.current()
+        directory = self.runner.repository.directory
+        return self.runner.results[QUERY].delivery(self.spark, directory, committed)
 
     def finish_right(self, first: int) -> None:
         assert_ended_right(self.finish(first), self.world, self.undisturbed)
 
-    def rewire(self, kind: type[Wiring]) -> None:
+    def rewire(self, kind: type[ProgramWiring]) -> None:
         """Replace the wiring by a faulty one."""
         wiring = self.runner.wiring
         self.runner.wiring = kind(**{one.name: getattr(wiring, one.name) for one in fields(wiring)})

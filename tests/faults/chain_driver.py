@@ -14,7 +14,8 @@ import pyarrow as pa
 from mayfly.faults import PAUSE_AT
 from mayfly.session import Session
 from mayfly.spark.local import local_spark
-from mayfly.spark.run import Run
+from mayfly.spark.query_run import QueryRun
+from mayfly.streams import SparkQuery
 from mayfly.testing import (
     Batch,
     Column,
@@ -25,7 +26,6 @@ from mayfly.testing import (
     generate,
     together,
 )
-from mayfly.window_joins import SparkQuery
 from tests.integration.recorded import declare
 
 WINDOWS = {"a": 300_000, "b": 500_000, "c": 200_000}
@@ -56,7 +56,7 @@ def chain_query(session: Session, input: Path) -> SparkQuery:
     return a.join(b, "k").join(c, [("b.s", "c.s")])
 
 
-def start_chain(session: Session, input: Path, world: Path) -> Run:
+def start_chain(session: Session, input: Path, world: Path) -> QueryRun:
     return chain_query(session, input).start(
         world / "checkpoint",
         available_now=True,

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mayfly.session import Session
-from mayfly.spark.run import Run
+from mayfly.spark.query_run import QueryRun
+from mayfly.streams import SparkQuery
 from mayfly.testing import (
     Column,
     JoinCase,
@@ -21,7 +22,6 @@ from mayfly.testing import (
     multiset,
     together,
 )
-from mayfly.window_joins import SparkQuery
 from tests.integration.recorded import assert_nothing_orphaned, assert_right, declare, record
 
 WINDOWS = {"a": 300_000, "b": 500_000}
@@ -114,7 +114,7 @@ def links_query(session: Session, input: Path, world: Path, idle: int | None = N
     return a.join(b, "k")
 
 
-def start_links(session: Session, input: Path, world: Path) -> Run:
+def start_links(session: Session, input: Path, world: Path) -> QueryRun:
     """Start or continue the run of this world."""
     return links_query(session, input, world).start(
         world / "checkpoint",
@@ -131,7 +131,7 @@ def contents(folder: Path) -> dict[str, object]:
     return {name: multiset(table, table.column_names) for name, table in tables.items()}
 
 
-def assert_ended_right(run: Run, world: Path, undisturbed: Undisturbed) -> None:
+def assert_ended_right(run: QueryRun, world: Path, undisturbed: Undisturbed) -> None:
     """Log, snapshots, files and figures as defined, and as without any disturbance."""
     assert_results_right(run, world, undisturbed)
     for folder in ("out", "dead"):
@@ -142,7 +142,7 @@ def assert_ended_right(run: Run, world: Path, undisturbed: Undisturbed) -> None:
     assert status.version == files + 1, "one commit per batch and one for the end of input"
 
 
-def assert_results_right(run: Run, world: Path, undisturbed: Undisturbed) -> None:
+def assert_results_right(run: QueryRun, world: Path, undisturbed: Undisturbed) -> None:
     """The same, whatever micro-batches the input was cut into."""
     links = undisturbed.links
     assert_right(run, links.oracle())
@@ -170,7 +170,7 @@ def _assert_dead_letters(links: RecordedLinks, world: Path) -> None:
         assert_same_rows(found, expected, f"dead letters of {name}")
 
 
-def _assert_totals(run: Run, links: RecordedLinks) -> None:
+def _assert_totals(run: QueryRun, links: RecordedLinks) -> None:
     status, case = run.status(), links.case
     files = len(case.batches)
     assert status.late == {name: rows.num_rows for name, rows in case.late.items()}

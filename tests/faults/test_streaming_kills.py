@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.session import Session
-from mayfly.spark.run import Run
+from mayfly.spark.query_run import QueryRun
 from mayfly.storage import Repository
 from tests.faults.processes import FAILED, ROOT, Program, wait_for
 from tests.faults.recorded_links import (
@@ -75,7 +75,7 @@ def check(
     spark: SparkSession,
     story: Undisturbed,
     world: Path,
-    right: Callable[[Run, Path, Undisturbed], None] = assert_ended_right,
+    right: Callable[[QueryRun, Path, Undisturbed], None] = assert_ended_right,
 ) -> None:
     """Look at what the dead driver left, from another process."""
     right(links_query(Session(spark), story.input, world).open(world / "checkpoint"), world, story)

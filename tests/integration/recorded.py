@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 from mayfly.plan.types import from_arrow
 from mayfly.queries import Queries
 from mayfly.session import Session
-from mayfly.spark.join_run import JoinRun
 from mayfly.spark.pipelines import Pipeline
 from mayfly.spark.query_run import QueryRun
-from mayfly.spark.run import Run
 from mayfly.storage.segment import DATA
+from mayfly.streams import SparkQuery, SparkStream
 from mayfly.testing import (
     Batch,
     Column,
@@ -30,7 +29,6 @@ from mayfly.testing import (
     generate,
     together,
 )
-from mayfly.window_joins import SparkQuery, SparkStream
 
 _EPOCH = 1_000_000_000
 """Spark takes files in the order of their modification times; these are made up."""
@@ -86,7 +84,7 @@ def pair_query(
     return left.join(right, list(case.keys))
 
 
-def drained(query: SparkQuery, checkpoint: Path, **settings: Any) -> JoinRun:
+def drained(query: SparkQuery, checkpoint: Path, **settings: Any) -> QueryRun:
     """Run the query over everything recorded, to the end."""
     run = query.start(checkpoint, available_now=True, **settings)
     run.await_done()
@@ -119,7 +117,7 @@ def answers(changes: pa.Table, instants: Iterable[int]) -> pa.Table:
 
 
 def assert_right(
-    run: Run, oracle: WindowJoinOracle, *, instants: int = 400, snapshots: int = 5
+    run: QueryRun, oracle: WindowJoinOracle, *, instants: int = 400, snapshots: int = 5
 ) -> None:
     """Change log, the answer at instants where it may change (up to so many), some snapshots."""
     changes = run.changes()
@@ -134,7 +132,7 @@ def assert_right(
         assert_same_rows(run.snapshot(at), expected, f"snapshot at {at}")
 
 
-def assert_nothing_orphaned(run: Run) -> None:
+def assert_nothing_orphaned(run: QueryRun) -> None:
     """Every file is sound, and after vacuum there are exactly those the manifest names."""
     report = run.verify()
     assert report.ok, report.problems

@@ -18,9 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from mayfly.errors import InvalidSetting, LimitExceeded, VersionExpired
 from mayfly.faults import on_reach
 from mayfly.session import Session
-from mayfly.spark.exchange import Wiring
-from mayfly.spark.join_run import JoinRun
-from mayfly.spark.run import Run
+from mayfly.spark.program_wiring import ProgramWiring
+from mayfly.spark.query_run import QueryRun
 from mayfly.testing import (
     Batch,
     JoinCase,
@@ -43,7 +42,7 @@ from tests.integration.recorded import (
 PATIENCE = 120.0
 
 
-def wait_for(run: Run, condition: Callable[[], bool], what: str) -> None:
+def wait_for(run: QueryRun, condition: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
         assert run.query is not None
@@ -86,12 +85,10 @@ def test_another_query_on_an_old_checkpoint_is_refused_with_the_differences(
     with pytest.raises(InvalidSetting) as refused:
         other.start(tmp_path / "ck")
     message = str(refused.value)
-    assert "window of a: the checkpoint has '40 ms', the query has '1 s'" in message
-    assert "join 1 on: the checkpoint has 'a.k = b.k', the query has 'a.v = b.v'" in message
-    assert "window of b" not in message
-    beating = pair_query(Session(spark), tmp_path, case, declared={"idle": "1 s"})
-    with pytest.raises(InvalidSetting, match="heartbeats: the checkpoint has 'none'"):
-        beating.start(tmp_path / "ck")
+    assert "- FROM `a` [RANGE 40 ms], `b` [RANGE 70 ms]" in message
+    assert "+ FROM `a` [RANGE 1 s], `b` [RANGE 70 ms]" in message
+    assert "- WHERE `a`.`k` = `b`.`k`" in message
+    assert "+ WHERE `a`.`v` = `b`.`v`" in message
     with pytest.raises(InvalidSetting, match="there is no checkpoint"):
         other.open(tmp_path / "nowhere")
 
@@ -185,7 +182,7 @@ def test_a_stopped_query_that_ends_in_peace_has_not_read_its_input_to_the_end() 
     runner, query = Mock(in_batch=False), Mock()
     runner.stopping.is_set.return_value = False
     query.awaitTermination.return_value = None
-    run = JoinRun(runner, query, drain=True)
+    run = QueryRun(runner, query, drain=True)
     run.stop()
     assert run.await_done()
     query.stop.assert_called_once_with()
@@ -217,13 +214,13 @@ def link(ts: list[int], k: list[int]) -> pa.Table:
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """One entry for every step that a query makes."""
     made: list[object] = []
-    receipts = Wiring.receipts
+    receipts = ProgramWiring.receipts
 
     def counted(*given: Any) -> DataFrame:
         made.append(given)
         return receipts(*given)
 
-    monkeypatch.setattr(Wiring, "receipts", counted)
+    monkeypatch.setattr(ProgramWiring, "receipts", counted)
     return made
 
 
@@ -265,7 +262,7 @@ def test_silence_moves_the_clock_where_heartbeats_are_declared(
     run.stop()
 
 
-def has_clock(run: Run, clock: int) -> bool:
+def has_clock(run: QueryRun, clock: int) -> bool:
     return run.status().clock == clock
 
 

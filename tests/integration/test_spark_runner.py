@@ -11,12 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import BadInput, NotClosed
-from mayfly.pipeline import InProcessRun
 from mayfly.plan.expressions import And, Arithmetic, Compare, Expression, Literal, Or
 from mayfly.plan.expressions import Column as Reference
 from mayfly.plan.types import BIGINT
 from mayfly.session import Session
-from mayfly.spark.join_run import JoinRun
+from mayfly.spark.query_run import QueryRun
 from mayfly.testing import (
     Column,
     JoinCase,
@@ -40,6 +39,7 @@ from tests.integration.recorded import (
     pair_query,
     record,
 )
+from tests.property.join_runs import started
 
 
 def test_disorder_late_rows_null_keys_and_a_callback(spark: SparkSession, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_keys_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
     far = spark.newSession()
     far.conf.set("spark.sql.session.timeZone", "America/St_Johns")
     windows = {"a": 30_000, "b": 20_000}
-    runs: dict[str, tuple[JoinRun, WindowJoinOracle]] = {}
+    runs: dict[str, tuple[QueryRun, WindowJoinOracle]] = {}
     for name, kinds in KEYS.items():
         rows = {"a": keyed(kinds[0], 1), "b": keyed(kinds[1], 2)}
         folder = tmp_path / name.replace(" ", "_")
@@ -235,11 +235,11 @@ def test_neither_cuts_nor_buckets_nor_the_runner_change_the_log(
     for case, query, run in runs:
         run.await_done()
         assert_same_rows(run.changes(), expected, "on Spark")
-        in_process = InProcessRun(query.query, bucket_count=3)
+        in_process = started(query.joined, 3)
         for batch in case.batches:
             in_process.feed(batch)
         in_process.finish()
-        assert_same_rows(in_process.changes(), expected, "in process")
+        assert_same_rows(in_process.lifetimes(), expected, "in process")
         assert in_process.clocks.query == run.status().clock
         assert in_process.clocks.query == 1 + max(
             int(micros_of(t).max()) for t in case.accepted.values()

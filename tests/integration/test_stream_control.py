@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
 from mayfly.session import Session
+from mayfly.spark.batches import STREAM_SETTINGS
 from mayfly.spark.query_run import QueryRun
-from mayfly.spark.runner import STREAM_SETTINGS
 from mayfly.spark.starting import ADAPTIVE_STREAMS
 from tests.integration.recorded import declare, record
 from tests.integration.test_spark_queries import SCHEMA, batches

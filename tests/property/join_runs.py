@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import settings
 
+from mayfly.kernels import meeting
 from mayfly.kernels.codes import key_codes
-from mayfly.pipeline import InProcessRun, JoinQuery, Stream
+from mayfly.optimizer.pipeline import optimize
+from mayfly.physical.compiler import compile_plan
+from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.pipeline.query import JoinQuery, Stream
+from mayfly.plan.catalog import Catalog, ColumnDefinition, StreamDefinition
 from mayfly.plan.expressions import Expression
+from mayfly.plan.logical import Output
 from mayfly.plan.types import DataType
 from mayfly.testing import JoinCase, Windowed, WindowJoinOracle, assert_same_rows
 
@@ -61,16 +67,37 @@ class Chain:
         return WindowJoinOracle(streams, pairs, self.sql, self.select)
 
 
+def started(query: JoinQuery, buckets: int = 1) -> ContinuousRun:
+    """A join that was built in Python, in this process."""
+    catalog = Catalog()
+    for one in query.streams():
+        columns = tuple(ColumnDefinition(name, one.type_of(name)) for name in one.schema.names)
+        catalog = catalog.declare(StreamDefinition(one.name, columns, one.time, slack=one.slack))
+    plan = optimize(query.plan()).plan
+    assert isinstance(plan, Output)
+    return ContinuousRun(compile_plan(plan, catalog), catalog, bucket_count=buckets)
+
+
 def run(
     case: JoinCase,
     chain: Chain,
     *,
     buckets: int | None = None,
-    after_each: Callable[[InProcessRun], None] | None = None,
-    **options: Any,
-) -> InProcessRun:
+    after_each: Callable[[ContinuousRun], None] | None = None,
+    codes: Callable[..., pa.Array] = key_codes,
+) -> ContinuousRun:
     """The case fed batch by batch to its end."""
-    running = InProcessRun(chain.query(case), buckets or case.buckets, **options)
+    with patch.object(meeting, "key_codes", codes):
+        return _run(case, chain, buckets or case.buckets, after_each)
+
+
+def _run(
+    case: JoinCase,
+    chain: Chain,
+    buckets: int,
+    after_each: Callable[[ContinuousRun], None] | None,
+) -> ContinuousRun:
+    running = started(chain.query(case), buckets)
     for i, batch in enumerate(case.batches):
         running.feed(batch, case.heartbeats[i] if case.heartbeats else None)
         if after_each:
@@ -79,9 +106,9 @@ def run(
     return running
 
 
-def assert_matches_oracle(running: InProcessRun, case: JoinCase, chain: Chain) -> None:
+def assert_matches_oracle(running: ContinuousRun, case: JoinCase, chain: Chain) -> None:
     """The change log with lifetimes, the answer at every boundary, and the late rows."""
-    oracle, log = chain.oracle(case), running.changes()
+    oracle, log = chain.oracle(case), running.lifetimes()
     assert_same_rows(log, oracle.lifetimes(), "change log")
     assert running.late == {name: rows.num_rows for name, rows in case.late.items()}
 

@@ -29,13 +29,14 @@ from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import arrow_type, from_arrow
 from mayfly.spark.arrivals import Arrived, added, decoded
-from mayfly.spark.exchange import STREAM
+from mayfly.spark.batches import RunSettings
 from mayfly.spark.parcels import COUNTS, MARKER, RECEIPT, Parcel, batch_of, parcels_of
 from mayfly.spark.program_results import Results
-from mayfly.spark.program_runner import ProgramRunner, empty_program_properties
 from mayfly.spark.program_tasks import ProgramTask
 from mayfly.spark.program_wiring import ProgramWiring
-from mayfly.spark.runner import RunSettings
+from mayfly.spark.properties import empty_properties
+from mayfly.spark.runner import Runner
+from mayfly.spark.slots import STREAM
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.segment import TS
 
@@ -90,7 +91,7 @@ def _unpacked(batches: Iterator[pa.RecordBatch]) -> list[Parcel]:
     return [parcel for batch in batches for parcel in parcels_of(batch)]
 
 
-class HereRunner(ProgramRunner):
+class HereRunner(Runner):
     """Fed with tables instead of DataFrames."""
 
     heartbeats: Mapping[str, int] = {}
@@ -172,7 +173,7 @@ def runner_of(
     if Repository.exists(folder):
         repository = Repository.open(folder, sync=False)
     else:
-        properties = empty_program_properties(declared, {name: {} for name in queries}, buckets)
+        properties = empty_properties(declared, {name: {} for name in queries}, buckets)
         repository = Repository.create(folder, properties, sync=False)
     settings = RunSettings(buckets=buckets, max_state_bytes=1 << 30, history=NEVER, sync=False)
     nothing: Any = None

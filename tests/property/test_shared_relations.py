@@ -40,7 +40,7 @@ def relation(catalog: Catalog, *inserts: str) -> dict[str, Changing]:
 def opened(folder: Path, catalog: Catalog, *inserts: str, **queries: str) -> HereRunner:
     runner = runner_of(folder, catalog, queries)
     runner.relations = relation(catalog, *inserts)
-    runner.check_relations()
+    runner.reads.check(runner.repository.current().properties["read"])
     return runner
 
 
@@ -88,7 +88,7 @@ def test_a_relation_changed_by_a_command_is_that_relation(tmp_path: Path) -> Non
         runner = runner_of(tmp_path / "ck", catalog, {"q": CQL})
         runner.commands = Commands.of(control, catalog, declared)
         runner.relations = runner.commands.relations
-        runner.check_relations()
+        runner.reads.check(runner.repository.current().properties["read"])
         (statement,) = parse(text, catalog)
         assert isinstance(statement, Insert | Update)
         changing["r"].carry_out(statement, MIN_TIME)

@@ -12,7 +12,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from mayfly.lifetime import MIN_TIME
-from mayfly.pipeline import InProcessRun
+from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.testing import JoinCase, cut_at, together
 from mayfly.testing.strategies import join_cases
 from tests.property.busy_streams import busy_cases
@@ -48,10 +48,10 @@ def test_two_streams(case: JoinCase) -> None:
     chain = Chain((case.keys,))
     clock, told = MIN_TIME, 0
 
-    def only_instants_just_closed(running: InProcessRun) -> None:
+    def only_instants_just_closed(running: ContinuousRun) -> None:
         nonlocal clock, told
         began, clock = clock, running.clocks.query
-        changes = running.changes()["ts"].to_pylist()
+        changes = running.lifetimes()["ts"].to_pylist()
         assert all(began <= ts < clock for ts in changes[told:])
         told = len(changes)
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.kernels import join, upkeep
-from mayfly.pipeline import InProcessRun
+from mayfly.kernels import meeting, upkeep
+from mayfly.kernels.kept import Kept
+from mayfly.kernels.meeting import BothKept, JoinRows
 from mayfly.testing import Batch, JoinCase, assert_same_rows, cut_at, together
 from tests.property.busy_streams import busy_cases
 from tests.property.join_runs import Chain, examples, run
@@ -35,14 +36,14 @@ def at_once(case: JoinCase) -> JoinCase:
 
 @given(CASES, st.data())
 def test_batch_cuts(case: JoinCase, data: st.DataObject) -> None:
-    expected = run(at_once(case), CHAIN).changes()
-    assert_same_rows(run(case, CHAIN).changes(), expected, "as drawn")
+    expected = run(at_once(case), CHAIN).lifetimes()
+    assert_same_rows(run(case, CHAIN).lifetimes(), expected, "as drawn")
     cuts = {
         name: cut_at(rows, data.draw(st.lists(st.integers(0, rows.num_rows), max_size=9)))
         for name, rows in arrived(case).items()
     }
     anywhere = replace(case, batches=together(cuts))
-    assert_same_rows(run(anywhere, CHAIN).changes(), expected, "cut anywhere")
+    assert_same_rows(run(anywhere, CHAIN).lifetimes(), expected, "cut anywhere")
 
 
 @given(CASES, st.sampled_from(NAMES))
@@ -51,8 +52,8 @@ def test_one_stream_entirely_before_the_others(case: JoinCase, ahead: str) -> No
     nothing = {name: rows.slice(0, 0) for name, rows in arrived(case).items()}
     first: Batch = {**nothing, ahead: arrived(case)[ahead]}
     rest: list[Batch] = [{**batch, ahead: nothing[ahead]} for batch in case.batches]
-    found = run(replace(case, batches=[first, *rest]), CHAIN).changes()
-    assert_same_rows(found, run(at_once(case), CHAIN).changes())
+    found = run(replace(case, batches=[first, *rest]), CHAIN).lifetimes()
+    assert_same_rows(found, run(at_once(case), CHAIN).lifetimes())
 
 
 @examples(0.5)
@@ -63,16 +64,16 @@ def test_order_within_a_batch(case: JoinCase, seed: int) -> None:
         {name: rows.take(rng.permutation(rows.num_rows)) for name, rows in batch.items()}
         for batch in case.batches
     ]
-    found = run(replace(case, batches=shuffled), CHAIN).changes()
-    assert_same_rows(found, run(at_once(case), CHAIN).changes())
+    found = run(replace(case, batches=shuffled), CHAIN).lifetimes()
+    assert_same_rows(found, run(at_once(case), CHAIN).lifetimes())
 
 
 @examples(0.5)
 @given(CASES)
 def test_bucket_counts(case: JoinCase) -> None:
-    expected = run(at_once(case), CHAIN).changes()
+    expected = run(at_once(case), CHAIN).lifetimes()
     for buckets in (2, 5):
-        assert_same_rows(run(case, CHAIN, buckets=buckets).changes(), expected, f"{buckets}")
+        assert_same_rows(run(case, CHAIN, buckets=buckets).lifetimes(), expected, f"{buckets}")
 
 
 @contextmanager
@@ -92,29 +93,21 @@ def merging(fan_in: int, limit: int, alive_per_dead: int) -> Iterator[None]:
 @given(CASES, st.sampled_from([2, 3]), st.sampled_from([2, 4, 12]), st.sampled_from([1, 4, 10**9]))
 def test_merging(case: JoinCase, fan_in: int, limit: int, alive_per_dead: int) -> None:
     """Merges all the time, down to a single run, with eager and with hardly any compaction."""
-    expected = run(at_once(case), CHAIN).changes()
+    expected = run(at_once(case), CHAIN).lifetimes()
     with merging(fan_in, limit, alive_per_dead):
-        assert_same_rows(run(case, CHAIN).changes(), expected)
+        assert_same_rows(run(case, CHAIN).lifetimes(), expected)
 
 
-class Partitioned(InProcessRun):
-    """A run whose calendar queues have another number of ranges."""
+@contextmanager
+def calendars_of(ranges: int) -> Iterator[None]:
+    """Calendar queues of joins have another number of ranges."""
 
-    def with_partitions(self, count: int) -> Partitioned:
-        self._stages = tuple(
-            replace(
-                stage,
-                join=replace(
-                    stage.join,
-                    inputs=(
-                        replace(stage.join.inputs[0], partitions=count),
-                        replace(stage.join.inputs[1], partitions=count),
-                    ),
-                ),
-            )
-            for stage in self._stages
-        )
-        return self
+    def shaped(join: JoinRows) -> BothKept:
+        left, right = (Kept(replace(one, partitions=ranges)) for one in join.shapes)
+        return BothKept(left, right)
+
+    with patch.object(JoinRows, "state", shaped):
+        yield
 
 
 @examples(1.5)
@@ -123,16 +116,14 @@ def test_calendar_ranges(case: JoinCase, window: int, partitions: int) -> None:
     """Results of the first join live long enough to be filed, and expire in any order."""
     case = replace(case, windows={"a": window, "b": window + 5, "c": 8})
     chain = Chain((["key"], ["key"]), select={"x": "a.ts", "y": "b.ts", "z": "c.ts"})
-    running = Partitioned(chain.query(case), 1).with_partitions(partitions)
-    for batch in case.batches:
-        running.feed(batch)
-    running.finish()
-    assert_same_rows(running.changes(), run(at_once(case), chain).changes())
+    expected = run(at_once(case), chain).lifetimes()
+    with calendars_of(partitions):
+        assert_same_rows(run(case, chain, buckets=1).lifetimes(), expected)
 
 
 @examples(0.5)
 @given(CASES, st.integers(1, 3))
 def test_room_for_pairs(case: JoinCase, room: int) -> None:
-    expected = run(at_once(case), CHAIN).changes()
-    with patch.object(join, "PAIRS_AT_ONCE", room):
-        assert_same_rows(run(case, CHAIN).changes(), expected)
+    expected = run(at_once(case), CHAIN).lifetimes()
+    with patch.object(meeting, "PAIRS_AT_ONCE", room):
+        assert_same_rows(run(case, CHAIN).lifetimes(), expected)

@@ -11,30 +11,37 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 
-from mayfly.kernels.join import JoinState, SideState
+from mayfly.kernels.kept import Kept
+from mayfly.kernels.meeting import BothKept
 from mayfly.kernels.rows import CODE, Run, numbers
-from mayfly.pipeline import InProcessRun, Stream
+from mayfly.kernels.windows import WindowState
+from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.pipeline.query import Stream
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP, TS
 from mayfly.testing import JoinCase, micros_of
 from mayfly.testing.strategies import join_cases
 from tests.property.busy_streams import busy_cases
-from tests.property.join_runs import Chain, run
+from tests.property.join_runs import Chain, run, started
 
 
-def check_side(side: SideState, clock: int) -> None:
-    needed = sum(int((numbers(one.load(), EXP) > clock).sum()) for one in side.runs)
-    needed += sum(int((numbers(one.load(), TS) >= clock).sum()) for one in side.waiting)
-    stored = sum(one.rows for one in side)
-    assert stored <= 1.25 * needed, f"{stored} rows stored, {needed} needed at {clock}"
-    assert len(tuple(side)) <= LIMIT
-    for one in side:
+def check_kept(kept: Kept, clock: int) -> None:
+    needed = sum(int((numbers(one.load(), EXP) > clock).sum()) for one in kept.runs)
+    assert kept.rows <= 1.25 * needed, f"{kept.rows} rows stored, {needed} needed at {clock}"
+    assert len(kept.runs) <= LIMIT
+    for one in kept.runs:
         check_run(one)
-    for one in side.runs:
         assert one.exp.high > clock, "a dead run is kept"
         codes, times, _ = one.keys()
         order = np.lexsort((times, codes))
         assert (order == np.arange(len(order))).all(), "a kept run is not sorted by (code, ts)"
+
+
+def check_waiting(runs: tuple[Run, ...], clock: int) -> None:
+    needed = sum(int((numbers(one.load(), TS) >= clock).sum()) for one in runs)
+    stored = sum(one.rows for one in runs)
+    assert stored <= 1.25 * needed, f"{stored} rows wait, {needed} of them for {clock} or later"
+    assert len(runs) <= LIMIT // 4
 
 
 def check_run(one: Run) -> None:
@@ -47,11 +54,14 @@ def check_run(one: Run) -> None:
     assert table[CODE].null_count == 0
 
 
-def check(running: InProcessRun) -> None:
-    for stage in running.states:
-        for state in stage:
-            for side in state.sides:
-                check_side(side, running.clocks.query)
+def check(running: ContinuousRun) -> None:
+    for states in running.states.values():
+        for state in states:
+            if isinstance(state, WindowState):
+                check_waiting(state.waiting, running.clocks.query)
+            elif isinstance(state, BothKept):
+                check_kept(state.left, running.clocks.query)
+                check_kept(state.right, running.clocks.query)
 
 
 @given(busy_cases())
@@ -69,18 +79,18 @@ def test_the_state_holds_the_rows_that_can_still_matter(case: JoinCase) -> None:
     """Counted over the input: rows that outlive the clock, each on its side, once."""
     fed = [0]
 
-    def compare(running: InProcessRun) -> None:
+    def compare(running: ContinuousRun) -> None:
         fed[0] += 1
-        clock, (state,) = running.clocks.query, running.states[0]
-        for name, side in zip(case.windows, state.sides, strict=True):
+        clock = running.clocks.query
+        (joined,) = (one for (one,) in running.states.values() if isinstance(one, BothKept))
+        for name, kept in zip(case.windows, (joined.left, joined.right), strict=True):
             accepted = [one.accepted[name] for one in case.outcomes[: fed[0]]]
             alive = sum(
-                int(((micros_of(rows) + case.windows[name] > clock) & valid).sum())
+                int(((ts < clock) & (ts + case.windows[name] > clock) & valid).sum())
                 for rows in accepted
-                for valid in [rows["key"].is_valid().to_numpy()]
+                for ts, valid in [(micros_of(rows), rows["key"].is_valid().to_numpy())]
             )
-            held = sum(int((numbers(one.load(), EXP) > clock).sum()) for one in side.runs)
-            held += sum(int((numbers(one.load(), TS) >= clock).sum()) for one in side.waiting)
+            held = sum(int((numbers(one.load(), EXP) > clock).sum()) for one in kept.runs)
             assert held == alive
 
     run(case, Chain((case.keys,)), buckets=1, after_each=compare)
@@ -90,8 +100,8 @@ def test_nothing_is_remembered_after_a_long_silence() -> None:
     """Expirations need no new row: a heartbeat is enough."""
     rows = pa.table({"ts": [1, 2, 3], "key": [1, 1, 2]})
     left, right = Stream("l", rows.schema), Stream("r", rows.schema)
-    running = InProcessRun(left.window(10).join(right.window(10), "key"))
+    running = started(left.window(10).join(right.window(10), "key"))
     running.feed({"l": rows, "r": rows})
     assert running.state_rows == 6
     running.feed({}, {"l": 13, "r": 13})
-    assert running.states == [[JoinState()]]
+    assert running.state_rows == 0

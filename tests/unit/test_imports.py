@@ -45,7 +45,7 @@ LAYERS: dict[str, set[str]] = {
     **dict.fromkeys(("sharing", "scheduling", "isolation"), GROUND | {"plan"}),
 }
 # What may import anything, pyspark included. The package itself only re-exports.
-OUTER = ("spark", "session", "window_joins", "queries", "cli", "dashboard", "testing", "demo")
+OUTER = ("spark", "session", "streams", "queries", "cli", "dashboard", "testing", "demo")
 SPARK_PACKAGES = {"pyspark", "py4j"}
 
 

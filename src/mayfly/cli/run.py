@@ -28,7 +28,7 @@ from mayfly.plan.windows import instant_text
 if TYPE_CHECKING:
     from mayfly.spark.pipelines import Pipeline
     from mayfly.spark.query_run import QueryRun
-    from mayfly.spark.run import Status
+    from mayfly.spark.status import Status
 
 FIRST_TO_GO = ("state rows", "behind", "batches", "batch", "rows/s", "late", "clock")
 """Columns of the view that a narrow terminal does without."""

@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from mayfly.demo.settings import KEY, LINKS, RESULT, SLACK, WINDOW, Places
 from mayfly.demo.traffic import Traffic
-from mayfly.lifetime import micros
 from mayfly.testing.comparison import RowDifference, row_difference
 from mayfly.testing.oracle import Windowed, WindowJoinOracle
 
@@ -76,15 +75,17 @@ def by_duckdb(rows: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def in_process(rows: Mapping[str, pa.Table]) -> pa.Table:
-    from mayfly.pipeline import InProcessRun, Stream
+    from mayfly.local import LocalSession
+    from mayfly.pipeline.query import Stream
 
-    first, second = (
-        Stream(link, rows[link].schema, slack=micros(SLACK)).window(WINDOW) for link in LINKS
-    )
-    run = InProcessRun(first.join(second, KEY, select=RESULT))
+    session = LocalSession()
+    for link in LINKS:
+        session.stream(link, rows[link].schema, slack=SLACK)
+    first, second = (Stream(link, rows[link].schema).window(WINDOW) for link in LINKS)
+    run = session.query(first.join(second, KEY, select=RESULT).text())
     run.feed(rows)
     run.finish()
-    return run.changes()
+    return run.lifetimes()
 
 
 def _stored(folder: Path) -> pa.Table | None:

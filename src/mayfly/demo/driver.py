@@ -41,8 +41,8 @@ from mayfly.demo.settings import (
 from mayfly.errors import MayflyError
 from mayfly.session import Session
 from mayfly.spark.local import local_spark
-from mayfly.spark.run import Run
-from mayfly.window_joins import SparkQuery
+from mayfly.spark.query_run import QueryRun
+from mayfly.streams import SparkQuery
 
 COLUMNS = "ts TIMESTAMP, src STRING, dst STRING, protocol STRING, bytes BIGINT, id BIGINT"
 PYTHON_ERROR = re.compile(r"[\w.]*(Error|Exception): ")
@@ -82,13 +82,13 @@ def _warm_up(spark: SparkSession) -> None:
     """Let the workers start and import the kernels before there are rows to wait for them."""
 
     def imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        importlib.import_module("mayfly.spark.tasks")
+        importlib.import_module("mayfly.spark.program_tasks")
         yield from batches
 
     spark.range(0, CORES, 1, CORES).mapInArrow(imported, "id BIGINT").collect()
 
 
-def _catch_up(run: Run) -> None:
+def _catch_up(run: QueryRun) -> None:
     assert run.query is not None
     try:
         run.query.processAllAvailable()

@@ -6,11 +6,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from mayfly.demo.figures import Figures
-from mayfly.spark.log import LogRange, log_segments
-from mayfly.spark.run import Status, status_of
-from mayfly.spark.runner import CLOCKS
-from mayfly.storage import Manifest, Repository, segment_batches
+from mayfly.spark.batches import CLOCKS
+from mayfly.spark.status import Status, logged, status_of
+from mayfly.storage import EXP, TS, Manifest, Repository, segment_batches
 
 RATES_OVER = 4_000_000
 """Rates are averages over the commits of this many µs."""
@@ -34,10 +35,11 @@ def observe(repository: Repository) -> Observation:
 
 
 def _alive(repository: Repository, manifest: Manifest, at: int) -> int:
-    wanted = LogRange.alive(at)
+    """The results of all queries that are alive at an instant."""
     return sum(
-        wanted.rows(batch).num_rows
-        for segment in log_segments(manifest, wanted)
+        pc.sum(pc.and_(pc.less_equal(batch[TS], at), pc.greater(batch[EXP], at))).as_py()
+        for segment in logged(manifest)
+        if segment.ts.low <= at and not segment.dead_at(at)
         for batch in segment_batches(repository.directory, segment)
     )
 

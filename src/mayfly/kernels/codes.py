@@ -1,8 +1,4 @@
-"""Key codes in-process: 64-bit stand-ins for join keys, and the bucket they fall into.
-
-The Spark runner computes codes and buckets in Spark SQL; both only promise that equal keys get
-equal codes, so the two runners need not agree on the values.
-"""
+"""Key codes: 64-bit stand-ins for keys, equal for equal keys, and the bucket they fall into."""
 
 from __future__ import annotations
 

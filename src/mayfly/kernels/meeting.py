@@ -11,8 +11,9 @@ Cost: O(groups · log + candidates) per pair of runs; state by update pattern, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -30,10 +31,10 @@ from mayfly.kernels.delta import (
     concatenated,
     mixed_ids,
     payload_names,
+    united,
     with_numbers,
 )
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.join import same_key
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.operator import NO_IDS, Holding, Key, Moving, Operator, plain_key
@@ -87,6 +88,15 @@ class Condition:
             codes = coded.to_numpy(zero_copy_only=False)
         rows = with_numbers(rows.combine_chunks(), **{CODE: np.ascontiguousarray(codes)})
         return clustered(rows) if rows.num_rows else rows
+
+    def keyless(self, rows: pa.Table, side: int) -> int:
+        """How many rows have no key, because a part of it is NULL: they meet nobody."""
+        kinds = map(arrow_type, self.types)
+        keys = [
+            values_of(key, rows, kind) for key, kind in zip(self.keys[side], kinds, strict=True)
+        ]
+        missing = [pc.is_null(key).to_numpy(zero_copy_only=False) for key in keys if key.null_count]
+        return int(np.count_nonzero(np.logical_or.reduce(missing))) if missing else 0
 
     def kept(self, left: pa.Table, right: pa.Table, pairs: Pairs) -> Pairs:
         """The pairs of positions for which everything beyond the codes holds."""
@@ -191,18 +201,35 @@ class JoinRows(Operator):
     def step(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[BothKept, Delta]:
-        nothing = self.nothing()
+        after, pieces = self.pieces(state, inputs, interval)
+        return after, united(pieces, self.nothing())
+
+    @property
+    def quiet(self) -> bool:
+        return True
+
+    def pieces(
+        self, state: BothKept, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[BothKept, Iterator[Delta]]:
+        """The same, with results in bounded pieces that are made when they are drawn: one hot key
+        must not fill the memory."""
         if not any(one.rows for one in inputs):
-            return self._advanced(state, (None, None), interval.clock), nothing
+            return self._advanced(state, (None, None), interval.clock), iter(())
         new = [self.condition.coded(one.born, side) for side, one in enumerate(inputs)]
         cuts = [self.condition.coded(one.cut, side) for side, one in enumerate(inputs)]
         after = BothKept(state.left.cut(cuts[0]), state.right.cut(cuts[1]))
-        born = list(self._born(new[0], new[1], after))
-        cut = list(self._cut(state, after, cuts[0], cuts[1]))
         fresh = tuple(chosen(rows, numbers(rows, EXP) > interval.clock) for rows in new)
-        return self._advanced(after, (fresh[0], fresh[1]), interval.clock), Delta(
-            concatenated([nothing.born, *born]), concatenated([nothing.cut, *cut])
+        nothing = self.nothing()
+        born = (Delta(rows, nothing.cut) for rows in self._born(new[0], new[1], after))
+        cut = (Delta(nothing.born, rows) for rows in self._cut(state, after, cuts[0], cuts[1]))
+        return self._advanced(after, (fresh[0], fresh[1]), interval.clock), chain(born, cut)
+
+    def giving(self, names: Collection[str]) -> JoinRows:
+        """The join whose results have only these columns; what it keeps stays the same."""
+        left, right = (
+            pa.schema([one for one in columns if one.name in names]) for columns in self.columns
         )
+        return replace(self, columns=(left, right))
 
     def nothing(self) -> Delta:
         owner = [(OWNER, pa.int64())] if self.owned else []
@@ -317,6 +344,14 @@ def joined_identities(operator: Operator, kept: Sequence[Kept]) -> Int64s:
         inputs.append(Delta(rows, rows.slice(0, 0)))
     _, delta = operator.step(operator.state(), inputs, Interval(MIN_TIME + 1, NEVER))
     return numbers(delta.born, ID)
+
+
+def same_key(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Equality of join keys as in Spark: NaN equals NaN, and -0.0 equals 0.0."""
+    same = pc.equal(left, right)
+    if pa.types.is_floating(left.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    return pc.fill_null(same, False)
 
 
 def partition_codes(condition: Condition, rows: pa.Table, side: int) -> Int64s | None:

@@ -39,7 +39,6 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.evaluation import Evaluation, Inputs, Ordering, as_given, blank, distinct_codes
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.join import same_key
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.meeting import (
     Condition,
@@ -47,6 +46,7 @@ from mayfly.kernels.meeting import (
     joined_spread,
     kept_inputs,
     partition_codes,
+    same_key,
 )
 from mayfly.kernels.operator import Holding, Key, Operator, plain_key
 from mayfly.kernels.probing import KEPT, Effort, Probes, Side, partners

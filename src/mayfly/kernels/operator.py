@@ -126,6 +126,16 @@ class Operator:
         """The identities of what it passes on of an input."""
         return ids
 
+    def needs(self, wanted: frozenset[str]) -> frozenset[str] | None:
+        """The columns of its input without which it cannot give the wanted ones, if it may be fed
+        piece by piece."""
+        return None
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing happens when rows that it keeps expire."""
+        return False
+
     @property
     def passes_left(self) -> bool:
         """Whether rows of the first input may pass with the identities that they have."""

@@ -108,6 +108,9 @@ class SelectRows(Passing):
     ) -> tuple[Nothing, Delta]:
         return state, inputs[0].where(self.marks)
 
+    def needs(self, wanted: frozenset[str]) -> frozenset[str] | None:
+        return wanted | frozenset(map(column_name, self.predicate.columns()))
+
     def marks(self, rows: pa.Table) -> Bools:
         return satisfying(self.predicate, rows)
 
@@ -145,6 +148,9 @@ class ProjectRows(Passing):
         if not delta.rows:
             return state, Delta.empty(self.columns, dual=SEEN in delta.born.schema.names)
         return state, delta.map(self.projected)
+
+    def needs(self, wanted: frozenset[str]) -> frozenset[str] | None:
+        return frozenset(column_name(one) for output in self.outputs for one in output.columns())
 
     def projected(self, rows: pa.Table) -> pa.Table:
         carried = [name for name in rows.schema.names if name not in set(payload_names(rows))]

@@ -160,7 +160,7 @@ class WindowRows(Alone):
 
     def _is_idle(self, state: WindowState, interval: Interval) -> bool:
         """Whether a step without new rows changes nothing."""
-        clock = self._refreshed(interval.clock)
+        clock = self.refreshed(interval.clock)
         return (
             state.held is None
             and not state.leaving.runs
@@ -173,7 +173,7 @@ class WindowRows(Alone):
         self, state: WindowState, rows: pa.Table, interval: Interval
     ) -> tuple[WindowState, pa.Table]:
         """The rows of instants that are closed now (with SLIDE: whose refresh is closed)."""
-        began, clock = (self._refreshed(at) for at in (interval.began, interval.clock))
+        began, clock = (self.refreshed(at) for at in (interval.began, interval.clock))
         if self.order == RANK:
             rows = with_numbers(rows, **{RANK[0]: numbers(rows, ID)})
         names = dict.fromkeys([*self.columns.names, *(self.order or ()), *self.partition, TS])
@@ -201,14 +201,14 @@ class WindowRows(Alone):
     def without_admitted(self, state: WindowState, clock: int) -> WindowState:
         """Without waiting rows of instants before ``clock``: those that were admitted stay stored
         until that is cheap to change."""
-        done = self._refreshed(clock)
+        done = self.refreshed(clock)
         left = [run for run in state.waiting if run.ts.high >= done]
         if len(left) == len(state.waiting) and all(run.ts.low >= done for run in left):
             return state
         rows = (run if run.ts.low >= done else _from_instant(run, done) for run in left)
         return replace(state, waiting=tuple(rows))
 
-    def _refreshed(self, at: int) -> int:
+    def refreshed(self, at: int) -> int:
         """The instants before this one belong to refreshes that are closed before ``at``."""
         slide = self.window.slide
         if slide is None or not slide.period or at <= -NEVER or at == NEVER:

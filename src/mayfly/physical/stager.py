@@ -99,7 +99,10 @@ class _Stager:
         standing, sent = self._standing(member.program.answer), member.program.sent
         stage, route, place = self._output_stage(standing, sent)
         group = self.groups.index(member.group)
-        return StagedAnswer(member.name, renumbered[standing], sent, stage, route, group, place)
+        strict = sent is None and member.program.answer.strict
+        return StagedAnswer(
+            member.name, renumbered[standing], sent, stage, route, group, place, strict
+        )
 
     def _staged(self, task: Task, renumbered: dict[Task, int]) -> StagedTask:
         relation = next((one for one in task.inputs if isinstance(one, Relation)), None)

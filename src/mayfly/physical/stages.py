@@ -120,6 +120,8 @@ class StagedAnswer:
     group: int
     place: tuple[str, ...] = ()
     """The columns of what is sent that tell the bucket of a row."""
+    strict: bool = False
+    """Whether results of a view may be cut."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,27 @@ class StagedProgram:
                 needed |= {one for one in task.local if one is not None}
                 needed |= {link.task for link in self.links if link.consumer == task.number}
         return tuple(task for task in self.tasks if task.number in needed)
+
+    def drawn_once(self, stage: int) -> dict[int, frozenset[str]]:
+        """Tasks whose results may be made piece by piece, and the columns that are wanted of them:
+        one reader draws them, which is a selection or projection of that kind, another stage, or
+        the log of a view whose results are never cut."""
+        found: dict[int, frozenset[str]] = {}
+        for task in reversed([one for one in self.tasks if one.stage == stage]):
+            inner = [one for one in self.tasks if task.number in one.local]
+            views = [one for one in self.answers if one.task == task.number]
+            linked = sum(link.task == task.number for link in self.links)
+            if len(inner) + len(views) + linked != 1:
+                continue
+            every = frozenset(task.columns.names)
+            if not inner and not any(view.sent is None and view.strict for view in views):
+                found[task.number] = every
+            for reader in inner:
+                wanted = found.get(reader.number)
+                needed = None if wanted is None else reader.operator.needs(wanted)
+                if needed is not None:
+                    found[task.number] = needed
+        return found
 
     @property
     def stages(self) -> int:

@@ -1,8 +1,7 @@
-"""A window join query as a value: streams, windows and a chain of equi-joins.
+"""Streams as they are declared, and window joins built in Python as values.
 
-``JoinQuery.stages()`` turns it into the joins that runners execute one after the other: the first
-joins two windows, each further one joins another window to the results so far. Columns carry
-qualified names (``stream.column``) until the last stage, and only those that are needed later.
+Columns of a join have qualified names (``stream.column``). ``JoinQuery.plan()`` is its logical
+plan, which is optimized and run like that of any query.
 """
 
 from __future__ import annotations
@@ -14,21 +13,20 @@ from typing import Literal
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.codes import EXACT_KEYS
-from mayfly.kernels.join import JoinInput, OutputColumn, Side, WindowJoin
 from mayfly.lifetime import micros
-from mayfly.plan.expressions import Expression, is_kernel_expression
-from mayfly.plan.types import (
-    BOOLEAN,
-    DataType,
-    arrow_type,
-    as_decimal,
-    common_type,
-    from_arrow,
+from mayfly.plan.expressions import (
+    Cast,
+    Column,
+    Expression,
+    conjunction,
+    is_kernel_expression,
+    quoted,
 )
+from mayfly.plan.logical import Equality, Join, Named, Output, Project, StreamScan
+from mayfly.plan.types import BOOLEAN, DataType, as_decimal, common_type, from_arrow
+from mayfly.plan.windows import Range
 
 On = str | Sequence[str | tuple[str, str]]
-"""Key types whose values fit a 64-bit code one to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,29 +125,12 @@ class JoinClause:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where a join's input comes from: a stream, or the stage before."""
-
-    stream: str | None
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A join, its two sources, and the types in which its keys are compared."""
-
-    join: WindowJoin
-    sources: tuple[Source, Source]
-    key_types: tuple[DataType, ...]
-
-
-@dataclass(frozen=True)
 class JoinQuery:
     """A chain of window joins and the columns to report."""
 
     inputs: tuple[Windowed, ...]
     clauses: tuple[JoinClause, ...] = ()
     select: Mapping[str, str] = field(default_factory=dict)
-    name: str = "query"
 
     def join(
         self,
@@ -187,61 +168,39 @@ class JoinQuery:
         stream, column = self._resolve(qualified)
         return stream.schema.field(column).type
 
-    def needed(self, stream: str) -> tuple[str, ...]:
-        """The columns of a stream that any stage or the result needs."""
-        named = [*self.select.values()]
-        for clause in self.clauses:
-            named += [name for pair in clause.pairs for name in pair]
-            named += _columns_of(clause.residual)
-        prefix = f"{stream}."
-        return tuple(dict.fromkeys(n.removeprefix(prefix) for n in named if n.startswith(prefix)))
+    def plan(self) -> Output:
+        """The query as a logical plan: windows, one join of all of them, and what is reported."""
+        scans = tuple(
+            StreamScan(one.stream.name, one.stream.name, Range(duration=one.length), _columns(one))
+            for one in self.inputs
+        )
+        keys = tuple(self._equality(pair) for clause in self.clauses for pair in clause.pairs)
+        residual = conjunction(tuple(one.residual for one in self.clauses if one.residual))
+        listed = (Named(name, self._column(source)) for name, source in self.select.items())
+        return Output(Project(Join(scans, keys, residual), tuple(listed)))
 
-    def stages(self) -> tuple[Stage, ...]:
-        stages: list[Stage] = []
-        left = self._stream_input(self.inputs[0], self.clauses[0], 0)
-        source = Source(self.inputs[0].stream.name)
-        for index, clause in enumerate(self.clauses):
-            added = self.inputs[index + 1]
-            right = self._stream_input(added, clause, 1)
-            left = replace(left, keys=tuple(pair[0] for pair in clause.pairs))
-            last = index == len(self.clauses) - 1
-            output = self._output(index, (left, right), last=last)
-            types = tuple(self._key_type(pair) for pair in clause.pairs)
-            exact = len(types) == 1 and types[0].name in EXACT_KEYS
-            name = f"{self.name}.join{index + 1}"
-            compared = tuple(arrow_type(kind) for kind in types)
-            join = WindowJoin(name, (left, right), output, exact, clause.residual, compared)
-            stages.append(Stage(join, (source, Source(added.stream.name)), types))
-            fields = [one for one in join.schema if not one.name.startswith("_")]
-            longest = min(left.longest, right.longest)
-            left = JoinInput(name, pa.schema(fields), (), None, longest)
-            source = Source(None)
-        return tuple(stages)
-
-    def _output(
-        self, index: int, inputs: tuple[JoinInput, JoinInput], *, last: bool
-    ) -> tuple[OutputColumn, ...]:
-        def column(qualified: str, name: str) -> OutputColumn:
-            side: Side = 0 if qualified in inputs[0].schema.names else 1
-            return OutputColumn(side, qualified, name)
-
-        if last:
-            return tuple(column(qualified, name) for name, qualified in self.select.items())
-        later = [*self.select.values()]
-        for clause in self.clauses[index + 1 :]:
-            later += [name for pair in clause.pairs for name in pair]
-            later += _columns_of(clause.residual)
-        here = [*inputs[0].schema.names, *inputs[1].schema.names]
-        return tuple(column(name, name) for name in dict.fromkeys(later) if name in here)
-
-    def _stream_input(self, one: Windowed, clause: JoinClause, side: Side) -> JoinInput:
-        name = one.stream.name
-        fields = [
-            pa.field(f"{name}.{column}", arrow_type(one.stream.type_of(column)))
-            for column in self.needed(name)
+    def text(self) -> str:
+        """The query as the language writes it."""
+        plan = self.plan()
+        listed = [f"{self._column(one).sql()} AS {quoted(n)}" for n, one in self.select.items()]
+        windows = [
+            f"{quoted(one.stream.name)} {Range(duration=one.length).cql()}" for one in self.inputs
         ]
-        keys = tuple(pair[side] for pair in clause.pairs)
-        return JoinInput(name, pa.schema(fields), keys, one.length, one.length)
+        (join,) = (node for node in plan.walk() if isinstance(node, Join))
+        terms = [f"{one.left.sql()} = {one.right.sql()}" for one in join.equalities]
+        terms += [] if join.residual is None else [join.residual.sql()]
+        return f"SELECT {', '.join(listed)} FROM {', '.join(windows)} WHERE {' AND '.join(terms)}"
+
+    def _column(self, qualified: str) -> Column:
+        stream, name = self._resolve(qualified)
+        return Column(stream.name, name, stream.type_of(name), name != stream.time)
+
+    def _equality(self, pair: tuple[str, str]) -> Equality:
+        kind = self._key_type(pair)
+        left, right = (
+            one if one.type == kind else Cast(one, kind) for one in map(self._column, pair)
+        )
+        return Equality(left, right)
 
     def _key_type(self, pair: tuple[str, str]) -> DataType:
         left, right = (from_arrow(self.type_of(name)) for name in pair)
@@ -343,8 +302,12 @@ def _converts_alike(source: DataType, target: DataType) -> bool:
     return source == target or target.name != "timestamp"
 
 
-def _columns_of(residual: Expression | None) -> list[str]:
-    return [f"{c.relation}.{c.name}" for c in residual.columns()] if residual else []
+def _columns(windowed: Windowed) -> tuple[Column, ...]:
+    stream = windowed.stream
+    return tuple(
+        Column(stream.name, name, stream.type_of(name), name != stream.time)
+        for name in stream.schema.names
+    )
 
 
 def _key_items(on: On) -> list[str | tuple[str, str]]:

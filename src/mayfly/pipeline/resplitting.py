@@ -85,13 +85,9 @@ class Resplitting:
         place = self._by_columns(answer.place)
         return self._spread(states, dict.fromkeys(parts_of(states[0]), place))
 
-    def log(self, answer: StagedAnswer, strict: bool, logs: Sequence[Kept]) -> list[Kept]:
+    def log(self, answer: StagedAnswer, logs: Sequence[Kept]) -> list[Kept]:
         """The kept results of a view, where the task that may cut them runs now."""
-        if not strict:
-            return self._log(logs, lambda rows, bucket: _all(rows, bucket % self.after))
-        return self._log(logs, self._by_result(answer.task, ID))
-
-    def _log(self, logs: Sequence[Kept], place: Placing) -> list[Kept]:
+        place = self._by_result(answer.task, ID)
         return [one["kept"] for one in self._parts(logs, {"kept": place})]
 
     # ── where rows belong ─────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ import pyarrow as pa
 from mayfly.kernels.delta import with_numbers
 from mayfly.kernels.kept import Kept
 from mayfly.kernels.rows import CODE, Run, chosen, numbers
+from mayfly.kernels.upkeep import next_due
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, check_content, open_segment, write_segment
@@ -177,5 +178,5 @@ def next_event(states: Sequence[Any], clock: int) -> int | None:
             if isinstance(part, Kept):
                 found += [max(run.exp.low, clock) for run in part.runs if run.exp.low < NEVER]
             elif isinstance(part, tuple):
-                found += [max(int(run.ts.low), clock) for run in part]
+                found += [at for at in [next_due(part, clock)] if at is not None]
     return min(found, default=None)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.gaps import Limits, Spans, spans
-from mayfly.spark.exchange import STREAM
+from mayfly.spark.slots import STREAM
 from mayfly.storage import TS
 
 
@@ -50,6 +50,8 @@ class Arrived:
     promised: int | None = None
     beyond: int = 0
     spans: Spans = ()
+    fed: int = 0
+    """Rows sent to windows, as often as there are windows that they pass to."""
 
     def __add__(self, other: Arrived) -> Arrived:
         return Arrived(
@@ -62,6 +64,7 @@ class Arrived:
             _extreme(max, self.promised, other.promised),
             self.beyond + other.beyond,
             (*self.spans, *other.spans),
+            self.fed + other.fed,
         )
 
 

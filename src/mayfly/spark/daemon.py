@@ -14,6 +14,5 @@ from pyspark.daemon import manager
 if __name__ == "__main__":
     if sys.argv[1:] == ["pyspark.worker"]:
         import mayfly.spark.archive_sink
-        import mayfly.spark.program_tasks
-        import mayfly.spark.tasks  # noqa: F401
+        import mayfly.spark.program_tasks  # noqa: F401
     manager()

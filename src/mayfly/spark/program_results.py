@@ -16,9 +16,9 @@ from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.physical.sharing import Member
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.folders import IDENTITY
+from mayfly.pipeline.result_log import DELIVERY
 from mayfly.plan.expressions import quoted
 from mayfly.plan.windows import Slide
-from mayfly.spark.log import TIMESTAMP
 from mayfly.spark.program_tasks import BORN, LOG, OUT
 from mayfly.spark.program_tasks import CUT as CUT_ROWS
 from mayfly.spark.sinks import Delivery
@@ -27,6 +27,7 @@ from mayfly.storage.commit import reading_version
 from mayfly.storage.files import Directory
 
 CUT = "cut"
+TIMESTAMP = pa.timestamp("us", tz="UTC")
 Wanted = tuple[int, int, int | None]
 """Since, until, and an instant at which results must be alive."""
 EVERYTHING: Wanted = (MIN_TIME, NEVER, None)
@@ -71,15 +72,24 @@ class Results:
         """The clocks of the streams this query reads."""
         return Clocks.from_json(manifest.properties["clocks"]).of(self.member.group.streams)
 
-    def delivery(self, spark: SparkSession, directory: Directory, committed: Manifest) -> Delivery:
-        """The changes of a committed batch."""
+    def delivery(
+        self,
+        spark: SparkSession,
+        directory: Directory,
+        committed: Manifest,
+        number: int | None = None,
+    ) -> Delivery:
+        """The changes of a committed batch, or of the step that was given a number."""
         folder = f"{OUT}/{self.name}"
+        number = committed.properties["delivery"] if number is None else number
+        logged = self._logged(committed)
         segments = [
             *committed.in_group(f"{folder}/{BORN}"), *committed.in_group(f"{folder}/{CUT_ROWS}"),
+            *(one for one in logged if one.tags.get(DELIVERY) == number),
         ]  # fmt: skip
         reader = self._reader(directory, committed, segments, self.schema)
         return Delivery(
-            batch_id=committed.properties["delivery"],
+            batch_id=number,
             rows=sum(one.rows for one in segments),
             schema=self.schema,
             batches=lambda: reader.batches(directory),
@@ -92,13 +102,23 @@ class Results:
         self, directory: Directory, manifest: Manifest, wanted: Wanted = EVERYTHING
     ) -> SegmentReader:
         """The kept results of [since, until), alive at an instant if one is given."""
+        since, until, at = wanted
         listed = [
+            one
+            for one in self._logged(manifest)
+            if one.ts.low < until
+            and (one.ts.high >= since or not self.view)
+            and (at is None or not one.dead_at(at))
+        ]
+        return self._reader(directory, manifest, listed, self.log_schema, wanted)
+
+    def _logged(self, manifest: Manifest) -> list[Segment]:
+        return [
             manifest.segments[path]
             for name, stored in manifest.properties["state"].items()
             if name.startswith(f"{LOG}/{self.name}/")
             for path in stored["runs"]["kept"]
         ]
-        return self._reader(directory, manifest, listed, self.log_schema, wanted)
 
     def _reader(
         self,

@@ -9,8 +9,9 @@ Spark's jobs.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,9 @@ from mayfly.lifetime import use_zone
 from mayfly.physical.stages import Feed, StagedProgram
 from mayfly.pipeline.gaps import Limits
 from mayfly.spark.arrivals import Arrived, added, counted, encoded
-from mayfly.spark.exchange import STREAM
+from mayfly.spark.dead_letters import DEAD_LETTERS, LATE, NO_TIME, REASON
 from mayfly.spark.parcels import COUNTS, Parcel, batch_of, packed, split
-from mayfly.spark.tasks import DEAD_LETTERS, LATE, NO_TIME, REASON
+from mayfly.spark.slots import STREAM
 from mayfly.storage.segment import TS
 
 PARCEL_BYTES = 16 << 20
@@ -63,12 +64,17 @@ class Splitter:
         use_zone(self.zone)
         counts: list[list[Arrived]] = []
         for table in _tables(batches):
-            counts.append(counted(table, limits))
-            yield batch_of(self._parcels(table, limits))
+            fed = Counter[int]()
+            yield batch_of(self._parcels(table, limits, fed))
+            came = enumerate(counted(table, limits))
+            counts.append([replace(one, fed=fed[number]) for number, one in came])
         total = encoded(added(counts, len(self.streams)))
         yield batch_of([Parcel(0, 0, COUNTS, total)])
 
-    def _parcels(self, table: pa.Table, limits: Sequence[Limits]) -> Iterator[Parcel]:
+    def _parcels(
+        self, table: pa.Table, limits: Sequence[Limits], fed: Counter[int]
+    ) -> Iterator[Parcel]:
+        """``fed`` counts the rows of each stream that windows get."""
         which = table.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
         for at, stream in enumerate(self.streams):
             if stream in self.kept:
@@ -80,9 +86,9 @@ class Splitter:
         for at in range(len(self.streams)):
             rows = chosen(table, (which == at) & (times <= limits[at].beyond))
             if rows.num_rows:
-                yield from self._fed(at, rows)
+                yield from self._fed(at, rows, fed)
 
-    def _fed(self, at: int, rows: pa.Table) -> Iterator[Parcel]:
+    def _fed(self, at: int, rows: pa.Table, fed: Counter[int]) -> Iterator[Parcel]:
         """The rows of one stream for every window on it."""
         columns = {column: slot for slot, column in self.slots[at].items()}
         mine = [
@@ -96,7 +102,9 @@ class Splitter:
             own = feed.named(arrays, rows.column(TS))
             if number in found:
                 own = taken(own, found[number])
-            yield from fed(feed, number, own, self.program.count(feed.stage, self.buckets))
+            own = prepared(feed, own)
+            fed[at] += own.num_rows
+            yield from sent(feed, number, own, self.program.count(feed.stage, self.buckets))
 
     def _found(
         self,
@@ -169,8 +177,26 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting).combine_chunks()
 
 
-def fed(feed: Feed, number: int, rows: pa.Table, count: int) -> Iterator[Parcel]:
-    """Named rows of a stream on their way to the ``count`` buckets of a window."""
+def prepared(feed: Feed, rows: pa.Table) -> pa.Table:
+    """Named rows of a stream as the window gets them."""
     for operator in feed.path:
         rows = operator.prepared(rows)
+    return rows
+
+
+def sent(feed: Feed, number: int, rows: pa.Table, count: int) -> Iterator[Parcel]:
+    """Rows that are prepared on their way to the ``count`` buckets of a window."""
     yield from split(rows, feed.route.codes(rows), count, feed.stage, f"feed/{number}")
+
+
+def this_partition() -> int:
+    context = TaskContext.get()
+    assert context is not None, "a task runs in an executor"
+    return context.partitionId()
+
+
+def rows_of_others(bucket: int) -> ProtocolError:
+    return ProtocolError(
+        f"rows of other buckets came to the task of bucket {bucket}",
+        "nothing was committed; report this with the Spark version and its settings",
+    )

@@ -8,8 +8,9 @@ changes nothing that is committed, so it may run any number of times.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,30 +18,35 @@ import pyarrow as pa
 
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.kernels.delta import ID, Delta, concatenated, with_numbers
+from mayfly.kernels.delta import ID, Delta, concatenated, payload_names, united, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.meeting import JoinRows
 from mayfly.kernels.multiway import MultiwayJoin
-from mayfly.kernels.outputs import seen
+from mayfly.kernels.outputs import Sent, seen
 from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
 from mayfly.kernels.room import limited
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
-from mayfly.kernels.windows import WindowRows, WindowState
-from mayfly.lifetime import MIN_TIME, NEVER, use_zone
+from mayfly.kernels.windows import WindowRows
+from mayfly.lifetime import NEVER, use_zone
 from mayfly.physical.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.pipeline.erasing import without_expired
+from mayfly.pipeline.result_log import DELIVERY, ResultLog, alive_from, horizon
 from mayfly.pipeline.shedding import shed_sides, without_least_promising
 from mayfly.pipeline.storing import Stored, check_copied, load_state, next_event, store_state
 from mayfly.plan.strategy import Structure
+from mayfly.spark.dead_letters import DEAD_LETTERS
 from mayfly.spark.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
+from mayfly.spark.program_splitting import rows_of_others, this_partition
 from mayfly.spark.receipts import Receipt
-from mayfly.spark.tasks import DEAD_LETTERS, rows_of_others, this_partition
 from mayfly.storage.files import Directory
-from mayfly.storage.segment import EXP, TS, Segment, write_segment
+from mayfly.storage.segment import EXP, TS, Segment, segment_batches, write_segment
 
 OUT, BORN, CUT = "out", "born", "cut"
 LOG, SENT = "log", "sent"
+PARCELS_AT_ONCE = 64
+Pieces = Iterator[Delta]
+"""Results that are made when they are drawn, once."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,8 @@ class ProgramTask:
     """Whether of the refreshes that are closed only the last one is answered."""
     zone: str = "UTC"
     """In which times have a day and an hour."""
+    delivery: int = 0
+    """The number under which the results of this step will be delivered."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         use_zone(self.zone)
@@ -122,16 +130,16 @@ class ProgramTask:
             step = _Step(self, bucket, parcels, directory)
             with limited(self.max_state_bytes):
                 results = step.run()
-                sent = list(step.parcels(results))
                 step.finish(results)
+            states = list(step.after.values())
+            size = sum(state.bytes for state in states)
+            if size > self.max_state_bytes:
+                raise self._too_large(size)
         reach("task.state-written")
-        for at in range(0, len(sent), 64):
-            yield batch_of(sent[at : at + 64])
+        sent = step.parcels(results)
+        while parcels_out := list(islice(sent, PARCELS_AT_ONCE)):
+            yield batch_of(parcels_out)
         reach("task.done")
-        states = list(step.after.values())
-        size = sum(state.bytes for state in states)
-        if size > self.max_state_bytes:
-            raise self._too_large(size)
         receipt = Receipt(
             stage=self.stage,
             bucket=bucket,
@@ -146,6 +154,7 @@ class ProgramTask:
             io=directory.io.to_json(),
             stored={name: stored.to_json() for name, stored in step.stored.items()},
             answers=step.changes,
+            null_keys=step.null_keys,
             shed=step.shed,
             refreshes=step.refreshes,
         )
@@ -176,7 +185,9 @@ class _Step:
     changes: dict[str, int] = field(default_factory=dict)
     """Per query."""
     clocks: dict[str, int] = field(default_factory=dict)
-    """Per state: the clock of its group."""
+    """Per state: the instants before are closed for it."""
+    null_keys: dict[str, int] = field(default_factory=dict)
+    """Per stream: rows that came to joins without a key."""
     shed: dict[str, int] = field(default_factory=dict)
     """Per stream: rows that joins left out."""
     refreshes: dict[str, list[int]] = field(default_factory=dict)
@@ -186,34 +197,53 @@ class _Step:
     def program(self) -> StagedProgram:
         return self.task.program
 
-    def run(self) -> dict[int, Delta]:
-        results: dict[int, Delta] = {}
+    def run(self) -> dict[int, Delta | Pieces]:
+        results: dict[int, Delta | Pieces] = {}
+        drawn = self.program.drawn_once(self.task.stage)
         for staged in self.program.tasks:
             stepped = self.task.steps(staged.group) and self._runs_here(staged)
             if staged.stage == self.task.stage and stepped:
-                results[staged.number] = self._run(staged, results)
+                results[staged.number] = self._run(staged, results, drawn.get(staged.number))
         return results
 
     def _runs_here(self, staged: StagedTask) -> bool:
         """What needs everything in one place is in bucket 0, whatever else its stage does."""
         return staged.bucketed or self.bucket == 0
 
-    def _run(self, staged: StagedTask, results: Mapping[int, Delta]) -> Delta:
-        inputs = [
+    def _run(
+        self,
+        staged: StagedTask,
+        results: Mapping[int, Delta | Pieces],
+        drawn: frozenset[str] | None,
+    ) -> Delta | Pieces:
+        """``drawn`` are the columns that are wanted of results which are drawn once."""
+        interval, operator = self.task.intervals[staged.group], staged.operator
+        inputs: list[Any] = [
             self._input(staged, side) if local is None else results.get(local, self._nothing(local))
             for side, local in enumerate(staged.local)
         ]
         name = f"task/{staged.name}"
-        before = self._load(name, first_state(staged.operator, self.bucket))
-        delta: Delta
+        before = self._load(name, first_state(operator, self.bucket))
+        if drawn is not None and not isinstance(inputs[0], Delta):
+            self._keep(name, before, staged.group)
+            return (operator.step(before, [piece], interval)[1] for piece in inputs[0])
+        after: Any
+        delta: Delta | Pieces
+        if isinstance(operator, JoinRows):
+            for side, stream in shed_sides(self.program, staged).items():
+                lost = operator.condition.keyless(inputs[side].born, side)
+                self.null_keys[stream] = self.null_keys.get(stream, 0) + lost
         if self.task.shed:
             inputs = self._with_partners(staged, before, inputs)
-        after, delta = staged.operator.step(before, inputs, self.task.intervals[staged.group])
-        if isinstance(staged.operator, WindowRows) and self._due(staged.group) is not None:
-            clock = self.task.intervals[staged.group].clock
-            after = staged.operator.without_admitted(after, clock)
+        if drawn is not None and isinstance(operator, JoinRows):
+            after, delta = operator.giving(drawn).pieces(before, inputs, interval)
+        else:
+            after, delta = operator.step(before, inputs, interval)
+        if isinstance(operator, WindowRows) and self._due(staged.group) is not None:
+            after = operator.without_admitted(after, interval.clock)
         self._keep(name, after, staged.group)
-        if isinstance(after, WindowState):
+        if isinstance(operator, WindowRows):
+            self.clocks[name] = operator.refreshed(interval.clock)
             self._count_rows(staged, inputs[0])
         return delta
 
@@ -268,19 +298,21 @@ class _Step:
                 stream = feed.source.stream
                 self.rows_in[stream] = self.rows_in.get(stream, 0) + came.born.num_rows
 
-    def parcels(self, results: Mapping[int, Delta]) -> Iterator[Parcel]:
+    def parcels(self, results: Mapping[int, Delta | Pieces]) -> Iterator[Parcel]:
         """Results for tasks of later stages."""
         for number, link in enumerate(self.program.links):
             if link.task in results:
-                yield from self._sent(results[link.task], link.route, link.stage, str(number))
+                for delta in _pieces(results[link.task]):
+                    yield from self._sent(delta, link.route, link.stage, str(number))
         for answer in self.program.answers:
             if (
                 answer.sent is not None
                 and answer.stage > self.task.stage
                 and answer.task in results
             ):
-                delta = seen(results[answer.task])
-                yield from self._sent(delta, answer.route, answer.stage, f"answer/{answer.query}")
+                edge = f"answer/{answer.query}"
+                for delta in _pieces(results[answer.task]):
+                    yield from self._sent(seen(delta), answer.route, answer.stage, edge)
 
     def _sent(self, delta: Delta, route: Route, stage: int, edge: str) -> Iterator[Parcel]:
         count = self.program.count(stage, self.task.buckets)
@@ -307,10 +339,18 @@ class _Step:
         self.clocks[name] = self.task.intervals[group].clock
 
     def next_due(self) -> int | None:
-        found = (next_event([state], self.clocks[name]) for name, state in self.after.items())
+        """Before this instant nothing happens by itself. Neither joins nor logs do anything when
+        rows that they keep expire."""
+        joins = (task for task in self.program.tasks if task.operator.quiet)
+        quiet = {f"task/{task.name}" for task in joins}
+        found = (
+            next_event([state], self.clocks[name])
+            for name, state in self.after.items()
+            if name not in quiet and not name.startswith(f"{LOG}/")
+        )
         return min((at for at in found if at is not None), default=None)
 
-    def finish(self, results: Mapping[int, Delta]) -> None:
+    def finish(self, results: Mapping[int, Delta | Pieces]) -> None:
         """Write the answers that leave in this stage, dead letters, and every state."""
         for answer in self.program.answers:
             stepped = self.task.steps(answer.group) and self._leaves_here(answer)
@@ -341,16 +381,29 @@ class _Step:
         segment = write_segment(self.directory, f"{edge}/{self.bucket}", rows)
         self.added += [segment] if segment else []
 
-    def _output(self, answer: StagedAnswer, results: Mapping[int, Delta]) -> int:
+    def _output(self, answer: StagedAnswer, results: Mapping[int, Delta | Pieces]) -> int:
         """This step's changes for the sinks, and the log that snapshots are read from."""
-        sent, interval = answer.sent, self.task.intervals[answer.group]
-        if sent is None:
-            delta = self._known_at(answer.group, seen(results[answer.task]))
+        if answer.sent is not None:
+            rows = self._send(answer, answer.sent, results)
+            self._append(answer, answer.sent.columns.names, iter(rows.to_batches()))
+            return repetitions(rows, answer.sent.slide)
+        pieces = (self._known_at(answer.group, seen(one)) for one in _pieces(results[answer.task]))
+        if answer.strict:
+            (delta,) = pieces
             self._write_out(answer, delta)
             self._log_view(answer, delta)
             return delta.rows
+        columns = payload_names(self._nothing(answer.task).born)
+        batches = (batch for one in pieces for batch in one.born.to_batches())
+        return self._append(answer, columns, batches)
+
+    def _send(
+        self, answer: StagedAnswer, sent: Sent, results: Mapping[int, Delta | Pieces]
+    ) -> pa.Table:
+        """The rows that a stream operator sends."""
+        interval = self.task.intervals[answer.group]
         if answer.task in results:
-            delta = seen(results[answer.task])
+            delta = seen(united(_pieces(results[answer.task]), self._nothing(answer.task)))
         else:
             nothing, edge = seen(self._nothing(answer.task)), f"answer/{answer.query}"
             delta = Delta(
@@ -373,10 +426,7 @@ class _Step:
             begins = rounded(begins, sent.slide if sent.is_periodic else None)
             ts = np.maximum(numbers(rows, TS), begins)
             rows = chosen(with_numbers(rows, **{TS: ts}), ts < numbers(rows, EXP))
-        rows = with_numbers(rows, **{ID: np.arange(rows.num_rows)})
-        self._write_out(answer, Delta(rows, rows.slice(0, 0)))
-        self._appended(answer, self._log(answer), rows)
-        return repetitions(rows, sent.slide)
+        return rows
 
     def _known_at(self, group: int, delta: Delta) -> Delta:
         """Of results that history gives, those of the last closed instant and later."""
@@ -387,26 +437,57 @@ class _Step:
 
     def _write_out(self, answer: StagedAnswer, delta: Delta) -> None:
         for kind, rows in ((BORN, delta.born), (CUT, delta.cut)):
-            group = f"{OUT}/{answer.query}/{kind}/{self.bucket}"
-            segment = write_segment(self.directory, group, rows)
+            segment = write_segment(self.directory, self._out(answer, kind), rows)
             self.added += [segment] if segment else []
 
-    def _log(self, answer: StagedAnswer) -> Kept:
-        log: Kept = self._load(f"{LOG}/{answer.query}", Kept(Shape(Structure.APPEND)))
-        return log
+    def _out(self, answer: StagedAnswer, kind: str) -> str:
+        return f"{OUT}/{answer.query}/{kind}/{self.bucket}"
+
+    def _append(
+        self, answer: StagedAnswer, columns: Sequence[str], batches: Iterator[pa.RecordBatch]
+    ) -> int:
+        """Log results that are never cut; how many they are. The log is what is delivered, unless
+        some of it must go before."""
+        name, due = f"{LOG}/{answer.query}/{self.bucket}", self._due(answer.group)
+        known = self.task.states.get(name)
+        paths = () if known is None else Stored.from_json(known).runs["kept"]
+        old = tuple(self.task.segments[path] for path in paths)
+        log = ResultLog(self.directory, f"state/{name}/kept", (*columns, TS, EXP), old)
+        log = log.aged(self._horizon(answer), self.task.history)
+        if due is None:
+            log = log.appended(batches, self.task.delivery)
+            count = sum(
+                one.rows for one in log.segments if one.tags.get(DELIVERY) == self.task.delivery
+            )
+        else:
+            out = ResultLog(self.directory, self._out(answer, BORN), log.columns)
+            out = out.appended(batches, None)
+            self.added += out.segments
+            count = sum(one.rows for one in out.segments)
+            delivered = (b for one in out.segments for b in segment_batches(self.directory, one))
+            log = log.without_expired(due).appended(alive_from(delivered, due), None)
+        self.added += [one for one in log.segments if one not in old]
+        gone = [one for one in old if one not in log.segments]
+        check_copied(gone, self._horizon(answer), self.directory)
+        self.dropped += [one.path for one in gone]
+        self.stored[name] = Stored({"kept": tuple(one.path for one in log.segments)}, {})
+        return count
 
     def _log_view(self, answer: StagedAnswer, delta: Delta) -> None:
-        log = self._log(answer)
+        """Results that may be cut lie in the log by their identity."""
+        log: Kept = self._load(f"{LOG}/{answer.query}", Kept(Shape(Structure.APPEND)))
         cut = with_numbers(delta.cut, **{CODE: numbers(delta.cut, ID)})
         log = log.cut(clustered(cut)) if cut.num_rows else log
-        self._appended(answer, log, delta.born)
-
-    def _appended(self, answer: StagedAnswer, log: Kept, rows: pa.Table) -> None:
-        clock = self.task.intervals[answer.group].clock
-        horizon = max(clock - self.task.history, MIN_TIME + 1) - 1
-        rows = with_numbers(rows, **{CODE: numbers(rows, ID)})
-        after = log.after(clustered(rows) if rows.num_rows else rows, horizon)
+        rows = with_numbers(delta.born, **{CODE: numbers(delta.born, ID)})
+        after = log.after(clustered(rows) if rows.num_rows else rows, self._horizon(answer))
         self._keep(f"{LOG}/{answer.query}", after, answer.group)
+
+    def _horizon(self, answer: StagedAnswer) -> int:
+        return horizon(self.task.intervals[answer.group].clock, self.task.history)
+
+
+def _pieces(results: Delta | Pieces) -> Pieces:
+    return iter([results]) if isinstance(results, Delta) else results
 
 
 def _no_input(operator: WindowRows) -> pa.Table:

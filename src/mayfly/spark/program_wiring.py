@@ -18,12 +18,11 @@ from mayfly.pipeline.query import Stream
 from mayfly.pipeline.shedding import NOTHING, Shedding
 from mayfly.plan.expressions import quoted
 from mayfly.spark.arrivals import Arrived, added, decoded, left_out, promise, unwanted
-from mayfly.spark.exchange import HEARTBEAT, STREAM
 from mayfly.spark.parcels import COUNTS, DDL, MARKER, RECEIPT
 from mayfly.spark.program_splitting import Splitter
 from mayfly.spark.program_tasks import ProgramTask
 from mayfly.spark.pushdown import wanted_rows
-from mayfly.spark.slots import Slots, projection
+from mayfly.spark.slots import HEARTBEAT, STREAM, Slots, projection
 from mayfly.storage import TS
 
 SHARES = 1_000_000

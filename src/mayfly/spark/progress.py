@@ -17,7 +17,7 @@ from mayfly.spark.receipts import Receipt
 from mayfly.storage import Manifest
 
 if TYPE_CHECKING:
-    from mayfly.spark.runner import BatchFacts
+    from mayfly.spark.batches import BatchFacts
 
 RECENT = "recent"
 """Property: the last batches in figures."""
@@ -128,7 +128,7 @@ def totals_after(
             own = totals.setdefault(name, {})
             own[stream] = own.get(stream, 0) + count
     for receipt in receipts:
-        for name in ("late", "null_keys", "shed"):
+        for name in ("null_keys", "shed"):
             for stream, count in getattr(receipt, name).items():
                 totals[name][stream] = totals[name].get(stream, 0) + count
     last = max((receipt.stage for receipt in receipts), default=0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mayfly.errors import InvalidSetting
+from mayfly.errors import InvalidSetting, UnsupportedFormat
 from mayfly.physical.stages import StagedProgram
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import Stream
@@ -30,9 +30,9 @@ from mayfly.pipeline.sources import (
     with_origins,
 )
 from mayfly.pipeline.storing import stored_paths
-from mayfly.spark.program_runner import REFRESHES, empty_program_properties
+from mayfly.spark.batches import clock_record
 from mayfly.spark.program_tasks import LOG, OUT, SENT
-from mayfly.spark.runner import clock_record
+from mayfly.spark.properties import REFRESHES, empty_properties
 from mayfly.spark.starting import beats
 from mayfly.spark.state_format import check_format
 from mayfly.storage import DropSegments, Manifest, Repository, SetProperties
@@ -152,7 +152,7 @@ def registered(
         raise InvalidSetting(f"there is no query {name} to replace", f"use one of {list(queries)}")
     if not Repository.exists(root):
         named = {name: {**one, SINCE: None} for name, one in queries.items()}
-        properties = {**empty_program_properties(streams, named, buckets), **(remembered or {})}
+        properties = {**empty_properties(streams, named, buckets), **(remembered or {})}
         return Registered(Repository.create(root, properties, sync=sync), buckets, named)
     repository = opened(root, sync=sync)
     manifest = repository.current()
@@ -186,8 +186,10 @@ def opened(root: Path, *, sync: bool) -> Repository:
     repository = Repository.open(root, sync=sync)
     stored = repository.current().properties
     if "queries" not in stored:
-        raise InvalidSetting(
-            f"the checkpoint {root} belongs to a {stored['kind']}", "use a new checkpoint directory"
+        raise UnsupportedFormat(
+            f"the checkpoint {root} is one of a window join as an earlier version of Mayfly ran it",
+            "its states cannot be gone on from: use a new checkpoint directory, from which the "
+            "sources are read again, or finish with the version that wrote it",
         )
     check_format(root, stored)
     return repository

@@ -23,13 +23,13 @@ from mayfly.physical.stages import StagedProgram
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.history import WAITING, Filling, History, Kept, history_of
 from mayfly.pipeline.sources import part_of
+from mayfly.spark.batches import BatchFacts
 from mayfly.spark.parcels import Parcel, batch_of
-from mayfly.spark.program_runner import ProgramRunner, collected
-from mayfly.spark.program_splitting import fed
+from mayfly.spark.program_splitting import prepared, sent
 from mayfly.spark.program_tasks import OUT
 from mayfly.spark.query_checkpoint import WHOLE_FROM, Registered, moved_sources
-from mayfly.spark.receipts import Receipt
-from mayfly.spark.runner import BatchFacts
+from mayfly.spark.receipts import Receipt, collected
+from mayfly.spark.runner import Runner
 from mayfly.storage import (
     TS,
     AddSegments,
@@ -87,11 +87,11 @@ class HistoryReader:
             for name in feed.source.columns
         ]
         named = feed.named(arrays, rows.column(TS))
-        yield from fed(feed, piece.feed, named, self.counts[feed.stage])
+        yield from sent(feed, piece.feed, prepared(feed, named), self.counts[feed.stage])
 
 
 def settle(
-    runner: ProgramRunner, register: Registered, remembered: Mapping[str, Any] | None = None
+    runner: Runner, register: Registered, remembered: Mapping[str, Any] | None = None
 ) -> None:
     """Write down which queries there are now, and what else is to be remembered; newcomers get
     to know what is kept."""
@@ -116,7 +116,7 @@ def settle(
         register.move.remove_others(part_of(settled))
 
 
-def deliver_history(runner: ProgramRunner) -> None:
+def deliver_history(runner: Runner) -> None:
     """Give newcomers' first results to their sinks, once for certain."""
     base = runner.repository.current()
     unsent: Mapping[str, int] = base.properties.get(UNSENT, {})
@@ -125,18 +125,16 @@ def deliver_history(runner: ProgramRunner) -> None:
     for name, number in unsent.items():
         for sink in runner.sinks_of.get(name, ()):
             delivery = runner.results[name].delivery(
-                runner.spark, runner.repository.directory, base
+                runner.spark, runner.repository.directory, base, number
             )
             if delivery.rows or getattr(sink, "wants_every_batch", False):
-                sink.deliver(replace(delivery, batch_id=number))
+                sink.deliver(delivery)
     reach("history.delivered")
     gone = [one.path for name in unsent for one in base.in_group(f"{OUT}/{name}")]
     runner.repository.commit(base, [DropSegments(tuple(gone)), SetProperties({UNSENT: {}})])
 
 
-def _history(
-    runner: ProgramRunner, register: Registered, base: Manifest, came: frozenset[str]
-) -> History:
+def _history(runner: Runner, register: Registered, base: Manifest, came: frozenset[str]) -> History:
     stored = base.properties
     known = [one for one in register.queries if one not in register.added]
     kept = Kept(
@@ -150,7 +148,7 @@ def _history(
     return history_of(runner.wiring.stages, came, kept)
 
 
-def _filled(runner: ProgramRunner, base: Manifest, history: History) -> list[Any]:
+def _filled(runner: Runner, base: Manifest, history: History) -> list[Any]:
     """One step of the newcomers' operators over what is kept, as edits."""
     stages = runner.wiring.stages
     tasks = {task.name for task in stages.tasks}
@@ -176,8 +174,8 @@ def _filled(runner: ProgramRunner, base: Manifest, history: History) -> list[Any
         SetProperties({
             "state": {**base.properties["state"], **state},
             "relations": {**base.properties["relations"], **relations},
-            "read": runner.read_of_relations(
-                {**dict.fromkeys((t.name for t in runner.relation_tasks()), ()),
+            "read": runner.reads.digests(
+                {**dict.fromkeys((t.name for t in runner.reads.tasks()), ()),
                  **base.properties["relations"], **relations}
             ),
             "answers": answers,
@@ -187,7 +185,7 @@ def _filled(runner: ProgramRunner, base: Manifest, history: History) -> list[Any
 
 
 def _stepped(
-    runner: ProgramRunner, base: Manifest, history: History
+    runner: Runner, base: Manifest, history: History
 ) -> tuple[list[Receipt], dict[str, list[int]]]:
     stages, clocks = runner.wiring.stages, Clocks.from_json(base.properties["clocks"])
     nothing = dict.fromkeys(clocks.streams, 0)
@@ -198,11 +196,15 @@ def _stepped(
         if number in history.began:
             begins[number] = clock
         intervals.append(Interval(min(history.began.get(number, clock), clock), clock))
-    changed = runner.relation_changes(
+    changed = runner.reads.changes(
         base, [one if at in begins else Interval() for at, one in enumerate(intervals)]
     )
     tasks = [
-        replace(runner.task_of(base, stage, tuple(intervals), facts, changed), begins=begins)
+        replace(
+            runner.task_of(base, stage, tuple(intervals), facts, changed),
+            begins=begins,
+            delivery=base.version,
+        )
         for stage in range(stages.stages)
     ]
     counts = stages.counts(runner.settings.buckets)
@@ -216,7 +218,7 @@ def _stepped(
     receipts = collected(frame, due)
     seen = {
         task.name: list(changed[task.name][1])
-        for task in runner.relation_tasks()
+        for task in runner.reads.tasks()
         if task.group in begins
     }
     return receipts, seen

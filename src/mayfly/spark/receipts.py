@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from pyspark.sql import DataFrame
 
 from mayfly import errors
 from mayfly.errors import MayflyError, ProtocolError
@@ -27,7 +29,6 @@ class Receipt:
     added: tuple[Segment, ...] = ()
     dropped: tuple[str, ...] = ()
     rows_in: Mapping[str, int] = field(default_factory=dict)
-    late: Mapping[str, int] = field(default_factory=dict)
     null_keys: Mapping[str, int] = field(default_factory=dict)
     changes: int = 0
     state_rows: int = 0
@@ -37,7 +38,7 @@ class Receipt:
     seconds: float = 0.0
     io: Mapping[str, int] = field(default_factory=dict)
     stored: Mapping[str, Any] = field(default_factory=dict)
-    """Where the state of each operator is, for queries of the language."""
+    """Where the state of each operator is."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """Changes per query, where queries leave in this stage."""
     shed: Mapping[str, int] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class Receipt:
     error: tuple[str, str, str] | None = None
 
     def encode(self) -> str:
-        maps = ("rows_in", "late", "null_keys", "io", "stored", "answers", "shed", "refreshes")
+        maps = ("rows_in", "null_keys", "io", "stored", "answers", "shed", "refreshes")
         stored: dict[str, Any] = {
             name: getattr(self, name) for name in self.__slots__ if name not in ("added", *maps)
         }
@@ -104,16 +105,23 @@ def accept(receipts: Iterable[Receipt], due: Iterable[tuple[int, int]]) -> list[
     return [chosen[place] for place in sorted(chosen)]
 
 
-def account_for(receipts: Iterable[Receipt], rows: Mapping[str, int]) -> None:
-    """Every row that was counted when the batch got its clock must have been in some step."""
+def account_for(receipts: Iterable[Receipt], fed: Mapping[str, int]) -> None:
+    """Every row that was sent to a window must have been in some step."""
     stepped = Counter[str]()
     for receipt in receipts:
         stepped.update(receipt.rows_in)
-    for stream, count in rows.items():
+    for stream, count in fed.items():
         if stepped[stream] != count:
             raise ProtocolError(
-                f"stream {stream} has {count} rows in this batch, of which its tasks got "
+                f"{count} rows of stream {stream} were sent to tasks in this batch, which got "
                 f"{stepped[stream]}",
                 "nothing was committed; if the stream's DataFrame gives other rows whenever it is "
                 "read, make it repeatable; otherwise restart the query",
             )
+
+
+def collected(frame: DataFrame, due: Sequence[Sequence[int]]) -> list[Receipt]:
+    """The one action of a batch: receipts, one for each due bucket of each stage."""
+    handed_in = [Receipt.decode(bytes(row[0]).decode()) for row in frame.collect()]
+    places = [(stage, bucket) for stage, listed in enumerate(due) for bucket in listed]
+    return accept(handed_in, places)

@@ -1,148 +1,92 @@
-"""The driver's side of a continuous query: one micro-batch, one commit.
+"""The driver's side of continuous queries: one micro-batch, one commit.
 
 A batch goes through: its clock, recorded before anything is computed; one Spark action that
 steps every due bucket and brings back receipts; one manifest; delivery to sinks; Spark's own
 commit. A crash between any two of these leaves the last manifest in force: an uncommitted batch
-is run again with the recorded clock, a committed one is only delivered again.
+is run again with the recorded clock, a committed one is only delivered again. A batch computes the
+operators of any number of queries, stage by stage; those that read different streams have clocks
+of their own.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
-from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.errors import BadInput, InvalidSetting, ProtocolError
+from mayfly.archive.contract import Promise, due_at
+from mayfly.errors import InvalidSetting, ProtocolError
 from mayfly.faults import reach
+from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.folders import IDENTITY
-from mayfly.pipeline.gaps import Limits
-from mayfly.pipeline.pacing import Pace
-from mayfly.pipeline.query import Stream
+from mayfly.pipeline.commands import Commands
+from mayfly.pipeline.gaps import Limits, limits
+from mayfly.pipeline.relations import Changing
+from mayfly.pipeline.result_log import horizon
+from mayfly.pipeline.storing import stored_paths
+from mayfly.spark.batches import (
+    CLOCKS,
+    NEW_CLOCK,
+    STREAM_SETTINGS,
+    BatchFacts,
+    RunSettings,
+    clock_record,
+    passed_over,
+)
+from mayfly.spark.dead_letters import DEAD_LETTERS, check_times, check_unit, deliver_dead_letters
+from mayfly.spark.parcels import packed
+from mayfly.spark.program_results import Results
+from mayfly.spark.program_splitting import LIMITS
+from mayfly.spark.program_tasks import LOG, OUT, SENT, ProgramTask
+from mayfly.spark.program_wiring import ProgramWiring
 from mayfly.spark.progress import RECENT, Batch, last_batch, totals_after, with_batch
-from mayfly.spark.receipts import Receipt
-from mayfly.spark.sinks import write_parquet
-from mayfly.spark.tasks import DEAD_LETTERS, NO_TIME, REASON
+from mayfly.spark.properties import (
+    DELIVERED,
+    REFRESHES,
+    answered,
+    dues,
+    refreshes_after,
+    without_dead,
+)
+from mayfly.spark.receipts import Receipt, account_for, collected
+from mayfly.spark.relation_reads import RelationReads
+from mayfly.spark.sinks import Sink
 from mayfly.storage import (
-    EXP,
-    TS,
     AddSegments,
     DropSegments,
     Manifest,
     Repository,
-    Segment,
     SetProperties,
-    segment_batches,
     vacuum,
 )
-from mayfly.storage.files import local_root
 from mayfly.storage.sealed import read_json, seal_json
 
-CLOCKS = "clock"
-END_OF_INPUT = "end"
 VACUUM_EVERY = 20
-STREAM_SETTINGS = {
-    # Jobs are short and their partitions fixed: planning them stage by stage changes nothing and
-    # takes a tenth of a batch.
-    "spark.sql.adaptive.enabled": "false",
-    # A stage of a chain that runs again names other files in its receipts. Spark would take that
-    # for other rows and give the job up; receipts are chosen by the driver.
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
-}
-"""For the session that Spark makes for each stream; the user's own is left as it is."""
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """How a query runs; none of it changes an answer."""
-
-    buckets: int
-    max_state_bytes: int
-    history: int
-    max_gap: int | None = None
-    sync: bool = False
-    wall_clock: Callable[[], int] = lambda: time.time_ns() // 1000
-    pace: Pace | None = None
-    replay: bool = False
-    """Whether the input is read to its end, so that the wall clock says nothing of its times."""
-
-
-@dataclass(frozen=True)
-class BatchFacts:
-    """What is fixed about a batch before it is computed."""
-
-    clocks: Clocks
-    rows: Mapping[str, int]
-    timeless: Mapping[str, int]
-    late: Mapping[str, int] = field(default_factory=dict)
-    first: Mapping[str, int] = field(default_factory=dict)
-    """The generation time of each stream's first row ever, where refreshes begin."""
-    shed: Mapping[str, int] = field(default_factory=dict)
-    """Rows left out on purpose."""
-    beyond: Mapping[str, int] = field(default_factory=dict)
-    """Rows later than MAX GAP allows."""
-    limits: Mapping[str, Limits] = field(default_factory=dict)
-    """What the rows were measured by: decided once, as a replay must decide the same."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "clocks": self.clocks.to_json(),
-            "rows": dict(self.rows),
-            "timeless": dict(self.timeless),
-            "late": dict(self.late),
-            "first": dict(self.first),
-            "shed": dict(self.shed),
-            "beyond": dict(self.beyond),
-            "limits": {name: astuple(one) for name, one in self.limits.items()},
-        }
-
-    @staticmethod
-    def from_json(stored: Mapping[str, Any]) -> BatchFacts:
-        clocks = Clocks.from_json(stored["clocks"])
-        return BatchFacts(
-            clocks,
-            stored["rows"],
-            stored["timeless"],
-            stored["late"],
-            stored["first"],
-            stored["shed"],
-            stored.get("beyond", {}),
-            {name: Limits(*one) for name, one in stored.get("limits", {}).items()},
-        )
-
-
-class Wired(Protocol):
-    """How the rows of a query's streams travel."""
-
-    @property
-    def streams(self) -> Sequence[Stream]: ...
-
-    def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame: ...
-
-
-W = TypeVar("W", bound=Wired)
 
 
 @dataclass
-class Runner(ABC, Generic[W]):
+class Runner:
     """Executes the batches of queries over one checkpoint directory."""
 
     spark: SparkSession
-    wiring: W
+    wiring: ProgramWiring
     repository: Repository
     settings: RunSettings
+    relations: Mapping[str, Changing] = field(default_factory=dict)
+    sinks_of: Mapping[str, Sequence[Sink]] = field(default_factory=dict)
+    """Per query."""
+    promises: Callable[[], Iterable[Promise]] = tuple
+    """What archives that are fed promise about bytes, as of now."""
+    commands: Commands | None = None
+    """What other processes ask for."""
     error: Exception | None = field(default=None, init=False)
     _session: SparkSession | None = field(default=None, init=False)
     """The one Spark made for the running stream."""
@@ -154,10 +98,19 @@ class Runner(ABC, Generic[W]):
     """The thread that runs a batch."""
     _began: float | None = field(default=None, init=False)
     """When the running batch began, without the time that it waited for its pace."""
+    _input_closed: bool = field(default=False, init=False)
+    _limits: Mapping[str, Limits] = field(default_factory=dict, init=False)
+    """What the rows of the running batch are measured by."""
 
     def __post_init__(self) -> None:
         self._streams = self.wiring.streams
         self._names = [stream.name for stream in self._streams]
+        self._groups = self.wiring.stages.groups
+        self.results = {one.name: Results(one) for one in self.wiring.program.members}
+
+    @property
+    def reads(self) -> RelationReads:
+        return RelationReads(self.wiring.stages, self.relations)
 
     # -- one batch -------------------------------------------------------------------------
 
@@ -169,6 +122,8 @@ class Runner(ABC, Generic[W]):
                 self._process(rows, batch_id)
             finally:
                 self._worker = self._began = None
+        if self.commands is not None and self.commands.asked is not None:
+            self.end_soon()
 
     @property
     def in_batch(self) -> bool:
@@ -204,7 +159,7 @@ class Runner(ABC, Generic[W]):
             base = self.repository.current()
             done = base.properties["batch"]
             if batch_id > done + 1:
-                raise _passed_over(done + 1, batch_id, self.repository)
+                raise passed_over(done + 1, batch_id, self.repository)
             if batch_id > done:
                 if Clocks.from_json(base.properties["clocks"]).ended:
                     # Spark does not know of the commit that closed the input: it may have been
@@ -230,25 +185,96 @@ class Runner(ABC, Generic[W]):
         name, directory = clock_record(batch_id), self.repository.directory
         if not directory.exists(name):
             return None
-        return BatchFacts.from_json(read_json(directory, name, _NEW_CLOCK))
+        return BatchFacts.from_json(read_json(directory, name, NEW_CLOCK))
 
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
-        name = clock_record(batch_id)
-        directory = self.repository.directory
+        # Before any job: the first one that needs the rows splits them.
+        known = self.recorded(batch_id)
+        self._limits = dict(known.limits) if known is not None else {}
+        if not self._limits:
+            self._limits = self._planned(Clocks.from_json(base.properties["clocks"]))
+        self._tell(self._limits)
+        try:
+            facts = self._recorded(rows, base, batch_id)
+            together = self.clocks_together(facts.clocks)
+            for one in together:
+                one.check_gap(self.settings.max_gap)
+            if self.settings.pace is not None:
+                waited = self.settings.pace.wait_for(max(one.query for one in together))
+                self._began = None if self._began is None else self._began + waited
+            committed = self._step(rows, base, batch_id, facts)
+        finally:
+            self._tell(None)
+        self._clean_up(batch_id)
+        return committed
+
+    def clocks_together(self, clocks: Clocks) -> list[Clocks]:
+        """The clocks of streams whose rows wait for each other."""
+        return [clocks.of(group.streams) for group in self._groups]
+
+    def _recorded(self, rows: DataFrame, base: Manifest, batch_id: int) -> BatchFacts:
+        """What is fixed about the batch, written down by now."""
+        name, directory, fed = clock_record(batch_id), self.repository.directory, None
         if not directory.exists(name):
             facts = self._facts(rows, Clocks.from_json(base.properties["clocks"]))
             directory.put_if_absent(name, seal_json(facts.to_json()))
-        facts = BatchFacts.from_json(read_json(directory, name, _NEW_CLOCK))
+            fed = facts.fed
         reach("batch.clock-recorded")
-        together = self._clocks_together(facts.clocks)
-        for one in together:
-            one.check_gap(self.settings.max_gap)
-        if self.settings.pace is not None:
-            waited = self.settings.pace.wait_for(max(one.query for one in together))
-            self._began = None if self._began is None else self._began + waited
-        committed = self._step(rows, base, batch_id, facts)
-        self._clean_up(batch_id)
-        return committed
+        return replace(BatchFacts.from_json(read_json(directory, name, NEW_CLOCK)), fed=fed)
+
+    def _tell(self, limits: Mapping[str, Limits] | None) -> None:
+        """Tell those who split the batch what is late; of the next one they know nothing yet."""
+        told = [] if limits is None else [astuple(limits[name]) for name in self._names]
+        self.spark.sparkContext.setLocalProperty(LIMITS, json.dumps(told) if told else "")
+
+    def _planned(self, before: Clocks) -> dict[str, Limits]:
+        """What the rows of the next batch are measured by."""
+        late, now = self._late_before(before), self.settings.wall_clock()
+        return {
+            one.name: limits(
+                late[one.name],
+                one.max_gap,
+                live=one.live and not self.settings.replay,
+                now=now,
+            )
+            for one in self._streams
+        }
+
+    def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
+        came = dict(zip(self._names, self.wiring.arrived(rows), strict=True))
+        known = self.repository.current().properties["first"]
+        first = {n: one.smallest for n, one in came.items() if one.smallest is not None} | known
+        timeless = {name: one.timeless for name, one in came.items()}
+        for stream in self._streams:
+            if not stream.unit_given and before.largest.get(stream.name) is None:
+                check_unit(stream, came[stream.name], self.settings.wall_clock())
+        steps = {n: one.step for n, one in self._limits.items() if one.step is not None}
+        before, reached = before.reaching({n: came[n].spans for n in steps}, steps)
+        largest = {name: one.largest for name, one in came.items()} | reached
+        clocks = self._advanced(
+            before, largest, timeless, {name: one.promised for name, one in came.items()}
+        )
+        return BatchFacts(
+            clocks,
+            {name: one.rows for name, one in came.items()},
+            timeless,
+            {name: one.late for name, one in came.items()},
+            first,
+            {name: one.shed for name, one in came.items()},
+            {name: one.beyond for name, one in came.items()},
+            self._limits,
+            {name: one.fed for name, one in came.items()},
+        )
+
+    def _late_before(self, before: Clocks) -> dict[str, int]:
+        """Per stream: the instants before this are closed for some query that reads it."""
+        return {
+            name: max(
+                (before.of(one.streams).query for one in self._groups if name in one.streams),
+                default=MIN_TIME,
+            )
+            for name in self._names
+        }
 
     def _advanced(
         self,
@@ -258,19 +284,127 @@ class Runner(ABC, Generic[W]):
         promised: Mapping[str, int | None] | None = None,
     ) -> Clocks:
         """The clocks after a batch, unless it holds rows without a time that are not wanted."""
-        for stream in self._streams:
-            if timeless[stream.name] and stream.null_time == "error":
-                raise BadInput(
-                    f"{timeless[stream.name]} rows of stream {stream.name} have no {stream.time}",
-                    "nothing of this batch was applied: repair or filter them at the source, or "
-                    "set them aside, with DEAD LETTERS TO parquet('folder') in CREATE STREAM or "
-                    "null_time='dead_letter', dead_letter='folder' in Session.stream",
-                )
+        check_times(self._streams, timeless)
         now = self.settings.wall_clock()
         heartbeats = {s.name: now - s.idle.minus for s in self._streams if s.idle is not None}
         heartbeats |= {name: at for name, at in (promised or {}).items() if at is not None}
         slack = {stream.name: stream.slack for stream in self._streams}
         return before.advanced(largest, slack, heartbeats)
+
+    def close_input(self) -> None:
+        """End of input; every query's handle asks for it, once is enough."""
+        if self._input_closed:
+            return
+        self._close()
+        self._input_closed = True
+
+    def _close(self) -> None:
+        base = self.repository.current()
+        clocks = Clocks.from_json(base.properties["clocks"])
+        if clocks.ended:
+            self._deliver(base)
+            if clocks.closed() == clocks:
+                return
+            base = self.repository.current()  # streams that came since have not ended yet
+        nothing = dict.fromkeys(self._names, 0)
+        facts = BatchFacts(clocks.closed(), nothing, {}, {}, base.properties["first"])
+        self._deliver(self._step(None, base, base.properties["batch"], facts))
+
+    def _step(
+        self, rows: DataFrame | None, base: Manifest, batch: int, facts: BatchFacts
+    ) -> Manifest:
+        self.check_dead_letters()
+        before = Clocks.from_json(base.properties["clocks"])
+        interval = _interval(before, facts.clocks, self._names)
+        intervals = tuple(_interval(before, facts.clocks, group.streams) for group in self._groups)
+        asked = self.commands.taken() if self.commands is not None else {}
+        # Once: a change that comes while the batch runs belongs to the next one.
+        changed = self.reads.changes(base, intervals)
+        due = self._due(base, intervals, facts)
+        receipts: list[Receipt] = []
+        if any(due):
+            tasks = [
+                self.task_of(base, stage, intervals, facts, changed)
+                for stage in range(self.wiring.stages.stages)
+            ]
+            if rows is None:
+                nothing = self.wiring.nothing(self._session or self.spark)
+                frame = self.wiring.stepped(nothing, tasks, due)
+            else:
+                frame = self.wiring.receipts(rows, tasks, due)
+            receipts = collected(frame, due)
+            account_for(receipts, facts.fed or {})
+        reach("batch.receipts")
+        seen = {name: list(effective) for name, (_, effective) in changed.items()}
+        edits = self._edits(base, batch, facts, interval, receipts)
+        read = self.reads.digests(seen)
+        edits.append(SetProperties({"relations": seen, "read": read, **asked}))
+        committed = self.repository.commit(base, edits)
+        reach("batch.committed")
+        return committed
+
+    def _due(
+        self, base: Manifest, intervals: Sequence[Interval], facts: BatchFacts
+    ) -> list[list[int]]:
+        """All buckets of every stage, unless nothing came and nothing falls due."""
+        stages, properties = self.wiring.stages, base.properties
+        everyone = [list(range(count)) for count in stages.counts(self.settings.buckets)]
+        latest = max(one.clock for one in intervals)
+        waking = any(at < latest for at in properties["due"].values())
+        slides = any(one.sent is not None and one.sent.slide is not None for one in stages.answers)
+        known = properties["state"]
+        fresh = any(f"task/{task.name}/0" not in known for task in stages.tasks)
+        promises = tuple(self.promises())
+        erases = any(due_at(promises, i.began) != due_at(promises, i.clock) for i in intervals)
+        # The first instants that are closed have an answer, if only that nothing came.
+        opening = any(one.began == MIN_TIME < one.clock for one in intervals)
+        due = waking or self.reads.come(base) or slides or fresh or erases or opening
+        busy = due or any(facts.rows.values())
+        return everyone if busy else [[] for _ in everyone]
+
+    def task_of(
+        self,
+        base: Manifest,
+        stage: int,
+        intervals: tuple[Interval, ...],
+        facts: BatchFacts,
+        changed: Mapping[str, tuple[Delta, tuple[int, ...]]],
+    ) -> ProgramTask:
+        states = self._states_of(base, stage)
+        relations = {}
+        for task in self.reads.tasks():
+            if task.stage == stage:
+                delta, _ = changed[task.name]
+                relations[str(task.number)] = packed(delta.born), packed(delta.cut)
+        return ProgramTask(
+            root=str(self.repository.directory.root),
+            sync=self.settings.sync,
+            program=self.wiring.stages,
+            stage=stage,
+            buckets=self.settings.buckets,
+            intervals=intervals,
+            states=states,
+            segments={path: base.segments[path] for path in stored_paths(states)},
+            relations=relations,
+            history=max(1, self.history),
+            max_state_bytes=self.settings.max_state_bytes,
+            first=tuple(facts.first_of(group.streams) for group in self._groups),
+            shed=self.wiring.shedding.at_joins,
+            stretched=self.wiring.shedding.stretches(sum(facts.rows.values())),
+            erased=tuple(due_at(self.promises(), one.clock) for one in intervals),
+            delivery=base.version + 1,
+            zone=self.wiring.zone,
+        )
+
+    def _states_of(self, base: Manifest, stage: int) -> dict[str, Any]:
+        """Where the states of a stage are: a task need not know about the others."""
+        stages = self.wiring.stages
+        mine = {f"task/{task.name}" for task in stages.tasks if task.stage == stage}
+        for answer in stages.answers:
+            if answer.stage == stage:
+                mine |= {f"{SENT}/{answer.query}", f"{LOG}/{answer.query}"}
+        known = base.properties["state"]
+        return {name: known[name] for name in known if name.rpartition("/")[0] in mine}
 
     def _edits(
         self,
@@ -282,19 +416,32 @@ class Runner(ABC, Generic[W]):
     ) -> list[Any]:
         added = [segment for receipt in receipts for segment in receipt.added]
         dropped = {path for receipt in receipts for path in receipt.dropped}
-        forever = self.settings.history >= NEVER
-        horizon = MIN_TIME if forever else max(interval.clock - self.settings.history, MIN_TIME)
-        dropped |= {one.path for one in self._expired(base, interval, horizon)}
+        # The changes of the batch before; tasks themselves drop what is dead of state and log.
+        dropped |= {one.path for group in (OUT, DEAD_LETTERS) for one in base.in_group(group)}
+        before, came = base.properties, answered(receipts)
+        stored = {k: v for receipt in receipts for k, v in receipt.stored.items()}
+        if not receipts:
+            stored = without_dead(base, self._ends(facts.clocks))
+            dropped |= stored_paths(before["state"]) - stored_paths({**before["state"], **stored})
         properties = {
             "batch": batch,
             "clocks": facts.clocks.to_json(),
             "interval": [interval.began, interval.clock],
-            "history_from": max(horizon, base.properties["history_from"]),
-            "due": dues(base.properties["due"], receipts),
-            "totals": totals_after(base.properties["totals"], facts, receipts),
+            # All buckets of all stages run, so what others say is of a plan with other stages.
+            "due": dues(receipts) if receipts else before["due"],
+            "totals": totals_after(before["totals"], facts, receipts),
             "last": last_batch(receipts),
             **self._in_figures(base, facts),
-            **self._own_properties(base, facts, interval, receipts),
+            "first": dict(facts.first),
+            "state": {**before["state"], **stored},
+            "answers": {
+                name: before["answers"].get(name, 0) + came.get(name, 0)
+                for name in {**before["answers"], **came}
+            },
+            REFRESHES: refreshes_after(base, receipts),
+            "kept_from": self._kept_from(base, facts),
+            "last_answers": came,
+            "delivery": base.version + 1,
         }
         return [
             AddSegments(tuple(added)),
@@ -309,74 +456,70 @@ class Runner(ABC, Generic[W]):
         batch = Batch(now, seconds, facts.rows, facts.clocks.streams)
         return {RECENT: with_batch(base, batch)}
 
-    # -- what kinds of queries do differently ----------------------------------------------
+    def _ends(self, clocks: Clocks) -> dict[str, int]:
+        """Per state of which dead rows are of no use: the instant at which they are dead."""
+        stages, ends = self.wiring.stages, {}
+        at = [clocks.of(group.streams).query for group in self._groups]
+        for answer in stages.answers:
+            ends[f"{LOG}/{answer.query}"] = horizon(at[answer.group], self.history)
+        quiet = (task for task in stages.tasks if task.operator.quiet)
+        return ends | {f"task/{task.name}": at[task.group] for task in quiet}
 
-    @abstractmethod
-    def close_input(self) -> None:
-        """End of input: close the last instant, as one more commit."""
+    def _kept_from(self, base: Manifest, facts: BatchFacts) -> dict[str, int]:
+        """Per query, the instant from which its history is whole."""
+        kept = {}
+        for name, one in self.results.items():
+            clock = facts.clocks.of(one.member.group.streams).query
+            forever = self.history >= NEVER or clock == MIN_TIME
+            horizon = MIN_TIME if forever else max(clock - self.history, MIN_TIME)
+            kept[name] = max(base.properties["kept_from"].get(name, MIN_TIME), horizon)
+        return kept
 
-    @abstractmethod
-    def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
-        """One pass over the batch: times, rows and missing times per stream."""
+    @property
+    def history(self) -> int:
+        """How long dead results are kept: as asked for, or less where an archive forbids it."""
+        return min([self.settings.history, *(one.history for one in self.promises())])
 
-    @abstractmethod
-    def _clocks_together(self, clocks: Clocks) -> list[Clocks]:
-        """The clocks of streams whose rows wait for each other."""
-
-    @abstractmethod
-    def _step(self, rows: DataFrame, base: Manifest, batch: int, facts: BatchFacts) -> Manifest:
-        """The next version: one action over the rows, and one commit."""
-
-    @abstractmethod
-    def _expired(self, base: Manifest, interval: Interval, horizon: int) -> Iterator[Segment]:
-        """Segments that no batch after this one needs."""
-
-    @abstractmethod
-    def _own_properties(
-        self, base: Manifest, facts: BatchFacts, interval: Interval, receipts: Sequence[Receipt]
-    ) -> dict[str, Any]:
-        """What this kind of query remembers besides."""
-
-    @abstractmethod
-    def _delivery_id(self, committed: Manifest) -> int:
-        """What sinks know a committed batch by."""
-
-    @abstractmethod
-    def _deliver(self, committed: Manifest) -> None:
-        """Hand a committed batch to its sinks, dead letters first."""
+    def check_dead_letters(self) -> None:
+        """Refuse to keep dead letters of rows whose bytes an archive promises to erase."""
+        kept = [one for one in self._streams if one.dead_letter is not None]
+        if kept and any(True for _ in self.promises()):
+            raise InvalidSetting(
+                f"dead letters of stream {kept[0].name} are kept in {kept[0].dead_letter}, but an "
+                "archive that the query feeds promises PHYSICAL WITHIN: nobody would remove them",
+                "run it without dead letters, or give the archive a contract without PHYSICAL",
+            )
 
     # -- after the commit ------------------------------------------------------------------
 
-    def _deliver_dead_letters(self, committed: Manifest) -> None:
-        for stream in self._streams:
-            if stream.dead_letter is None:
-                continue
-            found = sorted(
-                committed.in_group(f"{DEAD_LETTERS}/{stream.name}"), key=lambda one: one.group
-            )
-            if found:
-                target = (
-                    local_root(stream.dead_letter)
-                    / f"{stream.name}-{self._delivery_id(committed):012d}.parquet"
-                )
-                self._write_dead_letters(target, stream, found)
+    def _deliver(self, committed: Manifest) -> None:
+        if committed.properties.get(DELIVERED) == committed.properties["delivery"]:
+            return  # every sink had it, and what it brought was erased
+        number = committed.properties["delivery"]
+        deliver_dead_letters(self.repository, self._streams, committed, number)
+        reach("dead-letters.delivered")
+        directory = self.repository.directory
+        for name, sinks in self.sinks_of.items():
+            delivery = self.results[name].delivery(self.spark, directory, committed)
+            for sink in sinks:
+                if delivery.rows or getattr(sink, "wants_every_batch", False):
+                    sink.deliver(delivery)
+        reach("batch.delivered")
+        if any(True for _ in self.promises()):
+            self._erase_delivered(committed)
 
-    def _write_dead_letters(self, target: Path, stream: Stream, found: list[Segment]) -> None:
-        batches = [
-            batch
-            for segment in found
-            for batch in segment_batches(self.repository.directory, segment)
-        ]
-        table = pa.Table.from_batches(batches)
-        names = [name.removeprefix(f"{stream.name}.") for name in table.column_names]
-        table = table.rename_columns([{REASON: "reason"}.get(name, name) for name in names])
-        if stream.time not in names:
-            missing = pc.equal(table["reason"], NO_TIME)
-            times = pc.if_else(missing, pa.scalar(None, pa.int64()), table[TS])
-            own = times.cast(stream.schema.field(stream.time).type)
-            table = table.add_column(0, stream.time, own)
-        table = table.drop_columns([TS, EXP])
-        write_parquet(target, table.schema, iter(table.to_batches()))
+    def _erase_delivered(self, committed: Manifest) -> None:
+        """Keep no changes of the batch and no older version: either may hold rows that must go.
+
+        A reader of an older version finds it gone.
+        """
+        gone = DropSegments(tuple(sorted(one.path for one in committed.in_group(OUT))))
+        done = SetProperties({DELIVERED: committed.properties["delivery"]})
+        current = self.repository.commit(committed, [gone, done])
+        reach("batch.erased")
+        older = [one for one in self.repository.stored_versions() if one != current.version]
+        # Between two batches nothing of ours is being written, so nothing is too young.
+        vacuum(self.repository, keep_versions=1, grace=0, broken=older)
 
     def _clean_up(self, batch_id: int) -> None:
         """Old clock records, old versions, and files of runs that never committed."""
@@ -389,74 +532,6 @@ class Runner(ABC, Generic[W]):
         vacuum(self.repository, grace=0)
 
 
-_NEW_CLOCK = (
-    "restore it from a copy, or remove it if nothing of its batch was committed: the batch is then "
-    "closed at another instant, as if it came anew"
-)
-
-
-def clock_record(batch: int) -> str:
-    """The file in which the clock of a batch is written down ahead."""
-    return f"{CLOCKS}/{batch:020d}.json"
-
-
-def _passed_over(missing: int, batch_id: int, repository: Repository) -> ProtocolError:
-    return ProtocolError(
-        f"batch {missing} is missing from {repository.directory.root}, "
-        f"but Spark goes on with batch {batch_id}",
-        "the checkpoint is older than its folder spark/ (a copy, or a power cut with sync=False): "
-        "restore both from one copy, or start anew with a new checkpoint",
-    )
-
-
-def dues(before: Mapping[str, int], receipts: Sequence[Receipt]) -> dict[str, int]:
-    """Where rows wait, stage/bucket → the next instant for which one does."""
-    told = {f"{receipt.stage}/{receipt.bucket}": receipt.next_due for receipt in receipts}
-    return {place: at for place, at in {**before, **told}.items() if at is not None}
-
-
-def empty_properties(
-    streams: Sequence[Stream], description: Mapping[str, Any], buckets: int
-) -> dict[str, Any]:
-    """The properties of a checkpoint before its first batch."""
-    names = tuple(stream.name for stream in streams)
-    return {
-        IDENTITY: uuid.uuid4().hex,
-        "kind": "window join",
-        "query": dict(description),
-        "buckets": buckets,
-        "batch": -1,
-        "clocks": Clocks.unset(names).to_json(),
-        "interval": [MIN_TIME, MIN_TIME],
-        "history_from": MIN_TIME,
-        "due": {},
-        "totals": {
-            "rows": {},
-            "timeless": {},
-            "late": {},
-            "null_keys": {},
-            "shed": {},
-            "changes": 0,
-        },
-        "last": {"changes": 0, "bucket_rows": [], "slowest_task_seconds": 0.0, "io": {}},
-    }
-
-
-def identity(repository: Repository) -> str:
-    """What a checkpoint is known by to those who take its batches: it may be moved, and another
-    one made in its place. One of an earlier version is known by its path."""
-    return str(repository.current().properties.get(IDENTITY, repository.directory.root))
-
-
-def check_same_query(stored: Mapping[str, Any], wanted: Mapping[str, Any], root: Path) -> None:
-    """Refuse to continue a checkpoint with another query: its state would mean something else."""
-    differing = [
-        f"  {name}: the checkpoint has {stored.get(name)!r}, the query has {wanted.get(name)!r}"
-        for name in sorted({*stored, *wanted})
-        if stored.get(name) != wanted.get(name)
-    ]
-    if differing:
-        raise InvalidSetting(
-            f"the checkpoint {root} belongs to another query:\n" + "\n".join(differing),
-            "use a new checkpoint directory, or the query it was made for",
-        )
+def _interval(before: Clocks, after: Clocks, streams: Sequence[str]) -> Interval:
+    began = before.of(streams).query
+    return Interval(began, max(began, after.of(streams).query))

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mayfly.pipeline.control import RENEWING, STOP
-from mayfly.spark.program_runner import ProgramRunner
-from mayfly.spark.run import Run
+from mayfly.spark.runner import Runner
 from mayfly.spark.sinks import ParquetFiles, Sink
 from mayfly.storage import SetProperties
 
@@ -46,19 +45,19 @@ class Serving:
         control log then asks for others."""
         # What a handle tells of the end is the end of serving; here it is that of the batches.
         try:
-            while not all(Run.await_done(run, POLL) for run in self.handles.values()):
+            while not all(run.await_stream(POLL) for run in self.handles.values()):
                 if self._stopped.is_set() or awaited(self.handles) is not None:
                     break
         finally:
             for run in self.handles.values():
-                Run.stop(run)
+                run.stop_stream()
         return ended_for_others(self.handles) and not self._stopped.is_set()
 
     def stop(self) -> None:
         """Stop after the batch that is running, whatever the control log asks for."""
         self._stopped.set()
         for run in list(self.handles.values()):
-            Run.stop(run)
+            run.stop_stream()
 
     def await_over(self, timeout: float | None) -> bool:
         if not self.over.wait(timeout):
@@ -68,7 +67,7 @@ class Serving:
         return True
 
 
-def sinks_of_command(runner: ProgramRunner, name: str) -> list[Sink]:
+def sinks_of_command(runner: Runner, name: str) -> list[Sink]:
     """Where the changes of a query go that a command has added."""
     assert runner.commands is not None
     folder = runner.commands.state.queries.get(name, {}).get("parquet")

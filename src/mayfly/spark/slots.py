@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+STREAM = "_stream"
+"""The column that says of which stream a row is, by number."""
+HEARTBEAT = -1
+
 
 @dataclass(slots=True)
 class Slots:

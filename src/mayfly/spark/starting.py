@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,15 +19,16 @@ from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sources import folder_of, part_of
+from mayfly.spark.batches import RunSettings
 from mayfly.spark.connectors import named
-from mayfly.spark.runner import Runner, RunSettings, check_same_query
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
 from mayfly.storage import Repository
-from mayfly.storage.commit import check_place
 from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from mayfly.spark.runner import Runner
 
 DEFAULT_HISTORY = "1 hour"
 ADAPTIVE_STREAMS = "spark.sql.adaptive.streaming.stateless.enabled"
@@ -39,24 +40,6 @@ def bucket_count(spark: SparkSession, asked: int | None) -> int:
     if asked is None:
         return min(spark.sparkContext.defaultParallelism, MOST_BUCKETS)
     return checked_buckets(asked)
-
-
-def checkpoint_of(
-    root: Path, properties: Mapping[str, Any], asked: int | None, *, sync: bool
-) -> tuple[Repository, int]:
-    """The checkpoint of a query and its buckets: made with these properties, or continued."""
-    check_place(root)
-    if not Repository.exists(root):
-        return Repository.create(root, properties, sync=sync), properties["buckets"]
-    repository = Repository.open(root, sync=sync)
-    stored = repository.current().properties
-    check_same_query(stored["query"], properties["query"], root)
-    if asked is not None and stored["buckets"] != asked:
-        raise InvalidSetting(
-            f"the checkpoint {root} has {stored['buckets']} buckets, not {asked}",
-            "leave buckets out to continue it, or use a new checkpoint",
-        )
-    return repository, stored["buckets"]
 
 
 def check_spark_part(repository: Repository) -> None:
@@ -152,7 +135,7 @@ def beats(streams: Sequence[Stream]) -> bool:
 
 
 def started(
-    runner: Runner[Any],
+    runner: Runner,
     streams: Sequence[Stream],
     frames: Mapping[str, DataFrame],
     *,

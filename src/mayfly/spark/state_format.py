@@ -5,6 +5,7 @@
 | 1 | (no number in the manifest) rows that a window admits are numbered from 0 in every bucket |
 | 2 | every bucket numbers from its own multiple of 2^40 on; what needs one place is in bucket 0 |
 | 3 | a key has one place, whichever operator asks, NULL too, so that it is exchanged once |
+| 4 | results that are never cut lie in the log as they came, without identity and code |
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from mayfly.spark.state_moving import StateMove
 from mayfly.storage import AddSegments, DropSegments, Manifest, Repository, Segment, SetProperties
 
 STATE_FORMAT = "state_format"
-CURRENT = 3
+CURRENT = 4
 
 
 def check_format(root: Path, properties: Mapping[str, Any]) -> None:
@@ -53,7 +54,7 @@ def renewed(
     if base.properties.get(STATE_FORMAT, 1) < 2:
         base = repository.commit(base, _numbered_apart(repository, base, staged(program)))
         reach("format.numbered")
-    if base.properties[STATE_FORMAT] < CURRENT:
+    if base.properties[STATE_FORMAT] < 3:
         stay = {one.name for one in program.members} - set(newcomers)
         stored, prepared = base.properties, _Fed(staged(program))
         move = StateMove(
@@ -70,6 +71,9 @@ def renewed(
         reach("format.written")
         base = repository.commit(base, edits)
         reach("format.committed")
+    if base.properties[STATE_FORMAT] < CURRENT:
+        # What the log holds more of than it must is left out when it is merged.
+        base = repository.commit(base, [SetProperties({STATE_FORMAT: CURRENT})])
     return base
 
 

@@ -49,7 +49,6 @@ class StateMove:
         self.base, self.directory, self.buckets = base, repository.directory, buckets
         self.stages = staged(program)
         self.renamed = renamed or {task.name: task.name for task in self.stages.tasks}
-        self.strict = {one.name: one.program.answer.strict for one in program.members}
         self.known = base.properties["state"]
         self.old: int = base.properties["buckets"]
         same = all(one == other for one, other in self.renamed.items())
@@ -116,9 +115,23 @@ class StateMove:
         if not spread:
             self._stay(f"{log}/0", f"{log}/0")
             return
-        strict = answer.sent is None and self.strict[answer.query]
-        logs = self._loaded(log, [Kept(Shape(Structure.APPEND))])
-        self._written(log, self.resplit.log(answer, strict, logs))
+        if answer.strict:
+            logs = self._loaded(log, [Kept(Shape(Structure.APPEND))])
+            self._written(log, self.resplit.log(answer, logs))
+        else:
+            self._gather(log)
+
+    def _gather(self, log: str) -> None:
+        """Results that are never cut may lie anywhere: their files get other owners."""
+        for bucket in range(self.buckets):
+            held = [
+                self.base.segments[path]
+                for old in range(bucket, self.old, self.buckets)
+                for path in self.known.get(f"{log}/{old}", {"runs": {"kept": ()}})["runs"]["kept"]
+            ]
+            paths = tuple(one.path for one in sorted(held, key=lambda one: one.ts.low))
+            self.states[f"{log}/{bucket}"] = Stored({"kept": paths}, {}).to_json()
+            self.moved.append(MoveSegments(paths, f"state/{log}/{bucket}/kept"))
 
     def _loaded(self, name: str, blanks: list[Any]) -> list[Any]:
         found = []

@@ -29,8 +29,13 @@ QUERIES = {
         "windowed": "SELECT z.k, COUNT(*) AS n FROM (SELECT x.k AS k FROM s1 x, s2 y"
         " WHERE x.k = y.k) [RANGE 9 s] z GROUP BY z.k",
     },
+    3: {
+        "pairs": PAIRS,
+        "entered": f"SELECT Istream(j.k, j.g) FROM ({PAIRS}) j",
+        "latest": "SELECT g, v FROM s1 [PARTITION BY g ROWS 2]",
+    },
 }
-STRATEGIES = {1: Strategy.NT, 2: Strategy.UPA}
+STRATEGIES = {1: Strategy.NT, 2: Strategy.UPA, 3: Strategy.UPA}
 WRITTEN = 2
 """So many batches are in the golden checkpoints; the others come after."""
 

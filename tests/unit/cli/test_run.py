@@ -13,7 +13,7 @@ from rich.console import Console
 
 from mayfly.cli.app import main
 from mayfly.cli.run import _tell_end, _view
-from mayfly.spark.run import Status
+from mayfly.spark.status import Status
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM json('in') TIMESTAMP BY ts;"
 

@@ -9,8 +9,10 @@ import pytest
 
 from mayfly.demo.observation import Observer
 from mayfly.demo.settings import LINKS
-from mayfly.pipeline import Clocks, Stream
-from mayfly.spark.runner import CLOCKS, empty_properties
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.query import Stream
+from mayfly.spark.batches import CLOCKS
+from mayfly.spark.properties import empty_properties
 from mayfly.storage import (
     EXP,
     TS,
@@ -46,9 +48,9 @@ class Checkpoint:
         self.repository.commit(
             base,
             [
-                DropSegments(tuple(segment.path for segment in base.in_group("state"))),
-                AddSegments((self._segment("state/0/kept/left/0", state),)),
-                AddSegments((self._segment("log/0", results),) if results else ()),
+                DropSegments(tuple(segment.path for segment in base.in_group("state/task"))),
+                AddSegments((self._segment("state/task/join/0/left", state),)),
+                AddSegments((self._segment("state/log/query/0/kept", results),) if results else ()),
                 SetProperties({"batch": batch, "clocks": clocks.to_json(), "totals": totals}),
             ],
         )

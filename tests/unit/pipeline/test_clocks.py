@@ -8,7 +8,7 @@ import pytest
 
 from mayfly.errors import LimitExceeded
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.pipeline import Clocks
+from mayfly.pipeline.clocks import Clocks
 
 SLACK = {"a": 0, "b": 5}
 

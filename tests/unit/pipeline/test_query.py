@@ -1,4 +1,4 @@
-"""Building window join queries: what is refused, and the stages that come out."""
+"""Building window join queries: what is refused, and the plans that come out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from mayfly.cql import bind_query
 from mayfly.errors import InvalidSetting
-from mayfly.pipeline import JoinQuery, Stream
+from mayfly.pipeline.query import JoinQuery, Stream
 from mayfly.plan import expressions as ex
+from mayfly.plan.catalog import Catalog, ColumnDefinition, StreamDefinition
+from mayfly.plan.logical import Join, StreamScan
 from mayfly.plan.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, DataType, decimal
 
 SCHEMA = pa.schema(
@@ -236,85 +239,57 @@ def test_a_common_key_of_a_chain_is_taken_from_the_first_stream_that_has_it() ->
     assert joined().join(C.window(1), "k").clauses[1].pairs == (("a.k", "c.k"),)
 
 
+def join_of(query: JoinQuery) -> Join:
+    (found,) = (node for node in query.plan().walk() if isinstance(node, Join))
+    return found
+
+
 @pytest.mark.parametrize(
-    ("pair", "kind", "exact"),
+    ("pair", "kind"),
     [
-        (("a.k", "b.k"), BIGINT, True),
-        (("a.k", "b.small"), BIGINT, True),
-        (("a.small", "b.small"), INT, True),
-        (("a.text", "b.text"), STRING, False),
-        (("a.small", "b.ratio"), DOUBLE, False),
-        (("a.k", "b.price"), decimal(22, 2), False),
-        (("a.day", "b.local"), DataType("timestamp_ntz"), False),
-        (("a.day", "b.day"), DataType("date"), True),
-        (("a.ts", "b.ts"), DataType("timestamp"), True),
-        (("a.local", "b.local"), DataType("timestamp_ntz"), False),
+        (("a.k", "b.k"), BIGINT),
+        (("a.k", "b.small"), BIGINT),
+        (("a.small", "b.small"), INT),
+        (("a.text", "b.text"), STRING),
+        (("a.small", "b.ratio"), DOUBLE),
+        (("a.k", "b.price"), decimal(22, 2)),
+        (("a.day", "b.local"), DataType("timestamp_ntz")),
+        (("a.day", "b.day"), DataType("date")),
+        (("a.ts", "b.ts"), DataType("timestamp")),
+        (("a.local", "b.local"), DataType("timestamp_ntz")),
     ],
 )
-def test_key_types(pair: tuple[str, str], kind: DataType, exact: bool) -> None:
-    (stage,) = A.window(1).join(B.window(1), [pair]).stages()
-    assert stage.key_types == (kind,)
-    assert stage.join.exact == exact
-
-
-def test_two_keys_are_never_exact() -> None:
-    (stage,) = A.window(1).join(B.window(1), ["k", "small"]).stages()
-    assert not stage.join.exact
-    assert stage.key_types == (BIGINT, INT)
+def test_key_types(pair: tuple[str, str], kind: DataType) -> None:
+    (key,) = join_of(A.window(1).join(B.window(1), [pair])).equalities
+    assert (key.left.type, key.right.type) == (kind, kind)
 
 
 def test_every_column_is_reported_by_default() -> None:
     names = [f"{stream}_{name}" for stream in "ab" for name in SCHEMA.names]
     assert list(joined().select) == names
-    (stage,) = joined().stages()
-    assert stage.join.schema.names == [*names, "_ts", "_exp"]
+    assert [column.name for column in joined().plan().schema] == names
 
 
-def test_only_needed_columns_travel() -> None:
-    query = A.window(10).join(B.window(30), "k", ex.IsNull(column("b.small", INT)))
-    query = query.join(C.window(20), [("a.text", "c.text")], None, {"r": "b.ratio", "d": "c.day"})
-    assert query.needed("a") == ("k", "text")
-    assert query.needed("b") == ("ratio", "k", "small")
-    assert query.needed("c") == ("day", "text")
-
-    first, second = query.stages()
-    assert [one.schema.names for one in first.join.inputs] == [
-        ["a.k", "a.text"],
-        ["b.ratio", "b.k", "b.small"],
-    ]
-    assert [one.keys for one in first.join.inputs] == [("a.k",), ("b.k",)]
-    assert first.join.schema.names == ["b.ratio", "a.text", "_ts", "_exp"]
-    assert [source.stream for source in first.sources] == ["a", "b"]
-
-    assert [one.schema.names for one in second.join.inputs] == [
-        ["b.ratio", "a.text"],
-        ["c.day", "c.text"],
-    ]
-    assert [one.keys for one in second.join.inputs] == [("a.text",), ("c.text",)]
-    assert second.join.schema.names == ["r", "d", "_ts", "_exp"]
-    assert [source.stream for source in second.sources] == [None, "c"]
-
-
-def test_results_live_no_longer_than_the_shortest_window_before_them() -> None:
-    first, second, third = (
-        A.window(10)
-        .join(B.window(30), "k")
-        .join(C.window(7), "k")
-        .join(Stream("d", SCHEMA).window(50), "k")
-        .stages()
-    )
-    assert [(one.window, one.longest) for one in first.join.inputs] == [(10, 10), (30, 30)]
-    assert [(one.window, one.longest) for one in second.join.inputs] == [(None, 10), (7, 7)]
-    assert [(one.window, one.longest) for one in third.join.inputs] == [(None, 7), (50, 50)]
-
-
-def test_a_residual_belongs_to_the_stage_at_which_all_its_streams_are_there() -> None:
+def test_the_plan_has_the_windows_the_keys_and_all_residuals() -> None:
     early, late = ex.IsNull(column("b.k")), ex.Literal(True, BOOLEAN)
-    query = A.window(1).join(B.window(1), "k", early).join(C.window(1), "k", late)
-    assert [stage.join.residual for stage in query.stages()] == [early, late]
+    query = A.window(10).join(B.window(20), "k", early).join(C.window(30), ["k", "day"], late)
+    join = join_of(query)
+    scans = [one for one in join.inputs if isinstance(one, StreamScan)]
+    assert [(one.stream, one.window.lifetime) for one in scans] == [("a", 10), ("b", 20), ("c", 30)]
+    assert [(one.left.sql(), one.right.sql()) for one in join.equalities] == [
+        ("`a`.`k`", "`b`.`k`"), ("`a`.`k`", "`c`.`k`"), ("`a`.`day`", "`c`.`day`"),
+    ]  # fmt: skip
+    assert join.residual == ex.And((early, late))
 
 
-def test_large_arrow_types_become_the_types_of_spark() -> None:
-    large = Stream("l", pa.schema([("ts", pa.int64()), ("text", pa.large_string())]))
-    (stage,) = A.window(1).join(large.window(1), "text").stages()
-    assert stage.join.inputs[1].schema.field("l.text").type == pa.string()
+def test_the_text_means_the_same_as_the_plan() -> None:
+    """It is what EXPLAIN shows and what a checkpoint knows the query by."""
+    small = ex.Compare("<", column("b.small", INT), column("a.small", INT))
+    query = A.window(10).join(B.window(30), ("a.k", "b.small"), small)
+    query = query.join(C.window(20), [("a.text", "c.text")], None, {"r": "b.ratio", "d": "c.day"})
+    catalog = Catalog()
+    for one in (A, B, C):
+        names = one.schema.names
+        columns = tuple(ColumnDefinition(name, one.type_of(name)) for name in names)
+        catalog = catalog.declare(StreamDefinition(one.name, columns, one.time))
+    assert bind_query(query.text(), catalog) == query.plan()

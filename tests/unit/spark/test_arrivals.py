@@ -26,10 +26,10 @@ from mayfly.spark.arrivals import (
     promise,
     unwanted,
 )
-from mayfly.spark.exchange import HEARTBEAT
 from mayfly.spark.parcels import COUNTS, Parcel, batch_of, parcels_of
 from mayfly.spark.program_tasks import ProgramTask
 from mayfly.spark.program_wiring import ProgramWiring
+from mayfly.spark.slots import HEARTBEAT
 from tests.property.shared_runs import program_of
 
 STREAMS = 3

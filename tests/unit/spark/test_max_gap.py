@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +11,9 @@ import pytest
 from mayfly.cql import catalog_after, parse
 from mayfly.errors import BadInput
 from mayfly.faults import on_reach
-from mayfly.spark.run import status_of
-from mayfly.spark.runner import clock_record
+from mayfly.spark.batches import clock_record
+from mayfly.spark.status import status_of
+from mayfly.storage.sealed import read_json
 from tests.property.shared_runs import HereRunner, results_of, runner_of
 
 SECOND = 1_000_000
@@ -55,7 +55,7 @@ def test_what_was_decided_is_decided_again(tmp_path: Path) -> None:
     first = started(tmp_path / "ck", NOW)
     with on_reach("batch.clock-recorded", die), pytest.raises(Killed):
         first.feed(rows(1, 7200), {})
-    record = json.loads(first.repository.directory.read(clock_record(0)))
+    record = read_json(first.repository.directory, clock_record(0), "")
     assert record["limits"]["s"][1] == NOW + 3600 * SECOND
     second = started(tmp_path / "ck", NOW + 86_400 * SECOND)
     manifest = second.feed(rows(1, 7200), {})

@@ -9,15 +9,15 @@ from mayfly.errors import BadInput, LimitExceeded
 from mayfly.physical.sharing import ClockGroup
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.query import Stream
-from mayfly.spark.program_runner import ProgramRunner
+from mayfly.spark.runner import Runner
 
 CLOCKS = Clocks({"a": 1_000, "b": 10, "new": None})
 
 
 def together(*groups: tuple[str, ...]) -> list[Clocks]:
-    runner = object.__new__(ProgramRunner)
+    runner = object.__new__(Runner)
     runner._groups = tuple(ClockGroup(streams) for streams in groups)
-    return runner._clocks_together(CLOCKS)
+    return runner.clocks_together(CLOCKS)
 
 
 def test_streams_that_no_query_reads_together_do_not_wait_for_each_other() -> None:
@@ -35,7 +35,7 @@ def test_streams_of_one_query_do() -> None:
 
 
 def test_rows_without_a_time_are_refused_with_advice_in_both_languages() -> None:
-    runner = object.__new__(ProgramRunner)
+    runner = object.__new__(Runner)
     runner._streams = (Stream("a", pa.schema([("ts", pa.int64())])),)
     with pytest.raises(BadInput, match="3 rows of stream a have no ts") as told:
         runner._advanced(Clocks.unset(("a",)), {"a": None}, {"a": 3})

@@ -11,8 +11,8 @@ import pytest
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.query import Stream, WallClock
+from mayfly.spark.batches import clock_record
 from mayfly.spark.query_checkpoint import Registered, moved_sources, registered
-from mayfly.spark.runner import clock_record
 from mayfly.storage import SetProperties
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64())])

@@ -12,7 +12,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.pipeline.bucketing import MOST_BUCKETS
 from mayfly.spark.query_migration import migrated
 from mayfly.spark.sinks import ParquetFiles
-from mayfly.spark.starting import bucket_count, checkpoint_of, run_settings, sink_folders
+from mayfly.spark.starting import bucket_count, run_settings, sink_folders
 from mayfly.storage import Repository
 from mayfly.storage.commit import check_place
 
@@ -24,7 +24,7 @@ def test_a_checkpoint_is_not_made_among_other_things(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"not made by Mayfly.*such as data"):
         check_place(tmp_path)
     with pytest.raises(InvalidSetting, match="not made by Mayfly"):
-        checkpoint_of(tmp_path, {"buckets": 1}, None, sync=False)
+        Repository.create(tmp_path, {"buckets": 1}, sync=False)
     assert not (tmp_path / "manifest").exists()
     with pytest.raises(InvalidSetting, match="is a file"):
         check_place(tmp_path / "data" / "mine.json")

@@ -1,0 +1,69 @@
+"""What tasks over stored tables read of them: changes of a step, and which were read so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mayfly.errors import InvalidSetting
+from mayfly.kernels.delta import Delta
+from mayfly.kernels.interval import Interval
+from mayfly.physical.stages import StagedProgram, StagedTask
+from mayfly.pipeline.relations import Changing
+from mayfly.storage import Manifest
+
+
+@dataclass(frozen=True)
+class RelationReads:
+    """The stored tables that a program reads."""
+
+    stages: StagedProgram
+    changing: Mapping[str, Changing]
+
+    def tasks(self) -> Iterator[StagedTask]:
+        return (task for task in self.stages.tasks if task.relation is not None)
+
+    def _changing(self, task: StagedTask) -> Changing:
+        assert task.relation is not None
+        return self.changing[task.relation.relation.casefold()]
+
+    def changes(
+        self, base: Manifest, intervals: Sequence[Interval]
+    ) -> dict[str, tuple[Delta, tuple[int, ...]]]:
+        """Per task over a stored table: what changes for it, and when all changes took effect."""
+        found = {}
+        for task in self.tasks():
+            assert task.relation is not None
+            seen, own = base.properties["relations"].get(task.name, ()), intervals[task.group]
+            found[task.name] = self._changing(task).between(task.relation, own, seen)
+        return found
+
+    def digests(self, seen: Mapping[str, Sequence[int]]) -> dict[str, list[str]]:
+        """Per relation, the changes that some task has seen."""
+        read: dict[str, list[str]] = {}
+        for task in self.tasks():
+            assert task.relation is not None
+            name, changing = task.relation.relation.casefold(), self._changing(task)
+            count = max(len(seen[task.name]), len(read.get(name, ())))
+            read[name] = changing.digests(count)
+        return read
+
+    def check(self, read: Mapping[str, list[str]]) -> None:
+        """Refuse relations that are not those the checkpoint has read, with changes at most."""
+        for task in self.tasks():
+            assert task.relation is not None
+            name, changing = task.relation.relation, self._changing(task)
+            known = read.get(name.casefold(), [])
+            if known != changing.digests(len(known)):
+                raise InvalidSetting(
+                    f"the relation {name} is not the one this checkpoint has read",
+                    "leave what filled it as it was, and add INSERT, UPDATE or DELETE behind it",
+                )
+
+    def come(self, base: Manifest) -> bool:
+        """Whether a table has changed since the tasks read it."""
+        seen = base.properties["relations"]
+        return any(
+            len(self._changing(task).changes) > len(seen.get(task.name, ()))
+            for task in self.tasks()
+        )
