@@ -85,3 +85,17 @@ def test_milliseconds_without_a_unit_are_refused(spark: SparkSession, tmp_path: 
     (run,) = load_pipeline(spark, file).start(tmp_path / "ck", available_now=True).values()
     with pytest.raises(BadInput, match="first times of stream s"):
         run.await_done(120)
+
+
+def test_a_stream_has_a_zone_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    written(tmp_path, [{"t": "2026-07-01 12:00", "a": 1}, {"t": "2026-07-01 12:01", "a": 2}])
+    file = pipeline(
+        tmp_path,
+        """CREATE STREAM s (t STRING, a INT) FROM json('in')
+             TIMESTAMP BY to_timestamp(t, 'yyyy-MM-dd HH:mm') TIME ZONE 'Europe/Berlin';
+           CREATE QUERY q AS SELECT a, event_time FROM s [RANGE 1 HOUR];""",
+    )
+    (run,) = load_pipeline(spark, file).start(tmp_path / "ck", available_now=True).values()
+    assert run.await_done(120)
+    rows = sorted(run.snapshot().to_pylist(), key=lambda row: row["a"])
+    assert [row["event_time"].timestamp() for row in rows] == [NOON / 1000, NOON / 1000 + 60]

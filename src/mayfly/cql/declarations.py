@@ -40,6 +40,7 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
         "IDLE": _idle,
         "DEAD": _dead_letters,
         "MAX": _max_gap,
+        "TIME": _zone,
     }
     found = read_clauses(cursor, clauses, "CREATE STREAM")
     if "TIMESTAMP" not in found:
@@ -62,6 +63,7 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
             found.get("DEAD"),
             found.get("MAX"),
             time.unit_given,
+            found.get("TIME"),
         ),
     )
 
@@ -198,6 +200,11 @@ def _idle(cursor: Cursor) -> tuple[Idle, int]:
         cursor.expect("MINUS", forms)
         return Idle.WALL_CLOCK, cursor.duration("the delay", forms)
     raise cursor.error(f"expected what moves an idle stream, found {cursor.shown}", forms)
+
+
+def _zone(cursor: Cursor) -> str:
+    cursor.expect("ZONE", "write TIME ZONE 'Europe/Berlin'")
+    return cursor.string("the name of a time zone")
 
 
 def _max_gap(cursor: Cursor) -> int:

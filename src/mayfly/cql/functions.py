@@ -143,6 +143,8 @@ FUNCTIONS: dict[str, Signature] = {
     "unix_millis": Signature("t", BIGINT),
     "unix_seconds": Signature("t", BIGINT),
     "timestamp_micros": Signature("i", TIMESTAMP),
+    "to_timestamp": Signature("s s?", TIMESTAMP),
+    "try_to_timestamp": Signature("s s?", TIMESTAMP, nullable=True),
     "timestamp_millis": Signature("i", TIMESTAMP),
     "timestamp_seconds": Signature("n", TIMESTAMP),
     "size": Signature("m", INT),

@@ -26,12 +26,12 @@ from mayfly.kernels.outputs import seen
 from mayfly.kernels.refreshes import repeated, repetitions
 from mayfly.kernels.room import default_state_bytes, limited
 from mayfly.kernels.rows import chosen, numbers
-from mayfly.kernels.stateless import values_of
 from mayfly.kernels.windows import WindowState
-from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant
+from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant, use_zone
 from mayfly.physical.program import Program, Relation, Stream, Task
 from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.clocks import Clocks, closed_instant
+from mayfly.pipeline.computing import computed
 from mayfly.pipeline.gaps import spans
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import Catalog, StreamDefinition
@@ -237,14 +237,9 @@ class ContinuousRun:
         """The declared columns, and ``_ts`` in microseconds."""
         definition = self._stream(name)
         kinds = {column.name: column.type for column in definition.given}
+        use_zone(definition.zone or self.zone)
         brought = as_table(f"stream {name}", rows, kinds)
-        table = brought.rename_columns([f"{name}.{column}" for column in brought.column_names])
-        columns = [
-            brought.column(one.name)
-            if one.computed is None
-            else pa.chunked_array([values_of(one.computed, table, arrow_type(one.type))])
-            for one in definition.columns
-        ]
+        columns = computed(definition, {one: brought.column(one) for one in kinds})
         names = [column.name for column in definition.columns]
         times = columns[names.index(definition.time)]
         if times.null_count:

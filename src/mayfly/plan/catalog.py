@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
+from zoneinfo import ZoneInfo
 
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
@@ -65,6 +66,8 @@ class StreamDefinition:
     """How far ahead a row may be before it is doubted; None: as the source suggests."""
     unit_given: bool = False
     """Whether it was said what a whole number as time counts."""
+    zone: str | None = None
+    """The zone of its texts and times without one; None: that of the session."""
 
     kind = "stream"
 
@@ -84,6 +87,8 @@ class StreamDefinition:
         for name in self.sequence:
             _comparable(self.name, _column(self.name, self.columns, name, "SEQUENCE"))
         check_gap(self.name, self.max_gap, self.slack)
+        if self.zone is not None:
+            check_zone(self.zone)
 
 
 @dataclass(frozen=True)
@@ -224,6 +229,15 @@ def check_gap(stream: str, max_gap: int | None, slack: int) -> None:
             f"SLACK {format_micros(slack)}",
             "use a larger gap: rows may be out of order by the slack",
         )
+
+
+def check_zone(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise InvalidSetting(
+            f"there is no time zone {name!r}", "use a name such as Europe/Berlin or UTC"
+        ) from None
 
 
 def _check_columns(owner: str, columns: tuple[ColumnDefinition, ...]) -> None:

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import NEVER
+from mayfly.pipeline.computing import Computing
 from mayfly.pipeline.sources import origin
 from mayfly.plan.catalog import (
     ColumnDefinition,
@@ -97,7 +98,7 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
     files = _files_in(definition.source, folder)
     try:
         frame = _frame(session.spark, definition, definition.source, folder)
-        frame = with_computed(frame, definition)
+        frame = with_computed(frame, definition, session.zone)
     except (PySparkException, Py4JError) as error:
         raise InvalidSetting(
             f"the source of stream {definition.name} cannot be read: {said(error)}",
@@ -186,6 +187,8 @@ def _frame(
     options = dict(source.options)
     payload = options.pop(PAYLOAD, None) if source.format in GIVEN else None
     reader = named(spark, spark.readStream.format(source.format), definition.name)
+    if definition.zone is not None and source.format in ("json", "csv"):
+        reader = reader.option("timeZone", definition.zone)
     if source.format not in GIVEN:
         return loaded(reader.schema(ddl(definition.given)), source, folder)
     frame = loaded(reader, replace(source, options=tuple(options.items())), folder)
@@ -219,10 +222,14 @@ def _columns_given(
     ]
 
 
-def with_computed(frame: DataFrame, definition: StreamDefinition) -> DataFrame:
-    """With the columns that follow from others, in the order in which they are declared."""
+def with_computed(frame: DataFrame, definition: StreamDefinition, zone: str) -> DataFrame:
+    """With the columns that follow from others, in the order in which they are declared; by
+    Spark where it works in the stream's own zone."""
     if len(definition.given) == len(definition.columns):
         return frame
+    if definition.zone is not None and definition.zone != zone:
+        given = frame.select(*(quoted(one.name) for one in definition.given))
+        return given.mapInArrow(Computing(definition, definition.zone), ddl(definition.columns))
     return frame.alias(definition.name).selectExpr(
         *(
             f"{quoted(one.name) if one.computed is None else one.computed.sql()} "

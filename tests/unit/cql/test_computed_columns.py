@@ -89,3 +89,13 @@ def test_columns_follow_from_others() -> None:
 def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(MayflyError, match=message):
         parse(text)
+
+
+def test_texts_without_a_zone_are_of_the_zone_of_their_stream() -> None:
+    text = """CREATE STREAM s (t STRING, v INT) TIMESTAMP BY to_timestamp(t, 'yyyy-MM-dd HH:mm')
+              TIME ZONE 'Europe/Berlin'"""
+    assert declared(text).zone == "Europe/Berlin"
+    (row,) = answer(text, "SELECT v FROM s", t=["2026-07-01 12:00"], v=[1])
+    assert row["ts"] == 1_782_900_000_000_000
+    with pytest.raises(MayflyError, match="no time zone"):
+        declared("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts TIME ZONE 'Europe/Nowhere'")

@@ -29,7 +29,11 @@ EXPRESSIONS = [
     "date_format(t, 'yyyy-MM-dd HH:mm:ss')", "CAST(t AS STRING)", "CAST(t AS DATE)",
     "CAST(CAST(t AS DATE) AS TIMESTAMP)", "CAST(s AS TIMESTAMP)", "hour(CAST(s AS TIMESTAMP))",
     "t < TIMESTAMP '2026-03-29 03:15:00'", "CAST(t AS TIMESTAMP_NTZ)",
-    "CAST(CAST(t AS TIMESTAMP_NTZ) AS TIMESTAMP)",
+    "CAST(CAST(t AS TIMESTAMP_NTZ) AS TIMESTAMP)", "to_timestamp(s)",
+    "to_timestamp(date_format(t, 'dd.MM.yyyy HH:mm'), 'dd.MM.yyyy HH:mm')",
+    "to_timestamp('29/3/2026 2:30', 'd/M/yyyy H:mm')", "try_to_timestamp(s, 'yyyy-MM-dd')",
+    "to_timestamp('2026-10-25 02:30:00.123', 'yyyy-MM-dd HH:mm:ss.SSS')",
+    "try_to_timestamp('x', 'yy')",
 ]  # fmt: skip
 
 

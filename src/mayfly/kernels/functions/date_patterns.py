@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from mayfly.kernels.functions.calendar import DAY, SECOND, civil, day_of
 from mayfly.kernels.functions.values import Undefined
+from mayfly.lifetime import zone
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -44,11 +45,11 @@ class Moment:
 
 def formatted(micros: int, pattern: str) -> str:
     moment = Moment(micros)
-    return "".join(part(moment) for part in _parts(pattern))
+    return "".join(part(moment) for part in _parts(pattern, zone() == "UTC"))
 
 
 @lru_cache(maxsize=256)
-def _parts(pattern: str) -> tuple[Part, ...]:
+def _parts(pattern: str, utc: bool) -> tuple[Part, ...]:
     parts: list[Part] = []
     at = 0
     with_era = "G" in pattern
@@ -60,6 +61,8 @@ def _parts(pattern: str) -> tuple[Part, ...]:
             continue
         count = len(next(list(run) for _, run in groupby(pattern[at:])))
         at += count
+        if letter in _ZONES and not utc:
+            raise Undefined(f"the zone in {pattern!r} is not written here in another than UTC")
         if letter.isascii() and letter.isalpha():
             parts.append(_field(letter, count, pattern, with_era))
         elif letter in "{}#":

@@ -8,8 +8,9 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.functions.calendar import DAY, SECOND, dates, months, years
+from mayfly.kernels.functions.calendar import DAY, SECOND, dates, months, read_instant, years
 from mayfly.kernels.functions.date_patterns import formatted
+from mayfly.kernels.functions.date_reading import NotReadable, read_by_pattern
 from mayfly.kernels.functions.numbers import EXACT, as_double
 from mayfly.kernels.functions.values import Numbers, Operand, Undefined, columnar, each
 from mayfly.kernels.functions.zones import PLAIN, instants_of, shown, wall_clock
@@ -96,6 +97,29 @@ def _micros_of_decimal(seconds: Decimal) -> int:
     return int(micros)
 
 
+def _to_timestamp(values: Sequence[Operand], kind: DataType) -> Operand:
+    return each(_instant_in, values, arrow_type(kind))
+
+
+def _try_to_timestamp(values: Sequence[Operand], kind: DataType) -> Operand:
+    def attempt(*given: str) -> int | None:
+        try:
+            return _instant_in(*given)
+        except NotReadable:
+            return None
+
+    return each(attempt, values, arrow_type(kind))
+
+
+def _instant_in(text: str, pattern: str | None = None) -> int:
+    if pattern is None:
+        try:
+            return read_instant(text, local=instants_of)
+        except Undefined as error:
+            raise NotReadable(str(error)) from None
+    return int(instants_of(np.array([read_by_pattern(text, pattern)]))[0])
+
+
 _MONTHS_OF = {
     **dict.fromkeys(("year", "yyyy", "yy"), 12),
     "quarter": 3,
@@ -178,4 +202,6 @@ TIME_FUNCTIONS: dict[str, Compute] = {
     "timestamp_micros": _of_instant(lambda number: number.astype(np.int64)),
     "timestamp_millis": _of_instant(_scaled(1000)),
     "timestamp_seconds": _timestamp_seconds,
+    "to_timestamp": _to_timestamp,
+    "try_to_timestamp": _try_to_timestamp,
 }
