@@ -21,7 +21,7 @@ from mayfly.archive.hashing import spark_hash
 from mayfly.archive.layouts import UpdateTechnique, WaveScheme, is_packed
 from mayfly.archive.local import InProcess
 from mayfly.archive.selecting import ReadReport
-from mayfly.archive.settings import KEY, NTH, ArchiveSettings
+from mayfly.archive.settings import KEY, NTH, REFERENCE, ArchiveSettings
 from mayfly.archive.state import DAYS, PART, ArchiveVersion
 from mayfly.errors import BadInput, VersionExpired
 from mayfly.storage import TS, open_segment
@@ -355,7 +355,7 @@ class History:
             )
             assert sorted(days.items()) == [tuple(one) for one in segment.tags[DAYS]]
             for row in table.to_pylist():
-                if self.keys.is_array:
+                if self.keys.is_array and row[NTH] != REFERENCE:
                     assert row[KEY] in row["k"] or row[KEY] != row[KEY]
                 yield segment.tags[PART], row
 

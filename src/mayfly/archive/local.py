@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.archive.array_keys import by_part
 from mayfly.archive.hashing import spark_hash
-from mayfly.archive.settings import KEY, NTH, ArchiveSettings
+from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.writing import PartResult, WriteJob, removed_on_failure, write_part
 from mayfly.plan.rows import as_table
 from mayfly.plan.types import parse_type
@@ -52,12 +53,13 @@ class InProcess:
         return results
 
     def _parts(self, batch: pa.Table, settings: ArchiveSettings) -> dict[int, Sequence[pa.Table]]:
-        rows = by_key_value(batch, settings) if settings.array_key else batch
+        if settings.array_key:
+            return {part: [rows] for part, rows in by_part(batch, settings).items()}
         if settings.parts == 1:
-            return {0: [rows]}
-        keys = zip(*(rows[name].to_pylist() for name in settings.sort_columns), strict=True)
+            return {0: [batch]}
+        keys = zip(*(batch[name].to_pylist() for name in settings.sort_columns), strict=True)
         numbers = np.array([self._part(key, settings) for key in keys], dtype=np.int64)
-        return {part: [rows.filter(pa.array(numbers == part))] for part in range(settings.parts)}
+        return {part: [batch.filter(pa.array(numbers == part))] for part in range(settings.parts)}
 
     def _part(self, key: tuple[Any, ...], settings: ArchiveSettings) -> int:
         if any(value is None for value in key):
@@ -70,19 +72,3 @@ def as_declared(batch: Any, settings: ArchiveSettings) -> pa.Table:
     kinds = {name: parse_type(kind) for name, kind in settings.all_columns.items()}
     added = [name for name in kinds if name not in settings.columns]
     return as_table("the archive", batch, kinds, added, strict=True)
-
-
-def by_key_value(rows: pa.Table, settings: ArchiveSettings) -> pa.Table:
-    """One copy of a row for each distinct value of its array key; rows without any stay once."""
-    copies, values, numbers = [], [], []
-    for at, key in enumerate(rows[settings.key[0]].to_pylist()):
-        # As Spark tells values apart: all NaN are one.
-        distinct = {("NaN" if value != value else value): value for value in key or [None]}
-        for number, value in enumerate(distinct.values()):
-            copies.append(at)
-            values.append(value)
-            numbers.append(number)
-    taken = rows.take(pa.array(copies, pa.int64()))
-    kind = settings.stored.field(KEY).type
-    taken = taken.append_column(KEY, pa.array(values, kind))
-    return taken.append_column(NTH, pa.array(numbers, pa.int32()))

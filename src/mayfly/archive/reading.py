@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,7 +27,7 @@ from mayfly.archive.invalidation import Hiding, hidings, visible
 from mayfly.archive.key_places import File, key_hashes
 from mayfly.archive.layouts.run_plan import Run
 from mayfly.archive.selecting import KeyRange, ReadReport, Selection, all_of, in_pieces
-from mayfly.archive.settings import KEY, NTH, ArchiveSettings
+from mayfly.archive.settings import HOME, KEY, NTH, REFERENCE, ArchiveSettings
 from mayfly.archive.sorting import order_key
 from mayfly.archive.state import PART, ArchiveVersion
 from mayfly.archive.stored_files import FileDirectory
@@ -81,6 +81,13 @@ class Reader:
             part = part_of(key, self.settings.key_types, self.settings.parts)
             by_part.setdefault(part, []).append(key)
         values, several = self._ordered([key[0] for key in normal]), len(normal) > 1
+        if self.settings.array_key:
+            files = self._probed(selection, by_part)
+
+            def groups_of(directory: FileDirectory, part: int) -> set[int]:
+                return _groups_with(directory, [key[0] for key in by_part[part]])
+
+            return self._found_under(files, _one_of(values), groups_of, selection, columns)
         whole, timeless = (self._needed(columns, selection, times=t) for t in (True, False))
         found: dict[tuple[Run | None, bool], list[pa.Table]] = {}
         for name, run, segment in self._probed(selection, by_part):
@@ -113,6 +120,13 @@ class Reader:
             None if end is None else self.key_value(key, end) for end in (keys.low, keys.high)
         )
         inside, needed = self._between(low, high), self._needed(columns, selection)
+        if self.settings.array_key:
+
+            def groups_of(directory: FileDirectory, part: int) -> set[int]:
+                return set(directory.row_groups(low, high))
+
+            files = self._segments(selection)
+            return self._found_under(files, inside, groups_of, selection, columns)
         pieces = []
         for name, run, segment in self._segments(selection):
             directory = self.files.directory_of(segment)
@@ -231,16 +245,63 @@ class Reader:
         return inside
 
     def _under(self, rows: pa.Table, wanted: Wanted) -> pa.Table:
-        """The rows found under a wanted value; of several copies of a row only the first."""
-        rows = rows.filter(wanted(rows[self.settings.sort_columns[0]]))
-        if not (self.settings.array_key and rows.num_rows):
-            return rows
+        """The rows whose first key column has a wanted value."""
+        return rows.filter(wanted(rows[self.settings.sort_columns[0]]))
+
+    def _found_under(
+        self,
+        files: Iterable[File],
+        wanted: Wanted,
+        groups_of: Callable[[FileDirectory, int], set[int]],
+        selection: Selection,
+        columns: Sequence[str] | None,
+    ) -> pa.Table:
+        """Rows with a wanted value in their array key, each once: entries lead to homes."""
+        needed = self._needed(columns, selection)
+        entry = pa.schema([one for one in needed if one.name in (KEY, HOME)])
+        pieces = []
+        for name, run, segment in files:
+            directory, part = self.files.directory_of(segment), segment.tags[PART]
+            groups = groups_of(directory, part)
+            entries = self._read(name, segment, directory, sorted(groups), entry)
+            if entries is None:
+                continue
+            homes = entries.filter(wanted(entries[KEY]))[HOME].unique()
+            places = groups if homes.null_count else set[int]()
+            homes = homes.drop_null()
+            places |= _groups_with(directory, homes.to_pylist())
+            if not places:
+                continue
+            self._note(name, directory, sorted(places), needed, again=True)
+            rows = self.files.decoded(segment, directory, sorted(places), needed)
+            rows = self._whole_with(rows, homes, wanted, part)
+            every_time = _at_any_time(run, segment, selection)
+            hidden_in = self._with_hidden(run, selection)
+            pieces.append(self._chosen(rows, hidden_in, every_time, selection))
+        return self._collected(pieces, columns)
+
+    def _whole_with(self, rows: pa.Table, homes: pa.Array, wanted: Wanted, part: int) -> pa.Table:
+        """The rows stored whole that have a wanted value and belong to its first one's part."""
+        keys = order_key(rows[KEY])
+        at_home = pc.is_in(keys, value_set=order_key(pa.chunked_array([homes])).combine_chunks())
+        whole = pc.greater(rows[NTH], REFERENCE)
+        rows = rows.filter(pc.and_(whole, pc.or_(rows[HOME].is_null(), at_home)))
         arrays = rows[self.settings.key[0]].combine_chunks()
         values, owners = pc.list_flatten(arrays), pc.list_parent_indices(arrays).to_numpy()
         hits = np.flatnonzero(wanted(pa.chunked_array([values])).to_numpy())
-        _, first = np.unique(owners[hits], return_index=True)
-        first_found = order_key(pa.chunked_array([values.take(pa.array(hits[first]))]))
-        return rows.filter(pc.equal(order_key(rows[KEY]), first_found))
+        having, first = np.unique(owners[hits], return_index=True)
+        rows = rows.take(pa.array(having))
+        first_found = pa.chunked_array([values.take(pa.array(hits[first]))])
+        copies = pc.and_(
+            rows[HOME].is_null(), pc.equal(order_key(rows[KEY]), order_key(first_found))
+        )
+        settings = self.settings
+        here = [
+            part_of((value,), settings.key_types, settings.parts) == part
+            for value in (first_found.to_pylist() if settings.parts > 1 else ())
+        ]
+        own = pa.array(here, pa.bool_()) if settings.parts > 1 else True
+        return rows.filter(pc.or_(copies, pc.and_(rows[HOME].is_valid(), own)))
 
     def _has_key(self, rows: pa.Table, keys: list[tuple[Any, ...]]) -> pa.ChunkedArray:
         names, schema = self.settings.sort_columns, self.settings.stored
@@ -295,13 +356,19 @@ class Reader:
         return self.files.decoded(segment, directory, groups, schema, again=again)
 
     def _note(
-        self, name: str, directory: FileDirectory, groups: Sequence[int], schema: pa.Schema
+        self,
+        name: str,
+        directory: FileDirectory,
+        groups: Sequence[int],
+        schema: pa.Schema,
+        *,
+        again: bool = False,
     ) -> None:
         if self.report is None:
             return
         self._touched.add(name)
         self.report.constituents = len(self._touched)
-        self.report.files += 1
+        self.report.files += not again
         self.report.row_groups += len(groups)
         self.report.bytes += directory.stored_bytes(groups, set(schema.names))
 
@@ -318,7 +385,7 @@ class Reader:
         wanted = set(known if columns is None else columns)
         wanted.update(self.settings.sort_columns)
         if self.settings.array_key:
-            wanted.update((*self.settings.key, NTH))
+            wanted.update((*self.settings.key, NTH, HOME))
         wanted.update(name for name, _ in (*selection.inputs, *selection.after))
         wanted.update(name for one in self.hiding for name in one.columns)
         if times:
@@ -375,6 +442,11 @@ def _is_another(value: Any, converted: Any) -> bool:
 def _at_any_time(run: Run, segment: Segment, selection: Selection) -> bool:
     """Whether nobody has to look at the times of the file's rows."""
     return selection.wants_all_of(segment) and not run.deleted_days
+
+
+def _groups_with(directory: FileDirectory, values: Iterable[Any]) -> set[int]:
+    """The row groups that may hold one of these keys."""
+    return {at for value in values for at in directory.row_groups(value, value)}
 
 
 def _one_of(values: pa.Array) -> Wanted:

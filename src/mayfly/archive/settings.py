@@ -29,8 +29,13 @@ from mayfly.errors import InvalidSetting
 from mayfly.plan.types import DataType, arrow_type, from_arrow, parse_type
 from mayfly.storage.segment import EXP, TS, Format
 
-KEY, NTH = "_key", "_nth"
-"""Columns of archives with an array key: the value this copy is found under, and its number."""
+KEY, NTH, HOME = "_key", "_nth", "_home"
+"""Columns of archives with an array key: a value that a row is found under, its number, and the
+value in this part that the row is stored under; files written before have no home."""
+REFERENCE = -1
+"""The number of a value under which there is only a reference to the home."""
+VALUES = "_values"
+"""Of arriving rows, the values that lie in a part."""
 INSERTED = "_update"
 """Column of archives of rows with their own lifetimes: the update that brought the row."""
 ROW_GROUP_BYTES = 128_000
@@ -201,7 +206,8 @@ class ArchiveSettings:
         """The schema of data files."""
         own = [(name, arrow_type(parse_type(kind))) for name, kind in self.all_columns.items()]
         element = self.array_key
-        copies = [(KEY, arrow_type(element)), (NTH, pa.int32())] if element else []
+        kind = arrow_type(element) if element else None
+        copies = [(KEY, kind), (NTH, pa.int32()), (HOME, kind)] if element else []
         inserted = [] if self.lifetimes is None else [(INSERTED, pa.int64())]
         return pa.schema([*own, *copies, *inserted, (TS, pa.int64()), (EXP, pa.int64())])
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.admission import AdmissionSummary, LateRows, summarize
+from mayfly.archive.array_keys import whole_rows, with_references, without_dangling
 from mayfly.archive.calendar import Int64Array
 from mayfly.archive.counting import BOUNDS, Positions, bounds_of, times_of
 from mayfly.archive.invalidation import Invalidation, hidings, visible
@@ -198,6 +199,8 @@ class _Arrived:
         )
         stored = with_exp.filter(pa.array(admission.stored))
         self.day_rows += rows_by_label(stored, settings)
+        if settings.array_key:
+            stored = with_references(stored, settings)
         return stored.select(settings.stored.names).cast(settings.stored)
 
     def _sorted(self) -> pa.Table:
@@ -311,6 +314,9 @@ def _move(directory: Directory, job: WriteJob, part: int, arrived: _Arrived) -> 
                     continue
                 days = after.calendar.updates_of(alive[TS].to_numpy())
                 if after.lifetimes is not None:
+                    if after.array_key:
+                        alive = whole_rows(alive, after, part)
+                        days = after.calendar.updates_of(alive[TS].to_numpy())
                     arrived.add(alive.drop_columns([TS, EXP]), days)
                     continue
                 lasting = _with(alive, EXP, after.expirations(days))
@@ -345,7 +351,8 @@ def _valid(
         return tables
     files = {entry.group: file for entry, file in own}
     hiding = hidings(directory, [entry for entry, _ in own], files, job.settings)
-    return (visible(table, run, hiding) for table in tables)
+    valid = (visible(table, run, hiding) for table in tables)
+    return without_dangling(valid, job.settings) if job.settings.array_key else valid
 
 
 def stored_tables(

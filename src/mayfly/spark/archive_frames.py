@@ -19,7 +19,15 @@ from mayfly.archive.hashing import part_of
 from mayfly.archive.invalidation import KEYS, ROWS, Invalidation
 from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import KeyRange, ReadReport, Selection
-from mayfly.archive.settings import INSERTED, KEY, NTH, ArchiveSettings, with_added_columns
+from mayfly.archive.settings import (
+    HOME,
+    INSERTED,
+    KEY,
+    NTH,
+    REFERENCE,
+    ArchiveSettings,
+    with_added_columns,
+)
 from mayfly.archive.state import PART, ArchiveVersion
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import quoted
@@ -87,7 +95,8 @@ def stored_ddl(settings: ArchiveSettings) -> str:
     """The columns of data files as Spark declares them."""
     columns = [f"{quoted(name)} {kind}" for name, kind in settings.all_columns.items()]
     if settings.array_key:
-        columns += [f"{KEY} {settings.array_key.sql()}", f"{NTH} INT"]
+        kind = settings.array_key.sql()
+        columns += [f"{KEY} {kind}", f"{NTH} INT", f"{HOME} {kind}"]
     if settings.lifetimes is not None:
         columns.append(f"{INSERTED} BIGINT")
     return ", ".join([*columns, f"{TS} BIGINT", f"{EXP} BIGINT"])
@@ -265,12 +274,17 @@ def _in_range(settings: ArchiveSettings, wanted: KeyRange) -> Iterator[Column]:
 def _found_under(
     settings: ArchiveSettings, matches: Callable[[Column], Column]
 ) -> Iterator[Column]:
-    """Rows whose first key column matches; of the copies of a row only the first match."""
+    """Rows whose first key column matches; with an array key only where the first match lies."""
     first = _column(settings.sort_columns[0])
-    yield matches(first)
-    if settings.array_key:
-        found = sql.filter(_column(settings.key[0]), matches)
-        yield first == sql.element_at(found, 1)
+    if not settings.array_key:
+        yield matches(first)
+        return
+    yield _column(NTH) > REFERENCE
+    found = sql.get(sql.filter(_column(settings.key[0]), matches), sql.lit(0))
+    yield found.isNotNull()
+    here, there = (sql.pmod(sql.xxhash64(c), sql.lit(settings.parts)) for c in (first, found))
+    copy = _column(HOME).isNull()
+    yield (copy & (first == found)) | (~copy & (here == there))
 
 
 def _column(name: str) -> Column:

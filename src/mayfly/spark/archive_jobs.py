@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly import errors
 from mayfly.archive.admission import AdmissionSummary, RefusedRow, Verdict
-from mayfly.archive.settings import KEY, NTH, ArchiveSettings
+from mayfly.archive.settings import NTH, VALUES, ArchiveSettings
 from mayfly.archive.writing import PartResult, WriteJob, write_part
 from mayfly.errors import BadInput, MayflyError
 from mayfly.plan.expressions import quoted
@@ -82,11 +82,7 @@ class OnSpark:
         rows = in_columns(batch, settings)
         columns = [quoted(name) for name in settings.all_columns]
         if settings.array_key:
-            source = quoted(settings.key[0])
-            rows = rows.selectExpr(
-                *columns, f"posexplode_outer(array_distinct({source})) AS ({NTH}, {KEY})"
-            ).selectExpr(*columns, KEY, f"coalesce({NTH}, 0) AS {NTH}")
-            columns = [*columns, KEY, NTH]
+            return self._by_part(rows, settings)
         keys = ", ".join(quoted(name) for name in settings.sort_columns)
         return rows.selectExpr(
             f"CAST(pmod(xxhash64({keys}), {settings.parts}) AS INT) AS {PART}",
@@ -94,9 +90,29 @@ class OnSpark:
             *columns,
         )
 
+    def _by_part(self, rows: DataFrame, settings: ArchiveSettings) -> DataFrame:
+        """Rows with an array key, once for each part that holds some of its values."""
+        assert settings.array_key is not None
+        columns = [quoted(name) for name in settings.all_columns]
+        source, none = quoted(settings.key[0]), f"array(CAST(NULL AS {settings.array_key.sql()}))"
+        part = f"CAST(pmod(xxhash64(v), {settings.parts}) AS INT)"
+        parts = f"transform({VALUES}, v -> {part})"
+        distinct = f"CASE WHEN size({source}) > 0 THEN array_distinct({source}) ELSE {none} END"
+        return (
+            rows.selectExpr(*columns, f"{distinct} AS {VALUES}")
+            .selectExpr(*columns, VALUES, f"explode(array_distinct({parts})) AS {PART}")
+            .selectExpr(
+                PART,
+                f"false AS {MARKER}",
+                *columns,
+                f"CAST(array_position({parts}, {PART}) - 1 AS INT) AS {NTH}",
+                f"filter({VALUES}, v -> {part} = {PART}) AS {VALUES}",
+            )
+        )
+
     def _markers(self, spark: SparkSession, settings: ArchiveSettings) -> DataFrame:
         copies = (
-            [f"CAST(NULL AS {settings.array_key.sql()}) AS {KEY}", f"0 AS {NTH}"]
+            [f"0 AS {NTH}", f"CAST(NULL AS ARRAY<{settings.array_key.sql()}>) AS {VALUES}"]
             if settings.array_key
             else []
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -14,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mayfly.archive import writing
+from mayfly.archive.array_keys import by_part
 from mayfly.archive.calendar import CalendarDays, FixedIntervals
 from mayfly.archive.layouts import RunWrite, Source
-from mayfly.archive.local import InProcess, as_declared, by_key_value
+from mayfly.archive.local import InProcess, as_declared
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.writing import PartResult, WriteJob, write_part
 from mayfly.errors import BadInput, ProtocolError
@@ -258,25 +258,18 @@ def test_columns_added_later_may_be_left_out() -> None:
     assert as_declared(batch(w=pa.array([1.5])), settings)["w"].to_pylist() == [1.5]
 
 
-def test_one_copy_of_a_row_for_each_distinct_value() -> None:
+def test_arriving_rows_know_their_distinct_values() -> None:
     nan = float("nan")
     settings = small_settings(columns={"k": "array<double>", "ts": "bigint"})
     arrays: list[Any] = [[1.0, 2.0, 1.0], [nan, nan, 0.0, -0.0], [], None, [3.0, None]]
     rows = pa.table({"k": pa.array(arrays, pa.list_(pa.float64())), "ts": range(5)})
-    copies = by_key_value(rows, settings)
-    found: Iterator[tuple[int, Any, int]] = zip(
-        copies["ts"].to_pylist(),
-        copies["_key"].to_pylist(),
-        copies["_nth"].to_pylist(),
-        strict=True,
-    )
-    assert [(row, "NaN" if key != key else key, nth) for row, key, nth in found] == [
-        (0, 1.0, 0),
-        (0, 2.0, 1),
-        (1, "NaN", 0),
-        (1, 0.0, 1),
-        (2, None, 0),
-        (3, None, 0),
-        (4, 3.0, 0),
-        (4, None, 1),
+    arriving = by_part(rows, settings)[0]
+    found = zip(arriving["ts"].to_pylist(), arriving["_values"].to_pylist(), strict=True)
+    assert [(row, ["NaN" if v != v else v for v in own]) for row, own in found] == [
+        (0, [1.0, 2.0]),
+        (1, ["NaN", 0.0]),
+        (2, [None]),
+        (3, [None]),
+        (4, [3.0, None]),
     ]
+    assert arriving["_nth"].to_pylist() == [0] * 5
