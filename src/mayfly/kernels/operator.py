@@ -114,6 +114,11 @@ class Operator:
         """Whether results are rows of its inputs, under identities made from theirs."""
         return False
 
+    @property
+    def selects(self) -> Expression | None:
+        """The predicate of the rows that it lets pass, if that is all it does."""
+        return None
+
     def chosen(self, rows: pa.Table) -> Any:
         """Which rows it lets pass, as an index."""
         return slice(None)

@@ -97,6 +97,10 @@ class SelectRows(Passing):
     def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
         return kept[0] or Spread()
 
+    @property
+    def selects(self) -> Expression:
+        return self.predicate
+
     def chosen(self, rows: pa.Table) -> Bools:
         return self.marks(rows)
 

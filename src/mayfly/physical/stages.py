@@ -19,6 +19,7 @@ from mayfly.kernels.rows import numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.physical.program import Relation, Stream
 from mayfly.physical.sharing import ClockGroup
+from mayfly.plan.expressions import Expression
 from mayfly.storage.segment import TS
 
 
@@ -68,6 +69,11 @@ class Feed:
     task: int
     stage: int
     route: Route
+
+    @property
+    def selects(self) -> Expression | None:
+        """The predicate that rows meet first."""
+        return self.path[0].selects if self.path else None
 
     def named(self, columns: Sequence[pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
         """The columns it wants, in its order, under the names that its operators know."""

@@ -99,7 +99,7 @@ def shed_sides(program: StagedProgram, task: StagedTask) -> dict[int, str]:
     join inside a negation, where a lost pair would be a wrong result.
     """
     operator: Any = task.operator
-    if not isinstance(operator, JoinRows | MultiwayJoin) or getattr(operator, "owned", False):
+    if not isinstance(operator, JoinRows | MultiwayJoin) or operator.owned:
         return {}
     found = {}
     for side, local in enumerate(task.local):

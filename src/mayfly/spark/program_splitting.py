@@ -24,7 +24,6 @@ from mayfly.kernels.delta import taken
 from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
 from mayfly.kernels.rows import chosen
 from mayfly.kernels.sorting import Int64s
-from mayfly.kernels.stateless import SelectRows
 from mayfly.lifetime import use_zone
 from mayfly.physical.stages import Feed, StagedProgram
 from mayfly.pipeline.gaps import Limits
@@ -113,11 +112,7 @@ class Splitter:
         rows: int,
     ) -> dict[int, Int64s]:
         """Where many selections read one stream: the rows each of them has to look at."""
-        selected = [
-            (number, feed.path[0].predicate)
-            for number, feed in feeds
-            if feed.path and isinstance(feed.path[0], SelectRows)
-        ]
+        selected = [(number, feed.selects) for number, feed in feeds if feed.selects is not None]
         if len(selected) < MANY_SELECTIONS:
             return {}
         index = PredicateIndex.of([predicate for _, predicate in selected])

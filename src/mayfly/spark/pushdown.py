@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mayfly.kernels.predicate_index import MANY_SELECTIONS
-from mayfly.kernels.stateless import SelectRows
 from mayfly.physical.stages import Feed
 from mayfly.plan.expressions import (
     And,
@@ -41,8 +40,7 @@ def wanted_rows(feeds: Sequence[Feed]) -> str | None:
         return None
     found = []
     for feed in feeds:
-        first = feed.path[0] if feed.path else None
-        predicate = first.predicate if isinstance(first, SelectRows) else None
+        predicate = feed.selects
         terms = predicate.terms if isinstance(predicate, And) else (predicate,)
         understood = [one.sql(lambda c: quoted(c.name)) for one in terms if one and _pushes(one)]
         if not understood:

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
-from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.windows import WindowRows
 from mayfly.physical.program import Program, Relation, Stream, Task
 from mayfly.physical.sharing import SharedProgram, moves_freely, shared
@@ -107,9 +106,9 @@ def _streams(stages: StagedProgram) -> tuple[StreamRead, ...]:
     found = []
     for stream, queries in sorted(readers.items()):
         predicates = [
-            feed.path[0].predicate
+            feed.selects
             for feed in stages.feeds
-            if feed.source.stream == stream and feed.path and isinstance(feed.path[0], SelectRows)
+            if feed.source.stream == stream and feed.selects is not None
         ]
         enough = len(predicates) >= MANY_SELECTIONS
         indexed = sum(map(bool, PredicateIndex.of(predicates).terms)) if enough else 0
