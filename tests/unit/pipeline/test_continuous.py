@@ -57,7 +57,7 @@ def kept_by(run: ContinuousRun) -> list[int]:
         ({}, {"c": 1}, InvalidSetting, "the query reads no stream c"),
         ({"a": pa.table({"ts": [1]})}, None, BadInput, "missing: k"),
         ({"a": pa.table({"k": [1]})}, None, BadInput, "missing: ts"),
-        ({"a": pa.table({"ts": [1], "k": ["x"]})}, None, BadInput, "a.k was declared as BIGINT"),
+        ({"a": pa.table({"ts": [1], "k": ["x"]})}, None, BadInput, "k is STRING, not BIGINT"),
         (
             {"a": pa.table({"ts": pa.array([1, None, None]), "k": [1, 2, 3]})},
             None,
