@@ -68,8 +68,9 @@ def check_carries_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(time, "time_ns", lambda: two_hours_later)
         vacuum(repository, keep_versions=1)
     files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
-    manifest = f"manifest/{LAST_VERSION:020d}.json"
-    bookkeeping = {manifest, f"manifest/{LAST_VERSION:020d}.oldest", "manifest/swept"}
+    number = f"{LAST_VERSION:020d}"
+    names = (f"{number}.json", f"head-{number}", f"{number}.oldest", "swept")
+    bookkeeping = {f"manifest/{name}" for name in names}
     assert files == bookkeeping | set(repository.current().segments)
 
 

@@ -249,11 +249,12 @@ class Repository:
             ) from None
 
     def raise_oldest(self, version: int) -> None:
-        """Retain only this version and later ones, for ever."""
+        """Retain only this version and later ones, for ever; marks of earlier ones, of which a
+        crash may leave some, go."""
         self.directory.put_if_absent(oldest_name(version), b"")
         for name in self.directory.names(MANIFESTS):
-            match = _NUMBERED.match(name)
-            lower = match and match[2] == "oldest" and int(match[1]) < version
+            match = _HEAD.match(name) or _NUMBERED.match(name)
+            lower = match and match[0] != manifest_name(int(match[1])) and int(match[1]) < version
             if lower or (name == OLDEST and self._oldest_of_old() <= version):
                 self.directory.remove(name)
 
