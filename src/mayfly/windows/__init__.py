@@ -1,0 +1,29 @@
+"""Sliding windows in memory: value indexes, rings and frequent items, without a session."""
+
+from mayfly.windows.basic import Watch
+from mayfly.windows.frequent import (
+    ApproximateFrequent,
+    Frequent,
+    FrequentItem,
+    FrequentItems,
+)
+from mayfly.windows.groups import RangeCount, RangeIntersection, ValueRange
+from mayfly.windows.pace import Refresh, Rows, Span
+from mayfly.windows.window import SlidingWindow, Visits, over_range
+
+__all__ = [
+    "ApproximateFrequent",
+    "Frequent",
+    "FrequentItem",
+    "FrequentItems",
+    "RangeCount",
+    "RangeIntersection",
+    "Refresh",
+    "Rows",
+    "SlidingWindow",
+    "Span",
+    "ValueRange",
+    "Visits",
+    "Watch",
+    "over_range",
+]

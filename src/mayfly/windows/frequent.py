@@ -1,0 +1,268 @@
+"""Frequent items over sub-windows (thesis ch. 6, Algorithm 6).
+
+Idea: each sub-window is counted exactly while it fills and leaves behind its k largest counts and
+δ_S, the k-th of them (0 if it has fewer than k values). Over the window, ``total`` sums listed
+counts and δ the δ_S; an item is reported while total > δ. Also summed: ``covered``, the δ_S of the
+sub-windows that list the item, so that total ≤ f ≤ total + δ − covered.
+Invariant: nothing is reported that does not occur more than δ times; whatever occurs more than 2δ
+times is reported. Cost: O(1) per row, O(d + k log kn) per slide; k·n pairs and as many counters.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.windows.basic import PacedWindow, at_least_one
+from mayfly.windows.dictionary import Dictionary
+from mayfly.windows.domain import NULL_KEY, Domain, Int64s, arrow_array
+from mayfly.windows.pace import Rows, Span
+
+
+@dataclass(frozen=True)
+class FrequentItem:
+    """A value and between how many and how many times it occurs in the window."""
+
+    value: Any
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class FrequentItems:
+    """An answer: items by (low descending, value); each occurs more than ``delta`` times.
+
+    ``complete`` says whether every item beyond the threshold that was asked for is among them;
+    ``partial`` that the window has not been filled yet.
+    """
+
+    items: tuple[FrequentItem, ...]
+    delta: int
+    rows: int
+    partial: bool
+    complete: bool
+
+    def certain_order(self) -> tuple[bool, ...]:
+        """For each item, whether it surely stands before all items behind it."""
+        highest, certain = -1, []
+        for item in reversed(self.items):
+            certain.append(item.low > highest)
+            highest = max(highest, item.high)
+        return tuple(reversed(certain))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a sub-window leaves behind: listed counts by key, what is missing of each, and δ_S."""
+
+    counts: Mapping[int, int]
+    delta: int
+    error: int = 0
+    rows: int = 0
+
+
+class Frequent(PacedWindow):
+    """The frequent values of the last ``slots`` sub-windows; NULL is not counted.
+
+    >>> window = Frequent(k=2, slots=3, by=Rows(10))
+    >>> window.append(list("xxxxxaaabc"))
+    >>> window.items().items
+    (FrequentItem(value='x', low=5, high=5),)
+    """
+
+    def __init__(
+        self,
+        k: int,
+        slots: int,
+        by: Rows | Span,
+        *,
+        attribute: str = "value",
+        time: str = "ts",
+    ) -> None:
+        super().__init__(by, slots, attribute, time)
+        self.k = at_least_one(k, "k")
+        self._domain = Domain()
+        self._domain.on_relabel(self._relabel)
+        self._summaries: deque[Summary] = deque()
+        self._total: dict[int, int] = {}
+        self._covered: dict[int, int] = {}
+        self._errors: dict[int, int] = {}
+        self._ordered: list[tuple[int, int]] = []
+        self._delta = 0
+        self._rows = 0
+        self._start()
+
+    @property
+    def delta(self) -> int:
+        """The error bound of the whole window."""
+        return self._delta
+
+    @property
+    def stored(self) -> int:
+        """Pairs and counters in memory."""
+        return sum(len(summary.counts) for summary in self._summaries) + len(self._total)
+
+    def items(self) -> FrequentItems:
+        """What occurs more than δ times, as far as the counters show it: no false positive."""
+        return self._answer(self._above(self._delta), complete=self._delta == 0)
+
+    def over(self, threshold: int, *, false_negatives: bool = True) -> FrequentItems:
+        """What occurs more than ``threshold`` times.
+
+        Every item given surely does; with ``false_negatives=False`` every item that may is given,
+        and ``complete`` says whether that is all of them.
+        """
+        if false_negatives:
+            keys = self._above(threshold)
+            missed = any(self._high(key) > threshold for key in self._total if key not in keys)
+            return self._answer(keys, complete=threshold >= self._delta and not missed)
+        keys = {key for key in self._total if self._high(key) > threshold}
+        return self._answer(keys, complete=threshold >= self._delta)
+
+    def top(self, k: int) -> FrequentItems:
+        """The reported items with the k largest counters."""
+        answer = self.items()
+        items = answer.items[: at_least_one(k, "k")]
+        return FrequentItems(items, answer.delta, answer.rows, answer.partial, answer.complete)
+
+    def bounds(self, value: object) -> tuple[int, int]:
+        """Between how many and how many times a value occurs."""
+        key = self._domain.key_of(value)
+        if key is None or int(key) not in self._total:
+            return 0, self._delta
+        return self._total[int(key)], self._high(int(key))
+
+    # ── slides ────────────────────────────────────────────────────────────────────────────
+
+    def _start(self) -> None:
+        self._counts = Dictionary()
+        self._counts.nodes.add_side()
+
+    def _take_in(self, rows: pa.Table) -> None:
+        keys = self._domain.encode(rows.column(self.attribute))
+        keys = keys[keys != NULL_KEY]
+        self._counts.change(0, self._counts.probe(keys), None, 1)
+
+    def _summary(self) -> Summary:
+        nodes = self._counts.nodes
+        keys, counts = nodes.key[: nodes.size], nodes.counts[0][: nodes.size]
+        order = np.lexsort((keys, -counts))[: self.k]
+        listed = dict(zip(keys[order].tolist(), counts[order].tolist(), strict=True))
+        delta = int(counts[order[-1]]) if len(order) == self.k else 0
+        return Summary(listed, delta, rows=int(counts.sum()))
+
+    def _replace_oldest(self) -> None:
+        summary = self._summary()
+        self._start()
+        self._summaries.append(summary)
+        self._change(summary, 1)
+        if len(self._summaries) > self.slots:
+            self._change(self._summaries.popleft(), -1)
+
+    def _change(self, summary: Summary, sign: int) -> None:
+        self._delta += sign * summary.delta
+        self._rows += sign * summary.rows
+        for key, count in summary.counts.items():
+            before = self._total.get(key, 0)
+            after = before + sign * count
+            if before:
+                del self._ordered[bisect_left(self._ordered, (-before, key))]
+            if not after:
+                del self._total[key], self._covered[key], self._errors[key]
+                continue
+            insort(self._ordered, (-after, key))
+            self._total[key] = after
+            self._covered[key] = self._covered.get(key, 0) + sign * summary.delta
+            self._errors[key] = self._errors.get(key, 0) + sign * summary.error
+
+    def _is_empty(self) -> bool:
+        return self._rows == 0
+
+    def _clear(self) -> None:
+        self._summaries = deque([Summary({}, 0)] * self.slots)
+
+    def _relabel(self, old: Int64s, new: Int64s) -> None:
+        self._counts.recode(old, new)  # empty where a sketch counts
+        places = dict(zip(old.tolist(), new.tolist(), strict=True))
+        self._summaries = deque(
+            Summary({places[k]: c for k, c in s.counts.items()}, s.delta, s.error, s.rows)
+            for s in self._summaries
+        )
+        for name in ("_total", "_covered", "_errors"):
+            setattr(self, name, {places[k]: v for k, v in getattr(self, name).items()})
+        self._ordered = [(count, places[key]) for count, key in self._ordered]
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────
+
+    def _above(self, threshold: int) -> set[int]:
+        """Keys whose counters exceed a threshold: the front of the ordered counters."""
+        return {key for _, key in self._ordered[: bisect_left(self._ordered, (-threshold,))]}
+
+    def _high(self, key: int) -> int:
+        return self._total[key] + self._delta - self._covered[key] + self._errors[key]
+
+    def _answer(self, keys: set[int], *, complete: bool) -> FrequentItems:
+        ordered = sorted(keys, key=lambda key: (-self._total[key], key))
+        values = self._domain.decode(np.array(ordered, np.int64)).to_pylist()
+        items = tuple(
+            FrequentItem(value, self._total[key], self._high(key))
+            for value, key in zip(values, ordered, strict=True)
+        )
+        return FrequentItems(items, self._delta, self._rows, self.partial, complete)
+
+
+class ApproximateFrequent(Frequent):
+    """Frequent items where a sub-window may hold more values than memory: sketches count them.
+
+    A sub-window is counted by a frequent-items sketch of at most ¾ · 2^``size`` counters; its
+    offset is what a count may lack, so δ_S and the upper bounds grow by it. Both guarantees hold.
+    """
+
+    def __init__(
+        self,
+        k: int,
+        slots: int,
+        by: Rows | Span,
+        *,
+        size: int = 10,
+        attribute: str = "value",
+        time: str = "ts",
+    ) -> None:
+        self.size = at_least_one(size, "size")
+        super().__init__(k, slots, by, attribute=attribute, time=time)
+
+    def _start(self) -> None:
+        from datasketches import frequent_items_sketch
+
+        super()._start()
+        self._sketch = frequent_items_sketch(self.size)
+
+    def _take_in(self, rows: pa.Table) -> None:
+        counted = pc.value_counts(arrow_array(rows.column(self.attribute)))
+        for pair in counted.to_pylist():
+            if pair["values"] is not None:
+                self._sketch.update(pair["values"], pair["counts"])
+
+    def _summary(self) -> Summary:
+        from datasketches import frequent_items_error_type
+
+        sketch = self._sketch
+        # Upper bounds beyond the offset are those of all counters that the sketch still holds; an
+        # item it does not hold may have occurred up to ``offset`` times.
+        held = sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES)
+        offset = int(sketch.get_upper_bound(_NEVER_SEEN))
+        keys = self._domain.encode([value for value, *_ in held]).tolist()
+        ranked = sorted(zip((-low for _, _, low, _ in held), keys, strict=True))[: self.k]
+        kth = -ranked[-1][0] if len(ranked) == self.k else 0
+        listed = {key: -low for low, key in ranked}
+        return Summary(listed, offset + kth, offset, int(sketch.total_weight))
+
+
+_NEVER_SEEN = "\0 no value of a window"
