@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 RED, GREEN = 1, 0
 """The exit codes of pytest for failed and for passed tests."""
-COMPILED = "src/mayfly/kernels"
+COMPILED = ("src/mayfly/kernels", "src/mayfly/windows")
 """Where functions are compiled that call each other."""
 
 

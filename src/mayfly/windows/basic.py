@@ -244,6 +244,8 @@ def _micros_of(column: pa.ChunkedArray) -> Int64s:
     array = arrow_array(column)
     if array.null_count:
         raise BadInput("a row has no time", "leave out rows whose time is NULL")
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.int64())
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
     if not pa.types.is_integer(array.type):

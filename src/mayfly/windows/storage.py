@@ -62,9 +62,7 @@ class ListBuffer:
         return BasicWindow(members)
 
     def recode(self, old: Int64s, new: Int64s) -> None:
-        self._members = [
-            recoded(part, old, new) if part.dtype == np.int64 else part for part in self._members
-        ]
+        self._members = recoded_keys(self._members, old, new)
 
 
 class CountedBuffer:
@@ -104,9 +102,15 @@ class CountedBuffer:
 
     def recode(self, old: Int64s, new: Int64s) -> None:
         self._chains.recode(old, new)
+        self._members = recoded_keys(self._members, old, new)
 
 
 def recoded(keys: Members, old: Int64s, new: Int64s) -> Int64s:
     """Keys after a relabelling; those that have no label (NULL) stay."""
     places = np.minimum(np.searchsorted(old, keys), len(old) - 1)
     return np.where(old[places] == keys, new[places], keys)
+
+
+def recoded_keys(parts: list[Members], old: Int64s, new: Int64s) -> list[Members]:
+    """Parts that hold keys after a relabelling; nodes keep their numbers."""
+    return [recoded(part, old, new) if part.dtype == np.int64 else part for part in parts]
