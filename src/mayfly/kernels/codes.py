@@ -101,18 +101,47 @@ def check_codes(codes: Int64s, columns: Sequence[pa.Array]) -> None:
 
 def adjacent_equal(column: pa.Array) -> npt.NDArray[np.bool_]:
     """Whether each value equals the one before it; NULL equals NULL, NaN equals NaN."""
-    before, after = column.slice(0, max(0, len(column) - 1)), column.slice(1)
+    places = np.arange(max(0, len(column) - 1))
+    return _equal_at(column, places, places + 1)
+
+
+def _equal_at(column: pa.Array, left: Int64s, right: Int64s) -> npt.NDArray[np.bool_]:
+    """Whether the values at one list of places equal those at another."""
+    if pa.types.is_list(column.type):
+        return _equal_lists(column, left, right)
+    before, after = column.take(pa.array(left)), column.take(pa.array(right))
+    nulls = pc.and_(pc.is_null(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
+    if pa.types.is_struct(column.type):
+        same = ~(pc.is_null(before).to_numpy(zero_copy_only=False) ^
+                 pc.is_null(after).to_numpy(zero_copy_only=False))  # fmt: skip
+        for field in column.flatten():
+            same &= _equal_at(field, left, right)
+        return np.asarray(nulls | same, bool)
     if pa.types.is_nested(column.type):
         pairs = zip(before.to_pylist(), after.to_pylist(), strict=True)
         return np.array([one == other for one, other in pairs], dtype=bool)
-    same = pc.equal(before, after)
+    equal = pc.equal(before, after)
     if pa.types.is_floating(column.type):
-        same = pc.or_kleene(same, pc.and_(pc.is_nan(before), pc.is_nan(after)))
-    nulls = pc.and_(pc.is_null(before), pc.is_null(after))
-    equal: npt.NDArray[np.bool_] = pc.or_(nulls, pc.fill_null(same, False)).to_numpy(
-        zero_copy_only=False
+        equal = pc.or_kleene(equal, pc.and_(pc.is_nan(before), pc.is_nan(after)))
+    same = pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
+    return np.asarray(nulls | same, bool)
+
+
+def _equal_lists(column: pa.Array, left: Int64s, right: Int64s) -> npt.NDArray[np.bool_]:
+    """Lists are equal if they are as long and equal element by element."""
+    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+    starts = column.offsets.to_numpy()[:-1].astype(np.int64)
+    equal = lengths[left] == lengths[right]
+    pairs = np.flatnonzero(equal & (lengths[left] > 0))
+    sizes = lengths[left][pairs].astype(np.int64)
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    same = _equal_at(
+        column.values,
+        np.repeat(starts[left][pairs], sizes) + within,
+        np.repeat(starts[right][pairs], sizes) + within,
     )
-    return equal
+    np.logical_and.at(equal, np.repeat(pairs, sizes), same)
+    return np.asarray(equal, bool)
 
 
 def _exact(key: pa.Array) -> pa.Array | None:

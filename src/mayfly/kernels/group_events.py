@@ -113,6 +113,11 @@ class Events:
         """The number of the group to which each version belongs."""
         return places_in(self.codes, self.code[self.last_of_instant])
 
+    @cached_property
+    def group_of_event(self) -> Int64s:
+        """The number of the group to which each event belongs."""
+        return places_in(self.codes, self.code)
+
     def running(self, amounts: Int64s, place: Int64s, known: Wide) -> Wide:
         """Totals after each instant; groups at ``place`` begin with what is ``known`` of them."""
         low, high = np.zeros((2, len(self.codes)), np.int64)

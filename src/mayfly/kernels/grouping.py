@@ -2,23 +2,23 @@
 
 Idea: a group changes when a row arrives, expires or is cut. The events of a step, sorted by group
 and instant, give versions: one per group and instant at which something happened. COUNT, and SUM
-and AVG of whole numbers, are running totals over the events; other aggregates meet each version
-with the rows alive at its instant. Equal versions in a row are one result; a result is born for
-ever and cut when the next one replaces it (an array by group, thesis 3.5.2).
+and AVG of whole numbers, are running totals over the events; other aggregates play the events over
+what the groups held before (aggregates.py). Equal versions in a row are one result; a result is
+born for ever and cut when the next one replaces it (an array by group, thesis 3.5.2).
 Invariants: one row per group and instant; the value of a version depends only on the rows alive.
-Cost: O(events · log) for totals; other aggregates also pay for the rows their versions meet.
+Cost: O(events · log); other aggregates also lay out the rows that touched groups held before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.aggregates import Aggregator, Extreme, Known, Totals, Versions, aggregator
+from mayfly.kernels.aggregates import Aggregator, Known, Means, Totals, Versions, aggregator
 from mayfly.kernels.codes import adjacent_equal, group_codes, place_codes, unsigned_zeros
 from mayfly.kernels.delta import (
     END,
@@ -33,6 +33,7 @@ from mayfly.kernels.delta import (
     with_numbers,
 )
 from mayfly.kernels.group_events import Events, Wide
+from mayfly.kernels.holistic import Before
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
@@ -186,8 +187,7 @@ class GroupRows(Alone):
         kept = members.after(lasting, interval.clock - 1)
         if not len(events.code):
             return GroupState(kept, state.groups, state.begun, first), self._nothing()
-        runs = [*members.runs, *([Run.of(fresh)] if fresh.num_rows else [])]
-        groups, delta = self._replaced(state, events, runs, interval)
+        groups, delta = self._replaced(replace(state, members=members), events, fresh, interval)
         return GroupState(kept, groups, True, first), delta
 
     def _is_idle(self, state: GroupState) -> bool:
@@ -285,7 +285,7 @@ class GroupRows(Alone):
     # ── results ───────────────────────────────────────────────────────────────────────────
 
     def _replaced(
-        self, state: GroupState, events: Events, runs: list[Run], interval: Interval
+        self, state: GroupState, events: Events, fresh: pa.Table, interval: Interval
     ) -> tuple[Kept, Delta]:
         """Versions against the last results: what is born, what is cut, what is kept."""
         codes = events.codes
@@ -293,7 +293,8 @@ class GroupRows(Alone):
         known = rows_with(state.groups.of_codes(codes), blank)
         known = taken(known, stable_order(numbers(known, CODE)))
         events.check(known)
-        versions, totals = self._versions(events, known, runs)
+        members = (state.members, fresh, interval.began)
+        versions, totals = self._versions(events, known, *members)
         table = self._version_rows(events, versions, totals)
         if self.append_only:
             return self._appended(state, table, versions, codes, interval)
@@ -399,7 +400,7 @@ class GroupRows(Alone):
     # ── values of versions ────────────────────────────────────────────────────────────────
 
     def _versions(
-        self, events: Events, known: pa.Table, runs: list[Run]
+        self, events: Events, known: pa.Table, members: Kept, fresh: pa.Table, began: int
     ) -> tuple[Versions, list[Totals]]:
         last = events.last_of_instant
         group = events.group_of_instant
@@ -409,12 +410,13 @@ class GroupRows(Alone):
             np.ones_like(events.sign), place, Wide.of(numbers(known, COUNT))
         ).low
         versions = Versions(group, time, counts, events.codes[group])
-        if any(one.needs_rows for one in self._aggregators):
+        means = {one.means for one in self._aggregators}
+        if Means.ROWS in means:
+            runs = [*members.runs, *([Run.of(fresh)] if fresh.num_rows else [])]
             self._require_room(versions, runs)
             versions = versions.meeting(*_alive_rows(versions, runs))
-        extremes = {n: one for n, one in enumerate(self._aggregators) if one.is_extreme}
-        if extremes:
-            versions = replace(versions, extremes=_extremes(versions, runs, extremes))
+        if means & {Means.RANKS, Means.SUMS}:
+            versions = replace(versions, before=self._before(events, members, began))
         names = self.columns.names[len(self.keys) :]
         totals = [
             one.totals(
@@ -432,7 +434,7 @@ class GroupRows(Alone):
         """Refuse versions that meet more rows of their groups than there is room for."""
         pairs = int(versions.count.sum())
         rows, size = sum(run.rows for run in runs), sum(run.load().nbytes for run in runs)
-        calls = [one.call.function.upper() for one in self._aggregators if one.needs_rows]
+        calls = [one.call.function.upper() for one in self._aggregators if one.means is Means.ROWS]
         largest = int(versions.count.max(initial=0))
         require_room(
             pairs * (PAIR_BYTES + COPIES * size // max(rows, 1)),
@@ -440,6 +442,12 @@ class GroupRows(Alone):
             f"groups of up to {largest:,} rows, {pairs:,} values in all,",
             "use a shorter window, smaller groups or batches, a SLIDE, or a larger max_state_bytes",
         )
+
+    def _before(self, events: Events, members: Kept, began: int) -> Before:
+        """The rows of the touched groups that were alive before the step."""
+        rows = rows_with(members.of_codes(events.codes), self._no_members)
+        rows = chosen(rows, numbers(rows, EXP) >= began)
+        return Before(rows, np.searchsorted(events.codes, numbers(rows, CODE)))
 
     def _version_rows(self, events: Events, versions: Versions, totals: list[Totals]) -> pa.Table:
         first = events.first_of_group[versions.group]
@@ -507,20 +515,6 @@ def _alive_rows(versions: Versions, runs: list[Run]) -> tuple[Int64s, pa.Table]:
     if not tables:
         return np.empty(0, np.int64), pa.table({})
     return np.concatenate(which), pa.concat_tables(tables).combine_chunks()
-
-
-def _extremes(
-    versions: Versions, runs: list[Run], aggregators: Mapping[int, Aggregator]
-) -> dict[str, Extreme]:
-    """The largest and smallest arguments among the rows alive at each version."""
-    points = versions.code, versions.time, versions.time + 1
-    found = {f"_argument{n}": one.extreme(len(versions)) for n, one in aggregators.items()}
-    for run in runs:
-        rows = run.load()
-        for at, positions in matching_pairs(points, run.keys(), PAIRS_AT_ONCE):
-            for name, extreme in found.items():
-                extreme.look_at(whole(rows.column(name)), at, positions)
-    return found
 
 
 def _each_before(few: Int64s, many: Int64s, groups: int) -> Int64s:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mayfly.errors import ProtocolError
+from mayfly.kernels.caching import CACHED
 from mayfly.windows.domain import Int64s
 
 Int32s = npt.NDArray[np.int32]
@@ -22,7 +23,7 @@ N = TypeVar("N", bound=np.generic)
 USED, FREE, VISITS, MOST = 0, 1, 2, 3
 """Places in a tally: nodes ever used, nodes on the free list, visits, most visits of a probe."""
 
-jit = numba.njit(cache=True, nogil=True)
+jit = numba.njit(cache=CACHED, nogil=True)
 
 
 class Nodes:

@@ -1,0 +1,155 @@
+"""Aggregates that need the values of a group: positions, extremes, distinct values, top k, sums.
+
+Each plays the events of a step over the values that were alive before it: counts by rank
+(windows/ranked.py) for what asks about values, exact sums (exact_sums.py) for floating-point
+numbers, whole numbers of any size for decimals. Nothing is read again from version to version, so
+one group of a million rows costs as much per event as a million small ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.kernels.codes import unsigned_zeros
+from mayfly.kernels.exact_sums import Floats, play_sums
+from mayfly.kernels.group_events import Events, Wide
+from mayfly.kernels.rows import whole
+from mayfly.kernels.sorting import Int64s
+from mayfly.plan.logical import AggregateCall
+from mayfly.plan.types import arrow_type
+from mayfly.windows.ranked import LARGEST, MEDIAN, QUANTILE, SMALLEST, Ranked, Script
+
+
+class TooLarge(Exception):
+    """The value of a version does not fit its type."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version
+
+
+@dataclass(frozen=True)
+class Before:
+    """The rows of the touched groups that were alive before the step, and whose they are."""
+
+    rows: pa.Table
+    owner: Int64s
+
+    def values(self, argument: str) -> pa.Array:
+        return unsigned_zeros(whole(self.rows.column(argument)))
+
+
+def ranked_values(call: AggregateCall, events: Events, before: Before, argument: str) -> pa.Array:
+    """The values of COUNT DISTINCT, MIN, MAX, MEDIAN, QUANTILE or TOP at every version."""
+    ranked = Ranked.of(
+        before.values(argument),
+        before.owner,
+        unsigned_zeros(events.values(argument)),
+        events.group_of_event,
+        len(events.codes),
+    )
+    script = Script(events.sign, events.last_of_instant, events.group_of_instant)
+    match call.function:
+        case "count":
+            return pa.array(ranked.distinct(script))
+        case "top":
+            return _top(call, ranked, script)
+        case "median":
+            return _median(ranked, script)
+        case "quantile":
+            share = float(str(call.parameters[0]))
+            return _picked(ranked, ranked.positions(script, QUANTILE, share)[0])
+        case function:
+            what = SMALLEST if function == "min" else LARGEST
+            return _picked(ranked, ranked.positions(script, what)[0])
+
+
+def _picked(ranked: Ranked, places: Int64s) -> pa.Array:
+    return ranked.values.take(pa.array(places, mask=places < 0))
+
+
+def _median(ranked: Ranked, script: Script) -> pa.Array:
+    """The continuous one: the mean of the two in the middle."""
+    low, high = (
+        _picked(ranked, places).cast(pa.float64(), safe=False)
+        for places in ranked.positions(script, MEDIAN)
+    )
+    halves = pc.add(pc.multiply(low, 0.5), pc.multiply(high, 0.5))
+    return pc.if_else(pc.equal(low, high), low, halves)
+
+
+def _top(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
+    """The k most frequent values: count descending, then value."""
+    kind = arrow_type(call.data_type)
+    filled, places, often = ranked.top(script, int(str(call.parameters[0])))
+    fields = kind.value_type
+    pairs = pa.StructArray.from_arrays(
+        [ranked.values.take(pa.array(places)).cast(fields.field(0).type), pa.array(often)],
+        fields=[fields.field(0), fields.field(1)],
+    )
+    offsets = pa.array(np.append(0, np.cumsum(filled)), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pairs, type=kind)
+
+
+def summed_values(call: AggregateCall, events: Events, before: Before, argument: str) -> pa.Array:
+    """SUM and AVG of floating-point numbers and decimals at every version."""
+    values, held = events.values(argument), before.values(argument)
+    present = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
+    living = pc.is_valid(held).to_numpy(zero_copy_only=False)
+    groups = len(events.codes)
+    rows = np.bincount(before.owner[living], minlength=groups).astype(np.int64)
+    counts = events.running(present, np.arange(groups), Wide.of(rows)).low
+    amounts = present * events.sign
+    if pa.types.is_decimal(values.type):
+        return _decimals(call, events, values, amounts, held.filter(pa.array(living)),
+                         before.owner[living], counts)  # fmt: skip
+    sums = play_sums(
+        _floats(held)[living], before.owner[living], _floats(values), amounts,
+        events.last_of_instant, events.group_of_instant,
+    )  # fmt: skip
+    if call.function == "avg":
+        sums = sums / np.maximum(counts, 1)
+    return pa.array(sums, mask=counts == 0)
+
+
+def _floats(values: pa.Array) -> Floats:
+    filled = pc.fill_null(values.cast(pa.float64(), safe=False), 0.0)
+    return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False))
+
+
+def _decimals(
+    call: AggregateCall, events: Events, values: pa.Array, amounts: Int64s, held: pa.Array,
+    owner: Int64s, counts: Int64s,
+) -> pa.Array:  # fmt: skip
+    kind, totals = arrow_type(call.data_type), [Decimal(0)] * len(events.codes)
+    listed, event = values.to_pylist(), 0
+    results: list[Decimal | None] = []
+    unit, limit = Decimal(1).scaleb(-kind.scale), Decimal(10) ** (kind.precision - kind.scale)
+    versions = zip(
+        events.last_of_instant.tolist(), events.group_of_instant.tolist(), counts.tolist(),
+        strict=True,
+    )  # fmt: skip
+    signs = amounts.tolist()
+    with localcontext() as context:
+        context.prec = 80
+        for value, group in zip(held.to_pylist(), owner.tolist(), strict=True):
+            totals[group] += value
+        for version, (last, group, count) in enumerate(versions):
+            while event <= last:
+                if signs[event]:
+                    totals[group] += signs[event] * listed[event]
+                event += 1
+            if not count:
+                results.append(None)
+                continue
+            value = totals[group] / count if call.function == "avg" else totals[group]
+            rounded = value.quantize(unit, rounding="ROUND_HALF_UP")
+            if abs(rounded) >= limit:
+                raise TooLarge(version)
+            results.append(rounded)
+    return pa.array(results, kind)

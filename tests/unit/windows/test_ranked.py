@@ -1,0 +1,79 @@
+"""Holistic aggregates of groups, however the rows are cut into batches, against sorted lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import ceil
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mayfly import LocalSession
+
+AGGREGATES = (
+    "MEDIAN(x) AS median, QUANTILE(x, 0.3) AS quantile, COUNT(DISTINCT x) AS distinct_x, "
+    "TOP(x, 2) AS top, MIN(t) AS low, MAX(t) AS high, SUM(d) AS total, AVG(d) AS mean"
+)
+ROWS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 1), st.none() | st.integers(0, 5)), max_size=30
+)
+
+
+def model(rows: list[tuple[int, int, int | None]], at: int, window: int) -> dict[int, Any]:
+    answers: dict[int, Any] = {}
+    for key in (0, 1):
+        alive = [x for ts, k, x in rows if k == key and ts <= at < ts + window]
+        if not alive:
+            continue
+        present = sorted(x for x in alive if x is not None)
+        size, counts = len(present), Counter(present)
+        floats = [x / 10 for x in present]
+        answers[key] = {
+            "median": (present[(size - 1) // 2] + present[size // 2]) / 2 if size else None,
+            "quantile": present[max(1, ceil(0.3 * size - 1e-9)) - 1] if size else None,
+            "distinct_x": len(counts),
+            "top": [
+                {"value": v, "count": c}
+                for v, c in sorted(counts.items(), key=lambda it: (-it[1], it[0]))[:2]
+            ],
+            "low": f"t{present[0]}" if size else None,
+            "high": f"t{present[-1]}" if size else None,
+            "total": pytest.approx(sum(floats)) if size else None,
+            "mean": pytest.approx(sum(floats) / size) if size else None,
+        }
+    return answers
+
+
+@given(rows=ROWS, window=st.integers(1, 15), cuts=st.lists(st.integers(0, 45), max_size=5))
+def test_answers_are_those_of_the_rows_alive(
+    rows: list[tuple[int, int, int | None]], window: int, cuts: list[int]
+) -> None:
+    session = LocalSession()
+    session.stream("s", {"ts": "BIGINT", "k": "BIGINT", "x": "BIGINT", "t": "STRING",
+                         "d": "DOUBLE"})  # fmt: skip
+    run = session.query(f"SELECT k, {AGGREGATES} FROM s [RANGE {window} MICROSECONDS] GROUP BY k")
+    ordered, edges = sorted(rows, key=lambda row: row[0]), [*sorted(cuts), 100]
+    for begin, end in zip([0, *edges], edges, strict=False):
+        part = [row for row in ordered if begin <= row[0] < end]
+        run.feed({"s": table(part)}, heartbeats={"s": end})
+        for at in (end - 1, end - 3):
+            if at < begin:
+                continue
+            answers = {row.pop("k"): row for row in run.snapshot(at).to_pylist()}
+            assert answers == model(ordered, at, window)
+
+
+def table(rows: list[tuple[int, int, int | None]]) -> pa.Table:
+    xs = [x for _, _, x in rows]
+    return pa.table(
+        {
+            "ts": pa.array([ts for ts, _, _ in rows], pa.int64()),
+            "k": pa.array([k for _, k, _ in rows], pa.int64()),
+            "x": pa.array(xs, pa.int64()),
+            "t": pa.array([None if x is None else f"t{x}" for x in xs], pa.string()),
+            "d": pa.array([None if x is None else x / 10 for x in xs], pa.float64()),
+        }
+    )
