@@ -151,7 +151,7 @@ class CqlQuery:
         """What must be the same for a checkpoint to be continued."""
         described_plan = [fingerprint(self.program.answer), described(self.program.sent)]
         found: dict[str, Any] = {
-            TEXT: " ".join(self.text.split()),
+            TEXT: self.text,
             "strategy": self.program.strategy.value,
             PLAN: " ".join(described_plan),
             "streams": [stream.name for stream in self.streams()],

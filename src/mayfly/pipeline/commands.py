@@ -22,6 +22,7 @@ from mayfly.pipeline.control import (
     CONTROL,
     DROP,
     DROP_RELATION,
+    DROP_STREAM,
     RELATION,
     STOP,
     STREAM,
@@ -133,10 +134,10 @@ class Commands:
             else:
                 named = {
                     ADD: self._add, DROP: self._drop, STREAM: self._stream,
+                    DROP_STREAM: self._drop_stream,
                     RELATION: self._relation, DROP_RELATION: self._drop_relation,
                 }  # fmt: skip
-                action = named.get(command.kind, self._drop_stream)
-                self._tried(command, partial(action, command, queries))
+                self._tried(command, partial(named[command.kind], command, queries))
 
     def awaited(self) -> str | None:
         """What a running pipeline cannot do by itself, if such a thing is asked for."""

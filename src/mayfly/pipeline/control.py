@@ -38,6 +38,9 @@ STREAM, DROP_STREAM = "stream", "drop-stream"
 RELATION, DROP_RELATION = "relation", "drop-relation"
 RENEWING = (ADD, DROP, STREAM, DROP_STREAM, RELATION, DROP_RELATION)
 """After these the queries are started anew."""
+KINDS = (*RENEWING, CHANGE, STOP)
+OPTIONAL = ("parquet", "folder")
+"""What a command need not say."""
 REMEMBERED = 100
 """So many outcomes are kept."""
 _NUMBER = re.compile(rf"^{CONTROL}/(\d{{12}})\.json$")
@@ -58,7 +61,7 @@ class Command:
     """To which paths in the text are relative."""
 
     def __str__(self) -> str:
-        words = [self.kind, self.name, *self.text.split()]
+        words = [self.kind, self.name, *(line.strip() for line in self.text.splitlines())]
         return " ".join(word for word in words if word)
 
 
@@ -178,7 +181,7 @@ class Control:
         taken = Controlled.of(manifest).folders
         known = {f: q for f, q in taken.items() if q in expected.readers}
         check_folder(folder, known, manifest)
-        return self._written(ADD, name=name, text=" ".join(cql.split()), parquet=folder)
+        return self._written(ADD, name=name, text=cql, parquet=folder)
 
     def drop(self, name: str) -> Command:
         """Ask for a query to leave, with its state and its history."""
@@ -192,7 +195,7 @@ class Control:
         check_name(definition.name, definition.kind)
         self.expected().catalog.declare(definition)
         folder = os.fspath(local_root("."))
-        return self._written(STREAM, name=definition.name, text=text.strip(), folder=folder)
+        return self._written(STREAM, name=definition.name, text=text, folder=folder)
 
     def drop_stream(self, name: str) -> Command:
         """Ask for a stream to leave that no query reads any more."""
@@ -207,7 +210,7 @@ class Control:
         check_name(definition.name, definition.kind)
         self.expected().catalog.declare(definition)
         folder = os.fspath(local_root("."))
-        return self._written(RELATION, name=definition.name, text=text.strip(), folder=folder)
+        return self._written(RELATION, name=definition.name, text=text, folder=folder)
 
     def drop_relation(self, name: str) -> Command:
         """Ask for a relation or NRR to leave that was added so, and that no query reads."""
@@ -220,7 +223,7 @@ class Control:
     def change(self, text: str) -> Command:
         """Ask for an INSERT, UPDATE or DELETE; without AT it takes effect with the next batch."""
         change_of(text, self.expected().catalog)
-        return self._written(CHANGE, text=" ".join(text.split()))
+        return self._written(CHANGE, text=text)
 
     def stop(self) -> Command:
         """Ask the pipeline to stop after the running batch; a later start is not stopped."""
@@ -287,12 +290,19 @@ class Control:
 
 
 def _command(directory: Directory, number: int, name: str) -> Command:
-    hint = "remove the file, and give the command again"
-    stored = read_json(directory, name, hint)
+    """A command as its file has it; what is none is refused."""
+    hint = "remove the file, and give the command again with mayfly control"
+    stored, file = read_json(directory, name, hint), directory.path(name)
     try:
-        return Command(number, **stored)
+        command = Command(number, **stored)
     except TypeError as error:
-        raise CorruptFile(f"{directory.path(name)} is not a command: {error}", hint) from error
+        raise CorruptFile(f"{file} is not a command: {error}", hint) from error
+    for part, value in stored.items():
+        if not isinstance(value, str) and not (value is None and part in OPTIONAL):
+            raise CorruptFile(f"{file} is not a command: its {part} is {value!r}", hint)
+    if command.kind not in KINDS:
+        raise CorruptFile(f"{file} is not a command: nobody knows {command.kind!r}", hint)
+    return command
 
 
 def check_addition(name: str, cql: str, names: set[str], catalog: Catalog) -> None:

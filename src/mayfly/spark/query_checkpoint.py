@@ -242,8 +242,9 @@ def check_same(root: Path, name: str, stored: Mapping[str, Any], wanted: Mapping
     if not parts:
         return
     lines = []
-    if stored[TEXT] != wanted[TEXT]:
-        compared = difflib.ndiff(_lines(stored[TEXT]), _lines(wanted[TEXT]))
+    texts = _lines(stored[TEXT]), _lines(wanted[TEXT])
+    if texts[0] != texts[1]:
+        compared = difflib.ndiff(*texts)
         lines += [line for line in compared if not line.startswith("?")]
     for part in parts:
         if part != PLAN:

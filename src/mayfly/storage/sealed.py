@@ -39,7 +39,7 @@ def seal_json(value: Any) -> bytes:
 def unseal_json(data: bytes, path: str | Path, hint: str) -> Any:
     try:
         return json.loads(unseal(data, path, hint))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptFile(f"{path} is damaged: {error}", hint) from error
 
 

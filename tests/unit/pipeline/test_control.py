@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly.cql import CqlError, catalog_after, parse
-from mayfly.errors import InvalidSetting
+from mayfly.errors import CorruptFile, InvalidSetting
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.commands import Commands
 from mayfly.pipeline.control import (
@@ -426,3 +426,62 @@ def test_relations_that_cannot_leave_or_come(control: Control) -> None:
     with pytest.raises(InvalidSetting, match="not the declaration of a relation"):
         control.relation(CLICKS)
     assert control.commands() == []
+
+
+QUERY_WITH_COMMENT = """
+SELECT k, name  -- not every name
+FROM s [RANGE 10 s]
+WHERE name = 'two  blanks' -- and a tab:
+  AND name <> '\t'
+"""
+
+
+def test_texts_are_stored_as_they_are_given(control: Control) -> None:
+    change = "UPDATE r SET name = 'a  b\n\tc' -- only the first\nWHERE id = 1"
+    stream = f"  {CLICKS} -- from the shop\n"
+    control.add("late", QUERY_WITH_COMMENT)
+    control.change(change)
+    control.stream(stream)
+    assert [one.text for one in control.commands()] == [QUERY_WITH_COMMENT, change, stream]
+    applied = commands(control)
+    applied.all_taken(RUNNING)
+    assert applied.state.queries["late"]["text"] == QUERY_WITH_COMMENT
+    assert applied.state.changes[0]["text"] == change
+
+
+def test_a_comment_in_a_change_does_not_widen_it(control: Control) -> None:
+    applied = commands(control)
+    control.change("INSERT INTO r VALUES (1, 'x  y'), (2, 'z')")
+    control.change("DELETE FROM r -- the second one\nWHERE id = 2")
+    applied.taken()
+    assert names(applied) == ["x  y"]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b'{"kind": "stop", ', "is damaged"),
+        (b"", "is damaged"),
+        (b"\xff\xfe", "is damaged"),
+        (b"[1]", "is not a command"),
+        (b'{"name": "q"}', "is not a command"),
+        (b'{"kind": "add", "name": "q", "text": 3}', "is not a command"),
+        (b'{"kind": "stop", "parquet": {}}', "is not a command"),
+        (b'{"kind": "stop", "loud": "yes"}', "is not a command"),
+        (b'{"kind": "explode"}', "nobody knows 'explode'"),
+    ],
+)
+def test_a_broken_command_is_named(control: Control, data: bytes, problem: str) -> None:
+    control.repository.directory.put_if_absent("control/000000000001.json", data)
+    for ask in (control.commands, control.stop, commands(control).taken):
+        with pytest.raises(CorruptFile, match=problem) as refusal:
+            ask()
+        assert "control/000000000001.json" in refusal.value.message
+        assert "remove the file" in refusal.value.hint
+
+
+def test_a_command_nested_too_deep_is_named(control: Control) -> None:
+    deep = b"[" * 100_000
+    control.repository.directory.put_if_absent("control/000000000001.json", deep)
+    with pytest.raises(CorruptFile, match="is damaged"):
+        control.commands()
