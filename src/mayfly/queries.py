@@ -21,7 +21,7 @@ from mayfly.physical.program import Program
 from mayfly.physical.sharing import canonical, described, fingerprint, shared
 from mayfly.pipeline.commands import Commands, Reading
 from mayfly.pipeline.control import DECLARED, Control
-from mayfly.pipeline.declared import declarations
+from mayfly.pipeline.declared import check_query_name, declarations
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
@@ -55,9 +55,9 @@ from mayfly.spark.sinks import Sink
 from mayfly.spark.starting import (
     DEFAULT_HISTORY,
     bucket_count,
-    check_loops,
     check_owners,
     check_spark_part,
+    check_streams,
     run_settings,
     sink_folders,
     sinks_of,
@@ -175,8 +175,7 @@ class Queries:
 
     def __post_init__(self) -> None:
         for name in self.queries:
-            if not name or "/" in name:
-                raise InvalidSetting(f"{name!r} cannot name a query", "leave out the slash")
+            check_query_name(name)
 
     def explain(self) -> Together:
         """What the queries share: streams, parts that are computed once, clocks."""
@@ -237,7 +236,7 @@ class Queries:
             self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
         self = replace(self, anew=tuple(anew))
         root, folders = local_root(checkpoint), sink_folders(sinks or {})
-        check_loops(folders, [self.session.declared(one) for one in self.session.streams()])
+        check_streams(folders, [self.session.declared(one) for one in self.session.streams()])
         check_place(root)
 
         def taking(commands: Commands, reading: Reading) -> None:
@@ -259,7 +258,7 @@ class Queries:
         own = {n: () if n in left else (sinks or {}).get(n, ()) for n in runner.results}
         asked = {n: sinks_of_command(runner, n) for n in runner.results}
         listed = {n: [*one, *asked[n]] for n, one in own.items()}
-        check_loops(sink_folders(listed), runner.wiring.streams)
+        check_streams(sink_folders(listed), runner.wiring.streams)
         check_owners((sink for one in listed.values() for sink in one), register.repository)
         shedding = Shedding(shed, shed_by, stretch_above)
         shedding.check(runner.wiring.stages)

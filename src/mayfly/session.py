@@ -54,10 +54,17 @@ AUTO = "auto"
 class Session:
     """Where streams are declared and queries are made.
 
-    Takes the SparkSession to run on; without one it starts a quiet local Spark.
+    Takes the SparkSession to run on; without one it starts a quiet local Spark. ``allow_python``
+    names the folder whose files may be run as sources, ``FROM python('module:Class')``; without
+    it such streams are refused, also those that commands bring.
     """
 
-    def __init__(self, spark: SparkSession | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        allow_python: str | os.PathLike[str] | None = None,
+    ) -> None:
         if type(spark).__module__.startswith("pyspark.sql.connect"):
             raise InvalidSetting(
                 "this session is one of Spark Connect, over which Mayfly does not run",
@@ -68,6 +75,7 @@ class Session:
         self._declared: dict[str, Stream] = {}
         self._sequences: dict[str, tuple[str, ...]] = {}
         self.relations: dict[str, Changing] = {}
+        self.python = None if allow_python is None else local_root(allow_python)
 
     def stream(
         self,
@@ -156,7 +164,7 @@ class Session:
 
     def fork(self) -> Session:
         """A session that knows what this one does, and may get to know more."""
-        other = Session(self.spark)
+        other = Session(self.spark, allow_python=self.python)
         other._frames, other._declared = dict(self._frames), dict(self._declared)
         other._sequences, other.relations = dict(self._sequences), dict(self.relations)
         return other

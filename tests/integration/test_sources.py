@@ -97,7 +97,9 @@ def test_rate_socket_and_a_data_source_in_python(
     (tmp_path / "own_ticks.py").write_text(TICKS)
     file = tmp_path / "pipeline.cql"
     file.write_text(DECLARED.format(port=port))
-    runs = load_pipeline(spark, file).start(tmp_path / "state", buckets=2, sync=False)
+    runs = load_pipeline(spark, file, allow_python=True).start(
+        tmp_path / "state", buckets=2, sync=False
+    )
     try:
         for name, rows in {"counts": 5, "read": 2, "generated": 1}.items():
             wait_for(partial(came, runs[name], rows), f"rows of {name}")
@@ -117,7 +119,12 @@ def test_rate_socket_and_a_data_source_in_python(
         ("rate()", "which rate does not give"),
         ("socket(host => 'x', port => '1', payload => 'xml')", "the payload of stream s is 'xml'"),
         ("python('nowhere:Source')", "no data source nowhere:Source"),
-        ("kafka(subscribe => 't')", "cannot be read: .*Kafka"),
+        (
+            "kafka(subscribe => 't', `kafka.bootstrap.servers` => 'b:1', payload => 'json')",
+            "cannot be read: .*Kafka",
+        ),
+        ("kafka(subscribe => 't')", "cannot be read without kafka.bootstrap.servers"),
+        ("memory()", "is memory, which cannot be read"),
         ("delta('.')", "cannot be read: .*delta"),
         ("json('.', maxFilesPerTriger => '1')", "json of stream s has no option maxFilesPerTriger"),
         ("rate(rowPerSecond => '9')", "has no option rowPerSecond"),
@@ -127,9 +134,12 @@ def test_a_source_that_is_not_there_is_told(
     spark: SparkSession, tmp_path: Path, source: str, problem: str
 ) -> None:
     file = tmp_path / "pipeline.cql"
-    file.write_text(f"CREATE STREAM s (ts TIMESTAMP, k STRING) FROM {source} TIMESTAMP BY ts;")
+    file.write_text(
+        f"CREATE STREAM s (ts TIMESTAMP, k STRING) FROM {source} TIMESTAMP BY ts;"
+        "CREATE QUERY q AS SELECT k FROM s [RANGE 1 SEC];"
+    )
     with pytest.raises(InvalidSetting, match=problem):
-        load_pipeline(spark, file)
+        load_pipeline(spark, file, allow_python=True)
 
 
 def test_recorded_rows_first_and_then_another_source(spark: SparkSession, tmp_path: Path) -> None:
@@ -151,7 +161,9 @@ def test_recorded_rows_first_and_then_another_source(spark: SparkSession, tmp_pa
         ("python('own_ticks:Ticks', first => '4', rows => '3')", 7),
     ):
         file.write_text(text.format(source))
-        run = load_pipeline(spark, file).start(tmp_path / "ck", buckets=1, sync=False)["counts"]
+        run = load_pipeline(spark, file, allow_python=True).start(
+            tmp_path / "ck", buckets=1, sync=False
+        )["counts"]
         try:
             wait_for(partial(came, run, in_all), f"{in_all} rows")
         finally:
@@ -160,3 +172,26 @@ def test_recorded_rows_first_and_then_another_source(spark: SparkSession, tmp_pa
     assert run.since is None, "the query goes on"
     found = sorted(run.snapshot().to_pylist(), key=str)
     assert found == [{"k": "k0", "n": 3}, {"k": "k1", "n": 3}], "the last instant is open"
+
+
+def test_a_command_brings_no_code_to_a_pipeline(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text(json.dumps({"ts": 1, "k": "a"}))
+    (tmp_path / "brought").mkdir()
+    (tmp_path / "brought" / "own.py").write_text("raise SystemExit('this must never run')")
+    file, place = tmp_path / "p.cql", tmp_path / "ck"
+    file.write_text(
+        "CREATE STREAM s (ts BIGINT, k STRING) FROM json('in') TIMESTAMP BY ts;"
+        "CREATE QUERY q AS SELECT k FROM s [RANGE 1 SEC];"
+    )
+    for allowed, problem in ((False, "would run Python code"), (True, "has no file own.py")):
+        pipeline = load_pipeline(spark, file, allow_python=allowed)
+        run = pipeline.start(place, available_now=True, buckets=1, sync=False)["q"]
+        assert run.await_done(120)
+        text = "CREATE STREAM t (ts BIGINT) FROM python('own:Source') TIMESTAMP BY ts"
+        asked = {"kind": "stream", "name": "t", "text": text, "folder": str(tmp_path / "brought")}
+        number = max([0, *(one.number for one in run.control.commands())]) + 1
+        name = f"control/{number:012d}.json"
+        run.control.repository.directory.put_if_absent(name, json.dumps(asked).encode())
+        pipeline.start(place, available_now=True, sync=False)["q"].await_done(120)
+        assert problem in str(run.control.outcome(number))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from mayfly.cli.given import AllowPython
 from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, catalog_after, parse
 from mayfly.cql.files import text_of
 from mayfly.cql.messages import Source
@@ -98,10 +99,13 @@ def explain_command(
 def check_command(
     file: File,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    allow_python: AllowPython = False,
 ) -> None:
-    """Check a file: its statements, names, types, and whether every query can be planned."""
+    """Check a file: its statements, names, types, sources and sinks, and whether it can run."""
+    from mayfly.pipeline.pipeline_file import PipelineFile
+
     with _refusals():
-        statements = _statements(file)
+        statements = list(PipelineFile.read(file, allow_python=allow_python).statements)
         catalog = catalog_after(statements)
         shown = [
             (each, _explained(each, catalog, Strategy.UPA, [], False))

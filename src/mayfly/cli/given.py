@@ -1,12 +1,18 @@
-"""Options that were given and would say nothing: refused, not passed over."""
+"""What several commands are given: shared options, and those that would say nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import typer
 
 from mayfly.errors import InvalidSetting
+
+AllowPython = Annotated[
+    bool,
+    typer.Option("--allow-python", help="Sources may run Python files of the pipeline's folder."),
+]
 
 
 def refuse_given(context: typer.Context, names: Iterable[str], reason: str, hint: str) -> None:

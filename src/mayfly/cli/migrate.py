@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mayfly.cli.given import AllowPython
 from mayfly.cli.printing import refusals
 from mayfly.cli.run import File
-from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting
 from mayfly.pipeline.bucketing import checked_buckets
+from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.storage import Repository
 
 
@@ -25,21 +26,23 @@ def migrate_command(
             "--checkpoint", help="Where state and results are kept (default: FILE.state)."
         ),
     ] = None,
+    allow_python: AllowPython = False,
 ) -> None:
     """Move the checkpoint of a stopped pipeline to another number of buckets."""
     with refusals():
-        text_of(file)
         checked_buckets(buckets)
+        declared = PipelineFile.read(file, allow_python=allow_python)
+        declared.check_queries()
         place = checkpoint or file.with_suffix(".state")
         if not Repository.exists(place):
             raise InvalidSetting(f"there is no checkpoint at {place}", "run the pipeline first")
         from mayfly.queries import Queries
         from mayfly.spark.local import local_spark
-        from mayfly.spark.pipelines import load_pipeline
+        from mayfly.spark.pipelines import carry_out
 
         console = Console(stderr=True)
         with console.status("starting Spark"):
-            pipeline = load_pipeline(local_spark(), file)
+            pipeline = carry_out(local_spark(), declared)
         session = pipeline.session
         named = {one.name: session.query_of(one) for one in pipeline.queries}
         with console.status("moving state"):

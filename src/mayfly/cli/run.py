@@ -16,14 +16,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from mayfly.cli.given import AllowPython
 from mayfly.cli.printing import refusals, seconds
 from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, micros
 from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.pacing import Pace
+from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.pipeline.shedding import Shedding
 from mayfly.plan.windows import instant_text
+from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
     from mayfly.spark.pipelines import Pipeline
@@ -100,25 +103,36 @@ def run_command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Take over changes of the file while running.")
     ] = False,
+    allow_python: AllowPython = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live view.")] = False,
 ) -> None:
     """Run the queries of a file over its streams; Ctrl-C stops, a second run continues."""
     with refusals():
-        text_of(file)
         end = None if until is None else instant(until)
         _check_options(once, interval, buckets, speed)
         Shedding(shed, shed_by, stretch_above)
         settings = _settings(conf or [])
+        zone = settings.get("spark.sql.session.timeZone", "UTC")
+        declared = PipelineFile.read(file, allow_python=allow_python, zone=zone)
+        declared.check_queries()
+        place = checkpoint or file.with_suffix(".state")
         from mayfly.spark.local import local_spark
-        from mayfly.spark.pipelines import load_pipeline
+        from mayfly.spark.pipelines import carry_out, load_pipeline
+        from mayfly.spark.query_checkpoint import check_checkpoint
         from mayfly.spark.serving import ended_for_others, stopped_by_log
+        from mayfly.spark.starting import run_settings
 
+        run_settings(buckets or 1, history, max_state_bytes, max_gap)
+        check_checkpoint(local_root(place), buckets)
         console = Console(stderr=True)
         with console.status("starting Spark"):
             spark = local_spark(master=master, settings=settings)
-        place = checkpoint or file.with_suffix(".state")
-        followed = Followed(file, place, lambda: load_pipeline(spark, file), console, watch)
-        pipeline: Pipeline | None = load_pipeline(spark, file)
+
+        def load() -> Pipeline:
+            return load_pipeline(spark, file, allow_python=allow_python)
+
+        followed = Followed(file, place, load, console, watch)
+        pipeline: Pipeline | None = carry_out(spark, declared)
         for told in pipeline.passed_over if pipeline is not None else ():
             console.print(f"[yellow]{told}[/]")
         runs: dict[str, QueryRun] = {}

@@ -64,3 +64,9 @@ def check_name(name: str, kind: str) -> None:
         raise InvalidSetting(
             f"{name!r} cannot name a {kind}", "use letters, digits and _, beginning with a letter"
         )
+
+
+def check_query_name(name: str) -> None:
+    """Refuse what cannot name a query of a program: its name is part of paths."""
+    if not name or "/" in name:
+        raise InvalidSetting(f"{name!r} cannot name a query", "leave out the slash")

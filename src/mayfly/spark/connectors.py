@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from contextlib import suppress
@@ -23,6 +22,15 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import NEVER
 from mayfly.pipeline.computing import Computing
+from mayfly.pipeline.connectors import (
+    FILES,
+    GIVEN,
+    PAYLOAD,
+    PYTHON,
+    check_relation,
+    check_stream,
+    python_file,
+)
 from mayfly.pipeline.sources import origin
 from mayfly.plan.catalog import (
     ColumnDefinition,
@@ -37,33 +45,6 @@ from mayfly.spark.causes import said
 
 if TYPE_CHECKING:
     from mayfly.session import Session
-
-FILES = ("parquet", "json", "csv", "orc", "text", "avro", "delta")
-GIVEN = ("rate", "socket", "kafka")
-"""Sources whose columns Spark gives."""
-PYTHON = "python"
-PAYLOAD = "payload"
-"""An option of sources whose columns Spark gives: what their column ``value`` holds."""
-
-_OF_FILES = (
-    "maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "fileNameOnly", "maxFileAge",
-    "maxCachedFiles", "discardCachedInputRatio", "cleanSource", "sourceArchiveDir",
-    "pathGlobFilter", "recursiveFileLookup", "modifiedBefore", "modifiedAfter",
-    "ignoreCorruptFiles", "ignoreMissingFiles", "mergeSchema", "basePath",
-)  # fmt: skip
-_OPTIONS = {
-    **dict.fromkeys(FILES, _OF_FILES),
-    "rate": ("rowsPerSecond", "rampUpTime", "numPartitions"),
-    "socket": ("host", "port", "includeTimestamp", PAYLOAD),
-    "kafka": (
-        "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
-        "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss",
-        "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
-        "maxRecordsPerPartition", "kafka.bootstrap.servers", "includeHeaders", "groupIdPrefix",
-        PAYLOAD,
-    ),
-}  # fmt: skip
-"""What streams are usually told; sources know more, and Spark passes over what nobody knows."""
 
 LOOKED_AT = 8
 """So many of the newest files, and the oldest one, show which columns a stream has."""
@@ -82,22 +63,10 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
 
     What may be a mistake and is none for Spark is told in words.
     """
-    if definition.source is None:
-        raise InvalidSetting(
-            f"the stream {definition.name} has no source",
-            "add FROM parquet('folder'), json, csv, rate, socket or kafka to its declaration",
-        )
-    letters = definition.dead_letters
-    if letters is not None and (letters.format != "parquet" or letters.options):
-        raise InvalidSetting(
-            f"the dead letters of {definition.name} go to {letters.format}"
-            + (" with options" if letters.options else ""),
-            "write DEAD LETTERS TO parquet('folder')",
-        )
-    _check_spelling(definition.name, definition.source)
-    files = _files_in(definition.source, folder)
+    source = check_stream(definition, folder, session.python)
+    letters, files = definition.dead_letters, _files_in(source, folder)
     try:
-        frame = _frame(session.spark, definition, definition.source, folder)
+        frame = _frame(session, definition, source, folder)
         frame = with_computed(frame, definition, session.zone)
     except (PySparkException, Py4JError) as error:
         raise InvalidSetting(
@@ -118,9 +87,9 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         punctuations=definition.idle is Idle.PUNCTUATIONS,
         null_time="error" if letters is None else "dead_letter",
         dead_letter=None if letters is None else folder / str(letters.path),
-        source=origin(definition.source.format, files),
+        source=origin(source.format, files),
         max_gap=_gap_text(definition.max_gap),
-        live=definition.source.format not in FILES,
+        live=source.format not in FILES,
         unit="microseconds" if definition.unit_given else None,
     )
     return _never_filled(definition, files)
@@ -167,24 +136,12 @@ def _oldest_and_newest(folder: Path) -> list[Path]:
     return []
 
 
-def _check_spelling(stream: str, source: Connector) -> None:
-    """Refuse an option that is nearly one we know: Spark would pass over it without a word."""
-    known = {name.casefold(): name for name in _OPTIONS.get(source.format, ())}
-    for name, _ in source.options:
-        near = get_close_matches(name.casefold(), known, 1, cutoff=0.85)
-        if near and name.casefold() not in known:
-            raise InvalidSetting(
-                f"the source {source.format} of stream {stream} has no option {name}",
-                f"write {known[near[0]]}",
-            )
-
-
 def _frame(
-    spark: SparkSession, definition: StreamDefinition, source: Connector, folder: Path
+    session: Session, definition: StreamDefinition, source: Connector, folder: Path
 ) -> DataFrame:
     if source.format == PYTHON:
-        source = _registered(spark, source, folder)
-    options = dict(source.options)
+        source = _registered(session, definition.name, source)
+    spark, options = session.spark, dict(source.options)
     payload = options.pop(PAYLOAD, None) if source.format in GIVEN else None
     reader = named(spark, spark.readStream.format(source.format), definition.name)
     if definition.zone is not None and source.format in ("json", "csv"):
@@ -192,26 +149,13 @@ def _frame(
     if source.format not in GIVEN:
         return loaded(reader.schema(ddl(definition.given)), source, folder)
     frame = loaded(reader, replace(source, options=tuple(options.items())), folder)
-    return frame.selectExpr(*_columns_given(definition, source.format, frame.columns, payload))
+    return frame.selectExpr(*_columns_given(definition, frame.columns, payload is not None))
 
 
-def _columns_given(
-    definition: StreamDefinition, source: str, given: list[str], payload: str | None
-) -> list[str]:
+def _columns_given(definition: StreamDefinition, given: list[str], payload: bool) -> list[str]:
     """The declared columns, from those that a source has of its own, or from JSON in its value."""
-    if payload not in (None, "json"):
-        raise InvalidSetting(
-            f"the payload of stream {definition.name} is {payload!r}", "write payload => 'json'"
-        )
-    known = {name.casefold() for name in given}
-    others = [one for one in definition.given if one.name.casefold() not in known]
-    if others and payload is None:
-        way = f"; JSON in its value is read with {source}(…, payload => 'json')"
-        raise InvalidSetting(
-            f"the stream {definition.name} has a column {others[0].name}, which {source} does not "
-            "give",
-            f"its columns are: {', '.join(given)}" + (way if source != "rate" else ""),
-        )
+    own = {name.casefold() for name in given}
+    others = [one for one in definition.given if payload and one.name.casefold() not in own]
     schema = ddl(tuple(others)).replace("'", "\\'")
     read = f"from_json(CAST(value AS STRING), '{schema}')"
     return [
@@ -239,29 +183,30 @@ def with_computed(frame: DataFrame, definition: StreamDefinition, zone: str) -> 
     )
 
 
-def _registered(spark: SparkSession, source: Connector, folder: Path) -> Connector:
-    """A data source written in Python, ``python('module:Class')``, made known to Spark."""
-    module, _, name = str(source.path).partition(":")
+def _registered(session: Session, stream: str, source: Connector) -> Connector:
+    """A data source written in Python made known to Spark."""
+    file, name = python_file(stream, source, session.python)
     try:
-        found = getattr(_module(module, folder / f"{module}.py"), name)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = getattr(_module(file), name)
+    except Exception as error:  # whatever the user's file raises
         raise InvalidSetting(
-            f"there is no data source {source.path}: {error}",
-            "write python('module:Class'), of a file beside the pipeline or an installed module",
+            f"there is no data source {source.path}: {type(error).__name__}: {error}",
+            f"define a class {name} in {file}, or import it there",
         ) from error
-    spark.dataSource.register(found)
+    session.spark.dataSource.register(found)
     return Connector(found.name(), None, source.options)
 
 
-def _module(name: str, file: Path) -> ModuleType:
-    """A file beside the pipeline, or an installed module.
+def _module(file: Path) -> ModuleType:
+    """A file as a module.
 
-    The file is not left among the modules of this process: what is defined in it then travels to
+    It is not left among the modules of this process: what is defined in it then travels to
     Python processes of Spark as it is, and these need not find it.
     """
-    spec = importlib.util.spec_from_file_location(name, file) if file.exists() else None
-    if spec is None or spec.loader is None:
-        return importlib.import_module(name)
+    name = file.stem
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
     module, before = importlib.util.module_from_spec(spec), sys.modules.get(name)
     sys.modules[name] = module  # for what looks there while it is made, such as dataclasses
     try:
@@ -276,6 +221,7 @@ def _module(name: str, file: Path) -> ModuleType:
 def relation_rows(spark: SparkSession, definition: RelationDefinition, folder: Path) -> pa.Table:
     """The first rows of a relation; paths are relative to the folder."""
     schema = pa.schema([(c.name, arrow_type(c.type)) for c in definition.columns])
+    check_relation(definition, folder)
     if definition.source is None:
         return schema.empty_table()
     reader = spark.read.format(definition.source.format).schema(ddl(definition.columns))
@@ -295,10 +241,6 @@ def loaded(reader: Any, source: Connector, folder: Path) -> DataFrame:
     path = source.path
     if path is not None and source.format in FILES and "://" not in path:
         path = str(folder / path)
-        if not Path(path).exists():
-            raise InvalidSetting(
-                f"there is no folder {path} to read from", "create it, or fix the path"
-            )
     frame: DataFrame = reader.load() if path is None else reader.load(path)
     return frame
 

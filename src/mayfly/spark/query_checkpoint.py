@@ -18,6 +18,7 @@ from typing import Any
 from mayfly.errors import InvalidSetting, UnsupportedFormat
 from mayfly.physical.stages import StagedProgram
 from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.control import Control
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sources import (
     HEARTBEAT,
@@ -33,9 +34,10 @@ from mayfly.pipeline.storing import stored_paths
 from mayfly.spark.batches import clock_record
 from mayfly.spark.program_tasks import LOG, OUT, SENT
 from mayfly.spark.properties import REFRESHES, empty_properties
-from mayfly.spark.starting import beats
+from mayfly.spark.starting import beats, check_spark_part
 from mayfly.spark.state_format import check_format
 from mayfly.storage import DropSegments, Manifest, Repository, SetProperties
+from mayfly.storage.commit import check_place
 
 SINCE, TEXT, PLAN = "since", "text", "plan"
 ENTRY, WHOLE_FROM = "entry", "whole_from"
@@ -154,14 +156,9 @@ def registered(
         named = {name: {**one, SINCE: None} for name, one in queries.items()}
         properties = {**empty_properties(streams, named, buckets), **(remembered or {})}
         return Registered(Repository.create(root, properties, sync=sync), buckets, named)
-    repository = opened(root, sync=sync)
+    repository = opened(root, sync=sync, buckets=asked)
     manifest = repository.current()
     stored = manifest.properties
-    if asked is not None and stored["buckets"] != asked:
-        raise InvalidSetting(
-            f"the checkpoint {root} has {stored['buckets']} buckets, not {asked}",
-            "leave buckets out to continue it, or move it with mayfly migrate",
-        )
     move = _move(repository, manifest, streams)
     move.check()
     known: dict[str, Any] = stored["queries"]
@@ -181,8 +178,8 @@ def registered(
     )
 
 
-def opened(root: Path, *, sync: bool) -> Repository:
-    """A checkpoint of queries whose states this version can read."""
+def opened(root: Path, *, sync: bool, buckets: int | None = None) -> Repository:
+    """A checkpoint of queries whose states this version can read, with so many buckets."""
     repository = Repository.open(root, sync=sync)
     stored = repository.current().properties
     if "queries" not in stored:
@@ -192,7 +189,21 @@ def opened(root: Path, *, sync: bool) -> Repository:
             "sources are read again, or finish with the version that wrote it",
         )
     check_format(root, stored)
+    if buckets is not None and stored["buckets"] != buckets:
+        raise InvalidSetting(
+            f"the checkpoint {root} has {stored['buckets']} buckets, not {buckets}",
+            "leave buckets out to continue it, or move it with mayfly migrate",
+        )
     return repository
+
+
+def check_checkpoint(root: Path, buckets: int | None) -> None:
+    """Refuse a place on which queries cannot be started, as far as that shows without them."""
+    check_place(root)
+    if Repository.exists(root):
+        repository = opened(root, sync=False, buckets=buckets)
+        check_spark_part(repository)
+        Control(repository).pending()
 
 
 def _entered(

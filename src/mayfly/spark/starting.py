@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +14,7 @@ from mayfly.errors import InvalidSetting, StorageError
 from mayfly.kernels.room import default_state_bytes
 from mayfly.lifetime import NEVER, Duration, duration
 from mayfly.pipeline.bucketing import MOST_BUCKETS, checked_buckets
-from mayfly.pipeline.folders import IDENTITY, check_owner
+from mayfly.pipeline.folders import IDENTITY, check_loops, check_owner, check_writers
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sources import folder_of, part_of
@@ -58,8 +57,8 @@ def run_settings(
     history: Duration,
     max_state_bytes: int | None,
     max_gap: Duration | None,
-    sync: bool,
-    wall_clock: Callable[[], int] | None,
+    sync: bool = True,
+    wall_clock: Callable[[], int] | None = None,
     pace: Pace | None = None,
     replay: bool = False,
 ) -> RunSettings:
@@ -97,36 +96,20 @@ def check_owners(sinks: Iterable[Sink], repository: Repository) -> None:
 
 
 def sink_folders(sinks: Mapping[str, Sequence[Sink]]) -> dict[str, str]:
-    """Folders that queries write Parquet files to, and the query; each may have one writer only,
-    for files are named after batches."""
-    found: dict[str, str] = {}
-    for query, listed in sinks.items():
-        for sink in listed:
-            if isinstance(sink, ParquetFiles):
-                folder = os.path.normpath(sink.path)
-                if folder in found:
-                    raise InvalidSetting(
-                        f"the changes of {found[folder]} and of {query} go to one folder, {folder}",
-                        "give each query a folder of its own: files would replace each other",
-                    )
-                found[folder] = query
-    return found
+    """Folders that queries write Parquet files to, and the query."""
+    return check_writers(
+        (query, sink.path)
+        for query, listed in sinks.items()
+        for sink in listed
+        if isinstance(sink, ParquetFiles)
+    )
 
 
-def check_loops(folders: Mapping[str, str], streams: Sequence[Stream]) -> None:
-    """Refuse a pipeline that would read what it has written."""
-    written = {folder: f"the changes of {query}" for folder, query in folders.items()}
-    for stream in streams:
-        if stream.dead_letter is not None:
-            written[stream.dead_letter] = f"dead letters of stream {stream.name}"
-    known = {str(Path(folder).resolve()): what for folder, what in written.items()}
-    for stream in streams:
-        folder = folder_of(stream.source)
-        if folder in known:
-            raise InvalidSetting(
-                f"{known[folder]} go to {folder}, where stream {stream.name} reads",
-                "give them a folder of their own: they would be read as new rows",
-            )
+def check_streams(folders: Mapping[str, str], streams: Sequence[Stream]) -> None:
+    """Refuse streams that would read what queries write to the folders."""
+    letters = {one.name: one.dead_letter for one in streams if one.dead_letter is not None}
+    read = {one.name: folder_of(one.source) for one in streams}
+    check_loops(folders, letters, {name: one for name, one in read.items() if one is not None})
 
 
 def beats(streams: Sequence[Stream]) -> bool:

@@ -13,9 +13,11 @@ from rich.console import Console
 
 from mayfly.cli.app import main
 from mayfly.cli.run import _tell_end, _view
+from mayfly.spark import local
 from mayfly.spark.status import Status
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM json('in') TIMESTAMP BY ts;"
+QUERY = "CREATE QUERY q AS SELECT k FROM s [RANGE 1 SEC];"
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -87,6 +89,34 @@ def test_a_file_without_statements_is_checked(
     assert not end.value.code
     assert "0 statements, 0 queries, no errors" in capsys.readouterr().out
     assert "has no query to explain" in refused(capsys, "explain", str(file))
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "problem"),
+    [
+        ([], "CREATE QUERY q TO json('x') AS SELECT k FROM s [RANGE 1 SEC];", "goes to json"),
+        ([], "CREATE QUERY q AS SELECT z FROM s [RANGE 1 SEC];", "z"),
+        ([], "CREATE STREAM t (ts BIGINT) FROM python('x:Y') TIMESTAMP BY ts;", "--allow-python"),
+        ([], "", "has no query to run"),
+        (["--history", "long"], QUERY, "the duration 'long'"),
+        (["--max-gap", "wide"], QUERY, "the duration 'wide'"),
+        (["--max-state-bytes", "0"], QUERY, "max_state_bytes = 0"),
+        (["--checkpoint", "."], QUERY, "was not made by Mayfly"),
+    ],
+)
+def test_what_shows_without_spark_is_refused_before_it_starts(
+    file: Path,
+    options: list[str],
+    text: str,
+    problem: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "local_spark", lambda **_: pytest.fail("Spark was started"))
+    monkeypatch.chdir(file.parent)
+    (file.parent / "in").mkdir()
+    file.write_text(STREAM + text)
+    assert problem in refused(capsys, "run", str(file), *options)
 
 
 def handles(**runs: Status) -> Any:

@@ -29,6 +29,7 @@ CREATE QUERY last AS SELECT a FROM s [ROWS 5];
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "pipeline.cql"
     path.write_text(SCRIPT)
+    (tmp_path / "in").mkdir()
     return path
 
 
@@ -148,5 +149,6 @@ def test_wrong_options_are_told_with_exit_code_2(script: Path) -> None:
 def test_a_file_without_queries_has_nothing_to_explain(tmp_path: Path) -> None:
     path = tmp_path / "streams.cql"
     path.write_text(SCRIPT.splitlines()[0])
+    (tmp_path / "in").mkdir()
     assert run("explain", path).exit_code == 2
     assert run("check", path).exit_code == 0

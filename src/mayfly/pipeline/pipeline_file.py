@@ -1,0 +1,139 @@
+"""A file of statements as a pipeline: what can be told about it before Spark is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mayfly.cql import Create, Delete, Drop, Insert, Statement, Update, catalog_after, parse
+from mayfly.cql.files import text_of
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import in_zone
+from mayfly.optimizer.pipeline import optimize
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.sharing import canonical
+from mayfly.pipeline.connectors import FILES, check_relation, check_sink, check_stream
+from mayfly.pipeline.declared import check_name, check_query_name
+from mayfly.pipeline.folders import check_loops, check_writers
+from mayfly.plan.catalog import (
+    ArchiveDefinition,
+    Connector,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
+from mayfly.plan.logical import Output
+
+Registered = QueryDefinition | ArchiveDefinition
+
+
+@dataclass(frozen=True)
+class PipelineFile:
+    """The statements of a file, and the folder to which its paths are relative."""
+
+    file: Path
+    statements: tuple[Statement, ...]
+    allow_python: bool = False
+
+    @staticmethod
+    def read(file: Path, *, allow_python: bool = False, zone: str = "UTC") -> PipelineFile:
+        """The file, refused if its queries could not run; its times without a zone are of this
+        one."""
+        with in_zone(zone):
+            statements = tuple(parse(text_of(file), name=str(file)))
+        found = PipelineFile(file, statements, allow_python)
+        found._check_sources()
+        found._check_queries()
+        return found
+
+    @property
+    def folder(self) -> Path:
+        return self.file.resolve().parent
+
+    @property
+    def python(self) -> Path | None:
+        """The folder that sources written in Python come from, if they are allowed."""
+        return self.folder if self.allow_python else None
+
+    @property
+    def queries(self) -> dict[str, Registered]:
+        """What is to run."""
+        found: dict[str, Registered] = {}
+        for statement in self.statements:
+            match statement:
+                case Create(definition=QueryDefinition() | ArchiveDefinition() as definition):
+                    found[definition.name] = definition
+                case Drop(name=name):
+                    found.pop(name, None)
+        return found
+
+    def check_queries(self) -> None:
+        """Refuse a file that leaves nothing to run."""
+        if not self.queries:
+            raise InvalidSetting(
+                f"{self.file.name} has no query to run", "add CREATE QUERY name AS SELECT …"
+            )
+
+    @property
+    def passed_over(self) -> tuple[str, ...]:
+        """What the file says and nobody does, in words."""
+        told = []
+        carried_out = Create | Drop | Insert | Update | Delete
+        for one in self.statements:
+            if not isinstance(one, carried_out):
+                kind = type(one).__name__
+                words = {"Show": "SHOW", "Explain": "EXPLAIN"}.get(kind, "a SELECT on its own")
+                told.append(f"line {one.position.line}: {words} is passed over")
+        for query in self.queries.values():
+            if isinstance(query, QueryDefinition) and (query.periodic or query.plan.isolation):
+                word = "PERIODIC" if query.periodic else "ISOLATION"
+                told.append(f"query {query.name}: {word} is not carried out yet")
+        return tuple(told)
+
+    def parquet_folder(self, query: Registered) -> str | None:
+        """Where the changes of a query go as files, if they do."""
+        sink = query.sink if isinstance(query, QueryDefinition) else None
+        if sink is None or sink.format != "parquet":
+            return None
+        return os.path.normpath(self.folder / str(sink.path))
+
+    def _check_sources(self) -> None:
+        for statement in self.statements:
+            match statement:
+                case Create(definition=StreamDefinition() as definition):
+                    check_name(definition.name, definition.kind)
+                    check_stream(definition, self.folder, self.python)
+                case Create(definition=RelationDefinition() as definition):
+                    check_name(definition.name, definition.kind)
+                    check_relation(definition, self.folder)
+
+    def _check_queries(self) -> None:
+        catalog = catalog_after(list(self.statements))
+        queries = self.queries
+        for query in queries.values():
+            check_query_name(query.name)
+            if isinstance(query, QueryDefinition):
+                check_sink(query)
+            plan = optimize(query.plan).plan
+            assert isinstance(plan, Output)
+            compile_plan(canonical(plan), catalog)
+        folders = ((name, self.parquet_folder(one)) for name, one in queries.items())
+        written = check_writers((name, one) for name, one in folders if one is not None)
+        streams = list(catalog.of_kind(StreamDefinition))
+        letters = {
+            one.name: str(self.folder / str(one.dead_letters.path))
+            for one in streams
+            if one.dead_letters is not None
+        }
+        check_loops(written, letters, self._files(streams))
+
+    def _files(self, streams: Iterable[StreamDefinition]) -> Mapping[str, str]:
+        """Per stream that reads files: from where."""
+        read: dict[str, Connector | None] = {one.name: one.source for one in streams}
+        return {
+            name: str((self.folder / one.path).resolve())
+            for name, one in read.items()
+            if one is not None and one.format in FILES and one.path and "://" not in one.path
+        }
