@@ -34,6 +34,7 @@ from mayfly.pipeline.clocks import Clocks, closed_instant
 from mayfly.pipeline.computing import computed
 from mayfly.pipeline.gaps import spans
 from mayfly.pipeline.relations import Changing
+from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.rows import as_table
 from mayfly.plan.types import arrow_type
@@ -228,13 +229,13 @@ class ContinuousRun:
             fields = [(f"{source.alias}.{name}", kinds[name]) for name in source.columns]
             rows = pa.schema([*fields, (TS, pa.int64())]).empty_table()
         else:
-            columns = [rows.column(name) for name in (*source.columns, TS)]
+            own = [f"{source.stream}.{name}" for name in source.columns]
             names = [*(f"{source.alias}.{name}" for name in source.columns), TS]
-            rows = pa.table(columns, names=names)
+            rows = pa.table([rows.column(name) for name in (*own, TS)], names=names)
         return Delta(rows, rows.slice(0, 0))
 
     def _prepared(self, name: str, rows: Any) -> pa.Table:
-        """The declared columns, and ``_ts`` in microseconds."""
+        """The declared columns under ``stream.column``, and ``_ts`` in microseconds."""
         definition = self._stream(name)
         kinds = {column.name: column.type for column in definition.given}
         use_zone(definition.zone or self.zone)
@@ -247,7 +248,8 @@ class ContinuousRun:
                 f"{times.null_count} rows of stream {name} have no {definition.time}",
                 "every row needs a time: filter or repair them before they enter the stream",
             )
-        return pa.table([*columns, times.cast(pa.int64())], names=[*names, TS]).combine_chunks()
+        own = [f"{name}.{one}" for one in names]
+        return pa.table([*columns, times.cast(pa.int64())], names=[*own, TS]).combine_chunks()
 
     def reads(self, relation: str) -> bool:
         """Whether the query reads a relation or NRR."""
@@ -262,7 +264,23 @@ class ContinuousRun:
             return self._expanded([sent], MIN_TIME, NEVER)
         self._born.append(answer.born)
         self._cut.append(answer.cut)
-        return _change_rows(answer)
+        return self._change_rows(answer)
+
+    @property
+    def times(self) -> LifetimeColumns:
+        """What the times of results are called, beside the columns of the query."""
+        return LifetimeColumns.beside(one.name for one in self.program.plan.schema)
+
+    def _change_rows(self, delta: Delta) -> pa.Table:
+        born = delta.born.append_column(END, pa.nulls(delta.born.num_rows, pa.int64()))
+        return self._named(pa.concat_tables([born, delta.cut.select(born.schema.names)]))
+
+    def _named(self, rows: pa.Table, exp: str | None = None) -> pa.Table:
+        """Under the names a user knows: without relation, with times."""
+        rows = rows.drop_columns([name for name in (ID,) if name in rows.schema.names])
+        own = {TS: self.times.ts, EXP: exp or self.times.exp, END: self.times.cut}
+        names = [own.get(name) or name.partition(".")[2] or name for name in rows.schema.names]
+        return rows.rename_columns(names)
 
     def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
         """Everything sent so far, or in [since, until); for a view, what was born and what was cut.
@@ -271,6 +289,7 @@ class ContinuousRun:
         same values, ts and exp ends at that instant instead. Rows that Rstream sent at a million
         refreshes and more stay what they are kept as, one for all refreshes from ``ts`` to
         ``until``: ask for less.
+        A column of the query keeps such a name; see ``times``.
         """
         low = MIN_TIME if since is None else instant(since)
         high = NEVER if until is None else instant(until)
@@ -278,9 +297,9 @@ class ContinuousRun:
             return self._expanded(self._sent, low, high)
         nothing = self._nothing()
         return (
-            _change_rows(united([], nothing))
+            self._change_rows(united([], nothing))
             if not self._born
-            else _change_rows(Delta(concatenated(self._born), concatenated(self._cut)))
+            else self._change_rows(Delta(concatenated(self._born), concatenated(self._cut)))
         )
 
     def _expanded(self, sent: Sequence[pa.Table], since: int, until: int) -> pa.Table:
@@ -298,9 +317,10 @@ class ContinuousRun:
             starts = np.maximum(numbers(rows, TS), slide.at_or_after(max(since, -NEVER)))
             rows = chosen(with_numbers(rows, **{TS: starts, EXP: ends}), starts < ends)
             if repetitions(rows, slide) > MOST_EXPANDED:
-                return _named(with_numbers(rows, **{EXP: numbers(rows, EXP) - 1}), exp="until")
+                runs = with_numbers(rows, **{EXP: numbers(rows, EXP) - 1})
+                return self._named(runs, exp=self.times.until)
             rows = concatenated([rows.slice(0, 0), *repeated(rows, slide, since, until)])
-        return _named(rows.drop_columns([EXP]))
+        return self._named(rows.drop_columns([EXP]))
 
     def _nothing(self) -> Delta:
         return Delta.empty(self.program.answer.columns)
@@ -322,14 +342,15 @@ class ContinuousRun:
             place = np.minimum(np.searchsorted(ids, numbers(born, ID)), len(ids) - 1)
             hit = ids[place] == numbers(born, ID)
             exp[hit] = ends[place[hit]]
-        return _named(with_numbers(born, **{EXP: exp}))
+        return self._named(with_numbers(born, **{EXP: exp}))
 
     def snapshot(self, at: int | str | None = None) -> pa.Table:
         """The answer at a closed instant (by default the last closed one)."""
         moment = closed_instant(at, self.clocks.query, source="feed")
         log = self.lifetimes()
-        alive = pc.and_(pc.less_equal(log["ts"], moment), pc.greater(log["exp"], moment))
-        return log.filter(alive).drop_columns(["ts", "exp"])
+        ts, exp = log[self.times.ts], log[self.times.exp]
+        alive = pc.and_(pc.less_equal(ts, moment), pc.greater(exp, moment))
+        return log.filter(alive).drop_columns([self.times.ts, self.times.exp])
 
     @property
     def late(self) -> dict[str, int]:
@@ -371,18 +392,3 @@ def _with_sight(delta: Delta) -> Delta:
     cut = with_numbers(delta.cut.drop_columns([END]), **{SEEN: ends[SEEN]})
     cut = with_numbers(cut, **{END: numbers(delta.cut, END), SEEN_END: ends[SEEN_END]})
     return Delta(born, cut)
-
-
-def _change_rows(delta: Delta) -> pa.Table:
-    born = delta.born.append_column("cut", pa.nulls(delta.born.num_rows, pa.int64()))
-    ends = pa.array(numbers(delta.cut, END))
-    cut = delta.cut.drop_columns([END]).append_column("cut", ends)
-    return _named(pa.concat_tables([born, cut]))
-
-
-def _named(rows: pa.Table, exp: str = "exp") -> pa.Table:
-    """Under the names a user knows: without relation, with ``ts`` and ``exp``."""
-    rows = rows.drop_columns([name for name in (ID,) if name in rows.schema.names])
-    known = {TS: "ts", EXP: exp, "cut": "cut"}
-    names = [known.get(name, name.partition(".")[2] or name) for name in rows.schema.names]
-    return rows.rename_columns(names)

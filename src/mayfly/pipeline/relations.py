@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mayfly.cql.statements import Delete, Insert, Update
 from mayfly.errors import BadInput
-from mayfly.kernels.delta import END, ID, Delta, concatenated, with_numbers
+from mayfly.kernels.delta import END, ID, LIFE, Delta, concatenated, with_numbers
 from mayfly.kernels.expression import evaluate
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.rows import chosen, numbers
@@ -56,12 +56,18 @@ class Changing:
         self._rows = with_numbers(self._schema().empty_table(), **{ID: np.empty(0, np.int64)})
 
     def _schema(self) -> pa.Schema:
-        return pa.schema([(c.name, arrow_type(c.type)) for c in self.definition.columns])
+        """The columns as they are kept: under names that none of ours can have."""
+        columns = self.definition.columns
+        return pa.schema([(self._own(c.name), arrow_type(c.type)) for c in columns])
+
+    def _own(self, column: str) -> str:
+        return f"{self.definition.name}.{column}"
 
     @property
     def rows(self) -> pa.Table:
         """The table as the last change left it."""
-        return self._rows.drop_columns([ID])
+        names = [column.name for column in self.definition.columns]
+        return self._rows.drop_columns([ID]).rename_columns(names)
 
     def twin(self) -> Changing:
         """The same relation, to be changed by itself."""
@@ -73,7 +79,13 @@ class Changing:
     def digests(self, count: int) -> list[str]:
         """A short text for each of the first changes, by which another one would be noticed."""
         for change in self.changes[len(self._digests) : count]:
-            told = change.at, sorted(change.deleted), change.inserted.to_pylist()
+            names = [column.name for column in self.definition.columns]
+            if ID not in names:  # as checkpoints have always noted them
+                names.append(ID)
+                rows = change.inserted.rename_columns(names).to_pylist()
+            else:
+                rows = change.inserted.to_pylist()
+            told = change.at, sorted(change.deleted), rows
             self._digests.append(hashlib.sha256(repr(told).encode()).hexdigest()[:16])
         return self._digests[:count]
 
@@ -81,7 +93,8 @@ class Changing:
         """Insert rows, as ``plan.rows`` takes them."""
         kinds = {column.name: column.type for column in self.definition.columns}
         table = as_table(self.definition.name, rows, kinds)
-        self._apply(at, table.cast(self._schema()), frozenset())
+        kept = table.rename_columns(self._schema().names).cast(self._schema())
+        self._apply(at, kept, frozenset())
 
     def carry_out(self, statement: Insert | Update | Delete, clock: int) -> None:
         """An INSERT, UPDATE or DELETE; without AT it takes effect at the clock."""
@@ -95,21 +108,19 @@ class Changing:
         if isinstance(statement, Insert):
             self._apply(at, self._constants(statement), frozenset())
             return
-        named = self._rows.rename_columns(
-            [n if n == ID else f"{self.definition.name}.{n}" for n in self._rows.schema.names]
-        )
-        hit = np.ones(named.num_rows, dtype=bool)
-        if statement.condition is not None and named.num_rows:
-            hit = satisfying(statement.condition, named)
-        touched = frozenset(numbers(named, ID)[hit].tolist())
+        rows = self._rows
+        hit = np.ones(rows.num_rows, dtype=bool)
+        if statement.condition is not None and rows.num_rows:
+            hit = satisfying(statement.condition, rows)
+        touched = frozenset(numbers(rows, ID)[hit].tolist())
         if isinstance(statement, Delete):
             self._apply(at, self._schema().empty_table(), touched)
             return
-        changed = chosen(named, hit)
-        assigned = dict(statement.assignments)
+        changed = chosen(rows, hit)
+        assigned = {self._own(name): value for name, value in statement.assignments}
         arrays = [
             values_of(assigned[one.name], changed, one.type) if one.name in assigned
-            else changed.column(f"{self.definition.name}.{one.name}")
+            else changed.column(one.name)
             for one in self._schema()
         ]  # fmt: skip
         self._apply(at, pa.table(arrays, schema=self._schema()), touched, update=True)
@@ -135,7 +146,7 @@ class Changing:
         self.changes.append(Change(at, inserted, deleted))
 
     def _check_keys(self, kept: pa.Table, inserted: pa.Table, update: bool) -> None:
-        names = self.definition.key
+        names = [self._own(name) for name in self.definition.key]
         if not names or not inserted.num_rows:
             return
         new = _tuples(inserted, names)
@@ -184,7 +195,12 @@ class Changing:
             concatenated([nothing.born, *(t.select(nothing.born.schema.names) for t in born)]),
             cut.select(nothing.cut.schema.names),
         )
-        return delta.map(partial(_under_alias, source)), (*seen, *(at for at, _ in effective))
+        return delta.map(partial(self._under_alias, source)), (*seen, *(at for at, _ in effective))
+
+    def _under_alias(self, source: Relation, rows: pa.Table) -> pa.Table:
+        carried = [name for name in rows.schema.names if name in (*LIFE, END)]
+        table = rows.select([*(self._own(name) for name in source.columns), *carried])
+        return table.rename_columns([*(f"{source.alias}.{n}" for n in source.columns), *carried])
 
     def _ended(self, ended: dict[int, int], seen: Sequence[int]) -> pa.Table:
         """Rows born in earlier steps, as they were announced."""
@@ -206,12 +222,6 @@ class Changing:
 
 def _none() -> Any:
     return np.empty(0, np.int64)
-
-
-def _under_alias(source: Relation, rows: pa.Table) -> pa.Table:
-    carried = [name for name in rows.schema.names if name.startswith("_")]
-    table = rows.select([*source.columns, *carried])
-    return table.rename_columns([*(f"{source.alias}.{n}" for n in source.columns), *carried])
 
 
 def _tuples(rows: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:

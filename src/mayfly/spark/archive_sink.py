@@ -34,6 +34,7 @@ from mayfly.errors import BadInput, CommitConflict, InvalidSetting, LimitExceede
 from mayfly.faults import reach
 from mayfly.lifetime import MIN_TIME, NEVER, Duration, duration, format_micros
 from mayfly.pipeline.gaps import gap_of, limits
+from mayfly.plan.expressions import quoted
 from mayfly.spark.archive_frames import stored_ddl
 from mayfly.spark.archive_jobs import (
     RESULT,
@@ -346,7 +347,8 @@ class ArchivedResults:
         self.check_promise()
         rows = None
         if delivery.rows:
-            rows = delivery.frame().select(*self.sink.archive.settings.all_columns)
+            wanted = (quoted(name) for name in self.sink.archive.settings.all_columns)
+            rows = delivery.frame().select(*wanted)
         self.sink.accept(
             rows, delivery.batch_id, source=self.source, place=self.checkpoint, clock=delivery.clock
         )

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from mayfly.errors import BadInput
 from mayfly.lifetime import instant_text
 from mayfly.pipeline.query import Stream
+from mayfly.plan.added_columns import free_name
 from mayfly.spark.arrivals import Arrived
 from mayfly.spark.sinks import write_parquet
 from mayfly.storage import EXP, TS, Manifest, Repository, Segment, segment_batches
@@ -67,12 +68,14 @@ def deliver_dead_letters(
 def _write(repository: Repository, target: Path, stream: Stream, held: list[Segment]) -> None:
     batches = [batch for one in held for batch in segment_batches(repository.directory, one)]
     table = pa.Table.from_batches(batches)
-    names = [{REASON: "reason"}.get(name, name) for name in table.column_names]
+    reasons, times = table[REASON], table[TS]
+    table = table.drop_columns([TS, EXP, REASON])
+    names = [name.removeprefix(f"{stream.name}.") for name in table.column_names]
     table = table.rename_columns(names)
     if stream.time not in names:
-        missing = pc.equal(table["reason"], NO_TIME)
-        times = pc.if_else(missing, pa.scalar(None, pa.int64()), table[TS])
+        missing = pc.equal(reasons, NO_TIME)
+        times = pc.if_else(missing, pa.scalar(None, pa.int64()), times)
         own = times.cast(stream.schema.field(stream.time).type)
         table = table.add_column(0, stream.time, own)
-    table = table.drop_columns([TS, EXP])
+    table = table.append_column(free_name("reason", table.column_names), reasons)
     write_parquet(target, table.schema, iter(table.to_batches()))

@@ -17,16 +17,15 @@ from mayfly.physical.sharing import Member
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.folders import IDENTITY
 from mayfly.pipeline.result_log import DELIVERY
+from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.expressions import quoted
 from mayfly.plan.windows import Slide
-from mayfly.spark.program_tasks import BORN, LOG, OUT
-from mayfly.spark.program_tasks import CUT as CUT_ROWS
+from mayfly.spark.program_tasks import BORN, CUT, LOG, OUT
 from mayfly.spark.sinks import Delivery
 from mayfly.storage import EXP, TS, Manifest, Segment, segment_batches
 from mayfly.storage.commit import reading_version
 from mayfly.storage.files import Directory
 
-CUT = "cut"
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 Wanted = tuple[int, int, int | None]
 """Since, until, and an instant at which results must be alive."""
@@ -52,10 +51,15 @@ class Results:
         return self.view and self.member.program.answer.strict
 
     @cached_property
+    def times(self) -> LifetimeColumns:
+        """What the times of results are called, beside the columns of the query."""
+        return LifetimeColumns.beside(one.name for one in self.member.program.plan.schema)
+
+    @cached_property
     def schema(self) -> pa.Schema:
         columns, answer = self.member.program.plan.schema, self.member.program.answer.columns
         fields = [pa.field(one.name, answer.field(column_name(one)).type) for one in columns]
-        times = ["ts", *(["exp"] if self.view else []), *([CUT] if self.strict else [])]
+        times = [self.times.ts, self.times.exp, self.times.cut][: 1 + self.view + self.strict]
         return pa.schema([*fields, *((name, TIMESTAMP) for name in times)])
 
     @property
@@ -66,7 +70,7 @@ class Results:
         columns = self.member.program.plan.schema
         times = (self.log_schema if log else self.schema).names[len(columns) :]
         listed = [f"{quoted(one.name)} {one.type.sql()}" for one in columns]
-        return ", ".join([*listed, *(f"{name} TIMESTAMP" for name in times)])
+        return ", ".join([*listed, *(f"{quoted(name)} TIMESTAMP" for name in times)])
 
     def clocks(self, manifest: Manifest) -> Clocks:
         """The clocks of the streams this query reads."""
@@ -84,7 +88,7 @@ class Results:
         number = committed.properties["delivery"] if number is None else number
         logged = self._logged(committed)
         segments = [
-            *committed.in_group(f"{folder}/{BORN}"), *committed.in_group(f"{folder}/{CUT_ROWS}"),
+            *committed.in_group(f"{folder}/{BORN}"), *committed.in_group(f"{folder}/{CUT}"),
             *(one for one in logged if one.tags.get(DELIVERY) == number),
         ]  # fmt: skip
         reader = self._reader(directory, committed, segments, self.schema)
@@ -96,6 +100,7 @@ class Results:
             frame=lambda: reader.frame(spark, self.ddl()),
             clock=self.clocks(committed).query,
             source=str(committed.properties.get(IDENTITY, "")),
+            times=self.times,
         )
 
     def log_reader(
@@ -181,9 +186,7 @@ class SegmentReader:
             keep = pc.and_(keep, pc.greater(batch.column(EXP), at))
         batch = batch.filter(keep)
         columns = [batch.column(name) for name in self.sources]
-        times = {"ts": TS, "exp": EXP, CUT: END}
-        for name in self.schema.names[len(columns) :]:
-            source = times[name]
+        for source in (TS, EXP, END)[: len(self.schema) - len(columns)]:
             if source in batch.schema.names:
                 columns.append(_instants(batch.column(source)))
             else:

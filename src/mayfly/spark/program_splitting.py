@@ -139,7 +139,7 @@ class Splitter:
         columns = [rows.column(slot) for slot in self.slots[at]]
         letters = pa.table(
             [*columns, pc.fill_null(rows.column(TS), 0), pa.array(reasons, pa.string())],
-            names=[*self.slots[at].values(), TS, REASON],
+            names=[*(f"{self.streams[at]}.{n}" for n in self.slots[at].values()), TS, REASON],
         )
         yield Parcel(0, 0, f"{DEAD_LETTERS}/{self.streams[at]}", packed(letters))
 

@@ -12,7 +12,7 @@ Rows equal in all columns, ts and exp cannot be told apart: when one of them end
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +28,12 @@ from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.lifetime import MIN_TIME, format_micros
 from mayfly.physical.program import Task
+from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import ArchiveDefinition
+from mayfly.plan.expressions import quoted
 from mayfly.spark.archive_sink import ArchivedResults, ArchiveSink
 from mayfly.spark.archives import SparkArchive
-from mayfly.spark.program_results import CUT, Results
+from mayfly.spark.program_results import Results
 from mayfly.spark.sinks import Delivery, Sink
 from mayfly.storage.sealed import seal_table
 
@@ -51,7 +53,9 @@ def archive_sink(archive: SparkArchive, results: Results, source: str, checkpoin
             "leave the stream operator out of the SELECT",
         )
     plain = ArchivedResults.of(archive, results.ddl(log=True), source, checkpoint, erases=True)
-    return ArchivedAnswers(plain.sink, source, checkpoint) if results.strict else plain
+    if not results.strict:
+        return plain
+    return ArchivedAnswers(plain.sink, source, checkpoint, results.times)
 
 
 def promises_of(archives: Iterable[SparkArchive]) -> tuple[Promise, ...]:
@@ -71,6 +75,7 @@ class ArchivedAnswers:
     sink: ArchiveSink
     source: str
     checkpoint: str
+    times: LifetimeColumns = field(default_factory=LifetimeColumns)
     wants_every_batch = True
 
     def deliver(self, delivery: Delivery) -> None:
@@ -80,12 +85,15 @@ class ArchivedAnswers:
             self._set_aside(delivery)
         rows = None
         if delivery.rows:
-            rows = delivery.frame().where(f"{CUT} IS NULL")
+            times = self.times
+            rows = delivery.frame().where(f"{quoted(times.cut)} IS NULL")
             exp, longest = self._exp(), self._longest()
             if exp is not None:
-                latest = f"timestampadd(MICROSECOND, {longest}, ts)"
-                rows = rows.selectExpr("* EXCEPT (exp)", f"least(exp, {latest}) AS {exp}")
-            rows = rows.select(*archive.settings.all_columns)
+                own = quoted(times.exp)
+                latest = f"timestampadd(MICROSECOND, {longest}, {quoted(times.ts)})"
+                ending = f"least({own}, {latest}) AS {quoted(exp)}"
+                rows = rows.selectExpr(f"* EXCEPT ({own})", ending)
+            rows = rows.select(*(quoted(name) for name in archive.settings.all_columns))
         self.sink.accept(
             rows, delivery.batch_id, source=self.source, place=self.checkpoint, clock=delivery.clock
         )
@@ -118,7 +126,9 @@ class ArchivedAnswers:
         file, noted = self._folder() / LONGEST, self._noted()
         if noted["longest"][-1].as_py() != self._longest():
             begun = [
-                batch.filter(pc.is_null(batch.column(CUT))).column("ts").cast(pa.int64())
+                batch.filter(pc.is_null(batch.column(self.times.cut)))
+                .column(self.times.ts)
+                .cast(pa.int64())
                 for batch in delivery.batches()
             ]
             first = pc.min(pa.chunked_array(begun, pa.int64())).as_py()
@@ -131,7 +141,8 @@ class ArchivedAnswers:
 
     def _set_aside(self, delivery: Delivery) -> None:
         """Keep what ended in this batch until an update may take it out."""
-        parts = [batch.filter(pc.is_valid(batch.column(CUT))) for batch in delivery.batches()]
+        cut = self.times.cut
+        parts = [batch.filter(pc.is_valid(batch.column(cut))) for batch in delivery.batches()]
         ended = pa.Table.from_batches(parts, schema=delivery.schema)
         if ended.num_rows:
             self._write(f"{delivery.batch_id:012d}{ROWS}", ended)
@@ -145,10 +156,10 @@ class ArchivedAnswers:
         done = pa.scalar(archive.version().time, pa.int64())
         for file in sorted(self._folder().glob("[0-9]*")):
             ended = waiting_rows(file)
-            due = pc.less_equal(ended[CUT].cast(pa.int64()), done)
+            due = pc.less_equal(ended[self.times.cut].cast(pa.int64()), done)
             if not pc.any(due).as_py():
                 continue
-            first = pc.min(ended[CUT].cast(pa.int64())).as_py()
+            first = pc.min(ended[self.times.cut].cast(pa.int64())).as_py()
             archive.invalidate(rows=self._as_archived(ended.filter(due)), ended=first)
             reach("archive.ends-applied")
             rest = ended.filter(pc.invert(due))
@@ -163,12 +174,13 @@ class ArchivedAnswers:
 
     def _as_archived(self, ended: pa.Table) -> pa.Table:
         """The rows as they were stored."""
-        noted, ts = self._noted(), ended["ts"].cast(pa.int64()).to_numpy()
+        noted, ts = self._noted(), ended[self.times.ts].cast(pa.int64()).to_numpy()
         at = np.searchsorted(noted["since"].to_numpy(), ts, side="right") - 1
         latest = pa.array(ts + noted["longest"].to_numpy()[at])
-        known = pc.min_element_wise(ended["exp"].cast(pa.int64()), latest)
-        at = ended.schema.get_field_index("exp")
-        stored = ended.set_column(at, self._exp(), known.cast(ended.schema.field("exp").type))
+        exp = self.times.exp
+        known = pc.min_element_wise(ended[exp].cast(pa.int64()), latest)
+        at = ended.schema.get_field_index(exp)
+        stored = ended.set_column(at, self._exp(), known.cast(ended.schema.field(exp).type))
         return stored.select(list(self.sink.archive.settings.all_columns))
 
 
@@ -187,7 +199,9 @@ def declared_archive(
     columns = columns_of(results.ddl(log=True))
     if path.exists():
         return _opened(session, definition, columns, path)
-    settings: dict[str, Any] = {"key": definition.key, "refresh": definition.refresh}
+    settings: dict[str, Any] = {
+        "key": definition.key, "refresh": definition.refresh, "time": results.times.ts
+    }  # fmt: skip
     longest = definition.max_lifetime or longest_life(results.member.program.answer)
     if longest is None:
         raise InvalidSetting(
@@ -228,7 +242,9 @@ def declared_archive(
         settings["rebuild"] = layout.technique == "REBUILD"
     contract = str(Contract(definition.soft, definition.physical_within))
     endless = results.member.program.answer.longest is None and not results.strict
-    life: dict[str, Any] = {"lifetime": format_micros(longest)} if endless else {"exp": "exp"}
+    life: dict[str, Any] = (
+        {"lifetime": format_micros(longest)} if endless else {"exp": results.times.exp}
+    )
     return session.create_archive(
         path, columns, max_lifetime=longest, contract=contract, **life, **settings
     )

@@ -21,6 +21,7 @@ from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, instant_tex
 from mayfly.physical.stages import StagedTask
 from mayfly.pipeline.clocks import closed_instant
 from mayfly.pipeline.control import Control
+from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.spark.causes import own_error
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
 from mayfly.spark.program_tasks import LOG, SENT
@@ -65,6 +66,11 @@ class QueryRun:
     @property
     def results(self) -> Results:
         return self.runner.results[self.name]
+
+    @property
+    def times(self) -> LifetimeColumns:
+        """What the times of results are called, beside the columns of the query."""
+        return self.results.times
 
     @property
     def since(self) -> int | None:
@@ -134,7 +140,8 @@ class QueryRun:
         self._need_view()
         with self.runner.repository.pin() as manifest:
             moment = self._closed_instant(manifest, at)
-            return self._read(manifest, (MIN_TIME, moment + 1, moment)).drop_columns(["ts", "exp"])
+            rows = self._read(manifest, (MIN_TIME, moment + 1, moment))
+            return rows.drop_columns([self.times.ts, self.times.exp])
 
     def snapshot_frame(self, at: int | str | None = None) -> DataFrame:
         """The answer at a closed instant as a Spark DataFrame, read by executors."""
@@ -142,7 +149,8 @@ class QueryRun:
         pin = self.runner.repository.pin()
         moment = self._closed_instant(pin.manifest, at)
         weakref.finalize(self, pin.release)
-        return self._frame_of(pin.manifest, (MIN_TIME, moment + 1, moment)).drop("ts", "exp")
+        frame = self._frame_of(pin.manifest, (MIN_TIME, moment + 1, moment))
+        return frame.drop(self.times.ts, self.times.exp)
 
     def view(self, name: str, at: int | str | None = None) -> DataFrame:
         """The answer at a closed instant as a temporary view of the Spark session, for SQL.

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from mayfly.errors import NotClosed
 from mayfly.faults import reach
 from mayfly.pipeline.folders import check_owner, take_possession
+from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.storage.files import TEMPORARY, explained, local_root
 
 
@@ -35,6 +36,8 @@ class Delivery:
     """All results generated before it are delivered with this batch."""
     source: str = ""
     """The checkpoint whose batches the numbers count, if it says who it is."""
+    times: LifetimeColumns = field(default_factory=LifetimeColumns)
+    """What the times of results are called, beside the columns of the query."""
 
     def table(self) -> pa.Table:
         """All changes at once; use ``batches`` if they may not fit memory."""
@@ -63,7 +66,7 @@ class Console:
     """Prints changes, a line each."""
 
     def deliver(self, delivery: Delivery) -> None:
-        for row in delivery.table().sort_by("ts").to_pylist():
+        for row in delivery.table().sort_by(delivery.times.ts).to_pylist():
             values = ", ".join(f"{name}={value}" for name, value in row.items())
             print(f"[{delivery.batch_id}] {values}")
 
