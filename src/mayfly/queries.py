@@ -403,7 +403,8 @@ class Queries:
         runner.commands = commands or self._under_control(root)[1]
         assert runner.commands is not None
         runner.relations = runner.commands.relations
-        runner.reads.check(register.repository.current().properties["read"])
+        read = register.repository.current().properties["read"]
+        runner.reads.check(read, runner.commands.changes_of)
         return runner, register
 
 

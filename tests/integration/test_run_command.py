@@ -52,8 +52,9 @@ def batches_done(checkpoint: Path) -> int:
 
 
 @pytest.mark.slow
-def test_control_c_stops_cleanly_and_a_second_run_continues(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_the_group_stops_cleanly_and_a_second_run_continues(
+    spark: SparkSession, tmp_path: Path, sent: int, code: int
 ) -> None:
     file = write_example(tmp_path / "mine")
     command = [MAYFLY, "run", "pipeline.cql", "--quiet", "--history", "forever", "--speed", "20"]
@@ -62,9 +63,10 @@ def test_control_c_stops_cleanly_and_a_second_run_continues(
         env=os.environ.copy(),
     ) as started:  # fmt: skip
         wait_for(lambda: batches_done(file.parent / "pipeline.state") == 2, "two batches")
-        os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(started.pid, sent)  # as a terminal does, or systemd
         _, told = started.communicate(timeout=120)
-    assert started.returncode == 0, told
+    assert started.returncode == code, told
+    assert "stopping: the running batch is finished first" in told
     assert "run the same command to go on" in told
     assert "Traceback" not in told
     assert "ERROR" not in told
@@ -119,7 +121,7 @@ def test_a_watched_file_changes_while_it_runs(tmp_path: Path) -> None:
             _, told = started.communicate(timeout=120)
         finally:
             started.kill()
-    assert started.returncode == 0, told
+    assert started.returncode == 130, told
     assert "goes on as it was" in told
     assert "the query more is new" in told
     assert "the query large is gone" in told

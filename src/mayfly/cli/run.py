@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -167,6 +168,8 @@ def run_command(
         elif stopped_by_log(runs):
             console.print(f"stopped by the control log; run the same command to go on from {place}")
         _tell_end(runs, console, figures=once or end is not None)
+        if asked.is_set():
+            raise typer.Exit(asked.exit_code)
 
 
 def _check_options(
@@ -255,12 +258,35 @@ def _beginning(run: QueryRun) -> str:
     return f": it begins{begun}, and is warming up until {instant_text(whole)}"
 
 
+class StopRequest(threading.Event):
+    """Set by Ctrl-C or SIGTERM: Spark's own handler would cancel the batch that is running."""
+
+    number: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """As shells tell an end by this signal."""
+        return 128 + (self.number or 0)
+
+    def take(self, number: int, frame: object) -> None:
+        """Say so at once, for a batch may take long; the same signal again ends without waiting.
+
+        Written past Python's files, which may be in the middle of a line.
+        """
+        if self.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        self.number = number
+        os.write(2, b"\nstopping: the running batch is finished first; once more to end at once\n")
+        self.set()
+
+
 @contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """Set by Ctrl-C and SIGTERM: Spark's own handler would cancel the batch that is running."""
-    asked = threading.Event()
+def _signals() -> Iterator[StopRequest]:
+    asked = StopRequest()
     names = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(one, lambda *_: asked.set()) for one in names]
+    before = [signal.signal(one, asked.take) for one in names]
     try:
         yield asked
     finally:
@@ -272,7 +298,7 @@ def _watch(
     runs: dict[str, QueryRun],
     console: Console,
     quiet: bool,
-    asked: threading.Event,
+    asked: StopRequest,
     end: int | None,
     followed: Followed,
 ) -> Pipeline | None:

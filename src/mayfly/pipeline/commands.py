@@ -151,6 +151,12 @@ class Commands:
         added = {name: self._reads(str(one["text"])) for name, one in self.state.queries.items()}
         return named | added
 
+    def changes_of(self, relation: str) -> tuple[str, ...]:
+        """The texts of commands that have changed a relation, the last one last."""
+        texts = [str(one["text"]) for one in self.state.changes]
+        named = [(change_of(one, self.catalog).relation.casefold(), one) for one in texts]
+        return tuple(one for name, one in named if name == relation.casefold())
+
     def _reads(self, text: str) -> tuple[str, ...]:
         """Nothing if the program no longer declares what the query needs."""
         with suppress(MayflyError):

@@ -7,8 +7,10 @@ import contextlib
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -96,7 +98,7 @@ def local_spark(
         builder = builder.config(name, value)
     log = folder / "startup.log"
     try:
-        with _stderr_to(log):
+        with _stderr_to(log), _spared():
             return _checked(builder.getOrCreate())
     except Exception as error:
         raise failed_start(error, log.read_text(errors="replace"), master, asked) from error
@@ -110,6 +112,25 @@ def _checked(session: SparkSession) -> SparkSession:
         session.stop()
         raise
     return session
+
+
+@contextlib.contextmanager
+def _spared() -> Iterator[None]:
+    """Start the JVM deaf to SIGTERM, which systemd and timeout send to the whole process group.
+
+    It must live until this process has finished its batch, and ends when this process does. What
+    is ignored when a program starts stays ignored; blocked meanwhile, the signal is not lost here.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
 
 @contextlib.contextmanager

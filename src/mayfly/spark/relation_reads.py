@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mayfly.errors import InvalidSetting
@@ -48,17 +48,21 @@ class RelationReads:
             read[name] = changing.digests(count)
         return read
 
-    def check(self, read: Mapping[str, list[str]]) -> None:
-        """Refuse relations that are not those the checkpoint has read, with changes at most."""
+    def check(
+        self,
+        read: Mapping[str, list[str]],
+        commands: Callable[[str], Sequence[str]] = lambda relation: (),
+    ) -> None:
+        """Refuse relations that are not those the checkpoint has read, with changes at most.
+
+        ``commands`` gives the texts of commands that have changed a relation.
+        """
         for task in self.tasks():
             assert task.relation is not None
             name, changing = task.relation.relation, self._changing(task)
             known = read.get(name.casefold(), [])
             if known != changing.digests(len(known)):
-                raise InvalidSetting(
-                    f"the relation {name} is not the one this checkpoint has read",
-                    "leave what filled it as it was, and add INSERT, UPDATE or DELETE behind it",
-                )
+                raise _other_relation(name, commands(name))
 
     def come(self, base: Manifest) -> bool:
         """Whether a table has changed since the tasks read it."""
@@ -67,3 +71,18 @@ class RelationReads:
             len(self._changing(task).changes) > len(seen.get(task.name, ()))
             for task in self.tasks()
         )
+
+
+def _other_relation(name: str, commands: Sequence[str]) -> InvalidSetting:
+    problem = f"the relation {name} is not the one this checkpoint has read"
+    if not commands:
+        return InvalidSetting(
+            problem, "leave what filled it as it was, and add INSERT, UPDATE or DELETE behind it"
+        )
+    count = f"{len(commands)} commands" if len(commands) > 1 else "a command"
+    return InvalidSetting(
+        f"{problem}: {count} changed it behind what the program says (the last: {commands[-1]}), "
+        "so a statement that is new in the program would come before them",
+        "take what is new out of the program and give it to the checkpoint with mayfly control "
+        "change (from Python run.control.change)",
+    )

@@ -6,8 +6,10 @@ A sink sees committed files only, and is told the batch id. It may be told twice
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from mayfly.errors import NotClosed
+from mayfly.errors import InvalidSetting, NotClosed
 from mayfly.faults import reach
 from mayfly.pipeline.folders import check_owner, take_possession
 from mayfly.plan.added_columns import LifetimeColumns
@@ -51,11 +53,27 @@ class Sink(Protocol):
         """Take over one batch; called again with the same batch id after a crash."""
 
 
+_CALLBACK_FORM = "give a function of two arguments: def told(changes: DataFrame, batch_id: int)"
+
+
 @dataclass(frozen=True, slots=True)
 class Callback:
     """Calls ``function(changes: DataFrame, batch_id: int)``; at least once per batch."""
 
     function: Callable[[DataFrame, int], object]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidSetting(f"{self.function!r} cannot be called with changes", _CALLBACK_FORM)
+        with suppress(ValueError):  # some functions do not tell what they take
+            try:
+                inspect.signature(self.function).bind(None, 0)
+            except TypeError as error:
+                name = getattr(self.function, "__name__", repr(self.function))
+                raise InvalidSetting(
+                    f"the callback {name} cannot be called with changes and a batch id: {error}",
+                    _CALLBACK_FORM,
+                ) from None
 
     def deliver(self, delivery: Delivery) -> None:
         self.function(delivery.frame(), delivery.batch_id)

@@ -82,7 +82,7 @@ def sinks_of(
     parquet: str | os.PathLike[str] | None,
 ) -> list[Sink]:
     named = [*sinks]
-    named += [Callback(on_changes)] if on_changes else []
+    named += [] if on_changes is None else [Callback(on_changes)]
     named += [ParquetFiles(os.fspath(local_root(parquet)))] if parquet else []
     return named
 

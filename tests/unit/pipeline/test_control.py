@@ -485,3 +485,12 @@ def test_a_command_nested_too_deep_is_named(control: Control) -> None:
     control.repository.directory.put_if_absent("control/000000000001.json", deep)
     with pytest.raises(CorruptFile, match="is damaged"):
         control.commands()
+
+
+def test_changes_of_a_relation_by_commands_are_told(control: Control) -> None:
+    applied = commands(control)
+    control.change(INSERT)
+    control.change("DELETE FROM R WHERE id = 1")
+    applied.taken()
+    assert applied.changes_of("R") == (INSERT, "DELETE FROM R WHERE id = 1")
+    assert applied.changes_of("fixed") == ()

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mayfly.errors import NotClosed, StorageError
-from mayfly.spark.sinks import Console, Delivery, Memory, ParquetFiles
+from mayfly.errors import InvalidSetting, NotClosed, StorageError
+from mayfly.spark.sinks import Callback, Console, Delivery, Memory, ParquetFiles
 
 
 def delivery(batch: int, source: str = "") -> Delivery:
@@ -53,3 +53,16 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_changes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     Console().deliver(delivery(4))
     assert capsys.readouterr().out == "[4] n=4, ts=4\n"
+
+
+@pytest.mark.parametrize("wrong", [lambda: None, lambda changes: None, lambda a, b, c: None, 3])
+def test_a_callback_that_cannot_be_called_is_refused_before_anything_starts(wrong: Any) -> None:
+    with pytest.raises(InvalidSetting, match="cannot be called with changes") as refusal:
+        Callback(wrong)
+    assert "changes: DataFrame, batch_id: int" in refusal.value.hint
+
+
+def test_callbacks_of_every_kind_are_taken() -> None:
+    Callback(lambda changes, batch_id: None)
+    Callback(lambda *arguments: print(*arguments))
+    Callback(print)
