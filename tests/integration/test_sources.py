@@ -181,7 +181,7 @@ def test_a_command_brings_no_code_to_a_pipeline(spark: SparkSession, tmp_path: P
     (tmp_path / "brought" / "own.py").write_text("raise SystemExit('this must never run')")
     file, place = tmp_path / "p.cql", tmp_path / "ck"
     file.write_text(
-        "CREATE STREAM s (ts BIGINT, k STRING) FROM json('in') TIMESTAMP BY ts;"
+        "CREATE STREAM s (ts BIGINT, k STRING) FROM json('in') TIMESTAMP BY ts MICROSECONDS;"
         "CREATE QUERY q AS SELECT k FROM s [RANGE 1 SEC];"
     )
     for allowed, problem in ((False, "would run Python code"), (True, "has no file own.py")):
