@@ -18,7 +18,8 @@ HOSTILE = (
 )  # fmt: skip
 DECLARED = ", ".join(["at BIGINT", "k BIGINT", *(f"`{name}` BIGINT" for name in HOSTILE)])
 PIPELINE = f"""
-CREATE STREAM s ({DECLARED}) FROM json('in') TIMESTAMP BY at MICROSECONDS DEAD LETTERS TO parquet('late');
+CREATE STREAM s ({DECLARED}) FROM json('in') TIMESTAMP BY at MICROSECONDS
+  DEAD LETTERS TO parquet('late');
 CREATE STREAM u (at BIGINT, k BIGINT) FROM json('other') TIMESTAMP BY at MICROSECONDS;
 CREATE QUERY everything TO parquet('out') AS SELECT * FROM s [RANGE 3 SEC];
 CREATE QUERY alone TO console() AS SELECT k, `ts`, `exp`, Cut FROM s [RANGE 3 SEC]

@@ -138,6 +138,7 @@ def now() -> Status:
         **{
             **figures,
             "shed": {"s": 0},
+            "beyond": {},
             "refreshes": (12, 0),
             "clock": 1_772_355_600_000_000,
             "lag": 90_061_500_000,
