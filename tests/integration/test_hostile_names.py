@@ -101,6 +101,6 @@ def test_users_keep_their_names(spark: SparkSession, tmp_path: Path, capsys: Any
     }.items():
         archive = session.open_archive(tmp_path / "archives" / name)
         assert list(archive.settings.columns) == [*columns, "ts_", "exp_"]
-        rows = archive.scan().toArrow().to_pylist()
+        rows = archive.scan().to_pylist()
         assert {0, 2} <= {one["k"] for one in rows}
         assert all(one["ts"] == one["k"] and one["exp"] == 100 + one["k"] for one in rows)
