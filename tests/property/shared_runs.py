@@ -95,9 +95,12 @@ class HereRunner(Runner):
     """Fed with tables instead of DataFrames."""
 
     heartbeats: Mapping[str, int] = {}
+    told: Mapping[str, Limits] = {}
 
     def _tell(self, limits: Mapping[str, Limits] | None) -> None:
-        """``feed`` splits."""
+        """``feed`` splits; what the tasks of Spark would be told is remembered."""
+        if limits is not None:
+            self.told = dict(limits)
 
     def _advanced(
         self,

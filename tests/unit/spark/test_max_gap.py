@@ -59,6 +59,7 @@ def test_what_was_decided_is_decided_again(tmp_path: Path) -> None:
     assert record["limits"]["s"][1] == NOW + 3600 * SECOND
     second = started(tmp_path / "ck", NOW + 86_400 * SECOND)
     manifest = second.feed(rows(1, 7200), {})
+    assert second.told["s"].beyond == NOW + 3600 * SECOND
     assert manifest.properties["clocks"]["streams"] == {"s": NOW + SECOND}
     assert status_of(manifest).beyond == {"s": 1}
 
