@@ -19,7 +19,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src"
 
 GROUND = {"errors", "lifetime", "faults", "patterns"}
-COMPUTING = {"kernels", "state", "windows", "synopses"}
+COMPUTING = {"kernels", "windows", "synopses"}
 
 # package or module → packages of mayfly that it may import, besides itself; the longest
 # matching name counts.

@@ -21,11 +21,11 @@ from mayfly.kernels.caching import CACHED
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, concatenated, with_numbers
 from mayfly.kernels.matching import first_at_least
 from mayfly.kernels.rows import CODE, Run, numbers
+from mayfly.kernels.runs.calendar import CalendarQueue
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.upkeep import calendar, fifo, scanned
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.strategy import CALENDAR_RANGES, Structure
-from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.segment import EXP, TS
 
 _NOTHING = pa.table({})

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, gathered, numbers
+from mayfly.kernels.runs.calendar import CalendarQueue
 from mayfly.lifetime import NEVER
-from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.merge import FAN_IN, LIMIT, plan_merge
 from mayfly.storage.segment import EXP, TS
 

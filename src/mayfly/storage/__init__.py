@@ -10,7 +10,6 @@ from mayfly.storage.edits import (
     TagSegment,
 )
 from mayfly.storage.files import Directory, IoCounters
-from mayfly.storage.layout import Cell, Layout, Touched, dead
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.merge import plan_merge
 from mayfly.storage.segment import (
@@ -31,12 +30,10 @@ __all__ = [
     "TS",
     "AddSegments",
     "Bounds",
-    "Cell",
     "Directory",
     "DropSegments",
     "Edit",
     "IoCounters",
-    "Layout",
     "Manifest",
     "MoveSegments",
     "Pin",
@@ -46,10 +43,8 @@ __all__ = [
     "SegmentWriter",
     "SetProperties",
     "TagSegment",
-    "Touched",
     "VacuumReport",
     "VerifyReport",
-    "dead",
     "open_segment",
     "plan_merge",
     "prune",

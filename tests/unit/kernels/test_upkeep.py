@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from mayfly.kernels.rows import CODE, Run, clustered, numbers
+from mayfly.kernels.runs.calendar import CalendarQueue
 from mayfly.kernels.upkeep import Runs, calendar, fifo, next_due, waiting
-from mayfly.state.calendar import CalendarQueue
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP, TS
 
