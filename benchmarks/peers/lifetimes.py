@@ -71,8 +71,8 @@ class MayflyOnSpark(Mayfly):
 
 def _settings(rows: LivingRows, variant: str) -> dict[str, Any]:
     layout = {} if variant in ("", "default") else {"layout": variant}
-    longest = rows.rollover * DAY
-    return {"key": "k", "max_lifetime": longest, "refresh": DAY, "origin": 0, **layout}
+    longest = f"{rows.rollover} days"
+    return {"key": "k", "max_lifetime": longest, "refresh": "1 day", "origin": 0, **layout}
 
 
 class DuckDbLifetimes(DuckDb):

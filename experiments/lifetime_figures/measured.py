@@ -74,8 +74,9 @@ class Stage:
         if (load, clustered) not in self._built:
             place = self.root / f"built {len(self._built)}"
             settings = declare_lifetimes(
-                load.columns, key="k", max_lifetime=ROLLOVER * INTERVAL, refresh=INTERVAL, origin=0,
-                clustered=clustered, counts={"pos": load.window} if load.counted else None,
+                load.columns, key="k", max_lifetime=f"{ROLLOVER * INTERVAL} us",
+                refresh=f"{INTERVAL} us", origin=0, clustered=clustered,
+                counts={"pos": load.window} if load.counted else None,
             ).settings  # fmt: skip
             archive = Archive.create(place, settings, InProcess(), sync=False)
             rows, _ = self.recorded(load)

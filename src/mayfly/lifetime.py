@@ -93,7 +93,7 @@ def micros(value: str | int | timedelta) -> int:
     return total
 
 
-def duration(value: Duration) -> int:
+def duration(value: str | int | timedelta) -> int:
     """A duration that a user gave, in microseconds: ``"1 hour"`` or a timedelta.
 
     A bare number is refused, since nothing says whether it means seconds; 0 is 0 in any unit.
@@ -101,7 +101,7 @@ def duration(value: Duration) -> int:
     >>> duration("1 hour"), duration(timedelta(milliseconds=3)), duration(0)
     (3600000000, 3000, 0)
     """
-    if not isinstance(value, str | timedelta) and value != 0:
+    if not isinstance(value, str | timedelta) and not (_is_whole(value) and value == 0):
         raise InvalidSetting(
             f"the duration {value!r} has no unit", 'write it like "1 hour", or give a timedelta'
         )

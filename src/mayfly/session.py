@@ -287,7 +287,7 @@ class Session:
         key: str | Sequence[str],
         window: int | str | timedelta | None = None,
         time: str = "ts",
-        refresh: str | int | timedelta = "1 day",
+        refresh: Duration = "1 day",
         origin: Origin | None = None,
         zone: str | None = None,
         scheme: str | None = None,
@@ -300,7 +300,7 @@ class Session:
         expect: Workload | None = None,
         hard: bool = True,
         progress: Told | None = None,
-        max_lifetime: str | int | timedelta | None = None,
+        max_lifetime: Duration | None = None,
         **lifetimes: Any,
     ) -> SparkArchive:
         """Make an archive of the last ``window``, by ``key``, refreshed every ``refresh``.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mayfly.cql import bind_condition
+from mayfly.lifetime import Duration, duration
 from mayfly.pipeline.query import JoinQuery, On, Stream, Windowed
 from mayfly.plan.expressions import Expression
 from mayfly.plan.strategy import Strategy
@@ -25,9 +26,9 @@ class SparkStream:
     session: Session
     declared: Stream
 
-    def window(self, range: str | int) -> SparkWindow:
+    def window(self, range: Duration) -> SparkWindow:
         """``stream [RANGE d]``: every row is alive for ``range`` from its own time on."""
-        return SparkWindow(self.session, self.declared.window(range))
+        return SparkWindow(self.session, self.declared.window(duration(range)))
 
 
 @dataclass(frozen=True)

@@ -271,7 +271,7 @@ class LifetimeHistory(History):
             for row in self.model.alive(self.model.update, version.time)
             if row.exp - shorter > version.time
         ]
-        found = self.archive.scan(window=self.model.longest - shorter)
+        found = self.archive.scan(window=f"{self.model.longest - shorter} us")
         self.same(found, rows, self.model.update)
 
     def check_indexes(self, version: ArchiveVersion) -> None:

@@ -52,7 +52,7 @@ def chain_oracle() -> WindowJoinOracle:
 def chain_query(session: Session, input: Path) -> SparkQuery:
     schema = pa.schema({"ts": pa.int64(), "k": pa.int64(), "s": pa.string(), "seq": pa.int64()})
     streams = declare(session, input, dict.fromkeys(WINDOWS, schema))
-    a, b, c = (streams[name].window(length) for name, length in WINDOWS.items())
+    a, b, c = (streams[name].window(f"{length} us") for name, length in WINDOWS.items())
     return a.join(b, "k").join(c, [("b.s", "c.s")])
 
 

@@ -59,8 +59,8 @@ def play(root: str, kind: str) -> None:
         archive = mayfly.archive.open(root)
     else:
         archive = mayfly.archive.create(
-            root, "k BIGINT, ts BIGINT, exp BIGINT, v STRING", key="k", max_lifetime=400,
-            refresh=100, origin=0, parts=2, **LAYOUTS[kind],
+            root, "k BIGINT, ts BIGINT, exp BIGINT, v STRING", key="k", max_lifetime="400 us",
+            refresh="100 us", origin=0, parts=2, **LAYOUTS[kind],
         )  # fmt: skip
     while (update := archive.version().state.update) < LAST:
         if update == VOID_AFTER:

@@ -110,7 +110,7 @@ def links_query(session: Session, input: Path, world: Path, idle: int | None = N
         null_time="dead_letter",
         dead_letter=world / "dead",
     )
-    a, b = (links[name].window(length) for name, length in WINDOWS.items())
+    a, b = (links[name].window(f"{length} us") for name, length in WINDOWS.items())
     return a.join(b, "k")
 
 

@@ -80,7 +80,7 @@ def pair_query(
     """The case's join over what is recorded in ``folder``."""
     schemas = {name: rows.schema for name, rows in case.batches[0].items()}
     streams = declare(session, folder, schemas, slack=f"{case.slack} us", **(declared or {}))
-    left, right = (streams[name].window(length) for name, length in case.windows.items())
+    left, right = (streams[name].window(f"{length} us") for name, length in case.windows.items())
     return left.join(right, list(case.keys))
 
 

@@ -164,8 +164,8 @@ def test_lifetimes_of_classes_and_intervals(spark: SparkSession, tmp_path: Path)
 
 def test_windows_of_a_number_of_rows(spark: SparkSession, tmp_path: Path) -> None:
     archive = mayfly.Session(spark).create_archive(
-        tmp_path / "a", "k BIGINT, ts BIGINT, pos BIGINT", key="k", max_lifetime=60, refresh=10,
-        origin=0, parts=2, counts={"pos": 25}, layout="CountNoRebuild2x2",
+        tmp_path / "a", "k BIGINT, ts BIGINT, pos BIGINT", key="k", max_lifetime="60 us",
+        refresh="10 us", origin=0, parts=2, counts={"pos": 25}, layout="CountNoRebuild2x2",
     )  # fmt: skip
     mayfly.register(spark)
     for update, first in ((1, 1), (2, 21), (3, 41)):

@@ -81,7 +81,7 @@ def test_another_query_on_an_old_checkpoint_is_refused_with_the_differences(
     drained(pair_query(Session(spark), tmp_path, case), tmp_path / "ck")
     schemas = {name: rows.schema for name, rows in case.batches[0].items()}
     streams = declare(Session(spark), tmp_path, schemas)
-    other = streams["a"].window("1 s").join(streams["b"].window(70_000), "v")
+    other = streams["a"].window("1 s").join(streams["b"].window("70 ms"), "v")
     with pytest.raises(InvalidSetting) as refused:
         other.start(tmp_path / "ck")
     message = str(refused.value)
@@ -233,7 +233,7 @@ def test_silence_moves_the_clock_where_heartbeats_are_declared(
     record(tmp_path, [rows])
     schemas = {name: table.schema for name, table in rows.items()}
     streams = declare(Session(spark), tmp_path, schemas, idle="500 us")
-    a, b = streams["a"].window(10_000), streams["b"].window(20_000)
+    a, b = streams["a"].window("10 ms"), streams["b"].window("20 ms")
     run = a.join(b, "k").start(tmp_path / "ck", wall_clock=wall, history="3 ms")
     wait_for(run, lambda: run.status().rows == {"a": 2, "b": 1}, "the rows")
     assert run.status().clock == 2_000
@@ -274,7 +274,7 @@ def test_a_heartbeat_makes_no_step_while_nothing_that_waits_is_due(
     record(tmp_path, [rows])
     schemas = {name: table.schema for name, table in rows.items()}
     streams = declare(Session(spark), tmp_path, schemas, idle=0)
-    a, b = streams["a"].window(10_000), streams["b"].window(100_000)
+    a, b = streams["a"].window("10 ms"), streams["b"].window("100 ms")
     wall = ManualClock(1_000)
     run = a.join(b, "k").start(tmp_path / "ck", wall_clock=wall, buckets=1, history="forever")
     wait_for(run, lambda: run.status().rows == {"a": 9, "b": 1}, "the rows")

@@ -92,7 +92,7 @@ def test_a_chain_of_three_with_residuals(spark: SparkSession, tmp_path: Path) ->
     }
     record(tmp_path, together({name: cut_by_rows(t, 60) for name, t in rows.items()}))
     streams = declare(Session(spark), tmp_path, {name: t.schema for name, t in rows.items()})
-    a, b, c = (streams[name].window(length) for name, length in windows.items())
+    a, b, c = (streams[name].window(f"{length} us") for name, length in windows.items())
     first: Expression = Compare("<", column("a.v"), column("b.v"))
     doubled = Arithmetic("*", column("c.v"), Literal(2, BIGINT), BIGINT)
     second: Expression = Or(
@@ -152,7 +152,7 @@ def test_keys_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
         record(folder, [rows])
         session = Session(far if name.startswith("timestamp") else spark)
         streams = declare(session, folder, {n: t.schema for n, t in rows.items()})
-        a, b = (streams[n].window(length) for n, length in windows.items())
+        a, b = (streams[n].window(f"{length} us") for n, length in windows.items())
         keys = [f"k{at}" for at in range(len(kinds[0]))]
         run = a.join(b, keys).start(folder / "ck", available_now=True)
         oracle = WindowJoinOracle({n: Windowed(t, windows[n]) for n, t in rows.items()}, keys)
@@ -197,7 +197,7 @@ def test_a_dead_letter_tells_the_time_of_a_late_row(spark: SparkSession, tmp_pat
     schemas = {name: t.schema for name, t in case.batches[0].items()}
     dead = tmp_path / "dead"
     streams = declare(Session(spark), tmp_path, schemas, slack=f"{case.slack} us", dead_letter=dead)
-    a, b = (streams[name].window(length) for name, length in case.windows.items())
+    a, b = (streams[name].window(f"{length} us") for name, length in case.windows.items())
     drained(a.join(b, "k", select=["a.v"]), tmp_path / "ck")
     for name, late in case.late.items():
         files = sorted(dead.glob(f"{name}-*.parquet"))

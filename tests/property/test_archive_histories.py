@@ -47,7 +47,7 @@ class History:
         contract = f"SOFT({late})" if late else "HARD"
         contract += f" PHYSICAL WITHIN {within} us" if within else ""
         settings: dict[str, Any] = {
-            "max_lifetime": longest,
+            "max_lifetime": f"{longest} us",
             "contract": contract,
             "parts": chance.randint(1, 2),
             "young": chance.randint(0, 2),
@@ -58,7 +58,7 @@ class History:
         }
         self.told.append(settings)
         self.archive = mayfly.archive.create(
-            self.root, DDL, key="k", refresh=10, origin=0, **settings
+            self.root, DDL, key="k", refresh="10 us", origin=0, **settings
         )
 
     def layout(self, updates: int) -> dict[str, Any]:

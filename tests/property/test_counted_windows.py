@@ -26,7 +26,13 @@ LAYOUTS = [
 
 
 def counted(path: Path, layout: str | None = "CountNoRebuild2x3", **more: Any) -> Archive:
-    chosen = {"key": "k", "max_lifetime": 60, "refresh": 10, "origin": 0, "counts": SIZES} | more
+    chosen = {
+        "key": "k",
+        "max_lifetime": "60 us",
+        "refresh": "10 us",
+        "origin": 0,
+        "counts": SIZES,
+    } | more
     return mayfly.archive.create(path, DDL, layout=layout, **chosen)
 
 

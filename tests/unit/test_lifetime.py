@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,10 @@ from mayfly.lifetime import (
     micros,
     unit_micros,
 )
+from mayfly.pipeline.query import Stream
+from mayfly.session import Session
+from mayfly.streams import SparkStream
+from mayfly.windows import Span, over_range
 
 SECOND = 1_000_000
 times = st.integers(-50, 50)
@@ -185,6 +191,26 @@ def test_a_users_duration_has_a_unit(value: Any) -> None:
     with pytest.raises(InvalidSetting, match="has no unit") as refusal:
         duration(value)
     assert "1 hour" in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        pytest.param(Span, id="Span"),
+        pytest.param(lambda value: over_range(value, "1 s"), id="over_range"),
+        pytest.param(lambda value: over_range("1 s", value), id="slide"),
+        pytest.param(
+            lambda value: SparkStream(
+                cast(Session, None), Stream("s", pa.schema([("ts", pa.int64())]))
+            ).window(value),
+            id="stream.window",
+        ),
+    ],
+)
+def test_windows_of_users_have_units(take: Callable[[Any], object]) -> None:
+    with pytest.raises(InvalidSetting, match="3600 has no unit"):
+        take(3600)
+    take(timedelta(hours=1))
 
 
 def test_durations_of_users() -> None:

@@ -15,7 +15,7 @@ from mayfly.archive.selecting import KeyRange, ReadReport, Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired
-from mayfly.lifetime import format_micros, instant, instant_text, micros
+from mayfly.lifetime import duration, format_micros, instant, instant_text
 from mayfly.storage import Pin, Repository
 
 Moment = int | str | datetime
@@ -226,7 +226,7 @@ def _smaller(
                     f"{name!r} is not a time column of the archive",
                     "store the generation time of that input in a TIMESTAMP or BIGINT column",
                 )
-        sizes = {name: micros(size) for name, size in window.items()}
+        sizes = {name: duration(size) for name, size in window.items()}
         if empty := [name for name, size in sizes.items() if not size]:
             raise InvalidSetting(
                 f"an empty window was asked for {', '.join(empty)}", "use a size longer than 0"
@@ -234,7 +234,7 @@ def _smaller(
         return 0, tuple(sizes.items())
     if settings.lifetimes is None:
         return 0, ()
-    longest, size = settings.lifetimes.longest, micros(window)
+    longest, size = settings.lifetimes.longest, duration(window)
     if not 0 < size <= longest:
         raise InvalidSetting(
             f"a window of {format_micros(size)} was asked of rows that live up to "

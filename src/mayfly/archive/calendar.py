@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import format_micros, instant, micros
+from mayfly.lifetime import Duration, duration, format_micros, instant
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -181,13 +181,13 @@ UpdateCalendar = FixedIntervals | CalendarDays
 
 
 def update_calendar(
-    refresh: str | int | timedelta, origin: int | datetime | date | str = 0, zone: str | None = None
+    refresh: Duration, origin: int | datetime | date | str = 0, zone: str | None = None
 ) -> UpdateCalendar:
     """The calendar of an archive refreshed every ``refresh`` from ``origin``.
 
     With a time zone the days are the zone's calendar days and ``origin`` is the first date.
     """
-    interval = micros(refresh)
+    interval = duration(refresh)
     if zone is None:
         if isinstance(origin, date) and not isinstance(origin, datetime):
             origin = datetime(origin.year, origin.month, origin.day, tzinfo=UTC)

@@ -16,14 +16,13 @@ from mayfly.archive.calendar import CalendarDays, FixedIntervals, UpdateCalendar
 from mayfly.archive.cell_advising import AUTO
 from mayfly.archive.contract import Contract
 from mayfly.archive.declaring import default_constituents, window_updates
-from mayfly.archive.declaring_lifetimes import declare_lifetimes, layout_named, rollover
+from mayfly.archive.declaring_lifetimes import declare_lifetimes, layout_named
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
-from mayfly.archive.lifetimes import Duration
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import format_micros, micros
+from mayfly.lifetime import Duration, duration, format_micros
 
 Advised = Callable[[], PartitionedLayout]
 """The layout that does the least work under the load of the last updates."""
@@ -82,8 +81,8 @@ class Changes:
         lifetimes = before.lifetimes
         assert lifetimes is not None
         assert isinstance(before.layout, PartitionedLayout)
-        longest = lifetimes.longest if self.max_lifetime is None else micros(self.max_lifetime)
-        chosen = self._layout(before.layout, rollover(longest, calendar), advised)
+        longest = lifetimes.longest if self.max_lifetime is None else duration(self.max_lifetime)
+        chosen = self._layout(before.layout, calendar.roll_over(longest), advised)
         sizes: dict[str, Any] = {name: getattr(self, name) for name in self.given("span", "fan_in")}
         return replace(
             before,
@@ -146,7 +145,7 @@ class Changes:
         if isinstance(calendar, CalendarDays):
             times |= {"zone": calendar.zone, "origin": calendar.first_day}
         else:
-            times |= {"refresh": calendar.interval, "origin": calendar.origin}
+            times |= {"refresh": format_micros(calendar.interval), "origin": calendar.origin}
         named = self.given(*OF_LAYOUTS, *OF_LIFETIMES)
         late = LateRows.REFUSE if before.late is LateRows.REFUSE else LateRows.THIS_UPDATE
         declared = declare_lifetimes(
@@ -170,7 +169,7 @@ def _renumbered(version: ArchiveVersion, refresh: Duration | None) -> tuple[Upda
         return calendar, update
     if not isinstance(calendar, FixedIntervals):
         raise InvalidSetting("updates at midnights of a time zone stay daily", "leave refresh out")
-    interval, now = micros(refresh), version.time
+    interval, now = duration(refresh), version.time
     number = max(update, -((calendar.origin - now) // max(1, interval)))
     return FixedIntervals(interval, now - number * interval), number
 

@@ -13,7 +13,7 @@ from mayfly.archive.calendar import CalendarDays, FixedIntervals, UpdateCalendar
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.settings import ArchiveSettings, key_names
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import micros
+from mayfly.lifetime import Duration, duration
 from mayfly.plan.types import parse_type
 
 Origin = int | str | date | datetime
@@ -35,7 +35,7 @@ def declare(
     key: str | Sequence[str],
     window: int | str | timedelta,
     time: str = "ts",
-    refresh: str | int | timedelta = "1 day",
+    refresh: Duration = "1 day",
     origin: Origin | None = None,
     zone: str | None = None,
     scheme: str = "WATA",
@@ -113,9 +113,9 @@ def window_updates(window: int | str | timedelta, calendar: UpdateCalendar) -> i
         if window < 1:
             raise InvalidSetting(f"a window of {window} updates", "keep at least 1")
         return window
-    duration = micros(window)
-    updates = calendar.roll_over(duration)
-    if isinstance(calendar, FixedIntervals) and updates * calendar.interval != duration:
+    length = duration(window)
+    updates = calendar.roll_over(length)
+    if isinstance(calendar, FixedIntervals) and updates * calendar.interval != length:
         raise InvalidSetting(
             f"the window {window} is not a multiple of the refresh ({calendar})",
             "make it one, or give the window as a number of updates",

@@ -9,7 +9,7 @@ from datetime import timedelta
 from math import isqrt
 
 from mayfly.archive.admission import LateRows
-from mayfly.archive.calendar import UpdateCalendar, update_calendar
+from mayfly.archive.calendar import update_calendar
 from mayfly.archive.contract import Contract
 from mayfly.archive.declaring import DAY_ONE, Declaration, Origin, named_columns, whole
 from mayfly.archive.layouts.doubly_partitioned import (
@@ -19,10 +19,10 @@ from mayfly.archive.layouts.doubly_partitioned import (
     baseline,
     square,
 )
-from mayfly.archive.lifetimes import Duration, declared_lifetimes
+from mayfly.archive.lifetimes import declared_lifetimes
 from mayfly.archive.settings import ArchiveSettings, key_names
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import micros
+from mayfly.lifetime import Duration
 
 SUB_INDICES = 16
 YOUNG = 2
@@ -75,7 +75,7 @@ def declare_lifetimes(
     named = named_columns(columns)
     calendar = update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
     lifetimes = declared_lifetimes(max_lifetime, exp, lifetime, named, counts)
-    updates = rollover(max_lifetime, calendar)
+    updates = calendar.roll_over(lifetimes.longest)
     if layout is None and groups is None and lanes is None and rebuild is None:
         chosen = default_layout(updates)
     else:
@@ -98,11 +98,6 @@ def declare_lifetimes(
         young=young,
     )
     return Declaration(settings, origin is None)
-
-
-def rollover(max_lifetime: Duration, calendar: UpdateCalendar) -> int:
-    """p = ⌈S/Δ⌉."""
-    return calendar.roll_over(micros(max_lifetime))
 
 
 def default_layout(updates: int) -> PartitionedLayout:

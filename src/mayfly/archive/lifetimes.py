@@ -23,11 +23,9 @@ from mayfly.archive.calendar import DAY, Int64Array
 from mayfly.cql import bind_scalar
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.expression import evaluate
-from mayfly.lifetime import micros
+from mayfly.lifetime import Duration, duration, micros
 from mayfly.plan.expressions import Expression
 from mayfly.plan.types import DataType, from_arrow
-
-Duration = str | int | timedelta
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ def declared_lifetimes(
     """Lifetimes in the words of a user: ``lifetime`` names a column, is a duration for all rows or
     an expression, or says ``{column: {value: duration, …}}``; ``exp`` names a column or is an
     expression."""
-    longest = micros(max_lifetime)
+    longest = duration(max_lifetime)
     if counts:
         return Lifetimes(longest, exp, constant=None if lifetime is None else 1, counts=counts)
     if exp is None and lifetime is None:
@@ -177,7 +175,7 @@ def declared_lifetimes(
                 'write lifetime={"class": {"free": "1 day", "paid": "90 days"}}',
             )
         ((column, classes),) = lifetime.items()
-        of_class = {value: micros(duration) for value, duration in classes.items()}
+        of_class = {value: duration(life) for value, life in classes.items()}
         return Lifetimes(longest, exp, column, of_class)
     if isinstance(lifetime, str) and lifetime in columns:
         return Lifetimes(longest, exp, lifetime)
@@ -188,7 +186,7 @@ def declared_lifetimes(
                 f'write it like "30 days", or name one of {", ".join(columns)}',
             )
         return Lifetimes(longest, exp, expression=lifetime)
-    return Lifetimes(longest, exp, constant=micros(lifetime))
+    return Lifetimes(longest, exp, constant=duration(lifetime))
 
 
 def _is_duration(text: str) -> bool:

@@ -26,7 +26,6 @@ from mayfly.archive.erasing import noted_void
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import WaveState
 from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, is_old, set_aside
-from mayfly.archive.lifetimes import Duration
 from mayfly.archive.planning import PlannedCommit
 from mayfly.archive.relabelling import at_another_pace, relabelled
 from mayfly.archive.reports import CHANGED_AT
@@ -37,6 +36,7 @@ from mayfly.archive.wave_migrating import every_index, left_aside
 from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
+from mayfly.lifetime import Duration
 from mayfly.storage import DropSegments, Repository, SetProperties, TagSegment
 from mayfly.storage.edits import Edit
 

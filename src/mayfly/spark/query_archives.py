@@ -200,7 +200,8 @@ def declared_archive(
     if path.exists():
         return _opened(session, definition, columns, path)
     settings: dict[str, Any] = {
-        "key": definition.key, "refresh": definition.refresh, "time": results.times.ts
+        "key": definition.key, "refresh": format_micros(definition.refresh),
+        "time": results.times.ts,
     }  # fmt: skip
     longest = definition.max_lifetime or longest_life(results.member.program.answer)
     if longest is None:
@@ -246,7 +247,7 @@ def declared_archive(
         {"lifetime": format_micros(longest)} if endless else {"exp": results.times.exp}
     )
     return session.create_archive(
-        path, columns, max_lifetime=longest, contract=contract, **life, **settings
+        path, columns, max_lifetime=format_micros(longest), contract=contract, **life, **settings
     )
 
 

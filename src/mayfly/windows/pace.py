@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import instant, micros
+from mayfly.lifetime import Duration, duration, instant
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Rows:
 class Span:
     """Basic windows of the instants ((w − 1)·span, w·span], counted from an origin."""
 
-    span: str | timedelta
+    span: Duration
     origin: int | datetime | str = 0
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class Span:
 
     @property
     def micros(self) -> int:
-        return micros(self.span)
+        return duration(self.span)
 
     def of(self, ts: int) -> int:
         """The number of the basic window that an instant belongs to."""

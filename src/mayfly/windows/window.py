@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import micros
+from mayfly.lifetime import Duration, duration
 from mayfly.windows.basic import PacedWindow, at_least_one
 from mayfly.windows.chains import Chains
 from mayfly.windows.counted import CountedTree
@@ -415,9 +415,9 @@ class SlidingWindow(PacedWindow):
             )
 
 
-def over_range(d: str | timedelta, slide: str | timedelta, **settings: Any) -> SlidingWindow:
+def over_range(d: Duration, slide: Duration, **settings: Any) -> SlidingWindow:
     """``[RANGE d SLIDE s]``: basic windows of gcd(d, s)."""
-    whole, step = micros(d), micros(slide)
+    whole, step = duration(d), duration(slide)
     basic = math.gcd(whole, step)
     return SlidingWindow(by=Span(timedelta(microseconds=basic)), slots=whole // basic, **settings)
 

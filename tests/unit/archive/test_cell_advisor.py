@@ -149,8 +149,8 @@ def filled(path: Path, updates: int, rows: int = 300, **declared: Any) -> Archiv
 
 def test_lifetimes_are_found_from_what_coming_updates_remove(tmp_path: Path) -> None:
     archive = mayfly.archive.create(
-        tmp_path / "a", "k BIGINT, ts BIGINT, exp BIGINT", key="k", max_lifetime=4, refresh=1,
-        origin=0,
+        tmp_path / "a", "k BIGINT, ts BIGINT, exp BIGINT", key="k", max_lifetime="4 us",
+        refresh="1 us", origin=0,
     )  # fmt: skip
     wanted = (0.5, 0.0, 0.3, 0.2)
     for update in range(1, 9):
@@ -159,8 +159,8 @@ def test_lifetimes_are_found_from_what_coming_updates_remove(tmp_path: Path) -> 
         archive.update(pa.table({"k": list(range(10)), "ts": ts, "exp": exp}))
         assert lifetime_profile(archive.version()) == pytest.approx(wanted), update
     empty = mayfly.archive.create(
-        tmp_path / "b", "k BIGINT, ts BIGINT, exp BIGINT", key="k", max_lifetime=4, refresh=1,
-        origin=0,
+        tmp_path / "b", "k BIGINT, ts BIGINT, exp BIGINT", key="k", max_lifetime="4 us",
+        refresh="1 us", origin=0,
     )  # fmt: skip
     assert lifetime_profile(empty.version()) == uniform(4)
 
@@ -259,8 +259,8 @@ def test_keys_of_several_columns_and_of_arrays_are_measured(tmp_path: Path) -> N
         ("array", "k ARRAY<STRING>", "k", {"k": [["a", "b"], ["b"]]}),
     ):
         archive = mayfly.archive.create(
-            tmp_path / name, f"{kind}, ts BIGINT, exp BIGINT", key=key, max_lifetime=4, refresh=1,
-            origin=0,
+            tmp_path / name, f"{kind}, ts BIGINT, exp BIGINT", key=key, max_lifetime="4 us",
+            refresh="1 us", origin=0,
         )  # fmt: skip
         for update in (1, 2, 3):
             archive.update(pa.table({**value, "ts": [update] * 2, "exp": [update + 4] * 2}))

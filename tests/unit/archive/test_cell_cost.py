@@ -97,8 +97,8 @@ def real_updates(
 ) -> Iterator[tuple[PartitionedLayout, tuple[int, ...]]]:
     """An archive with a row for every lifetime in every update, as the model assumes."""
     archive = mayfly.archive.create(
-        path, "k BIGINT, ts BIGINT, exp BIGINT", key="k", max_lifetime=p, refresh=1, origin=0,
-        layout=layout, **more,
+        path, "k BIGINT, ts BIGINT, exp BIGINT", key="k", max_lifetime=f"{p} us",
+        refresh="1 us", origin=0, layout=layout, **more,
     )  # fmt: skip
     for update in range(1, updates + 1):
         exp = [update + lived for lived in range(1, p + 1)]

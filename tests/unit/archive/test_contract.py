@@ -25,7 +25,7 @@ P = 8
 
 
 def made(path: Path, layout: str | None = None, contract: str = "HARD", **more: Any) -> Archive:
-    settings = {"key": "k", "max_lifetime": P * 10, "refresh": 10, "origin": 0} | more
+    settings = {"key": "k", "max_lifetime": f"{P * 10} us", "refresh": "10 us", "origin": 0} | more
     return mayfly.archive.create(path, DDL, layout=layout, contract=contract, **settings)
 
 
@@ -195,7 +195,8 @@ def test_no_byte_of_an_erased_key_is_left(tmp_path: Path, layout: str | None) ->
     """Looked for in the raw content of every file: data, manifests with their key bounds, lists."""
     root = tmp_path / "a"
     archive = mayfly.archive.create(
-        root, "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime=P * 10, refresh=10, origin=0,
+        root, "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime=f"{P * 10} us",
+        refresh="10 us", origin=0,
         layout=layout, contract="PHYSICAL WITHIN 20 us", compression="none", keep_versions=9,
     )  # fmt: skip
     ends: dict[str, int] = {}
@@ -398,5 +399,4 @@ def test_nothing_to_make_void(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="keys or rows"):
         archive.invalidate()
     wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3)
-    with pytest.raises(InvalidSetting, match="wave archive"):
-        wave.invalidate([1])
+    assert wave.invalidate([1]).rows == 0

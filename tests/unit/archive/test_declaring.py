@@ -156,5 +156,5 @@ def test_an_archive_is_not_made_among_other_things(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.json").write_text("{}")
     with pytest.raises(InvalidSetting, match=r"not made by Mayfly.*such as data"):
-        mayfly.archive.create(tmp_path, "k BIGINT, ts BIGINT", key="k", window=3, refresh=1)
+        mayfly.archive.create(tmp_path, "k BIGINT, ts BIGINT", key="k", window=3, refresh="1 us")
     assert [one.name for one in tmp_path.iterdir()] == ["data"]

@@ -35,8 +35,8 @@ def value_of(kind: str, number: int) -> Any:
 def filled(path: Path, kind: str = "BIGINT", **more: Any) -> tuple[Archive, list[dict[str, Any]]]:
     """An archive of many small runs, and the rows that are alive in the end."""
     archive = mayfly.archive.create(
-        path, f"k {kind}, ts BIGINT, exp BIGINT, id BIGINT", key="k", max_lifetime=LIFE, refresh=1,
-        origin=0, layout="NoRebuild 2x2", **more,
+        path, f"k {kind}, ts BIGINT, exp BIGINT, id BIGINT", key="k", max_lifetime=f"{LIFE} us",
+        refresh="1 us", origin=0, layout="NoRebuild 2x2", **more,
     )  # fmt: skip
     chance, rows = Random(kind), list[dict[str, Any]]()
     for update in range(1, UPDATES + 1):

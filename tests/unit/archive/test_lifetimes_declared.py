@@ -144,8 +144,8 @@ def test_lifetimes_by_expression(
     tmp_path: Path, settings: dict[str, Any], lives: dict[int, int]
 ) -> None:
     archive = mayfly.archive.create(
-        tmp_path / "a", "k BIGINT, ts BIGINT, v BIGINT", key="k", max_lifetime=8, refresh=1,
-        origin=0, **settings,
+        tmp_path / "a", "k BIGINT, ts BIGINT, v BIGINT", key="k", max_lifetime="8 us",
+        refresh="1 us", origin=0, **settings,
     )  # fmt: skip
     archive.update(pa.table({"k": [1] * 4, "ts": [1] * 4, "v": [1, 2, 3, 4]}))
     archive = mayfly.archive.open(tmp_path / "a")
@@ -156,8 +156,8 @@ def test_lifetimes_by_expression(
 
 def test_an_expression_that_says_nothing_or_fails_refuses_the_batch(tmp_path: Path) -> None:
     archive = mayfly.archive.create(
-        tmp_path / "a", "k BIGINT, ts BIGINT, v BIGINT", key="k", max_lifetime=8, refresh=1,
-        origin=0, lifetime="CAST(8 / v AS BIGINT)",
+        tmp_path / "a", "k BIGINT, ts BIGINT, v BIGINT", key="k", max_lifetime="8 us",
+        refresh="1 us", origin=0, lifetime="CAST(8 / v AS BIGINT)",
     )  # fmt: skip
     for value, message in ((None, "expiration time is NULL"), (0, "cannot evaluate")):
         with pytest.raises(BadInput, match=message):
@@ -182,8 +182,8 @@ def test_a_refused_row_shows_why_and_what_can_be_done(
     tmp_path: Path, settings: dict[str, Any], row: dict[str, Any], said: tuple[str, ...]
 ) -> None:
     archive = mayfly.archive.create(
-        tmp_path / "a", "k BIGINT, ts BIGINT, exp BIGINT, class STRING", key="k", max_lifetime=80,
-        refresh=10, origin=0, **settings,
+        tmp_path / "a", "k BIGINT, ts BIGINT, exp BIGINT, class STRING", key="k",
+        max_lifetime="80 us", refresh="10 us", origin=0, **settings,
     )  # fmt: skip
     full = {"k": 1, "ts": 10, "exp": 20, "class": "free"} | row
     schema = pa.schema([(name, pa.int64()) for name in ("k", "ts", "exp")])
@@ -217,7 +217,7 @@ def test_expirations_alone_read_no_data(tmp_path: Path, layout: str | None) -> N
 
 
 def test_a_probe_meets_a_bounded_number_of_runs(tmp_path: Path) -> None:
-    archive = made(tmp_path / "a", "NoRebuild 1x3", max_lifetime=360, span=12, fan_in=3)
+    archive = made(tmp_path / "a", "NoRebuild 1x3", max_lifetime="360 us", span=12, fan_in=3)
     for update in range(1, 120):
         archive.update(table([(n, 10 * update, 10 * update + 30 * n + 1, n) for n in range(12)]))
         runs = archive.version().state.runs
@@ -229,7 +229,7 @@ def test_windows_of_the_inputs_of_a_join(tmp_path: Path) -> None:
     """Each input's own time is stored on request; a smaller window is asked for each of them."""
     archive = mayfly.archive.create(
         tmp_path / "a", "k BIGINT, ts BIGINT, exp BIGINT, left_ts BIGINT, right_ts BIGINT",
-        key="k", max_lifetime=100, refresh=10, origin=0,
+        key="k", max_lifetime="100 us", refresh="10 us", origin=0,
     )  # fmt: skip
     pairs = [(1, 38), (12, 38), (25, 31), (38, 2)]
     archive.update(None, update=3)
@@ -246,15 +246,15 @@ def test_windows_of_the_inputs_of_a_join(tmp_path: Path) -> None:
     )
     for left in (5, 20, 30, 39, 100):
         for right in (5, 9, 39, 100):
-            found = archive.probe(1, window={"left_ts": left, "right_ts": right})
+            found = archive.probe(1, window={"left_ts": f"{left} us", "right_ts": f"{right} us"})
             wanted = [(a, b) for a, b in pairs if a + left > 40 and b + right > 40]
             shown = zip(found["left_ts"].to_pylist(), found["right_ts"].to_pylist(), strict=True)
             assert sorted(shown) == sorted(wanted)
-    assert archive.probe(1, window={"left_ts": 30}, columns=["k"]).num_rows == 3
+    assert archive.probe(1, window={"left_ts": "30 us"}, columns=["k"]).num_rows == 3
     with pytest.raises(InvalidSetting, match="longer than 0"):
         archive.probe(1, window={"left_ts": 0})
     with pytest.raises(InvalidSetting, match="time column"):
-        archive.probe(1, window={"middle": 3})
+        archive.probe(1, window={"middle": "3 us"})
 
 
 def test_smaller_windows(tmp_path: Path) -> None:
@@ -265,15 +265,56 @@ def test_smaller_windows(tmp_path: Path) -> None:
     for size in (1, 30, 79, 80):
         shorter = 80 - size
         wanted = sorted(row[3] for row in given if row[2] - shorter > 50)
-        assert ids(archive.scan(window=size)) == wanted
-    for wrong in (0, 81):
+        assert ids(archive.scan(window=f"{size} us")) == wanted
+    for wrong in (0, "81 us"):
         with pytest.raises(InvalidSetting, match="smaller window"):
             archive.scan(window=wrong)
     with pytest.raises(InvalidSetting, match="soft"):
-        archive.scan(window=3, soft=True)
+        archive.scan(window="3 us", soft=True)
     wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3)
-    with pytest.raises(InvalidSetting, match="generated_between"):
-        wave.scan(window=3)
+    with pytest.raises(InvalidSetting, match="4 updates was asked"):
+        wave.scan(window=4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"max_lifetime": 80},
+        {"refresh": 10},
+        {"refresh": 2.5},
+        {"exp": None, "lifetime": 20},
+        {"exp": None, "lifetime": {"class": {"free": "1 us", "paid": 20}}},
+    ],
+)
+def test_a_number_is_no_duration_of_an_archive(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Nobody can tell whether 3600 means seconds."""
+    columns = "k BIGINT, ts BIGINT, exp BIGINT, class STRING"
+    settings = {"key": "k", "max_lifetime": "80 us", "refresh": "10 us", "origin": 0, "exp": "exp"}
+    with pytest.raises(InvalidSetting, match="has no unit") as refusal:
+        mayfly.archive.create(tmp_path / "a", columns, **(settings | change))
+    assert '"1 hour"' in refusal.value.hint
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("change", [{"max_lifetime": 160}, {"refresh": 20}])
+def test_a_number_is_no_duration_of_a_migration(tmp_path: Path, change: dict[str, Any]) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    with pytest.raises(InvalidSetting, match="has no unit"):
+        archive.migrate(**change)
+
+
+def test_a_smaller_window_is_a_duration_or_counts_updates(tmp_path: Path) -> None:
+    """Rows with their own lifetimes have no number of updates that they stay."""
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    archive.update(table(rows_of(1)))
+    for window in (30, {"ts": 30}):
+        with pytest.raises(InvalidSetting, match="30 has no unit"):
+            archive.scan(window=window)
+    wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3, refresh="10 us", origin=0)
+    wave.update(table(rows_of(1)))
+    assert wave.scan(window=3) == wave.scan(window="30 us") == wave.scan()
+    with pytest.raises(InvalidSetting, match="30 has no unit"):
+        wave.scan(window={"ts": 30})
 
 
 def test_rows_dead_by_position_are_not_stored_whatever_their_time(tmp_path: Path) -> None:

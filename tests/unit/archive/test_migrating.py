@@ -87,10 +87,10 @@ def test_a_longer_lifetime(tmp_path: Path) -> None:
     long = [(1, 20, 20 + 3 * P * 10, 999)]
     with pytest.raises(BadInput, match="migrate the archive to a longer one"):
         archive.update(table(long))
-    archive.migrate(max_lifetime=3 * P * 10)
+    archive.migrate(max_lifetime=f"{3 * P * 10} us")
     archive.update(table(long))
     check(archive, given + long, 20)
-    archive.migrate(max_lifetime=P * 10, method="side by side")
+    archive.migrate(max_lifetime=f"{P * 10} us", method="side by side")
     for update in range(3, 3 * P + 3):  # what lives longer than the lowered S stays until its exp
         archive.update(None)
         check(archive, given + long, 10 * update)
@@ -108,7 +108,7 @@ def test_another_refresh_interval(tmp_path: Path, refresh: int, layout: str, met
     for void in given[-1], given[-3]:
         archive.invalidate(rows=table([void]))
         given.remove(void)
-    report = archive.migrate(refresh=refresh, method=method)
+    report = archive.migrate(refresh=f"{refresh} us", method=method)
     assert report.rows == sum(row[2] > 60 for row in given)
     assert report.ended == 0
     assert (report.bytes_written == 0) == (method == "side by side")
@@ -126,7 +126,7 @@ def test_another_refresh_interval(tmp_path: Path, refresh: int, layout: str, met
             archive.invalidate([2])
             given = [row for row in given if row[0] != 2]
             check(archive, given, now)
-    archive.migrate(refresh=10)
+    archive.migrate(refresh="10 us")
     check(archive, given, now)
 
 
@@ -136,8 +136,8 @@ def test_a_change_of_pace_does_not_show_the_dead_again(tmp_path: Path) -> None:
         archive.update(table(rows_of(update)))
     shown = ids(archive.scan())
     with pytest.raises(InvalidSetting, match='use method="rebuild"'):
-        archive.migrate(refresh=30, method="side by side")
-    archive.migrate(refresh=5, method="side by side")
+        archive.migrate(refresh="30 us", method="side by side")
+    archive.migrate(refresh="5 us", method="side by side")
     assert set(ids(archive.scan())) <= set(shown)
     assert archive.verify().ok
 
@@ -155,18 +155,18 @@ def test_times_of_updates_stay_while_rows_wait_for_them(tmp_path: Path) -> None:
     staging = Staging.at(tmp_path / "a", "web")
     staging.add(staging.current(), [waiting_row(staging)], (), Brought(batch=0, rows=1))
     with pytest.raises(InvalidSetting, match="1 rows of the sink web wait") as refusal:
-        archive.migrate(refresh=5)
+        archive.migrate(refresh="5 us")
     assert "flush()" in refusal.value.hint
     archive.migrate(layout="NoRebuild 2x2")
-    wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3, refresh=10, origin=0)
+    wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3, refresh="10 us", origin=0)
     wave.update(table([]), update=1)
     before = wave.version().manifest.version
-    wave.migrate(refresh=5)
+    wave.migrate(refresh="5 us")
     (tmp_path / "a" / "staged").rename(tmp_path / "w" / "staged")
     for refused in (
         lambda: wave.rollback(before),
-        lambda: wave.migrate(max_lifetime=30, exp="exp"),
-        lambda: wave.migrate(refresh=10),
+        lambda: wave.migrate(max_lifetime="30 us", exp="exp"),
+        lambda: wave.migrate(refresh="10 us"),
     ):
         with pytest.raises(InvalidSetting, match="1 rows of the sink web wait"):
             refused()
@@ -181,7 +181,7 @@ def test_rows_that_are_staged_meanwhile_stop_a_change(tmp_path: Path) -> None:
         staging.add(staging.current(), [waiting_row(staging)], (), Brought(batch=0, rows=1))
 
     with faults.on_reach("archive.moved", stage), pytest.raises(InvalidSetting, match="wait"):
-        archive.migrate(refresh=5)
+        archive.migrate(refresh="5 us")
     check(archive, rows_of(1), 10)
     assert archive.settings.calendar.time_of(2) == 20
 
@@ -190,7 +190,7 @@ def test_an_update_that_was_numbered_by_former_times_is_not_done(tmp_path: Path)
     archive = made(tmp_path / "a", "Rebuild 2x2")
     archive.update(table(rows_of(1)))
     former = archive.settings.calendar
-    archive.migrate(refresh=100, max_lifetime=800)
+    archive.migrate(refresh="100 us", max_lifetime="800 us")
     with pytest.raises(CommitConflict, match="times of updates"):
         archive.update(None, update=2, calendar=former)
     assert archive.update(None, update=2, calendar=archive.settings.calendar).update == 2
@@ -206,7 +206,7 @@ def test_rows_declared_void_before_a_column_came(tmp_path: Path) -> None:
     archive.add_column("w", "STRING")
     given.remove(void)
     check(archive, given, 30)
-    archive.migrate(refresh=5, method="side by side")
+    archive.migrate(refresh="5 us", method="side by side")
     check(archive, given, 30)
 
 
@@ -269,7 +269,7 @@ def test_past_updates_are_reported_once_whatever_their_numbers_become(
     archive = made(tmp_path / "a", "NoRebuild 2x2")
     for update in range(1, 7):
         archive.update(table(rows_of(update)))
-    archive.migrate(refresh=refresh)
+    archive.migrate(refresh=f"{refresh} us")
     assert archive.version().state.update == last
     archive.update(None)
     archive.update(None)
@@ -291,7 +291,7 @@ def test_no_row_outlives_a_gap_because_lifetimes_were_lowered(
     archive = made(tmp_path / "a", layout)
     for update in range(1, 9):
         archive.update(table(rows_of(update)))
-    archive.migrate(max_lifetime=20)
+    archive.migrate(max_lifetime="20 us")
     report = archive.update(None, update=20)
     assert report.dead_but_stored == archive.scan(soft=True).num_rows == 0
 

@@ -326,8 +326,8 @@ if Path("/proc/self/maps").exists():
 
 def test_young_runs_are_arrow_files_and_answers_do_not_hold_them(tmp_path: Path) -> None:
     archive = mayfly.archive.create(
-        tmp_path / "a", "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime=8, refresh=1,
-        origin=0, layout="NoRebuild 1x1", fan_in=2, young=1, span=8,
+        tmp_path / "a", "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime="8 us",
+        refresh="1 us", origin=0, layout="NoRebuild 1x1", fan_in=2, young=1, span=8,
     )  # fmt: skip
     for update in range(1, 4):
         keys = [*(f"k{at:03}" for at in range(100)), f"only {update}"]

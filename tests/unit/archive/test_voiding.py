@@ -17,8 +17,8 @@ from tests.unit.archive.test_contract import ids, made, rows_of, stored_exps, ta
 
 def named(path: Path, **more: str) -> Archive:
     archive = mayfly.archive.create(
-        path, "k STRING, ts BIGINT, exp BIGINT, id BIGINT", key="k", max_lifetime=80, refresh=10,
-        origin=0, **more,
+        path, "k STRING, ts BIGINT, exp BIGINT, id BIGINT", key="k", max_lifetime="80 us",
+        refresh="10 us", origin=0, **more,
     )  # fmt: skip
     archive.update(
         pa.table({"k": ["bob", "b", "o"], "ts": [1] * 3, "exp": [50] * 3, "id": [1, 2, 3]})

@@ -168,7 +168,7 @@ def test_another_refresh(
 ) -> None:
     archive = small_archive(tmp_path / "a", 8, window=WINDOW, constituents=3, scheme=scheme)
     given = [row for row in archive.scan().to_pylist() if row["ts"] > 800 - updates * refresh]
-    report = archive.migrate(refresh=refresh, window=window)
+    report = archive.migrate(refresh=f"{refresh} us", window=window)
     assert report.rows == len(given)
     assert (archive.version().time, archive.settings.window) == (800, updates)
     assert archive.version().state.update >= 8
@@ -188,9 +188,13 @@ def test_another_refresh(
 def test_a_window_that_the_refresh_does_not_divide(tmp_path: Path) -> None:
     archive = small_archive(tmp_path / "a", 8, window=WINDOW, constituents=3)
     with pytest.raises(InvalidSetting, match="not a multiple of the refresh") as refusal:
-        archive.migrate(refresh=250)
+        archive.migrate(refresh="250 us")
     assert "give window too" in refusal.value.hint
-    for change in {"window": 4}, {"refresh": 50}, {"max_lifetime": 900, "lifetime": "1 us"}:
+    for change in (
+        {"window": 4},
+        {"refresh": "50 us"},
+        {"max_lifetime": "900 us", "lifetime": "1 us"},
+    ):
         with pytest.raises(InvalidSetting, match="another expiration"):
             archive.migrate(**change, method="side by side")
     check(archive, 8)
@@ -201,7 +205,7 @@ def test_rows_get_lifetimes_of_their_own(tmp_path: Path, layout: str | None) -> 
     archive = small_archive(tmp_path / "a", 8, window=WINDOW, constituents=3, parts=2)
     given = archive.scan().to_pylist()
     ending = "CASE WHEN k < 5 THEN ts + 250 ELSE ts + 1000 END"
-    report = archive.migrate(max_lifetime=1000, exp=ending, layout=layout)
+    report = archive.migrate(max_lifetime="1000 us", exp=ending, layout=layout)
     now = 800
     for day in range(9, 22):
         alive = [r for r in given if r["ts"] + (250 if r["k"] < 5 else 1000) > now]
@@ -226,15 +230,15 @@ def test_stored_rows_without_a_lifetime_are_refused(tmp_path: Path) -> None:
     archive = small_archive(tmp_path / "a", 8, window=WINDOW, constituents=3)
     archive.add_column("until", "bigint")
     with pytest.raises(BadInput, match="60 of 60 rows were refused, nothing was written"):
-        archive.migrate(max_lifetime=1000, exp="until")
+        archive.migrate(max_lifetime="1000 us", exp="until")
     with pytest.raises(BadInput, match="lives longer than the archive's longest lifetime"):
-        archive.migrate(max_lifetime=100, exp="ts + 500")
+        archive.migrate(max_lifetime="100 us", exp="ts + 500")
     with pytest.raises(InvalidSetting, match="how long they may live at most"):
         archive.migrate(exp="until")
     with pytest.raises(InvalidSetting, match="scheme: not where rows are to have their own"):
-        archive.migrate(max_lifetime=1000, exp="until", scheme="DEL")
+        archive.migrate(max_lifetime="1000 us", exp="until", scheme="DEL")
     check(archive, 8)
-    assert archive.migrate(max_lifetime=1000, exp="COALESCE(until, ts + 600)").rows == 60
+    assert archive.migrate(max_lifetime="1000 us", exp="COALESCE(until, ts + 600)").rows == 60
 
 
 @pytest.mark.parametrize("pinned", [False, True])
@@ -243,7 +247,7 @@ def test_bytes_of_the_window_go_in_time_when_rows_get_lifetimes(
 ) -> None:
     archive = small_archive(tmp_path / "a", 9, window=20, constituents=3, keep_versions=5)
     pin = archive.pin() if pinned else None
-    archive.migrate(max_lifetime=800, lifetime="150 us", contract="PHYSICAL WITHIN 100 us")
+    archive.migrate(max_lifetime="800 us", lifetime="150 us", contract="PHYSICAL WITHIN 100 us")
     for day in range(10, 14):
         archive.update(day_rows(day))
         due = 100 * (day + 1) - 100

@@ -24,8 +24,8 @@ def run(*arguments: str) -> int:
 def quotes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("archives") / "quotes"
     archive = mayfly.archive.create(
-        path, "k BIGINT, ts BIGINT, exp BIGINT", key="k", max_lifetime=8, refresh=1, origin=0,
-        layout="Rebuild 2x2",
+        path, "k BIGINT, ts BIGINT, exp BIGINT", key="k", max_lifetime="8 us",
+        refresh="1 us", origin=0, layout="Rebuild 2x2",
     )  # fmt: skip
     for update in range(1, 11):
         exp = [update + lived for lived in range(1, 9)]
