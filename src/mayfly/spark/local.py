@@ -6,11 +6,10 @@ import atexit
 import contextlib
 import logging
 import os
+import shlex
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -98,7 +97,7 @@ def local_spark(
         builder = builder.config(name, value)
     log = folder / "startup.log"
     try:
-        with _stderr_to(log), _spared():
+        with _stderr_to(log), _spared(folder):
             return _checked(builder.getOrCreate())
     except Exception as error:
         raise failed_start(error, log.read_text(errors="replace"), master, asked) from error
@@ -115,22 +114,23 @@ def _checked(session: SparkSession) -> SparkSession:
 
 
 @contextlib.contextmanager
-def _spared() -> Iterator[None]:
+def _spared(folder: Path) -> Iterator[None]:
     """Start the JVM deaf to SIGTERM, which systemd and timeout send to the whole process group.
 
-    It must live until this process has finished its batch, and ends when this process does. What
-    is ignored when a program starts stays ignored; blocked meanwhile, the signal is not lost here.
+    It must live until this process has finished its batch, and ends when this process does. Spark's
+    scripts are bash, which reads the file BASH_ENV names, and what it ignores the JVM ignores.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    before = os.environ.get("BASH_ENV")
+    deaf = folder / "deaf.sh"
+    deaf.write_text("trap '' TERM\n" + (f". {shlex.quote(before)}\n" if before else ""))
+    os.environ["BASH_ENV"] = str(deaf)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        if before is None:
+            del os.environ["BASH_ENV"]
+        else:
+            os.environ["BASH_ENV"] = before
 
 
 @contextlib.contextmanager

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from mayfly.spark.local import _spared
 
 
-def test_a_child_does_not_hear_the_signal_and_the_parent_does() -> None:
-    heard: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+def test_a_script_and_what_it_becomes_do_not_hear_the_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own settings.sh"
+    own.write_text("export OWN=kept\n")
+    monkeypatch.setenv("BASH_ENV", str(own))
+    with _spared(tmp_path):
+        script = ["bash", "-c", "echo $OWN; exec sleep 60"]
+        child = subprocess.Popen(script, stdout=subprocess.PIPE, text=True)
+    assert os.environ["BASH_ENV"] == str(own)
+    assert child.stdout is not None
     try:
-        with _spared():
-            child = subprocess.Popen(["sleep", "60"])
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert not heard, "not before the child is there"
-        assert heard == [signal.SIGTERM], "the signal was not lost"
+        assert child.stdout.readline() == "kept\n"
         child.terminate()
         with pytest.raises(subprocess.TimeoutExpired):
             child.wait(0.5)
     finally:
-        signal.signal(signal.SIGTERM, before)
         child.kill()
-        child.wait()
+        child.communicate()
+
+
+def test_nothing_is_left_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BASH_ENV", raising=False)
+    with _spared(tmp_path):
+        assert "BASH_ENV" in os.environ
+    assert "BASH_ENV" not in os.environ
