@@ -45,7 +45,7 @@ def chain_batches() -> list[Batch]:
 
 
 def chain_oracle() -> WindowJoinOracle:
-    streams = {name: Windowed(rows, WINDOWS[name]) for name, rows in chain_rows().items()}
+    streams = {name: Windowed(rows, f"{WINDOWS[name]} us") for name, rows in chain_rows().items()}
     return WindowJoinOracle(streams, [("a.k", "b.k"), ("b.s", "c.s")])
 
 

@@ -82,10 +82,10 @@ def _rows(batches: int, seed: int, late: float) -> pa.Table:
             keys=(Column("k", "string", distinct=40, zipf=0.7, nulls=0.05),),
             payload=(Column("v", distinct=50),),
             ties=0.2,
-            slack=SLACK,
+            slack=f"{SLACK} us",
             disorder=0.5,
             late=late,
-            late_by=400_000,
+            late_by="400 ms",
             ts_type="int64",
             seed=seed,
         )

@@ -65,7 +65,13 @@ def pair_case(rows: int, size: int, seed: int = 0, slack: int = 0, **settings: A
     """Two streams of ``rows`` rows, ``size`` per batch, joined on a text that may be NULL."""
     keys = (Column("k", "string", distinct=15, nulls=0.1),)
     payload = (Column("v", distinct=20, edges=False),)
-    chosen = {"keys": keys, "payload": payload, "ties": 0.2, "slack": slack, "ts_type": "int64"}
+    chosen = {
+        "keys": keys,
+        "payload": payload,
+        "ties": 0.2,
+        "slack": f"{slack} us",
+        "ts_type": "int64",
+    }
     streams = {
         name: generate(StreamSpec(rows, seed=2 * seed + number, **{**chosen, **settings}))
         for number, name in enumerate("ab")

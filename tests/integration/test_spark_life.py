@@ -242,7 +242,7 @@ def test_silence_moves_the_clock_where_heartbeats_are_declared(
 
     wall.set(6_500)
     wait_for(run, lambda: run.status().clock == 6_000, "the first heartbeat")
-    windows = {"a": Windowed(rows["a"], 10_000), "b": Windowed(rows["b"], 20_000)}
+    windows = {"a": Windowed(rows["a"], "10 ms"), "b": Windowed(rows["b"], "20 ms")}
     assert_same_rows(run.changes(), WindowJoinOracle(windows, ["k"]).lifetimes())
     assert run.snapshot(5_999).num_rows == 1
     assert run.status().waiting_rows == 0
@@ -285,5 +285,5 @@ def test_a_heartbeat_makes_no_step_while_nothing_that_waits_is_due(
         made.append(len(steps))
     run.stop()
     assert made == [2, 2, 2, 3]
-    windows = {"a": Windowed(rows["a"], 10_000), "b": Windowed(rows["b"], 100_000)}
+    windows = {"a": Windowed(rows["a"], "10 ms"), "b": Windowed(rows["b"], "100 ms")}
     assert_same_rows(run.changes(), WindowJoinOracle(windows, ["k"]).lifetimes())

@@ -43,7 +43,7 @@ from tests.property.join_runs import started
 
 
 def test_disorder_late_rows_null_keys_and_a_callback(spark: SparkSession, tmp_path: Path) -> None:
-    case = pair_case(400, 100, slack=10_000, disorder=0.5, late=0.05, late_by=100_000)
+    case = pair_case(400, 100, slack=10_000, disorder=0.5, late=0.05, late_by="100 ms")
     record(tmp_path, case.batches)
     called: dict[int, pa.Table] = {}
 
@@ -105,7 +105,7 @@ def test_a_chain_of_three_with_residuals(spark: SparkSession, tmp_path: Path) ->
     query = a.join(b, "k", where=first).join(c, [("b.s", "c.s")], where=second, select=select)
     run = drained(query, tmp_path / "ck", history="forever")
     oracle = WindowJoinOracle(
-        {name: Windowed(t, windows[name]) for name, t in rows.items()},
+        {name: Windowed(t, f"{windows[name]} us") for name, t in rows.items()},
         [("a.k", "b.k"), ("b.s", "c.s")],
         residual="a.v < b.v AND (c.v * 2 > a.v OR b.v = 9)",
         select=select,
@@ -155,7 +155,9 @@ def test_keys_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
         a, b = (streams[n].window(f"{length} us") for n, length in windows.items())
         keys = [f"k{at}" for at in range(len(kinds[0]))]
         run = a.join(b, keys).start(folder / "ck", available_now=True)
-        oracle = WindowJoinOracle({n: Windowed(t, windows[n]) for n, t in rows.items()}, keys)
+        oracle = WindowJoinOracle(
+            {n: Windowed(t, f"{windows[n]} us") for n, t in rows.items()}, keys
+        )
         runs[name] = run, oracle
     for name, (run, oracle) in runs.items():
         run.await_done()
@@ -192,7 +194,7 @@ def test_rows_without_a_time_stop_the_query_or_are_set_aside(
 
 def test_a_dead_letter_tells_the_time_of_a_late_row(spark: SparkSession, tmp_path: Path) -> None:
     """Also where the result does not show it."""
-    case = pair_case(120, 40, slack=5_000, late=0.2, late_by=100_000)
+    case = pair_case(120, 40, slack=5_000, late=0.2, late_by="100 ms")
     record(tmp_path, case.batches)
     schemas = {name: t.schema for name, t in case.batches[0].items()}
     dead = tmp_path / "dead"
@@ -213,7 +215,9 @@ def cuts() -> list[tuple[JoinCase, dict[str, Any]]]:
     slack = 4_000
     found = []
     for seed, buckets in enumerate((1, 2, 5)):
-        shuffled = {n: shuffle_within_slack(t, slack, seed) for n, t in base.batches[0].items()}
+        shuffled = {
+            n: shuffle_within_slack(t, f"{slack} us", seed) for n, t in base.batches[0].items()
+        }
         cut = {n: cut_at_random(t, 2 + seed, seed=seed) for n, t in shuffled.items()}
         case = JoinCase(together(cut), base.windows, base.keys, slack)
         found.append((case, {"buckets": buckets}))

@@ -63,7 +63,9 @@ class Chain:
             for keys, name in zip(self.on, names[1:], strict=True)
             for item in keys
         ]
-        streams = {name: Windowed(rows, case.windows[name]) for name, rows in case.accepted.items()}
+        streams = {
+            name: Windowed(rows, f"{case.windows[name]} us") for name, rows in case.accepted.items()
+        }
         return WindowJoinOracle(streams, pairs, self.sql, self.select)
 
 

@@ -27,9 +27,18 @@ from mayfly.lifetime import (
 from mayfly.pipeline.query import Stream
 from mayfly.session import Session
 from mayfly.streams import SparkStream
+from mayfly.testing import (
+    StreamSpec,
+    Windowed,
+    cut_by_time,
+    generate,
+    judge_lateness,
+    shuffle_within_slack,
+)
 from mayfly.windows import Span, over_range
 
 SECOND = 1_000_000
+ROWS = pa.table({"ts": [1, 2]})
 times = st.integers(-50, 50)
 
 
@@ -200,14 +209,23 @@ def test_a_users_duration_has_a_unit(value: Any) -> None:
         pytest.param(lambda value: over_range(value, "1 s"), id="over_range"),
         pytest.param(lambda value: over_range("1 s", value), id="slide"),
         pytest.param(
-            lambda value: SparkStream(
-                cast(Session, None), Stream("s", pa.schema([("ts", pa.int64())]))
-            ).window(value),
+            lambda value: SparkStream(cast(Session, None), Stream("s", ROWS.schema)).window(value),
             id="stream.window",
         ),
+        pytest.param(lambda value: Windowed(ROWS, value).lifetimes(), id="Windowed"),
+        pytest.param(lambda value: judge_lateness([{"s": ROWS}], value), id="judge_lateness"),
+        pytest.param(
+            lambda value: judge_lateness([{"s": ROWS}], {"s": value}), id="slack by stream"
+        ),
+        pytest.param(lambda value: cut_by_time(ROWS, value), id="cut_by_time"),
+        pytest.param(lambda value: shuffle_within_slack(ROWS, value, 1), id="shuffle_within_slack"),
+        pytest.param(lambda value: StreamSpec(1, burst=(value, "1 s")), id="burst"),
+        pytest.param(lambda value: generate(StreamSpec(1, silences=(1, value))), id="silences"),
+        pytest.param(lambda value: generate(StreamSpec(1, slack=value, disorder=1)), id="slack"),
+        pytest.param(lambda value: generate(StreamSpec(1, late_by=value, late=1)), id="late_by"),
     ],
 )
-def test_windows_of_users_have_units(take: Callable[[Any], object]) -> None:
+def test_every_duration_of_users_has_a_unit(take: Callable[[Any], object]) -> None:
     with pytest.raises(InvalidSetting, match="3600 has no unit"):
         take(3600)
     take(timedelta(hours=1))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import micros
+from mayfly.lifetime import Duration, duration
 from mayfly.testing.streams import micros_of
 
 Batch = dict[str, pa.Table]
@@ -40,7 +40,7 @@ def cut_by_rows(table: pa.Table, sizes: int | Sequence[int]) -> list[pa.Table]:
 
 def cut_by_time(
     table: pa.Table,
-    every: str | int,
+    every: Duration,
     *,
     start: int | None = None,
     empty: bool = False,
@@ -52,7 +52,7 @@ def cut_by_time(
     they arrived. With ``empty`` the silent periods since ``start`` give empty batches, which
     keeps the batches of several streams aligned.
     """
-    period = micros(every)
+    period = duration(every)
     if period < 1:
         raise InvalidSetting(f"cutting every {every!r}", "give a period of 1 µs or more")
     if table.num_rows == 0:

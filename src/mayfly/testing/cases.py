@@ -28,7 +28,7 @@ class JoinCase:
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """Accepted and late rows and the clock, batch by batch."""
-        return judge_lateness(self.batches, self.slack, self.heartbeats)
+        return judge_lateness(self.batches, f"{self.slack} us", self.heartbeats)
 
     @property
     def accepted(self) -> dict[str, pa.Table]:
@@ -55,7 +55,9 @@ class JoinCase:
         self, residual: str = "", select: Mapping[str, str] | None = None
     ) -> WindowJoinOracle:
         """The oracle over the accepted rows."""
-        streams = {name: Windowed(rows, self.windows[name]) for name, rows in self.accepted.items()}
+        streams = {
+            name: Windowed(rows, f"{self.windows[name]} us") for name, rows in self.accepted.items()
+        }
         return WindowJoinOracle(streams, self.keys, residual, select)
 
     def __repr__(self) -> str:

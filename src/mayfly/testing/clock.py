@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from mayfly.lifetime import instant, micros
+from mayfly.lifetime import Duration, duration, instant
 
 
 class ManualClock:
@@ -31,9 +31,9 @@ class ManualClock:
 
     __call__ = now
 
-    def advance(self, by: str | int | timedelta) -> int:
+    def advance(self, by: Duration) -> int:
         """Move forward by a duration and return the new instant."""
-        step = micros(by)
+        step = duration(by)
         with self._lock:
             self._now += step
             return self._now

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mayfly.lifetime import Duration
 from mayfly.testing.columns import ranks
 from mayfly.testing.streams import StreamSpec, generate
 
@@ -27,7 +28,7 @@ def tcp_connections(
     destinations: int = 5_000,
     zipf: float = 1.1,
     start: int = 0,
-    slack: str | int = 0,
+    slack: Duration = 0,
     disorder: float = 0.0,
 ) -> pa.Table:
     """One link's log: ``ts, src, dst, protocol, bytes``; sources and destinations follow Zipf.

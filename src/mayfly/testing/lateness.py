@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import MIN_TIME, micros
+from mayfly.lifetime import MIN_TIME, Duration, duration
 from mayfly.testing.streams import micros_of
 
 
@@ -30,7 +30,7 @@ class Outcome:
 
 def judge_lateness(
     batches: Sequence[Mapping[str, pa.Table]],
-    slack: str | int | Mapping[str, str | int] = 0,
+    slack: Duration | Mapping[str, Duration] = 0,
     heartbeats: Sequence[Mapping[str, int]] | None = None,
     ts: str = "ts",
 ) -> list[Outcome]:
@@ -51,7 +51,7 @@ def judge_lateness(
             is_late = [began is not None and at < began for at in times]
             late[name] = batch[name].filter(pa.array(is_late, pa.bool_()))
             accepted[name] = batch[name].filter(pa.array([not x for x in is_late], pa.bool_()))
-            allowance = micros(slack[name] if isinstance(slack, Mapping) else slack)
+            allowance = duration(slack[name] if isinstance(slack, Mapping) else slack)
             for at in times:
                 clocks[name] = _later(clocks[name], max(at - allowance, MIN_TIME))
             if heartbeats is not None and name in heartbeats[i]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting, MayflyError
-from mayfly.lifetime import NEVER, micros
+from mayfly.lifetime import NEVER, Duration, duration
 from mayfly.testing.streams import Micros, micros_of
 
 _TS, _EXP = "_mayfly_ts", "_mayfly_exp"
@@ -28,12 +28,12 @@ class Windowed:
     """All rows of one stream and its ``[RANGE d]`` window; ``None`` means unbounded."""
 
     rows: pa.Table
-    window: str | int | None
+    window: Duration | None
     ts: str = "ts"
 
     @property
     def duration(self) -> int | None:
-        return None if self.window is None else micros(self.window)
+        return None if self.window is None else duration(self.window)
 
     def lifetimes(self) -> tuple[Micros, Micros]:
         """The ts and exp of every row."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting
-from mayfly.lifetime import micros
+from mayfly.lifetime import Duration, duration
 from mayfly.testing.columns import Column, draw
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -46,12 +46,12 @@ class StreamSpec:
     payload: tuple[Column, ...] = (Column("value", distinct=1_000, edges=False),)
     start: int = 0
     ties: float = 0.0
-    burst: tuple[str | int, str | int] | None = None
-    silences: tuple[int, str | int] | None = None
-    slack: str | int = 0
+    burst: tuple[Duration, Duration] | None = None
+    silences: tuple[int, Duration] | None = None
+    slack: Duration = 0
     disorder: float = 0.0
     late: float = 0.0
-    late_by: str | int = "1 s"
+    late_by: Duration = "1 s"
     ts_type: str = "timestamp"
     seed: int = 0
 
@@ -66,7 +66,7 @@ class StreamSpec:
             )
         if self.ts_type not in ("timestamp", "int64"):
             raise InvalidSetting(f"ts_type={self.ts_type!r}", 'use "timestamp" or "int64"')
-        if self.burst and micros(self.burst[0]) < 1:
+        if self.burst and duration(self.burst[0]) < 1:
             raise InvalidSetting(f"burst={self.burst}", "the on phase must last 1 µs or more")
         names = ["ts", "seq", *(c.name for c in self.keys), *(c.name for c in self.payload)]
         if len(set(names)) < len(names):
@@ -103,12 +103,14 @@ def _event_times(spec: StreamSpec) -> Micros:
     gaps[:1] = 0
     ts = np.cumsum(gaps).astype(np.int64)
     if spec.burst:
-        on, off = micros(spec.burst[0]), micros(spec.burst[1])
+        on, off = duration(spec.burst[0]), duration(spec.burst[1])
         ts += ts // on * off
     if spec.silences and spec.rows:
         count, length = spec.silences
         pauses = np.zeros(spec.rows, np.int64)
-        np.add.at(pauses, _rng(spec.seed, "silences").integers(0, spec.rows, count), micros(length))
+        np.add.at(
+            pauses, _rng(spec.seed, "silences").integers(0, spec.rows, count), duration(length)
+        )
         ts += np.cumsum(pauses)
     return ts + spec.start
 
@@ -117,7 +119,7 @@ def _delays(spec: StreamSpec) -> Micros | None:
     if not spec.disorder and not spec.late:
         return None
     rng = _rng(spec.seed, "delays")
-    slack, beyond = micros(spec.slack), micros(spec.late_by)
+    slack, beyond = duration(spec.slack), duration(spec.late_by)
     delays = rng.integers(0, slack, spec.rows, endpoint=True)
     delays[rng.random(spec.rows) >= spec.disorder] = 0
     late = rng.random(spec.rows) < spec.late
@@ -160,10 +162,10 @@ def in_event_order(
     return table.take(pc.sort_indices(table, sort_keys=keys))
 
 
-def shuffle_within_slack(table: pa.Table, slack: str | int, seed: int, ts: str = "ts") -> pa.Table:
+def shuffle_within_slack(table: pa.Table, slack: Duration, seed: int, ts: str = "ts") -> pa.Table:
     """A seeded arrival order in which no row can be late under ``slack``."""
     times = micros_of(table, ts)
-    delays = _rng(seed, "shuffle").integers(0, micros(slack), len(times), endpoint=True)
+    delays = _rng(seed, "shuffle").integers(0, duration(slack), len(times), endpoint=True)
     shuffled = np.random.default_rng(seed).permutation(len(times))
     # Starting from a permutation also mixes the rows of one instant when slack is 0.
     order = np.argsort((times + delays)[shuffled], kind="stable")

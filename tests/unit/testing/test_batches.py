@@ -52,13 +52,13 @@ def test_by_rows() -> None:
 
 
 def test_by_time_cuts_where_event_time_passes_a_multiple() -> None:
-    assert times(cut_by_time(at(0, 9, 10, 45), 10)) == [[0, 9], [10], [45]]
-    assert times(cut_by_time(at(0, 12, 9, 20), 10)) == [[0], [12, 9], [20]]
-    assert times(cut_by_time(at(), 10)) == [[]]
+    assert times(cut_by_time(at(0, 9, 10, 45), "10 us")) == [[0, 9], [10], [45]]
+    assert times(cut_by_time(at(0, 12, 9, 20), "10 us")) == [[0], [12, 9], [20]]
+    assert times(cut_by_time(at(), "10 us")) == [[]]
 
 
 def test_by_time_with_empty_batches_fills_silences() -> None:
-    assert times(cut_by_time(at(12, 45), 10, start=0, empty=True)) == [[], [12], [], [], [45]]
+    assert times(cut_by_time(at(12, 45), "10 us", start=0, empty=True)) == [[], [12], [], [], [45]]
 
 
 def test_random_cuts_are_seeded_and_have_empty_batches() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -25,5 +25,7 @@ def test_set_jumps_to_an_instant_also_backwards() -> None:
 def test_it_cannot_advance_by_a_negative_duration() -> None:
     clock = ManualClock(5)
     with pytest.raises(InvalidSetting, match="negative"):
-        clock.advance(-1)
+        clock.advance(timedelta(microseconds=-1))
+    with pytest.raises(InvalidSetting, match="3600 has no unit"):
+        clock.advance(3600)  # type: ignore[arg-type]
     assert clock.now() == 5

@@ -40,7 +40,7 @@ def test_the_clock_moves_between_batches_only() -> None:
 
 def test_slack_holds_the_clock_back_per_stream() -> None:
     first, second = judge_lateness(
-        [batch([100], [100]), batch([89, 90], [89, 90])], slack={"l": 10, "r": 5}
+        [batch([100], [100]), batch([89, 90], [89, 90])], slack={"l": "10 us", "r": "5 us"}
     )
     assert first.stream_clocks == {"l": 90, "r": 95}
     assert first.clock == 90
@@ -50,7 +50,7 @@ def test_slack_holds_the_clock_back_per_stream() -> None:
 def test_a_heartbeat_moves_an_idle_stream_and_never_moves_it_back() -> None:
     outcomes = judge_lateness(
         [batch([100], []), batch([], []), batch([], [79, 80]), batch([], [])],
-        slack=20,
+        slack="20 us",
         heartbeats=[{"r": 30}, {"r": 80}, {"r": 10}, {"l": 200}],
     )
     assert [o.clock for o in outcomes] == [30, 80, 80, 80]
@@ -58,7 +58,7 @@ def test_a_heartbeat_moves_an_idle_stream_and_never_moves_it_back() -> None:
 
 
 def test_clocks_do_not_wrap_around() -> None:
-    (outcome,) = judge_lateness([batch([MIN_TIME], [0])], slack=5)
+    (outcome,) = judge_lateness([batch([MIN_TIME], [0])], slack="5 us")
     assert outcome.clock == MIN_TIME
 
 

@@ -38,43 +38,44 @@ def pairs(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def test_a_result_lives_from_the_later_arrival_to_the_earlier_expiration() -> None:
-    query = join(Windowed(rows((0, 1, "a")), 10), Windowed(rows((4, 1, "b")), 3))
+    query = join(Windowed(rows((0, 1, "a")), "10 us"), Windowed(rows((4, 1, "b")), "3 us"))
     assert pairs(query.lifetimes()) == [("a", "b", 4, 7)]
     assert pairs(query.answer_at([3, 4, 6, 7])) == [(4, "a", "b"), (6, "a", "b")]
 
 
 def test_a_tuple_is_gone_at_the_instant_of_its_expiration() -> None:
-    left = Windowed(rows((0, 1, "a")), 10)
-    touching = join(left, Windowed(rows((10, 1, "b")), 10))
+    left = Windowed(rows((0, 1, "a")), "10 us")
+    touching = join(left, Windowed(rows((10, 1, "b")), "10 us"))
     assert pairs(touching.lifetimes()) == []
     assert pairs(touching.answer_at([9, 10, 11])) == []
-    overlapping = join(left, Windowed(rows((9, 1, "b")), 10))
+    overlapping = join(left, Windowed(rows((9, 1, "b")), "10 us"))
     assert pairs(overlapping.lifetimes()) == [("a", "b", 9, 10)]
     assert pairs(overlapping.answer_at([8, 9, 10])) == [(9, "a", "b")]
 
 
 def test_equal_timestamps_meet() -> None:
-    query = join(Windowed(rows((5, 1, "a")), 1), Windowed(rows((5, 1, "b")), 1))
+    query = join(Windowed(rows((5, 1, "a")), "1 us"), Windowed(rows((5, 1, "b")), "1 us"))
     assert pairs(query.lifetimes()) == [("a", "b", 5, 6)]
     assert pairs(query.answer_at([4, 5, 6])) == [(5, "a", "b")]
 
 
 def test_answers_are_multisets() -> None:
     query = join(
-        Windowed(rows((0, 1, "a"), (0, 1, "a")), 5), Windowed(rows((1, 1, "b"), (1, 1, "b")), 5)
+        Windowed(rows((0, 1, "a"), (0, 1, "a")), "5 us"),
+        Windowed(rows((1, 1, "b"), (1, 1, "b")), "5 us"),
     )
     assert pairs(query.lifetimes()) == [("a", "b", 1, 5)] * 4
     assert pairs(query.answer_at([2])) == [(2, "a", "b")] * 4
 
 
 def test_each_instant_is_answered_once_however_often_it_is_asked() -> None:
-    query = join(Windowed(rows((0, 1, "a")), 5), Windowed(rows((0, 1, "b")), 5))
+    query = join(Windowed(rows((0, 1, "a")), "5 us"), Windowed(rows((0, 1, "b")), "5 us"))
     assert pairs(query.answer_at([1, 1, 0])) == [(0, "a", "b"), (1, "a", "b")]
     assert pairs(query.answer_at([])) == []
 
 
 def test_null_keys_match_nothing() -> None:
-    query = join(Windowed(rows((0, None, "a")), 5), Windowed(rows((0, None, "b")), 5))
+    query = join(Windowed(rows((0, None, "a")), "5 us"), Windowed(rows((0, None, "b")), "5 us"))
     assert pairs(query.lifetimes()) == pairs(query.answer_at([0])) == []
 
 
@@ -82,7 +83,7 @@ def test_null_keys_match_nothing() -> None:
 def test_zeros_are_equal_and_nans_are_equal(kind: pa.DataType) -> None:
     left = rows((0, 0.0, "zero"), (0, float("nan"), "nan"), key=kind)
     right = rows((0, -0.0, "minus zero"), (0, -float("nan"), "minus nan"), key=kind)
-    query = join(Windowed(left, 5), Windowed(right, 5))
+    query = join(Windowed(left, "5 us"), Windowed(right, "5 us"))
     expected = [("nan", "minus nan"), ("zero", "minus zero")]
     assert [row[:2] for row in pairs(query.lifetimes())] == expected
     assert [row[1:] for row in pairs(query.answer_at([0]))] == expected
@@ -90,16 +91,20 @@ def test_zeros_are_equal_and_nans_are_equal(kind: pa.DataType) -> None:
 
 def test_the_residual_is_a_condition_on_each_pair() -> None:
     left = rows((0, 1, "a"), (0, 1, "c"))
-    query = join(Windowed(left, 5), Windowed(rows((0, 1, "b")), 5), "l.id < r.id OR false")
+    query = join(
+        Windowed(left, "5 us"), Windowed(rows((0, 1, "b")), "5 us"), "l.id < r.id OR false"
+    )
     assert pairs(query.lifetimes()) == [("a", "b", 0, 5)]
     assert pairs(query.answer_at([0])) == [(0, "a", "b")]
 
 
 def test_unbounded_streams_and_times_near_the_end_never_expire() -> None:
-    query = join(Windowed(rows((0, 1, "a")), None), Windowed(rows((NEVER - 5, 1, "b")), 10))
+    query = join(Windowed(rows((0, 1, "a")), None), Windowed(rows((NEVER - 5, 1, "b")), "10 us"))
     assert pairs(query.lifetimes()) == [("a", "b", NEVER - 5, NEVER)]
     assert pairs(query.answer_at([NEVER - 1])) == [(NEVER - 1, "a", "b")]
-    early = join(Windowed(rows((MIN_TIME, 1, "a")), 10), Windowed(rows((MIN_TIME, 1, "b")), None))
+    early = join(
+        Windowed(rows((MIN_TIME, 1, "a")), "10 us"), Windowed(rows((MIN_TIME, 1, "b")), None)
+    )
     assert pairs(early.lifetimes()) == [("a", "b", MIN_TIME, MIN_TIME + 10)]
 
 
@@ -108,7 +113,11 @@ def test_three_chained_streams_with_their_own_keys() -> None:
     second = pa.table({"ts": [2, 3], "x": [1, 2], "y": ["p", "q"]})
     third = pa.table({"ts": [4, 11], "y": ["p", "q"]})
     query = WindowJoinOracle(
-        {"a": Windowed(first, 10), "b": Windowed(second, 5), "c": Windowed(third, 20)},
+        {
+            "a": Windowed(first, "10 us"),
+            "b": Windowed(second, "5 us"),
+            "c": Windowed(third, "20 us"),
+        },
         [("a.x", "b.x"), ("b.y", "c.y")],
         select={"x": "a.x", "y": "c.y"},
     )
@@ -119,7 +128,11 @@ def test_three_chained_streams_with_their_own_keys() -> None:
 def test_a_plain_key_is_equal_in_all_three_streams() -> None:
     left, right = rows((0, 1, "a"), (0, 2, "a2")), rows((0, 1, "b"), (0, 2, "b2"))
     query = WindowJoinOracle(
-        {"l": Windowed(left, 5), "r": Windowed(right, 5), "m": Windowed(rows((1, 2, "c")), 5)},
+        {
+            "l": Windowed(left, "5 us"),
+            "r": Windowed(right, "5 us"),
+            "m": Windowed(rows((1, 2, "c")), "5 us"),
+        },
         ["key"],
         select=IDS | {"c": "m.id"},
     )
@@ -128,7 +141,8 @@ def test_a_plain_key_is_equal_in_all_three_streams() -> None:
 
 def test_by_default_every_column_is_selected_under_its_streams_name() -> None:
     query = WindowJoinOracle(
-        {"l": Windowed(rows((0, 1, "a")), 5), "r": Windowed(rows((0, 1, "b")), 5)}, ["key"]
+        {"l": Windowed(rows((0, 1, "a")), "5 us"), "r": Windowed(rows((0, 1, "b")), "5 us")},
+        ["key"],
     )
     names = ["l_ts", "l_key", "l_id", "r_ts", "r_key", "r_id"]
     assert query.lifetimes().column_names == [*names, "ts", "exp"]
@@ -137,12 +151,12 @@ def test_by_default_every_column_is_selected_under_its_streams_name() -> None:
 
 def test_arrow_timestamps_and_other_time_columns_are_understood() -> None:
     stamped = pa.table({"t": pa.array([3], pa.timestamp("us", "UTC")), "key": [1], "id": ["a"]})
-    query = join(Windowed(stamped, "1 ms", ts="t"), Windowed(rows((4, 1, "b")), 10))
+    query = join(Windowed(stamped, "1 ms", ts="t"), Windowed(rows((4, 1, "b")), "10 us"))
     assert pairs(query.lifetimes()) == [("a", "b", 4, 14)]
 
 
 def test_boundaries_are_all_changes_and_the_instants_before() -> None:
-    query = join(Windowed(rows((0, 1, "a")), 10), Windowed(rows((4, 1, "b")), None))
+    query = join(Windowed(rows((0, 1, "a")), "10 us"), Windowed(rows((4, 1, "b")), None))
     assert query.boundaries() == [-1, 0, 3, 4, 9, 10]
 
 
@@ -179,13 +193,13 @@ def test_lifetimes_equal_those_of_a_nested_loop(case: JoinCase) -> None:
 
 
 def test_a_wrong_residual_is_reported_with_the_query() -> None:
-    query = join(Windowed(rows(), 5), Windowed(rows(), 5), "l.nothing = 1")
+    query = join(Windowed(rows(), "5 us"), Windowed(rows(), "5 us"), "l.nothing = 1")
     with pytest.raises(MayflyError, match=r"(?s)nothing.*SELECT.*DuckDB SQL"):
         query.lifetimes()
 
 
 def test_impossible_joins_are_refused() -> None:
-    one = Windowed(rows(), 5)
+    one = Windowed(rows(), "5 us")
     with pytest.raises(InvalidSetting, match="fewer than two"):
         WindowJoinOracle({"l": one}, ["key"])
     with pytest.raises(InvalidSetting, match="names no stream"):
@@ -198,4 +212,4 @@ def test_without_duckdb_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyP
     oracle._database.cache_clear()
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(MayflyError, match=r"pip install \"mayfly\[test\]\""):
-        join(Windowed(rows(), 5), Windowed(rows(), 5))
+        join(Windowed(rows(), "5 us"), Windowed(rows(), "5 us"))

@@ -171,7 +171,7 @@ def test_payload_nulls_are_independent_of_key_nulls() -> None:
 
 
 def test_an_empty_stream_has_the_columns_and_no_rows() -> None:
-    table = generate(StreamSpec(0, ties=0.5, slack=5, disorder=1.0, silences=(2, 5)))
+    table = generate(StreamSpec(0, ties=0.5, slack="5 us", disorder=1.0, silences=(2, "5 us")))
     assert table.num_rows == 0
     assert table.column_names == ["ts", "key", "value", "seq"]
 
