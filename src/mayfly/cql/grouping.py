@@ -14,6 +14,7 @@ from sqlglot import exp
 from mayfly.cql.aggregates import bind_aggregate, has_aggregate, is_aggregate
 from mayfly.cql.places import error_on
 from mayfly.cql.scalar import ScalarBinder
+from mayfly.cql.scope import Aliases
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import AggregateCall, Named
 
@@ -27,41 +28,33 @@ class Grouping:
         self.keys: list[Named] = []
         self.aggregates: list[AggregateCall] = []
         self.places: list[exp.Expr] = []
+        self._names = Aliases()
+        self._key_columns: dict[Expression, Column] = {}
+        self._call_columns: dict[AggregateCall, Column] = {}
 
     def add_key(self, node: exp.Expr) -> None:
         bound = self.inputs.bind(node)
         if not bound.type.is_comparable:
             problem = f"values of type {bound.type} cannot be grouped"
             raise error_on(self.inputs.source, node, problem, "group by a member of it")
-        if all(key.expression != bound for key in self.keys):
+        if bound not in self._key_columns:
             wanted = bound.name if isinstance(bound, Column) else f"key_{len(self.keys) + 1}"
-            self.keys.append(Named(self._free(wanted), bound))
+            key = Named(self._names.fresh(wanted), bound)
+            self.keys.append(key)
+            self._key_columns[bound] = key.column(self.alias)
 
     def key(self, bound: Expression) -> Column | None:
-        named = next((key for key in self.keys if key.expression == bound), None)
-        return named.column(self.alias) if named else None
+        return self._key_columns.get(bound)
 
     def aggregate(self, node: exp.Expr) -> Column:
         """The column of an aggregate call; the same call twice is one column."""
         call = bind_aggregate(node, self.inputs)
-        for known in self.aggregates:
-            if replace(known, name="") == call:
-                return known.column(self.alias)
-        named = replace(call, name=self._free(aggregate_name(call)))
-        self.aggregates.append(named)
-        self.places.append(node)
-        return named.column(self.alias)
-
-    def _free(self, wanted: str) -> str:
-        used = {name.casefold() for name in self._names()}
-        name, number = wanted, 1
-        while name.casefold() in used:
-            number += 1
-            name = f"{wanted}_{number}"
-        return name
-
-    def _names(self) -> list[str]:
-        return [*(key.name for key in self.keys), *(call.name for call in self.aggregates)]
+        if call not in self._call_columns:
+            named = replace(call, name=self._names.fresh(aggregate_name(call)))
+            self.aggregates.append(named)
+            self.places.append(node)
+            self._call_columns[call] = named.column(self.alias)
+        return self._call_columns[call]
 
 
 def aggregate_name(call: AggregateCall) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -18,12 +19,14 @@ class Aliases:
 
     def __init__(self) -> None:
         self._used: set[str] = {""}
+        self._numbers: dict[str, int] = {}
 
     def fresh(self, wanted: str) -> str:
-        name, number = wanted, 1
+        name, number = wanted, self._numbers.get(wanted, 1)
         while name.casefold() in self._used:
             number += 1
             name = f"{wanted}_{number}"
+        self._numbers[wanted] = number
         self._used.add(name.casefold())
         return name
 
@@ -40,8 +43,12 @@ class Item:
 
     def column(self, name: str) -> Column | None:
         folded = name.casefold()
-        named = next((c for c in self.node.schema if c.name.casefold() == folded), None)
-        return named or self.nameless.get(folded)
+        return self._columns.get(folded) or self.nameless.get(folded)
+
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        """By name, the first of a name."""
+        return {column.name.casefold(): column for column in reversed(self.node.schema)}
 
     @property
     def names(self) -> list[str]:

@@ -18,6 +18,10 @@ from mayfly.plan.logical import Node, RelationScan, Schema, StreamScan, Subquery
 from mayfly.plan.windows import PartitionRows, Unbounded, Window
 
 
+MOST_JOINED = 64
+"""Entries of one FROM: orders and costs of a join take quadratic time and more."""
+
+
 class BindQuery(Protocol):
     """Binds a sub-query whose columns get the given alias; ``enclosing`` is for negations."""
 
@@ -34,6 +38,12 @@ def bind_items(context: Context, block: exp.Select, bind_query: BindQuery) -> li
             block, "this SELECT has no FROM", "name a stream: FROM s [RANGE 10 MIN]"
         )
     places = [origin.this, *(join.this for join in block.args.get("joins") or [])]
+    if len(places) > MOST_JOINED:
+        raise context.error(
+            places[MOST_JOINED],
+            f"{len(places)} entries in one FROM are too many",
+            f"join at most {MOST_JOINED} streams and relations",
+        )
     items: list[Item] = []
     for place in places:
         item = _item(context, place, bind_query)

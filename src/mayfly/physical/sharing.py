@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -148,8 +149,18 @@ def _name(
 # ── what things are ───────────────────────────────────────────────────────────────────────
 
 
+_FINGERPRINTS: WeakKeyDictionary[Task, str] = WeakKeyDictionary()
+"""Those of tasks in use: a deep plan asks for those below again at every level."""
+
+
 def fingerprint(task: Task) -> str:
     """A short text that is equal for tasks that compute the same."""
+    if task not in _FINGERPRINTS:
+        _FINGERPRINTS[task] = _fingerprint(task)
+    return _FINGERPRINTS[task]
+
+
+def _fingerprint(task: Task) -> str:
     inputs = [fingerprint(one) if isinstance(one, Task) else described(one) for one in task.inputs]
     operator: Any = task.operator
     # An operator's name tells its line in a file, which says nothing about what it does.

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 from mayfly.plan.expressions import Column, Expression, Value
@@ -55,7 +56,7 @@ class Node:
 
     position: Position | None = field(default=None, compare=False, kw_only=True)
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The columns it offers, in order."""
         return tuple(column for child in self.children() for column in child.schema)
@@ -104,7 +105,7 @@ class StreamScan(Node):
     window: Window
     columns: Schema
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.columns
 
@@ -119,7 +120,7 @@ class RelationScan(Node):
     retroactive: bool
     key: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.columns
 
@@ -158,7 +159,7 @@ class Project(Node):
     outputs: tuple[Named, ...]
     alias: str = ""
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return tuple(output.column(self.alias) for output in self.outputs)
 
@@ -234,7 +235,7 @@ class AntiJoin(Node):
     kind: Negation = Negation.NOT_EXISTS
     residual: Expression | None = None
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.left.schema
 
@@ -288,7 +289,7 @@ class GroupAggregate(Node):
     alias: str
     having: Expression | None = None
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         keys = tuple(key.column(self.alias) for key in self.keys)
         return (*keys, *(call.column(self.alias) for call in self.aggregates))
@@ -307,7 +308,7 @@ class UnionAll(Node):
     inputs: tuple[Node, ...]
     alias: str = ""
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         columns = zip(*(child.schema for child in self.inputs), strict=True)
         return tuple(
@@ -324,7 +325,7 @@ class ExceptAll(Node):
     left: Node
     right: Node
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         return self.left.schema
 
