@@ -17,7 +17,6 @@ from mayfly.plan.expressions import Column
 from mayfly.plan.logical import Node, RelationScan, Schema, StreamScan, SubqueryWindow
 from mayfly.plan.windows import PartitionRows, Unbounded, Window
 
-
 MOST_JOINED = 64
 """Entries of one FROM: orders and costs of a join take quadratic time and more."""
 

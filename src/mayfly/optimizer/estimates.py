@@ -203,15 +203,14 @@ def join_inputs(node: Join, flows: list[Flow], hashed: bool = True) -> list[Join
 
 def equality_classes(equalities: tuple[Equality, ...]) -> list[list[Expression]]:
     """Expressions that are equal in every result, grouped by transitivity."""
-    classes: list[list[Expression]] = []
+    classes: dict[Expression, list[Expression]] = {}
     for equality in equalities:
-        touched = [c for c in classes if equality.left in c or equality.right in c]
-        merged = [member for group in touched for member in group]
-        for side in (equality.left, equality.right):
-            if side not in merged:
-                merged.append(side)
-        classes = [c for c in classes if c not in touched] + [merged]
-    return classes
+        left = classes.setdefault(equality.left, [equality.left])
+        right = classes.setdefault(equality.right, [equality.right])
+        if left is not right:
+            left.extend(right)
+            classes.update(dict.fromkeys(right, left))
+    return list({id(members): members for members in classes.values()}.values())
 
 
 def _joined(node: Join, flows: list[Flow]) -> Flow:

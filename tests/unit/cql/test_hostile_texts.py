@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -12,6 +14,7 @@ from mayfly import LocalSession, MayflyError
 from mayfly.cql import parse
 from mayfly.cql.grammar import MOST_NESTED
 from mayfly.cql.messages import CqlError
+from mayfly.cql.sources import MOST_JOINED
 
 FROM = "FROM s [RANGE 1 h]"
 DIGITS = "1" * 5_000
@@ -40,6 +43,39 @@ CHAINS = {
 @pytest.mark.parametrize("name", CHAINS)
 def test_long_texts_have_a_plan(name: str) -> None:
     session().query(CHAINS[name])
+
+
+HANG = 120
+"""Seconds after which a text is called endless; all of these took 8 s on a loaded machine."""
+
+ENDLESS = """
+from mayfly import LocalSession
+session = LocalSession()
+session.stream("s", {"ts": "BIGINT", "x": "BIGINT"})
+window = "s [RANGE 1 h]"
+numbers = range(1_000)
+for text in [
+    f"SELECT {', '.join(f'SUM(x + {n}) AS a{n}' for n in numbers)} FROM {window}",
+    f"SELECT COUNT(*) FROM {window} GROUP BY {', '.join(f'x + {n}' for n in numbers)}",
+    " UNION ALL ".join([f"SELECT x FROM {window}"] * 1_000),
+    f"SELECT CASE {' '.join(f'WHEN x = {n} THEN {n}' for n in numbers)} END AS c FROM {window}",
+    f"SELECT t0.x FROM {', '.join(f'{window} t{n}' for n in range(64))} WHERE "
+    + " AND ".join(f"t{n}.x = t{n + 1}.x" for n in range(63)),
+    f"SELECT a.x FROM {window} a, {window} b WHERE "
+    + " AND ".join(f"a.x + {n} = b.x + {n}" for n in range(500)),
+]:
+    session.explain(text)
+"""
+
+
+def test_explaining_long_texts_ends() -> None:
+    subprocess.run([sys.executable, "-c", ENDLESS], check=True, timeout=HANG)
+
+
+def test_a_from_has_a_limit() -> None:
+    inputs = ", ".join(f"s [RANGE 1 h] t{n}" for n in range(MOST_JOINED + 1))
+    with pytest.raises(CqlError, match="too many"):
+        session().query(f"SELECT t0.a FROM {inputs}")
 
 
 def test_a_long_sum_is_computed() -> None:

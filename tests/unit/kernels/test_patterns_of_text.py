@@ -29,6 +29,7 @@ def naive_like(text: str, pattern: str) -> bool:
 
 @given(st.text("ab\n", max_size=8), st.text("ab%_", max_size=6))
 @example("ab", "%_a%")
+@example("a", "a%a")
 def test_like_matches_as_defined(text: str, pattern: str) -> None:
     assert like_pattern(pattern, "\\").matches(text) == naive_like(text, pattern)
 
