@@ -91,11 +91,25 @@ class Means(Enum):
 
 @dataclass(frozen=True)
 class Aggregator:
-    """One aggregate call."""
+    """One aggregate call.
+
+    Stored states are found by these fields (physical/sharing.py), so they stay as states of
+    format 2 named them; how the call is maintained follows from it and is no part of the name.
+    """
 
     call: AggregateCall
-    means: Means
-    kept: tuple[str, ...] = ()
+    needs_rows: bool
+    kept: tuple[str, ...]
+    is_extreme: bool = False
+
+    @property
+    def means(self) -> Means:
+        if self.kept or (self.call.function == "count" and not self.call.distinct):
+            return Means.TOTAL
+        if self.call.function in ("sum", "avg"):
+            return Means.SUMS
+        rows = self.call.function in ("var_samp", "stddev_samp")
+        return Means.ROWS if rows else Means.RANKS
 
     def totals(
         self,
@@ -122,16 +136,25 @@ class Aggregator:
 def aggregator(call: AggregateCall) -> Aggregator:
     whole = call.argument is not None and call.argument.type.is_integral
     if call.function == "count" and not call.distinct:
-        return Aggregator(call, Means.TOTAL, ("",) if call.argument is not None else ())
-    if call.function in ("sum", "avg"):
-        return Aggregator(call, Means.TOTAL, ("", "sum")) if whole else Aggregator(call, Means.SUMS)
+        return Aggregator(call, False, ("",) if call.argument is not None else ())
+    if call.function in ("sum", "avg") and whole:
+        return Aggregator(call, False, ("", "sum"))
     if call.function == "frequent":
         raise InvalidSetting(
             "FREQUENT is not maintained by this runner", "use TOP(x, k), which is exact"
         )
-    if call.function in ("var_samp", "stddev_samp"):
-        return Aggregator(call, Means.ROWS)
-    return Aggregator(call, Means.RANKS)
+    if call.function in ("min", "max") and _was_compared_as_a_number(arrow_type(call.data_type)):
+        return Aggregator(call, False, (), is_extreme=True)
+    return Aggregator(call, True, ())
+
+
+def _was_compared_as_a_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_timestamp(kind)
+    )
 
 
 # ── running totals ────────────────────────────────────────────────────────────────────────

@@ -116,10 +116,11 @@ def test_added_columns_are_checked_like_the_first_ones() -> None:
         chosen.with_column("zone", "int")
 
 
-def test_files_of_an_array_key_hold_a_copy_for_each_value() -> None:
+def test_files_of_an_array_key_hold_an_entry_for_each_value() -> None:
     assert settings().stored.names == ["zone", "customer", "at", "tags", "_ts", "_exp"]
     array = settings(key=("tags",))
-    assert array.stored.names == ["zone", "customer", "at", "tags", "_key", "_nth", "_ts", "_exp"]
+    added = ["_key", "_nth", "_home", "_ts", "_exp"]
+    assert array.stored.names == ["zone", "customer", "at", "tags", *added]
     assert array.stored.field("_key").type == pa.string()
     assert (array.sort_columns, settings().sort_columns) == (("_key",), ("customer",))
 
