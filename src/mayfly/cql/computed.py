@@ -57,7 +57,11 @@ def read_time(cursor: Cursor, stream: str, columns: Sequence[ColumnDefinition]) 
     """``BY column``, ``BY column MILLISECONDS`` or ``BY expression``."""
     cursor.expect("BY", "write TIMESTAMP BY ts")
     start, depth = cursor.at, 0
+    names = {one.name.casefold() for one in columns}
     while cursor.current and (depth or cursor.at == start or cursor.word() not in _CLAUSES):
+        before = cursor.tokens[cursor.at - 1].text.casefold()
+        if cursor.at == start + 1 and before in names and _is_stranger(cursor.word()):
+            break  # it stands behind a whole column: no expression, but an unknown clause
         depth += {"(": 1, ")": -1}.get(cursor.current.text, 0)
         cursor.at += 1
     tokens = cursor.tokens[start : cursor.at]
@@ -70,6 +74,12 @@ def read_time(cursor: Cursor, stream: str, columns: Sequence[ColumnDefinition]) 
     bound = _bound(cursor, tokens, stream, columns)
     named = _named(bound, columns)
     return Time(named.name) if named else Time(EVENT_TIME, (_added(cursor, bound, tokens),))
+
+
+def _is_stranger(word: str) -> bool:
+    """Whether a word neither joins expressions nor is a unit."""
+    joining = {"AND", "OR", "IS", "IN", "NOT", "LIKE", "BETWEEN", "DIV", "AT", "COLLATE"}
+    return word.isalpha() and word not in joining and word not in UNITS
 
 
 def _of_unit(
