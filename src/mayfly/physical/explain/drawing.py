@@ -7,13 +7,13 @@ scheme. Each pattern also has its own dash and its name on the edge, so colour i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from textwrap import wrap
 
 from mayfly.physical.explain.model import Edge, Operator, PhysicalPlan, Place, State
 from mayfly.physical.explain.words import (
     PATTERN_MEANING,
     amount_words,
+    escape,
     flow_words,
     place_words,
     state_words,

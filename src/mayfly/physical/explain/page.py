@@ -6,12 +6,12 @@ Candidates of a comparison stand side by side. Nothing is loaded from elsewhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from mayfly.physical.explain.drawing import STYLE, drawing
 from mayfly.physical.explain.model import Explained, ExplainedPlan, Operator, PhysicalPlan
 from mayfly.physical.explain.words import (
     assumption_words,
+    escape,
     heading,
     number,
     results_words,

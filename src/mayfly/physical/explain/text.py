@@ -20,6 +20,7 @@ from mayfly.physical.explain.model import (
 from mayfly.physical.explain.words import (
     assumption_words,
     cost_words,
+    encodable,
     flow_words,
     heading,
     number,
@@ -38,7 +39,7 @@ Line = list[Piece]
 def plain_text(explanation: Explained, timings: bool = False) -> str:
     """The explanation without colours; without timings it is the same on every run."""
     lines = ("".join(text for text, _ in line) for line in _lines(explanation, timings))
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return encodable("\n".join(line.rstrip() for line in lines) + "\n")
 
 
 def rich_text(explanation: Explained, timings: bool = True) -> Text:

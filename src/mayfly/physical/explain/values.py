@@ -15,7 +15,7 @@ from mayfly.physical.explain.model import (
     Stage,
     State,
 )
-from mayfly.physical.explain.words import results_words
+from mayfly.physical.explain.words import encodable, results_words
 from mayfly.plan.text import plan_text
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | int | bool | None
@@ -24,7 +24,8 @@ DIGITS = 3
 
 def as_json(explanation: Explained, timings: bool = False) -> str:
     """Indented JSON text; without timings it is the same on every run."""
-    return json.dumps(as_values(explanation, timings), indent=2, ensure_ascii=False) + "\n"
+    values = as_values(explanation, timings)
+    return encodable(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 def as_values(explanation: Explained, timings: bool = False) -> dict[str, Json]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 from mayfly.optimizer.state import Cost
 from mayfly.physical.explain.model import Explained, Operator, PhysicalPlan, Place, State
 from mayfly.plan.logical import OutputKind
@@ -12,6 +15,19 @@ PATTERN_MEANING = {
     "WK": "expirations known, in any order",
     "STR": "expirations depend on the future",
 }
+
+
+_NOT_IN_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
+
+def escape(text: str) -> str:
+    """Text for XML and HTML; what neither can hold is written as in Python."""
+    return html.escape(_NOT_IN_XML.sub(lambda found: ascii(found[0])[1:-1], text))
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates written as escapes, which JSON reads back."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def number(value: float) -> str:
