@@ -224,7 +224,8 @@ def test_who_may_not_write_reads_without_a_pin(
     def refused(*_: Any, **__: Any) -> None:
         raise StorageError("cannot write", "ask") from PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("mayfly.storage.commit.Repository.pin", refused)
+    monkeypatch.setattr("mayfly.storage.files.Directory.put_if_absent", refused)
+    assert not archive.repository.pin().held
     assert_same_rows(archive.frame().toArrow(), given)
 
 
