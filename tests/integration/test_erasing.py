@@ -170,15 +170,3 @@ def test_promises_that_cannot_be_kept_are_refused(spark: SparkSession, tmp_path:
     pipeline = load_pipeline(spark, tmp_path / "pipeline.cql")
     with pytest.raises(InvalidSetting, match="dead letters of stream a are kept"):
         pipeline.start(tmp_path / "state", sync=False, dead_letters=tmp_path / "late")
-    session = Session(spark)
-    frame = spark.readStream.schema("k STRING, ts TIMESTAMP, v BIGINT").parquet(
-        str(tmp_path / "streams" / "a")
-    )
-    left, right = (session.stream(name, frame, time="ts") for name in ("l", "r"))
-    query = left.window("30 us").join(right.window("20 us"), on="k")
-    archive = session.create_archive(
-        tmp_path / "joined", "l_k STRING, ts TIMESTAMP, exp TIMESTAMP", key="l_k",
-        max_lifetime="30 us", refresh="10 us", contract="PHYSICAL WITHIN 10 us",
-    )  # fmt: skip
-    with pytest.raises(InvalidSetting, match="join built in Python"):
-        query.start(tmp_path / "ck", archive=archive)
