@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal, InvalidOperation
-from zoneinfo import ZoneInfo
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import instant, zone
+from mayfly.lifetime import instant
 from mayfly.plan.expressions import Expression, Literal, Value
 from mayfly.plan.types import (
     BIGINT,
@@ -19,6 +18,7 @@ from mayfly.plan.types import (
     DataType,
     decimal,
 )
+from mayfly.plan.zones import instant_in_zone
 
 MOST_DIGITS = 1_000
 """Of whole numbers in a text: beyond, reading them takes quadratic time (and Python refuses)."""
@@ -84,24 +84,13 @@ def _from_text(text: str, kind: DataType) -> Value:
             return date.fromisoformat(text)
         except ValueError:
             raise InvalidSetting(f"{text!r} is not a date", "write '2026-01-31'") from None
-    if kind.name == "timestamp" and zone() != "UTC":
-        return instant(_zoned(text))
     if kind.name in ("timestamp", "timestamp_ntz"):
-        return instant(text)
+        return instant_in_zone(text) if kind.name == "timestamp" else instant(text)
     if kind.name == "decimal":
         return _exact_decimal(text, kind)
     if kind == BOOLEAN and text.lower() in ("true", "false"):
         return text.lower() == "true"
     return text if kind == STRING else None
-
-
-def _zoned(text: str) -> datetime | str:
-    """The time, in the zone in use if the text names none; a text that is none as it is."""
-    try:
-        time = datetime.fromisoformat(text)
-        return time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone()))
-    except (ValueError, OSError, KeyError):
-        return text
 
 
 def _exact_decimal(text: str, kind: DataType) -> Decimal | None:

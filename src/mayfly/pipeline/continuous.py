@@ -38,6 +38,7 @@ from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.rows import as_table
 from mayfly.plan.types import arrow_type
+from mayfly.plan.zones import instant_in_zone
 from mayfly.storage.segment import EXP, TS
 
 MOST_EXPANDED = 1_000_000
@@ -106,11 +107,13 @@ class ContinuousRun:
     ) -> pa.Table:
         """One micro-batch: rows by stream (see ``plan.rows``); the changes it closes.
 
-        ``heartbeats`` promise per stream that no row before an instant follows.
+        ``heartbeats`` promise per stream that no row before an instant follows. Times without a
+        zone are of the stream's, or the session's.
         """
         batch = {self._read(name): rows for name, rows in (batch or {}).items()}
         with in_zone(self.zone):
-            promised = {self._read(name): instant(at) for name, at in (heartbeats or {}).items()}
+            given = (heartbeats or {}).items()
+            promised = {self._read(name): instant_in_zone(at) for name, at in given}
             prepared = {name: self._prepared(name, rows) for name, rows in batch.items()}
         largest = {name: pc.max(rows[TS]).as_py() for name, rows in prepared.items()}
         slack = {name: self._stream(name).slack for name in self.clocks.streams}

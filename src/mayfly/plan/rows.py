@@ -2,7 +2,8 @@
 and archives.
 
 Arrow, pandas, DuckDB, lists of dicts and dicts of lists are taken; names are compared without
-regard to case, as in the language. A value is converted where its declared type holds it exactly.
+regard to case, as in the language. A value is converted where its declared type holds it exactly;
+a time without a zone is of the zone in use.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mayfly.errors import BadInput
-from mayfly.plan.types import DataType, arrow_type, from_arrow, is_widening
+from mayfly.lifetime import zone
+from mayfly.plan.types import TIMESTAMP, DataType, arrow_type, from_arrow, is_widening
+from mayfly.plan.zones import PLAIN, instants_of, is_naive
 
 _FORMS = "give an Arrow table, a pandas DataFrame, a DuckDB relation, a list of dicts or a dict"
 
@@ -92,15 +96,31 @@ def arrow_of(owner: str, rows: Any) -> pa.Table:
 def _converted(name: str, values: Any, kind: DataType) -> pa.Array | pa.ChunkedArray:
     wanted = arrow_type(kind)
     try:
-        if not isinstance(values, pa.Array | pa.ChunkedArray):
-            return pa.array(values, wanted)
-        values = values.cast(_plain(values.type))
-        if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
-            # Arrow asks for room for the largest number of the type, whatever the values are.
-            values = values.cast(pa.decimal128(38, wanted.scale))
-        return values.cast(wanted)
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            values = values.cast(_plain(values.type))
+            if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
+                # Arrow asks for room for the largest number of the type, whatever the values are.
+                values = values.cast(pa.decimal128(38, wanted.scale))
+            array = values.cast(wanted)
+        else:
+            array = pa.array(values, wanted)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"values of {name} do not fit {kind}: {error}", "convert them") from error
+    return _in_zone(array, values) if kind == TIMESTAMP else array
+
+
+def _in_zone(times: pa.Array | pa.ChunkedArray, given: Any) -> pa.Array | pa.ChunkedArray:
+    """Arrow reads times without a zone, and dates, as UTC; they are of the zone in use."""
+    if zone() in PLAIN:
+        return times
+    if isinstance(given, pa.Array | pa.ChunkedArray):
+        naive = np.array(getattr(given.type, "tz", None) is None)
+    else:
+        naive = np.array([isinstance(v, np.datetime64) or is_naive(v) for v in given], np.bool_)
+    shown = times.fill_null(0).cast(pa.int64()).to_numpy()
+    instants = np.where(naive, instants_of(shown), shown)
+    missing = np.asarray(times.is_null())
+    return pa.array(instants, times.type, mask=missing)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

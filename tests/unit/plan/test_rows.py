@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import mayfly.archive
 from mayfly import LocalSession
 from mayfly.errors import BadInput, InvalidSetting
+from mayfly.lifetime import in_zone, instant
 from mayfly.plan.rows import as_table
 from mayfly.plan.types import parse_type
 
@@ -97,3 +99,53 @@ def test_archives_take_them_and_refuse_unknown_settings(tmp_path: Path) -> None:
             mayfly.archive.create(tmp_path / "b", columns, key="k", windwo=3, **settings)
     with pytest.raises(InvalidSetting, match="key"):
         mayfly.archive.create(tmp_path / "b", columns, window="7 days")
+
+
+def in_berlin(rows: Any) -> list[Any]:
+    local = LocalSession(zone="Europe/Berlin")
+    local.stream("s", {"ts": "TIMESTAMP", "h": "INT"})
+    run = local.query("SELECT ts, hour(ts) AS h FROM s")
+    run.feed({"s": rows})
+    run.finish()
+    found = run.snapshot()
+    return list(zip(found["ts"].cast("int64").to_pylist(), found["h"].to_pylist(), strict=True))
+
+
+NOON = datetime(2026, 7, 1, 12)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [NOON],
+        [pd.Timestamp(NOON)],
+        np.array([NOON], "datetime64[us]"),
+        pd.Series([NOON]),
+        pa.array([NOON]),
+        pa.array([NOON]).dictionary_encode(),
+        [datetime(2026, 7, 1, 10, tzinfo=UTC)],
+        pd.Series([pd.Timestamp(NOON, tz="Europe/Berlin")]),
+    ],
+)
+def test_times_without_a_zone_are_of_the_sessions(times: Any) -> None:
+    rows = pa.table({"ts": times, "h": [0]}) if isinstance(times, pa.Array) else None
+    given = rows or {"ts": times, "h": [0]}
+    assert in_berlin(given) == [(instant("2026-07-01T10:00:00"), 12)]
+
+
+def test_times_with_and_without_a_zone_side_by_side() -> None:
+    times = [NOON, datetime(2026, 7, 1, 12, tzinfo=UTC), datetime(2026, 1, 1), None]
+    with in_zone("Europe/Berlin"):
+        found = as_table("r", {"t": times}, {"t": parse_type("TIMESTAMP")})["t"]
+        days = as_table("r", pa.table({"t": [date(2026, 7, 1)]}), {"t": parse_type("TIMESTAMP")})
+    wanted = ["2026-07-01T10:00:00", "2026-07-01T12:00:00", "2025-12-31T23:00:00"]
+    assert found.cast("int64").to_pylist() == [*map(instant, wanted), None]
+    assert days["t"].cast("int64").to_pylist() == [instant("2026-06-30T22:00:00")]
+
+
+def test_heartbeats_without_a_zone_are_of_the_sessions() -> None:
+    local = LocalSession(zone="Europe/Berlin")
+    local.stream("s", {"ts": "TIMESTAMP"})
+    run = local.query("SELECT ts FROM s [RANGE 1 HOUR]")
+    run.feed({"s": [{"ts": NOON}]}, heartbeats={"s": datetime(2026, 7, 1, 12, 30)})
+    assert run.clocks.query == instant("2026-07-01T10:30:00")

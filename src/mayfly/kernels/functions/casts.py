@@ -19,13 +19,20 @@ from mayfly.kernels.functions import calendar
 from mayfly.kernels.functions.java_numbers import exact, read_float, shortest
 from mayfly.kernels.functions.numbers import EXACT, fitted
 from mayfly.kernels.functions.values import Mask, Numbers, Operand, Undefined, columnar, each
-from mayfly.kernels.functions.zones import instants_of, shown, wall_clock
 from mayfly.plan.types import DataType, arrow_type
+from mayfly.plan.zones import instants_of, wall_clock
 
 Reading: TypeAlias = Callable[[Any], Any]
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
 _INSTANTS = ("timestamp", "timestamp_ntz")
+
+
+def shown(value: Operand) -> Operand:
+    """A column of instants as wall-clock times; one of those as it is."""
+    if not pa.types.is_timestamp(value.type) or value.type.tz is None:
+        return value
+    return columnar(wall_clock, (value,), pa.timestamp("us"))
 
 
 def cast(value: Operand, source: DataType, target: DataType, safe: bool) -> Operand:

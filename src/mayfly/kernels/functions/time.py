@@ -1,4 +1,4 @@
-"""Functions of dates and instants, in the time zone in use (``zones``)."""
+"""Functions of dates and instants, in the time zone in use (``plan.zones``)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.functions.calendar import DAY, SECOND, dates, months, read_instant, years
+from mayfly.kernels.functions.casts import shown
 from mayfly.kernels.functions.date_patterns import formatted
 from mayfly.kernels.functions.date_reading import NotReadable, read_by_pattern
 from mayfly.kernels.functions.numbers import EXACT, as_double
 from mayfly.kernels.functions.values import Numbers, Operand, Undefined, columnar, each
-from mayfly.kernels.functions.zones import PLAIN, instants_of, shown, wall_clock
 from mayfly.lifetime import zone
 from mayfly.plan.types import DataType, arrow_type
+from mayfly.plan.zones import PLAIN, instants_of, wall_clock
 
 Compute = Callable[[Sequence[Operand], DataType], Operand]
 

@@ -6,14 +6,18 @@ are put back, the earlier of the two instants is meant.
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.functions.values import Numbers, Operand, columnar
-from mayfly.lifetime import zone
+from mayfly.lifetime import instant, zone
 
+Numbers = npt.NDArray[Any]
 DAY = 86_400_000_000
 PLAIN = ("UTC", "Etc/UTC", "Z", "GMT", "UCT", "+00:00")
 
@@ -35,11 +39,17 @@ def instants_of(shown: Numbers) -> Numbers:
     return np.asarray(shown - np.where(late, after, before))
 
 
-def shown(value: Operand) -> Operand:
-    """A column of instants as wall-clock times; one of those as it is."""
-    if not pa.types.is_timestamp(value.type) or value.type.tz is None:
-        return value
-    return columnar(wall_clock, (value,), pa.timestamp("us"))
+def instant_in_zone(value: int | date | str) -> int:
+    """An instant as people give it; without a zone it is of the one in use."""
+    moment = instant(value)
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    return int(instants_of(np.array([moment]))[0]) if is_naive(value) else moment
+
+
+def is_naive(value: object) -> bool:
+    """Whether it is a date, or a datetime without a zone."""
+    return isinstance(value, date) and getattr(value, "tzinfo", None) is None
 
 
 def _offsets(instants: Numbers) -> Numbers:
