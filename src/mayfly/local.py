@@ -136,7 +136,8 @@ class LocalSession:
     def explain(self, cql: str, *, compare: bool = False, strategy: str = "UPA") -> Explanation:
         """What a query means and costs, before it runs."""
         way = Strategy.named(strategy)
-        return explain(self._bound(cql), self.catalog, cql, strategy=way, compare=compare)
+        with in_zone(self.zone):
+            return explain(self._bound(cql), self.catalog, cql, strategy=way, compare=compare)
 
     def table(self, relation: str) -> pa.Table:
         """A relation as its last change left it."""

@@ -37,9 +37,12 @@ from mayfly.spark.program_wiring import ProgramWiring
 from mayfly.spark.properties import identity
 from mayfly.spark.query_archives import archive_sink, promises_of
 from mayfly.spark.query_checkpoint import (
+    DERIVATION,
     PLAN,
     TEXT,
+    ZONE,
     Registered,
+    check_zone,
     origins_of,
     registered,
     sources_of,
@@ -95,14 +98,15 @@ class CqlQuery:
 
     def explain(self, *, compare: bool = False) -> Explanation:
         """The plan with its update patterns, state and cost."""
-        return explain(
-            self.bound,
-            self.session.catalog,
-            self.text,
-            strategy=self.program.strategy,
-            without=self.without,
-            compare=compare,
-        )
+        with in_zone(self.session.zone):
+            return explain(
+                self.bound,
+                self.session.catalog,
+                self.text,
+                strategy=self.program.strategy,
+                without=self.without,
+                compare=compare,
+            )
 
     def under(self, strategy: Strategy) -> CqlQuery:
         """The same query, run in another way."""
@@ -160,6 +164,8 @@ class CqlQuery:
             columns = [f"{name} {stream.type_of(name).sql()}" for name in stream.schema.names]
             found[f"columns of {stream.name}"] = ", ".join(columns)
             found[f"time of {stream.name}"] = stream.time
+            if stream.derivation is not None:
+                found[f"{DERIVATION}{stream.name}"] = stream.derivation
         return found
 
 
@@ -238,6 +244,8 @@ class Queries:
         root, folders = local_root(checkpoint), sink_folders(sinks or {})
         check_streams(folders, [self.session.declared(one) for one in self.session.streams()])
         check_place(root)
+        if Repository.exists(root):
+            check_zone(Repository.open(root), self.session.zone)
 
         def taking(commands: Commands, reading: Reading) -> None:
             commands.folders = folders
@@ -362,7 +370,7 @@ class Queries:
         """What the checkpoint must say to others who ask for more, and to the next start."""
         assert runner.commands is not None
         state = runner.commands.property() if runner.commands.state.applied else {}
-        return {**state, **_told(runner.commands.catalog, runner.wiring.streams)}
+        return {**state, **self._told(runner.commands.catalog, runner.wiring.streams)}
 
     def results(self) -> dict[str, Results]:
         """What each query gives, before anything is started."""
@@ -389,7 +397,7 @@ class Queries:
         wanted = bucket_count(spark, buckets)
         register = registered(
             root, streams, described_queries, wanted, buckets, sync=sync,
-            remembered=_told(self.session.catalog, streams), replace=self.anew,
+            remembered=self._told(self.session.catalog, streams), replace=self.anew,
         )  # fmt: skip
         settings = run_settings(
             register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace, replay
@@ -407,9 +415,12 @@ class Queries:
         runner.reads.check(read, runner.commands.changes_of)
         return runner, register
 
-
-def _told(catalog: Catalog, streams: Sequence[Stream]) -> dict[str, Any]:
-    """What a checkpoint says of its streams and relations, and where their rows come from."""
-    return {
-        DECLARED: declarations(catalog), SOURCES: sources_of(streams), ORIGINS: origins_of(streams)
-    }  # fmt: skip
+    def _told(self, catalog: Catalog, streams: Sequence[Stream]) -> dict[str, Any]:
+        """What a checkpoint says of its streams and relations, where their rows come from, and in
+        which zone they are looked at."""
+        return {
+            DECLARED: declarations(catalog),
+            SOURCES: sources_of(streams),
+            ORIGINS: origins_of(streams),
+            ZONE: self.session.zone,
+        }

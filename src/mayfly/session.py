@@ -93,6 +93,7 @@ class Session:
         max_gap: Duration | None = None,
         live: bool = True,
         unit: str | None = None,
+        derivation: str | None = None,
     ) -> SparkStream:
         """Declare a streaming DataFrame as a stream.
 
@@ -114,7 +115,9 @@ class Session:
         ``unit="milliseconds"`` says what a BIGINT time counts since 1970 (seconds, milliseconds,
         microseconds or nanoseconds); the time is then a TIMESTAMP in a column ``event_time``.
         Without a unit it counts microseconds, and a first time before 1980 or more than a year
-        ahead is refused; ``unit="microseconds"`` takes numbers as they are.
+        ahead is refused; ``unit="microseconds"`` takes numbers as they are. ``derivation`` is a
+        text for how the DataFrame's columns are computed: a checkpoint is not continued under
+        another one.
         """
         _check_name(name, (*self._frames, *self.relations), "stream")
         if not frame.isStreaming:
@@ -124,6 +127,7 @@ class Session:
             )
         unit_given = unit is not None or dict(frame.dtypes).get(time) != "bigint"
         if unit is not None and unit.casefold() != "microseconds":
+            derivation = derivation or f"{EVENT_TIME} from {time} {unit.casefold()}"
             frame, time = _in_unit(name, frame, time, unit), EVENT_TIME
         stream = Stream(
             name=name,
@@ -138,6 +142,7 @@ class Session:
             max_gap=gap_of(max_gap),
             live=live,
             unit_given=unit_given,
+            derivation=derivation,
         )
         check_gap(name, stream.max_gap, stream.slack)
         if dict(frame.dtypes)[time] == "timestamp_ntz":
@@ -270,14 +275,15 @@ class Session:
         ``compare`` shows rival plans, ``without`` switches optimizer rules off. The result prints
         as text, draws itself in notebooks, and has ``json()``, ``svg()`` and ``html()``.
         """
-        return explain(
-            bind_query(cql, self.catalog),
-            self.catalog,
-            cql,
-            strategy=Strategy.named(strategy),
-            without=without,
-            compare=compare,
-        )
+        with in_zone(self.zone):
+            return explain(
+                bind_query(cql, self.catalog),
+                self.catalog,
+                cql,
+                strategy=Strategy.named(strategy),
+                without=without,
+                compare=compare,
+            )
 
     def create_archive(
         self,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly import Session
-from mayfly.errors import BadInput
+from mayfly.errors import BadInput, InvalidSetting
+from mayfly.queries import CqlQuery
 from mayfly.spark.pipelines import load_pipeline
 
 NOON = 1_782_900_000_000
@@ -31,6 +34,16 @@ def pipeline(folder: Path, text: str) -> Path:
     return file
 
 
+@contextmanager
+def session_zone(spark: SparkSession, name: str) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", name)
+    try:
+        yield
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
 def test_milliseconds_computed_columns_and_the_zone(spark: SparkSession, tmp_path: Path) -> None:
     written(tmp_path, [{"ms": NOON, "a": 1}, {"ms": NOON + 1000, "a": 2}])
     file = pipeline(
@@ -41,9 +54,7 @@ def test_milliseconds_computed_columns_and_the_zone(spark: SparkSession, tmp_pat
              FROM s [RANGE 1 HOUR] GROUP BY twice, h, event_time HAVING hour(event_time) = 12;
            CREATE QUERY r AS SELECT Rstream(a) FROM s [RANGE 2 s SLIDE 1 s];""",
     )
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
-    try:
+    with session_zone(spark, "Europe/Berlin"):
         runs = load_pipeline(spark, file).start(tmp_path / "ck", available_now=True)
         assert all(run.await_done(120) for run in runs.values())
         rows = sorted(runs["q"].snapshot().to_pylist(), key=lambda row: row["twice"])
@@ -53,8 +64,6 @@ def test_milliseconds_computed_columns_and_the_zone(spark: SparkSession, tmp_pat
         ]
         assert rows[0]["event_time"].timestamp() == NOON / 1000
         assert sorted(runs["r"].changes()["a"].to_pylist()) == [1, 1, 2]
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", str(before))
 
 
 def test_a_wrong_year_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
@@ -99,3 +108,29 @@ def test_a_stream_has_a_zone_of_its_own(spark: SparkSession, tmp_path: Path) -> 
     assert run.await_done(120)
     rows = sorted(run.snapshot().to_pylist(), key=lambda row: row["a"])
     assert [row["event_time"].timestamp() for row in rows] == [NOON / 1000, NOON / 1000 + 60]
+
+
+def test_units_in_python_and_a_restart_in_another_zone(spark: SparkSession, tmp_path: Path) -> None:
+    def query(unit: str) -> CqlQuery:
+        frame = spark.readStream.schema("ms BIGINT, a INT").json(str(tmp_path / "in"))
+        session = Session(spark)
+        session.stream("s", frame, time="ms", unit=unit)
+        return session.query("SELECT a, hour(event_time) AS h FROM s [RANGE 1 HOUR]")
+
+    written(tmp_path, [{"ms": NOON, "a": 1}, {"ms": NOON + 1000, "a": 2}])
+    checkpoint = tmp_path / "ck"
+    with session_zone(spark, "Europe/Berlin"):
+        run = query("milliseconds").start(checkpoint, available_now=True)
+        assert run.await_done(120)
+        assert run.status().clock == (NOON + 1000) * 1000 + 1
+        assert sorted(run.snapshot()["h"].to_pylist()) == [12, 12]
+        assert "zone      Europe/Berlin: hour(s.event_time)" in str(query("MILLISECONDS").explain())
+        with pytest.raises(InvalidSetting, match="derivation of s: event_time from ms seconds"):
+            query("seconds").start(checkpoint, available_now=True)
+    with session_zone(spark, "UTC"):
+        with pytest.raises(InvalidSetting, match="made in the time zone Europe/Berlin"):
+            query("milliseconds").start(checkpoint, available_now=True)
+        rows = query("milliseconds").open(checkpoint).snapshot()["h"].to_pylist()
+        assert sorted(rows) == [12, 12], "reading is not computing"
+    with pytest.raises(InvalidSetting, match="'fortnights' is no unit of time"):
+        query("fortnights")

@@ -124,7 +124,7 @@ def run_command(
         from mayfly.spark.starting import run_settings
 
         run_settings(buckets or 1, history, max_state_bytes, max_gap)
-        check_checkpoint(local_root(place), buckets)
+        check_checkpoint(local_root(place), buckets, zone)
         console = Console(stderr=True)
         with console.status("starting Spark"):
             spark = local_spark(master=master, settings=settings)

@@ -57,6 +57,8 @@ class Stream:
     """Whether rows come as they are made, and not from files."""
     unit_given: bool = True
     """Whether it is certain what the time counts; a number without a unit may be milliseconds."""
+    derivation: str | None = None
+    """How columns that no source brings are computed, where there are such columns."""
 
     def __post_init__(self) -> None:
         if not self.name or "." in self.name or self.name.startswith("_"):

@@ -39,6 +39,11 @@ def instants_of(shown: Numbers) -> Numbers:
     return np.asarray(shown - np.where(late, after, before))
 
 
+def same_zone(one: str, other: str) -> bool:
+    """Whether two names stand for one zone, as far as that is plain to see."""
+    return one == other or (one in PLAIN and other in PLAIN)
+
+
 def instant_in_zone(value: int | date | str) -> int:
     """An instant as people give it; without a zone it is of the one in use."""
     moment = instant(value)

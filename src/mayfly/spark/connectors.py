@@ -91,8 +91,18 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         max_gap=_gap_text(definition.max_gap),
         live=source.format not in FILES,
         unit="microseconds" if definition.unit_given else None,
+        derivation=_derivation(definition),
     )
     return _never_filled(definition, files)
+
+
+def _derivation(definition: StreamDefinition) -> str | None:
+    """The computed columns of a stream, and its own zone."""
+    columns = [
+        f"{one.name} AS ({one.computed.sql()})" for one in definition.columns if one.computed
+    ]
+    zone = [] if definition.zone is None else [f"TIME ZONE {definition.zone}"]
+    return ", ".join([*columns, *zone]) or None
 
 
 def _gap_text(gap: int | None) -> str | None:

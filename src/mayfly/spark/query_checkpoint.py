@@ -31,6 +31,7 @@ from mayfly.pipeline.sources import (
     with_origins,
 )
 from mayfly.pipeline.storing import stored_paths
+from mayfly.plan.zones import same_zone
 from mayfly.spark.batches import clock_record
 from mayfly.spark.program_tasks import LOG, OUT, SENT
 from mayfly.spark.properties import REFRESHES, empty_properties
@@ -41,6 +42,10 @@ from mayfly.storage.commit import check_place
 
 SINCE, TEXT, PLAN = "since", "text", "plan"
 ENTRY, WHOLE_FROM = "entry", "whole_from"
+ZONE = "zone"
+"""Property: the time zone in which answers were computed so far."""
+DERIVATION = "derivation of "
+"""What a query says of a stream some of whose columns are computed."""
 
 
 @dataclass(frozen=True)
@@ -197,13 +202,27 @@ def opened(root: Path, *, sync: bool, buckets: int | None = None) -> Repository:
     return repository
 
 
-def check_checkpoint(root: Path, buckets: int | None) -> None:
+def check_checkpoint(root: Path, buckets: int | None, zone: str) -> None:
     """Refuse a place on which queries cannot be started, as far as that shows without them."""
     check_place(root)
     if Repository.exists(root):
         repository = opened(root, sync=False, buckets=buckets)
+        check_zone(repository, zone)
         check_spark_part(repository)
         Control(repository).pending()
+
+
+def check_zone(repository: Repository, zone: str) -> None:
+    """Refuse to go on in another zone: days, hours and times without a zone would be others."""
+    before = repository.current().properties.get(ZONE, zone)
+    if not same_zone(before, zone):
+        raise InvalidSetting(
+            f"the checkpoint {repository.directory.root} was made in the time zone {before}; "
+            f"this session's is {zone}, in which its answers would change from here on",
+            f"go on in {before}: mayfly run … --conf spark.sql.session.timeZone={before}, in "
+            f'Python spark.conf.set("spark.sql.session.timeZone", "{before}"); or begin anew '
+            "with another checkpoint",
+        )
 
 
 def _entered(
@@ -243,7 +262,8 @@ def sources_of(streams: Sequence[Stream]) -> list[str]:
 
 def differing(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """In what two queries are not the same; how they are laid out does not matter."""
-    parts = sorted({*stored, *wanted} - {SINCE, ENTRY, WHOLE_FROM, TEXT})
+    unrecorded = {part for part in wanted.keys() - stored.keys() if part.startswith(DERIVATION)}
+    parts = sorted({*stored, *wanted} - {SINCE, ENTRY, WHOLE_FROM, TEXT} - unrecorded)
     return [part for part in parts if stored.get(part) != wanted.get(part)]
 
 

@@ -12,7 +12,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.query import Stream, WallClock
 from mayfly.spark.batches import clock_record
-from mayfly.spark.query_checkpoint import Registered, moved_sources, registered
+from mayfly.spark.query_checkpoint import Registered, check_zone, moved_sources, registered
 from mayfly.storage import SetProperties
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
@@ -156,3 +156,23 @@ def test_another_number_of_buckets_is_told_how_to_get_there(root: Path) -> None:
     with pytest.raises(InvalidSetting, match="has 2 buckets, not 3") as refused:
         opened(root, {"q": query("SELECT k FROM a [RANGE 5 s]")}, 3)
     assert "mayfly migrate" in refused.value.hint
+
+
+def test_another_zone_is_refused_and_none_recorded_goes_on(root: Path) -> None:
+    repository = opened(root, SAME).repository
+    check_zone(repository, "Europe/Berlin")  # as earlier versions left it
+    repository.commit(repository.current(), [SetProperties({"zone": "UTC"})])
+    check_zone(repository, "Etc/UTC")
+    with pytest.raises(InvalidSetting, match="was made in the time zone UTC") as refused:
+        check_zone(repository, "Europe/Berlin")
+    assert "--conf spark.sql.session.timeZone=UTC" in refused.value.hint
+
+
+def test_columns_computed_in_another_way_are_refused(root: Path) -> None:
+    text, part = "SELECT k FROM a [RANGE 5 s]", "derivation of a"
+    assert opened(root, {"q": query(text, **{part: "t AS (u)"})}).added == ()
+    repository = opened(root, SAME).repository
+    stored = {"q": query(text, **{part: "TIME ZONE UTC"}, since=None)}
+    repository.commit(repository.current(), [SetProperties({"queries": stored})])
+    with pytest.raises(InvalidSetting, match="derivation of a: TIME ZONE Europe/Berlin"):
+        opened(root, {"q": query(text, **{part: "TIME ZONE Europe/Berlin"})})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from mayfly.optimizer.chains import chained
 from mayfly.optimizer.cost import cost_plan
@@ -12,6 +13,7 @@ from mayfly.physical.compiler import compile_plan, runnable
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.physical.explain.model import ExplainedPlan, PhysicalPlan, RuleRun
 from mayfly.physical.explain.picture import picture
+from mayfly.physical.explain.zones import zone_uses
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
@@ -54,4 +56,5 @@ def _physical(candidate: Candidate, optimized: Optimized, catalog: Catalog) -> P
     costed = cost_plan(
         chained(runnable(plan)), context.statistics, context.strategy, context.weak_distinct
     )
-    return picture(program, costed, context.statistics)
+    drawn = picture(program, costed, context.statistics)
+    return replace(drawn, zones=zone_uses(plan, catalog))

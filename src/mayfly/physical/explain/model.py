@@ -146,6 +146,8 @@ class PhysicalPlan:
     """Whether results may end before their exp."""
     warnings: tuple[Warned, ...]
     assumed: tuple[str, ...]
+    zones: tuple[tuple[str, str], ...] = ()
+    """What depends on a time zone, in words, each with the zone."""
 
     @property
     def answer(self) -> Operator:

@@ -17,6 +17,7 @@ from mayfly.physical.explain.words import (
     results_words,
     size,
     state_words,
+    zone_words,
 )
 
 PAGE_STYLE = """
@@ -90,7 +91,8 @@ def _plan(plan: ExplainedPlan, title: str) -> str:
         f'<div class="sheet">{drawing(physical)}</div>'
         f"{_warnings(physical)}{_states(physical)}"
         f'<div class="soft">rules that changed the plan: {escape(changed)}</div>'
-        f'<div class="soft">{escape(assumed)}</div></section>'
+        f'<div class="soft">{escape(assumed)}</div>'
+        f'<div class="soft">{escape("; ".join(zone_words(physical)))}</div></section>'
     )
 
 

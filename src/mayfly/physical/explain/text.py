@@ -29,6 +29,7 @@ from mayfly.physical.explain.words import (
     size,
     state_words,
     total_state,
+    zone_words,
 )
 
 PATTERN_STYLE = {"MON": "cyan", "WKS": "green", "WK": "yellow", "STR": "red"}
@@ -97,6 +98,8 @@ def _plan_lines(plan: ExplainedPlan, title: str, timings: bool) -> Iterator[Line
     yield [("rules     ", "dim"), (", ".join(names) or "none changed the plan", "")]
     if words := assumption_words(physical):
         yield [("assumed   ", "dim"), (words, "italic")]
+    for words in zone_words(physical):
+        yield [("zone      ", "dim"), (words, "")]
     for warning in physical.warnings:
         yield [("warning   ", "bold yellow"), (warning.message, "yellow")]
         yield [("          → ", "dim"), (warning.hint, "")]

@@ -49,6 +49,7 @@ def _plan(plan: ExplainedPlan, timings: bool) -> Json:
             "bytes": round(physical.state_bytes, DIGITS),
         },
         "assumed_rates": list(physical.assumed),
+        "zones": [{"zone": zone, "of": words} for zone, words in physical.zones],
         "warnings": [{"message": w.message, "hint": w.hint} for w in physical.warnings],
         "rules": rules,
         "logical": logical,

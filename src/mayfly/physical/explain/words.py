@@ -107,6 +107,12 @@ def assumption_words(plan: PhysicalPlan) -> str:
     return f"{', '.join(plan.assumed)}: no rate is known, 100 tuples/s assumed"
 
 
+def zone_words(plan: PhysicalPlan) -> list[str]:
+    """Per time zone, what is read or shown in it."""
+    zones = dict.fromkeys(zone for zone, _ in plan.zones)
+    return [f"{one}: {', '.join(w for zone, w in plan.zones if zone == one)}" for one in zones]
+
+
 def total_state(plan: PhysicalPlan) -> str:
     return f"{rows(plan.state_rows)}, {size(plan.state_bytes)}"
 
