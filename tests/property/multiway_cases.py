@@ -101,8 +101,10 @@ def _rows(rng: Random, stream: str, count: int) -> list[Row]:
 
 def random_evaluation(rng: Random, cuts: bool) -> Evaluation:
     allowed = [one for one in Algorithm if not cuts or one is not Algorithm.LAZY_EXPIRATION]
-    every = rng.choice((None, SECOND, 7 * SECOND))
-    return Evaluation(rng.choice(allowed), rng.choice((None, 1, 2, 5)), every)
+    algorithm, every = rng.choice(allowed), rng.choice((None, SECOND, 7 * SECOND))
+    if algorithm is Algorithm.AT_ONCE:
+        return Evaluation()
+    return Evaluation(algorithm, rng.choice((None, 1, 2, 5)), every)
 
 
 def started(

@@ -6,26 +6,28 @@ logarithmic scale, so that the order changes only when they really do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, make_dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from math import log2
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.probing import Effort
 from mayfly.kernels.rows import CODE, numbers
-from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.sorting import distinct_of
 
 REVIEW = 32
 """Values are counted after 1, 2, 4, … steps, and then every so many."""
 MEMORY = 8
 """Arrivals are averaged over about so many steps."""
+LONG_MEMORY = 8 * MEMORY
+"""A burst is remembered for about so many: the rate of a bursty stream is over-estimated, because a
+wrong order costs most while it bursts (thesis 5.3)."""
 STEPS_PER_DOUBLING = 2
 
 
@@ -46,7 +48,10 @@ def as_given(measured: tuple[Measured, ...]) -> tuple[int, ...]:
 
 
 class Algorithm(Enum):
-    """The multi-way joins of thesis 5.2."""
+    """The multi-way joins of thesis 5.2, tuple by tuple or all at once."""
+
+    AT_ONCE = "at-once"
+    """Algorithms 4 and 5 with one evaluation a step: all new tuples meet by merging."""
 
     EAGER = "eager"
     """Algorithm 2: every new tuple probes, after expired ones have been removed."""
@@ -66,15 +71,24 @@ class Evaluation:
     expirations (eager) or evaluations (lazy); None is once a step, and with Algorithm 2 always.
     """
 
-    algorithm: Algorithm = Algorithm.LAZY_RESTORE
+    algorithm: Algorithm = Algorithm.AT_ONCE
     buckets: int | None = None
     every: int | None = None
 
     def __post_init__(self) -> None:
+        if self.at_once and (self.buckets, self.every) != (None, None):
+            raise InvalidSetting(
+                f"buckets = {self.buckets} and every = {self.every} for a join all at once",
+                "name an algorithm that goes tuple by tuple, such as 'lazy-restore'",
+            )
         for name, least in (("buckets", 1), ("every", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidSetting(f"{name} = {value}", f"use {least} or more, or None")
+
+    @property
+    def at_once(self) -> bool:
+        return self.algorithm is Algorithm.AT_ONCE
 
     @property
     def eager(self) -> bool:
@@ -86,7 +100,7 @@ class Evaluation:
 
     @property
     def drops_early(self) -> bool:
-        return self.algorithm is Algorithm.LAZY
+        return self.algorithm in (Algorithm.LAZY, Algorithm.AT_ONCE)
 
     @property
     def expiring(self) -> int | None:
@@ -129,18 +143,27 @@ class Inputs:
         }
         return replace(self, **changed)  # type: ignore[arg-type]
 
-    def measured(self, arrivals: Sequence[int], effort: Effort) -> Inputs:
+    def counted(self, effort: Effort) -> Inputs:
+        """With what a step took; results that are drawn later have not taken it yet."""
+        return replace(
+            self,
+            probes=self.probes + effort.probes,
+            scanned=self.scanned + effort.scanned,
+            expired=self.expired + effort.expired,
+        )
+
+    def measured(self, arrivals: Sequence[int]) -> Inputs:
         """After one more step."""
         changed: dict[str, int] = {"steps": self.steps + 1}
-        for name in ("probes", "scanned", "expired"):
-            changed[name] = getattr(self, name) + getattr(effort, name)
         review = self.steps % REVIEW == 0 or self.steps & (self.steps - 1) == 0
         for member, arrived in enumerate(arrivals):
             before: int = getattr(self, f"arrived{member}")
             changed[f"arrived{member}"] = before - before // MEMORY + arrived
+            peak: int = getattr(self, f"burst{member}")
+            changed[f"burst{member}"] = max(peak - peak // LONG_MEMORY, MEMORY * arrived)
             if review:
                 runs = self.kept[member].runs
-                codes = distinct_codes(numbers(run.load(), CODE) for run in runs)
+                codes = distinct_of(*(numbers(run.load(), CODE) for run in runs))
                 changed[f"values{member}"] = len(codes)
         return replace(self, **changed)
 
@@ -148,7 +171,7 @@ class Inputs:
         """What the probe order may depend on, rounded so that it seldom changes."""
         return tuple(
             Measured(
-                _rounded(getattr(self, f"arrived{member}")),
+                _rounded(max(getattr(self, f"{name}{member}") for name in ("arrived", "burst"))),
                 _rounded(one.rows),
                 _rounded(getattr(self, f"values{member}")),
             )
@@ -166,7 +189,9 @@ def blank(shapes: Sequence[Shape]) -> Inputs:
 
 @lru_cache
 def _class_for(inputs: int) -> Any:
-    counted = [(f"{name}{m}", int, 0) for name in ("arrived", "values") for m in range(inputs)]
+    counted = [
+        (f"{name}{m}", int, 0) for name in ("arrived", "burst", "values") for m in range(inputs)
+    ]
     kept = [(f"kept{member}", Kept, None) for member in range(inputs)]
     return make_dataclass("Inputs", [*counted, *kept], bases=(Inputs,), frozen=True)
 
@@ -174,12 +199,3 @@ def _class_for(inputs: int) -> Any:
 def _rounded(count: int) -> float:
     power = round(STEPS_PER_DOUBLING * log2(count + 1)) / STEPS_PER_DOUBLING
     return float(2**power)
-
-
-def distinct_codes(columns: Iterable[Int64s]) -> Int64s:
-    """All codes once, sorted."""
-    codes = np.concatenate([*columns, np.empty(0, np.int64)])
-    # Columns are sorted or nearly so, which NumPy's stable sort makes use of.
-    codes.sort(kind="stable")
-    once: Int64s = codes[np.diff(codes, prepend=~codes[:1]) != 0]
-    return once

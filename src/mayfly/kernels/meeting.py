@@ -74,6 +74,11 @@ class Condition:
 
     def coded(self, rows: pa.Table, side: int) -> pa.Table:
         """The rows that have a key, with its code, clustered."""
+        rows = self.with_codes(rows, side)
+        return clustered(rows) if rows.num_rows else rows
+
+    def with_codes(self, rows: pa.Table, side: int) -> pa.Table:
+        """The rows that have a key, with its code, as they come."""
         if not self.types:
             codes = np.zeros(rows.num_rows, np.int64)
         else:
@@ -86,8 +91,7 @@ class Condition:
                 known = pc.is_valid(coded).to_numpy(zero_copy_only=False)
                 rows, coded = chosen(rows, known), coded.drop_null()
             codes = coded.to_numpy(zero_copy_only=False)
-        rows = with_numbers(rows.combine_chunks(), **{CODE: np.ascontiguousarray(codes)})
-        return clustered(rows) if rows.num_rows else rows
+        return with_numbers(rows.combine_chunks(), **{CODE: np.ascontiguousarray(codes)})
 
     def keyless(self, rows: pa.Table, side: int) -> int:
         """How many rows have no key, because a part of it is NULL: they meet nobody."""
@@ -138,6 +142,10 @@ class BothKept:
 
     left: Kept
     right: Kept
+
+    @property
+    def kept(self) -> tuple[Kept, Kept]:
+        return self.left, self.right
 
     @property
     def rows(self) -> int:
@@ -208,11 +216,19 @@ class JoinRows(Operator):
     def quiet(self) -> bool:
         return True
 
+    @property
+    def combines(self) -> bool:
+        return True
+
+    def coded(self, rows: pa.Table, side: int) -> pa.Table:
+        return self.condition.coded(rows, side)
+
+    def keyless(self, rows: pa.Table, side: int) -> int:
+        return self.condition.keyless(rows, side)
+
     def pieces(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[BothKept, Iterator[Delta]]:
-        """The same, with results in bounded pieces that are made when they are drawn: one hot key
-        must not fill the memory."""
         if not any(one.rows for one in inputs):
             return self._advanced(state, (None, None), interval.clock), iter(())
         new = [self.condition.coded(one.born, side) for side, one in enumerate(inputs)]
@@ -225,7 +241,6 @@ class JoinRows(Operator):
         return self._advanced(after, (fresh[0], fresh[1]), interval.clock), chain(born, cut)
 
     def giving(self, names: Collection[str]) -> JoinRows:
-        """The join whose results have only these columns; what it keeps stays the same."""
         left, right = (
             pa.schema([one for one in columns if one.name in names]) for columns in self.columns
         )

@@ -8,7 +8,7 @@ sides; ``holdings`` names every part of the state that ever has rows, with the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -135,6 +135,31 @@ class Operator:
         """The columns of its input without which it cannot give the wanted ones, if it may be fed
         piece by piece."""
         return None
+
+    @property
+    def combines(self) -> bool:
+        """Whether a result is one row of each input, alive together: then it can be drawn in
+        ``pieces``, and rows have partners (``coded``, ``keyless``)."""
+        return False
+
+    def pieces(
+        self, state: Any, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[Any, Iterator[Delta]]:
+        """A step with results in bounded pieces that are made when they are drawn: one hot key
+        must not fill the memory."""
+        raise NotImplementedError
+
+    def giving(self, names: Collection[str]) -> Operator:
+        """The operator whose results have only these columns; what it keeps stays the same."""
+        raise NotImplementedError
+
+    def coded(self, rows: pa.Table, side: int) -> pa.Table:
+        """The rows of a side that have a key, with its code, clustered."""
+        raise NotImplementedError
+
+    def keyless(self, rows: pa.Table, side: int) -> int:
+        """How many rows of a side have no key, because a part of it is NULL: they meet nobody."""
+        raise NotImplementedError
 
     @property
     def quiet(self) -> bool:

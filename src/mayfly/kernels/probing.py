@@ -11,7 +11,8 @@ Cost: O(rows scanned), which is counted; pairs are handed over in bounded pieces
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol, Self, TypeVar
 
 import numba
 import numpy as np
@@ -69,25 +70,40 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Probes:
-    """Rows or partial results that look for partners; unit u is ``units[u]`` to ``units[u + 1]``.
-
-    All members of a unit have one code, one rank, and a ``now`` that none of their ts precedes.
-    ``members`` says which row of each joined input a partial result holds.
-    """
+class Partial:
+    """Partial results; ``members`` says which row of each joined input they hold."""
 
     members: dict[int, Int64s]
     codes: Int64s
     ts: Int64s
     exp: Int64s
+
+    def chosen(self, marks: Int64s) -> Self:
+        """Those at some positions."""
+        members = {member: at[marks] for member, at in self.members.items()}
+        return replace(
+            self, members=members, codes=self.codes[marks], ts=self.ts[marks], exp=self.exp[marks]
+        )
+
+
+Held = TypeVar("Held", bound=Partial)
+
+
+@dataclass(frozen=True, slots=True)
+class Probes(Partial):
+    """Rows or partial results that look for partners; unit u is ``units[u]`` to ``units[u + 1]``.
+
+    All members of a unit have one code, one rank, and a ``now`` that none of their ts precedes.
+    """
+
     ranks: Int64s
     now: Int64s
     units: Int64s
 
-    def chosen(self, marks: Int64s) -> Probes:
+    def chosen(self, marks: Int64s) -> Self:
         """The partial results at some positions, in their units."""
         units = np.searchsorted(marks, self.units)
-        return Probes(
+        return type(self)(
             {member: at[marks] for member, at in self.members.items()},
             self.codes[marks],
             self.ts[marks],
@@ -115,6 +131,15 @@ class Probes:
             self.now[mine],
             units,
         )
+
+
+class Check(Protocol):
+    """Which partial results hold: those for which every condition that can be checked is true, once
+    they have a row of ``member``; ``tables`` are what their positions refer to."""
+
+    def __call__(
+        self, found: Held, tables: Sequence[pa.Table], origin: int, member: int
+    ) -> Held: ...
 
 
 @dataclass(slots=True)

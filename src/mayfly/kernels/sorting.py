@@ -152,6 +152,20 @@ def _united(one: Int64s, other: Int64s) -> Int64s:
 
 
 @numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
+def common_of(one: Int64s, other: Int64s) -> Int64s:
+    """The values (sorted, each once) that are also among others (sorted)."""
+    found = np.empty(len(one), np.int64)
+    size = j = 0
+    for i in range(len(one)):
+        while j < len(other) and other[j] < one[i]:
+            j += 1
+        if j < len(other) and other[j] == one[i]:
+            found[size] = one[i]
+            size += 1
+    return found[:size]
+
+
+@numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
 def places_in(values: Int64s, asked: Int64s) -> Int64s:
     """Where each asked value (sorted) is among the values (sorted, each once); all are there."""
     places = np.empty(len(asked), np.int64)

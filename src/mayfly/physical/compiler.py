@@ -18,7 +18,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.kernels.delta import payload
 from mayfly.kernels.difference import ExceptAllRows
 from mayfly.kernels.distinct import WeakDistinct
-from mayfly.kernels.evaluation import Algorithm, Evaluation
+from mayfly.kernels.evaluation import Evaluation
 from mayfly.kernels.grouping import GroupRows
 from mayfly.kernels.kept import Shape
 from mayfly.kernels.meeting import JoinRows, NrrJoinRows
@@ -243,10 +243,7 @@ class _Compiler:
     ) -> Task:
         tasks = tuple(self.task(child) for child in labelled.inputs)
         strict, slide = any(task.strict for task in tasks), common_slide(node)
-        evaluation = self.whole_joins
-        if not isinstance(evaluation, Evaluation):
-            lazy = Algorithm.LAZY if slide and not strict else Algorithm.LAZY_RESTORE
-            evaluation = Evaluation(lazy)
+        evaluation = self.whole_joins if isinstance(self.whole_joins, Evaluation) else Evaluation()
         operator = MultiwayJoin(
             describe(node),
             key,

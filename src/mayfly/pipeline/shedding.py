@@ -24,8 +24,7 @@ from mayfly.kernels.codes import group_codes
 from mayfly.kernels.delta import Delta, mixed_ids, payload_names
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept
-from mayfly.kernels.meeting import JoinRows
-from mayfly.kernels.multiway import MultiwayJoin
+from mayfly.kernels.operator import Operator
 from mayfly.kernels.rows import CODE, chosen, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.windows import WindowRows
@@ -98,8 +97,8 @@ def shed_sides(program: StagedProgram, task: StagedTask) -> dict[int, str]:
     Windows that cut rows are left alone: a row that was left out would be cut later. So is the
     join inside a negation, where a lost pair would be a wrong result.
     """
-    operator: Any = task.operator
-    if not isinstance(operator, JoinRows | MultiwayJoin) or operator.owned:
+    operator = task.operator
+    if not operator.combines or operator.owned:
         return {}
     found = {}
     for side, local in enumerate(task.local):
@@ -113,7 +112,7 @@ def shed_sides(program: StagedProgram, task: StagedTask) -> dict[int, str]:
 
 
 def without_least_promising(
-    operator: JoinRows | MultiwayJoin,
+    operator: Operator,
     state: Any,
     inputs: Sequence[Delta],
     sides: dict[int, str],
@@ -121,12 +120,11 @@ def without_least_promising(
     interval: Interval,
 ) -> tuple[list[Delta], dict[str, int]]:
     """The inputs of a join's step without a share of their new rows, and what was left out."""
-    coded = [_coded(operator, one.born, side) for side, one in enumerate(inputs)]
-    kept = state.kept if isinstance(operator, MultiwayJoin) else [state.left, state.right]
+    coded = [operator.coded(one.born, side) for side, one in enumerate(inputs)]
     listed = [side for side in sides if coded[side].num_rows]
     if not listed:
         return list(inputs), {}
-    promise = np.concatenate([_promise(side, coded, kept) for side in listed])
+    promise = np.concatenate([_promise(side, coded, state.kept) for side in listed])
     salt = np.concatenate([_hashes(coded[side]) for side in listed])
     leaving = np.zeros(len(promise), bool)
     count = _rounded(share * len(promise), interval, salt)
@@ -140,13 +138,6 @@ def without_least_promising(
         after[side] = Delta(left.combine_chunks(), inputs[side].cut)
         lost[sides[side]] = lost.get(sides[side], 0) + int(gone.sum())
     return after, lost
-
-
-def _coded(operator: JoinRows | MultiwayJoin, rows: pa.Table, side: int) -> pa.Table:
-    """The rows that have a key; the others never join."""
-    if isinstance(operator, MultiwayJoin):
-        return operator.key.condition(side).coded(rows, 0)
-    return operator.condition.coded(rows, side)
 
 
 def _promise(side: int, coded: Sequence[pa.Table], kept: Sequence[Kept]) -> Int64s:

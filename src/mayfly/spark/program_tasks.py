@@ -21,8 +21,6 @@ from mayfly.faults import reach
 from mayfly.kernels.delta import ID, Delta, concatenated, payload_names, united, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
-from mayfly.kernels.meeting import JoinRows
-from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.kernels.outputs import Sent, seen
 from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
 from mayfly.kernels.room import limited
@@ -229,13 +227,12 @@ class _Step:
             return (operator.step(before, [piece], interval)[1] for piece in inputs[0])
         after: Any
         delta: Delta | Pieces
-        if isinstance(operator, JoinRows):
-            for side, stream in shed_sides(self.program, staged).items():
-                lost = operator.condition.keyless(inputs[side].born, side)
-                self.null_keys[stream] = self.null_keys.get(stream, 0) + lost
+        for side, stream in shed_sides(self.program, staged).items():
+            lost = operator.keyless(inputs[side].born, side)
+            self.null_keys[stream] = self.null_keys.get(stream, 0) + lost
         if self.task.shed:
             inputs = self._with_partners(staged, before, inputs)
-        if drawn is not None and isinstance(operator, JoinRows):
+        if drawn is not None and operator.combines:
             after, delta = operator.giving(drawn).pieces(before, inputs, interval)
         else:
             after, delta = operator.step(before, inputs, interval)
@@ -250,7 +247,7 @@ class _Step:
     def _with_partners(self, staged: StagedTask, state: Any, inputs: list[Delta]) -> list[Delta]:
         """Of a join's new rows, those that are not left out on purpose."""
         sides, operator = shed_sides(self.program, staged), staged.operator
-        if not isinstance(operator, JoinRows | MultiwayJoin) or not sides:
+        if not sides:
             return inputs
         interval = self.task.intervals[staged.group]
         inputs, lost = without_least_promising(

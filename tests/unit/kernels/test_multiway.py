@@ -28,7 +28,9 @@ from mayfly.storage.segment import EXP, TS
 Rows = Sequence[tuple[Any, ...]]
 """Rows as (key, ts, exp, id); cut ones as (key, ts, exp, id, end)."""
 EVALUATIONS = [
-    Evaluation(algorithm, buckets) for algorithm in Algorithm for buckets in (None, 1, 3)
+    Evaluation(algorithm, buckets)
+    for algorithm in Algorithm
+    for buckets in ((None,) if algorithm is Algorithm.AT_ONCE else (None, 1, 3))
 ]
 
 
@@ -156,6 +158,8 @@ def test_a_lazy_join_probes_once_for_new_tuples_of_one_value() -> None:
     # Eager: 4 tuples look up 5 rows of a, and 20 pairs look up b. Lazy: one group, then 5 of them.
     assert effort["eager"] == effort["lazy-expiration"] == (24, 40)
     assert effort["lazy"] == effort["lazy-restore"] == (6, 10)
+    # At once: the value is looked up once in a and in b, whose rows each tuple then walks down.
+    assert effort["at-once"] == (2, 40)
 
 
 def test_eager_expiration_spares_the_scan_and_lazy_expiration_does_not() -> None:
@@ -191,14 +195,17 @@ def test_expired_tuples_are_removed_at_intervals() -> None:
 def test_a_lazy_join_drops_what_dies_before_the_next_refresh() -> None:
     """Refreshes every 10: after 21 a row that ends at 30 meets no later row, at 20 it may."""
     kept = {}
-    for algorithm in (Algorithm.LAZY, Algorithm.LAZY_RESTORE):
+    for algorithm in (Algorithm.LAZY, Algorithm.LAZY_RESTORE, Algorithm.AT_ONCE):
         for clock in (20, 21):
             operator = join(Evaluation(algorithm), slide=Slide(period=10))
             rows = delta("a", [(1, 10, 30, 1), (2, 10, 40, 2)])
             state, _, _ = step(operator, operator.state(), 0, clock, rows, delta("b"), delta("c"))
             kept[algorithm.value, clock] = state.rows
     restored = {("lazy-restore", 20): 2, ("lazy-restore", 21): 2}
-    assert kept == {("lazy", 20): 2, ("lazy", 21): 1, **restored}
+    early = {
+        (name, clock): rows for name in ("lazy", "at-once") for clock, rows in ((20, 2), (21, 1))
+    }
+    assert kept == {**early, **restored}
 
 
 def test_with_negative_tuples_nothing_is_dropped_by_forecast() -> None:
@@ -214,9 +221,10 @@ def test_lazy_expiration_and_negative_tuples_exclude_each_other() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"buckets": 0}, {"every": 0}, {"every": -1}])
-def test_settings_that_make_no_sense(settings: dict[str, int]) -> None:
+@pytest.mark.parametrize("algorithm", [Algorithm.LAZY, Algorithm.AT_ONCE])
+def test_settings_that_make_no_sense(algorithm: Algorithm, settings: dict[str, int]) -> None:
     with pytest.raises(InvalidSetting, match=next(iter(settings))):
-        Evaluation(**settings)  # type: ignore[arg-type]
+        Evaluation(algorithm, **settings)
 
 
 @pytest.mark.parametrize("evaluation", ALL)
@@ -278,6 +286,19 @@ def test_the_probe_order_follows_what_is_measured() -> None:
         orders.append(operator.ordering(state.measures()))
     assert orders[29].index(2) < orders[29].index(0)
     assert orders[59].index(0) < orders[59].index(2)
+
+
+def test_the_rate_of_a_bursty_stream_is_over_estimated() -> None:
+    """As many tuples of b as of a, but all in every twentieth step."""
+    state = join(Evaluation()).state()
+    rates = []
+    for number in range(200):
+        state = state.measured([5, 100 if number % 20 == 0 else 0, 1])
+        rates.append([one.rate for one in state.measures()])
+    steady, bursty, slow = zip(*rates[100:], strict=True)
+    assert max(steady) / min(steady) < 1.5
+    assert min(bursty) > 10 * max(steady)
+    assert max(slow) < min(steady)
 
 
 def test_nested_loops_look_at_every_row_and_buckets_at_a_part() -> None:
