@@ -51,6 +51,8 @@ COMMANDS: dict[str, list[str]] = {
     "planning": ["benchmarks.planning"],
     "pipelines": ["benchmarks.pipelines", "--record", "pipelines"],
     "kernels": ["benchmarks.kernels", "--record", "kernels"],
+    "windows": ["benchmarks.windows", "--record", "windows"],
+    "window-queries": ["benchmarks.window_queries", "--record", "window-queries"],
 }  # fmt: skip
 
 

@@ -172,6 +172,53 @@ def kernels() -> str:
     return "\n".join([*lines, "", _origin(result)]) + "\n"
 
 
+def windows() -> str:
+    result = load("windows")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks windows`.\n"
+    results = result["results"]
+    names = list(dict.fromkeys(name for one in results.values() for name in one))
+    lines = [
+        "Millions of tuples a second into a full window of 100 basic windows, 100,000 tuples or "
+        "(long) 1,000,000, values uniform, seconds of the processor on one core. H/100 and UH have "
+        "100 buckets, G 50 groups. Empty: it would take minutes.",
+        "",
+        f"| | {' | '.join(results)} |",
+        "|---" * (len(results) + 1) + "|",
+    ]
+    for name in names:
+        cells = [
+            f"{one[name]['tuples_per_second'] / 1e6:.3g}" if name in one else ""
+            for one in results.values()
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", _origin(result)]) + "\n"
+
+
+def window_queries() -> str:
+    result = load("window-queries")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks window-queries`.\n"
+    setting, results = result["configuration"], result["results"]
+    lines = [
+        f"Millions of events a second (every row comes and goes) on one core, {setting['rows']:,} "
+        f"rows a batch, ten batches in the window, an answer at every instant; before is "
+        f"`{setting['before']}`:",
+        "",
+        "| one group | query | kernel alone | 100,000 groups | before | now | now ÷ before |",
+        "|---|---:|---:|---|---:|---:|---:|",
+    ]
+    many = list(results["100,000 groups"].items())
+    for place, (name, one) in enumerate(results["one group"].items()):
+        cells = [name, *(f"{one[k]['events_per_second'] / 1e6:.2f}" for k in ("query", "kernel"))]
+        if place < len(many):
+            rates = [many[place][1][k]["events_per_second"] / 1e6 for k in ("before", "now")]
+            cells += [many[place][0], *(f"{rate:.2f}" for rate in rates)]
+            cells.append(f"{rates[1] / rates[0]:.2f}")
+        lines.append(f"| {' | '.join(cells + [''] * (7 - len(cells)))} |")
+    return "\n".join([*lines, "", _origin(result)]) + "\n"
+
+
 def pipelines() -> str:
     result = load("pipelines")
     if result is None:
@@ -242,6 +289,8 @@ def dataflows() -> str:
 RENDERERS: dict[str, Callable[[], str]] = {
     "streaming": streaming,
     "kernels": kernels,
+    "windows": windows,
+    "window-queries": window_queries,
     "pipelines": pipelines,
     "flink": flink,
     "dataflows": dataflows,
