@@ -36,11 +36,16 @@ QUERIES = {
     "join": "SELECT l.k, l.v, r.v AS w FROM a [RANGE 30 us] l, b [RANGE 20 us] r"
     " WHERE l.k = r.k AND l.v < r.v",
     "groups": "SELECT g, COUNT(*) AS n, SUM(v) AS s, MAX(x) AS m FROM a [RANGE 50 us] GROUP BY g",
+    "frequent": "SELECT g, FREQUENT(k, 2) AS f, COUNT(*) AS n,"
+    " APPROX_FREQUENT(v, 3, 0.1, 'NO FALSE NEGATIVES') AS h"
+    " FROM a [RANGE 60 us SLIDE 20 us] GROUP BY g",
     "distinct over join": "SELECT DISTINCT l.g FROM a [RANGE 30 us] l, b [RANGE 20 us] r"
     " WHERE l.k = r.k",
 }
 MORE = {
     "selection": "SELECT k, upper(g) AS g, v * 2 AS w FROM a [RANGE 40 us] WHERE v > 2",
+    "frequent everywhere": "SELECT FREQUENT(k, 2) AS f FROM a [RANGE 60 us SLIDE 20 us]",
+    "frequent rows": "SELECT g, FREQUENT(k, 2) AS f FROM a [ROWS 40 SLIDE 10 ROWS] GROUP BY g",
     "negation": "SELECT k, v FROM a [RANGE 30 us] l WHERE NOT EXISTS"
     " (SELECT * FROM b [RANGE 20 us] r WHERE r.k = l.k AND r.v > l.v)",
     "last rows": "SELECT g, v FROM a [ROWS 5] EXCEPT ALL SELECT g, v FROM b [RANGE 40 us]",

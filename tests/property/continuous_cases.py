@@ -227,7 +227,9 @@ def comparable(value: Any) -> Any:
     """Sums of doubles depend on their order in the last digits."""
     if isinstance(value, float) and math.isfinite(value):
         return round(value, 9)
-    return value
+    if isinstance(value, dict):
+        return tuple((name, comparable(part)) for name, part in value.items())
+    return tuple(map(comparable, value)) if isinstance(value, list) else value
 
 
 def rows_of(table: pa.Table) -> Answer:

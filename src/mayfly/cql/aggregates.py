@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from mayfly.plan.expressions import Expression, Literal, Value, as_type
+from mayfly.plan.frequency import (
+    APPROXIMATE,
+    EXACT,
+    NO_FALSE_NEGATIVES,
+    NO_FALSE_POSITIVES,
+)
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import (
     BIGINT,
@@ -41,6 +47,11 @@ def _counted(kind: DataType) -> DataType:
     return array(struct(value=kind, count=BIGINT))
 
 
+def _bounded(kind: DataType) -> DataType:
+    item = struct(value=kind, low=BIGINT, high=BIGINT)
+    return struct(items=array(item), delta=BIGINT, rows=BIGINT, partial=BOOLEAN, complete=BOOLEAN)
+
+
 @dataclass(frozen=True)
 class Aggregate:
     """What an aggregate takes and gives; ``form`` shows how it is written."""
@@ -64,10 +75,9 @@ _KNOWN: dict[str, Aggregate] = {
     "median": Aggregate("MEDIAN(x)", lambda kind: DOUBLE, numeric=True),
     "quantile": Aggregate("QUANTILE(x, q)", lambda kind: kind, parameters=1),
     "top": Aggregate("TOP(x, k)", _counted, parameters=1),
-    "frequent": Aggregate(
-        "FREQUENT(x, k) or FREQUENT(x, k, share)",
-        lambda kind: struct(partial=BOOLEAN, items=_counted(kind)),
-        parameters=1,
+    EXACT: Aggregate("FREQUENT(x, k [, share] [, 'NO FALSE NEGATIVES'])", _bounded, parameters=1),
+    APPROXIMATE: Aggregate(
+        "APPROX_FREQUENT(x, k [, share] [, 'NO FALSE NEGATIVES'])", _bounded, parameters=1
     ),
 }
 AGGREGATES = {
@@ -105,7 +115,7 @@ def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
         if distinct:
             raise inputs.error(node, "COUNT(DISTINCT *) has no meaning", "write COUNT(DISTINCT x)")
         return AggregateCall("", "count", None, BIGINT)
-    extra = 1 if function == "frequent" else 0
+    extra = 2 if function in (EXACT, APPROXIMATE) else 0
     if not 1 + known.parameters <= len(arguments) <= 1 + known.parameters + extra:
         problem = f"{node.name.upper()} does not take {len(arguments)} argument(s)"
         raise inputs.error(node, problem, f"write {known.form}")
@@ -141,7 +151,32 @@ def _argument(
 def _parameters(function: str, places: list[exp.Expr], inputs: ScalarBinder) -> tuple[Value, ...]:
     if function == "quantile":
         return (_share(places[0], inputs),)
-    return tuple((_count, _share)[at](place, inputs) for at, place in enumerate(places))
+    if function in (EXACT, APPROXIMATE):
+        return (_count(places[0], inputs), *_threshold(places[1:], inputs))
+    return tuple(_count(place, inputs) for place in places)
+
+
+def _threshold(places: list[exp.Expr], inputs: ScalarBinder) -> tuple[Value, ...]:
+    """A share of the rows, and which errors FREQUENT may make; either may be left out."""
+    values: list[Value] = []
+    for at, place in enumerate(places):
+        bound = inputs.bind(place)
+        if at == len(places) - 1 and isinstance(bound, Literal) and isinstance(bound.value, str):
+            values.append(_errors(place, bound.value, inputs))
+        elif at == 0:
+            values.append(_share(place, inputs))
+        else:
+            raise inputs.error(place, "this must say which errors to avoid", _ERRORS)
+    return tuple(values)
+
+
+_ERRORS = f"write '{NO_FALSE_POSITIVES}' or '{NO_FALSE_NEGATIVES}'"
+
+
+def _errors(place: exp.Expr, text: str, inputs: ScalarBinder) -> Value:
+    if text.upper() not in (NO_FALSE_POSITIVES, NO_FALSE_NEGATIVES):
+        raise inputs.error(place, f"there is no kind of error {text!r}", _ERRORS)
+    return text.upper()
 
 
 def _share(place: exp.Expr, inputs: ScalarBinder) -> Value:

@@ -7,31 +7,41 @@ from dataclasses import replace
 from sqlglot import exp
 
 from mayfly.cql.context import Context
+from mayfly.plan.frequency import Frequency
 from mayfly.plan.logical import AggregateCall, GroupAggregate, Node, Project, Select, StreamScan
-from mayfly.plan.windows import Range
+from mayfly.plan.windows import Range, Rows
 
-_ADVICE = "use it over one stream with [RANGE d SLIDE s], where d is a multiple of s"
+_ADVICE = (
+    "use it over one stream with [RANGE d SLIDE s], where d is a multiple of s, "
+    "or [ROWS n SLIDE m ROWS], where n is a multiple of m"
+)
 
 
 def with_sub_windows(
     context: Context, node: GroupAggregate, call: AggregateCall, place: exp.Expr
 ) -> AggregateCall:
     """A FREQUENT call with its number of sub-windows; other calls as they are."""
-    if call.function != "frequent":
+    if not Frequency.is_asked(call):
         return call
-    if node.keys:
-        raise context.error(place, "FREQUENT looks at the whole window", "leave GROUP BY out")
     scan: Node = node.child
     while isinstance(scan, Select | Project):
         scan = scan.child
-    if not isinstance(scan, StreamScan) or not isinstance(scan.window, Range):
+    if not isinstance(scan, StreamScan) or not isinstance(scan.window, Range | Rows):
         raise context.error(
             place, "FREQUENT needs tuples that leave in the order they came", _ADVICE
         )
-    duration, slide = scan.window.duration, scan.window.slide
-    if slide is None or slide.period is None:
+    length, slide = _measures(scan.window)
+    if slide is None:
         raise context.error(place, "FREQUENT counts per sub-window, so it needs a slide", _ADVICE)
-    if duration % slide.period:
-        raise context.error(place, "FREQUENT needs a range that its slide divides", _ADVICE)
-    size, *share = call.parameters
-    return replace(call, parameters=(size, duration // slide.period, *share))
+    if length % slide:
+        raise context.error(place, "FREQUENT needs a window that its slide divides", _ADVICE)
+    k, *rest = call.parameters
+    return replace(call, parameters=(k, length // slide, *rest))
+
+
+def _measures(window: Range | Rows) -> tuple[int, int | None]:
+    """The length of a window and its slide in the same unit, if it has such a one."""
+    slide = window.slide
+    if isinstance(window, Rows):
+        return window.count, slide.rows if slide else None
+    return window.duration, slide.period if slide else None

@@ -18,21 +18,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.errors import BadInput, InvalidSetting
+from mayfly.errors import BadInput
 from mayfly.kernels.caching import CACHED
 from mayfly.kernels.codes import unsigned_zeros
+from mayfly.kernels.frequent_items import frequent_items
 from mayfly.kernels.group_events import Events, Floats, Wide
 from mayfly.kernels.holistic import Before, TooLarge, ranked_values, summed_values
-from mayfly.kernels.rows import numbers, whole
+from mayfly.kernels.rows import Bools, numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import instant_text
+from mayfly.plan.frequency import Frequency
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
 
 
 @dataclass(frozen=True)
 class Versions:
-    """Instants at which groups changed: group number, instant, rows alive, code of the group.
+    """Instants at which groups changed: group number, instant, rows alive, code of the group,
+    and whether the window was full.
 
     ``before`` are the rows alive before the step, ``which`` and ``rows`` list those alive at each
     version, both only if an aggregate needs them.
@@ -42,6 +45,7 @@ class Versions:
     time: Int64s
     count: Int64s
     code: Int64s
+    full: Bools
     which: Int64s | None = None
     rows: pa.Table | None = None
     before: Before | None = None
@@ -87,6 +91,7 @@ class Means(Enum):
     RANKS = "counts by rank"
     SUMS = "an exact sum"
     ROWS = "the rows alive"
+    SUMMARIES = "the largest counts of each sub-window"
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,8 @@ class Aggregator:
             return Means.TOTAL
         if self.call.function in ("sum", "avg"):
             return Means.SUMS
+        if Frequency.is_asked(self.call):
+            return Means.SUMMARIES
         rows = self.call.function in ("var_samp", "stddev_samp")
         return Means.ROWS if rows else Means.RANKS
 
@@ -126,6 +133,9 @@ class Aggregator:
                 case Means.ROWS:
                     return Totals(_from_rows(self.call, versions, argument), {})
             assert versions.before is not None
+            if self.means is Means.SUMMARIES:
+                value = frequent_items(self.call, events, versions.before, argument, versions.full)
+                return Totals(value, {})
             play = ranked_values if self.means is Means.RANKS else summed_values
             return Totals(play(self.call, events, versions.before, argument), {})
         except TooLarge as error:
@@ -139,10 +149,6 @@ def aggregator(call: AggregateCall) -> Aggregator:
         return Aggregator(call, False, ("",) if call.argument is not None else ())
     if call.function in ("sum", "avg") and whole:
         return Aggregator(call, False, ("", "sum"))
-    if call.function == "frequent":
-        raise InvalidSetting(
-            "FREQUENT is not maintained by this runner", "use TOP(x, k), which is exact"
-        )
     if call.function in ("min", "max") and _was_compared_as_a_number(arrow_type(call.data_type)):
         return Aggregator(call, False, (), is_extreme=True)
     return Aggregator(call, True, ())

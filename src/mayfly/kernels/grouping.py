@@ -175,14 +175,17 @@ class GroupRows(Alone):
         first = state.first
         if first is None and fresh.num_rows:
             first = int(numbers(fresh, TS).min())
-        if not fresh.num_rows and not due.num_rows and self._is_idle(state):
+        if not fresh.num_rows and not due.num_rows and self._is_idle(state, interval):
             kept = members.aged(interval.clock - 1)
             return replace(state, members=kept, first=first), self._nothing()
         events = self._events(state, fresh, due, interval)
+        instants = self._answered(interval)
         if self.append_only and self.slide is not None:
-            instants = Refreshes.of(self.slide, first, interval)
             touched = len(events.codes) + state.groups.rows
-            events = self._refreshed(state, events, listed(instants, self.name, max(1, touched)))
+            refreshes = Refreshes.of(self.slide, first, interval)
+            instants = listed(refreshes, self.name, max(1, touched))
+        if len(instants):
+            events = self._refreshed(state, events, instants)
         lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
         kept = members.after(lasting, interval.clock - 1)
         if not len(events.code):
@@ -190,10 +193,18 @@ class GroupRows(Alone):
         groups, delta = self._replaced(replace(state, members=members), events, fresh, interval)
         return GroupState(kept, groups, True, first), delta
 
-    def _is_idle(self, state: GroupState) -> bool:
+    def _is_idle(self, state: GroupState, interval: Interval) -> bool:
         """Whether a step in which no row comes or goes changes nothing."""
         answered = state.begun or not self.is_global
         return answered and not (self.append_only and self.slide is not None)
+
+    def _answered(self, interval: Interval) -> Int64s:
+        """Instants at which every group has a version, whatever comes and goes."""
+        return np.empty(0, np.int64)
+
+    def full_from(self, interval: Interval) -> int:
+        """The instant from which on the window reaches back to no time before the first row."""
+        return MIN_TIME
 
     # ── rows and events ───────────────────────────────────────────────────────────────────
 
@@ -293,8 +304,7 @@ class GroupRows(Alone):
         known = rows_with(state.groups.of_codes(codes), blank)
         known = taken(known, stable_order(numbers(known, CODE)))
         events.check(known)
-        members = (state.members, fresh, interval.began)
-        versions, totals = self._versions(events, known, *members)
+        versions, totals = self._versions(events, known, state.members, fresh, interval)
         table = self._version_rows(events, versions, totals)
         if self.append_only:
             return self._appended(state, table, versions, codes, interval)
@@ -400,7 +410,7 @@ class GroupRows(Alone):
     # ── values of versions ────────────────────────────────────────────────────────────────
 
     def _versions(
-        self, events: Events, known: pa.Table, members: Kept, fresh: pa.Table, began: int
+        self, events: Events, known: pa.Table, members: Kept, fresh: pa.Table, interval: Interval
     ) -> tuple[Versions, list[Totals]]:
         last = events.last_of_instant
         group = events.group_of_instant
@@ -409,14 +419,15 @@ class GroupRows(Alone):
         counts = events.running(
             np.ones_like(events.sign), place, Wide.of(numbers(known, COUNT))
         ).low
-        versions = Versions(group, time, counts, events.codes[group])
+        full = time >= self.full_from(interval)
+        versions = Versions(group, time, counts, events.codes[group], full)
         means = {one.means for one in self._aggregators}
         if Means.ROWS in means:
             runs = [*members.runs, *([Run.of(fresh)] if fresh.num_rows else [])]
             self._require_room(versions, runs)
             versions = versions.meeting(*_alive_rows(versions, runs))
-        if means & {Means.RANKS, Means.SUMS}:
-            versions = replace(versions, before=self._before(events, members, began))
+        if means & {Means.RANKS, Means.SUMS, Means.SUMMARIES}:
+            versions = replace(versions, before=self._before(events, members, interval.began))
         names = self.columns.names[len(self.keys) :]
         totals = [
             one.totals(

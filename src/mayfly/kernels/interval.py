@@ -9,10 +9,11 @@ from mayfly.lifetime import MIN_TIME
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """``began <= instant < clock``."""
+    """``began <= instant < clock``; ``first`` is the time of the first row ever, if one came."""
 
     began: int = MIN_TIME
     clock: int = MIN_TIME
+    first: int | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -19,6 +19,7 @@ from mayfly.kernels.delta import payload
 from mayfly.kernels.difference import ExceptAllRows
 from mayfly.kernels.distinct import WeakDistinct
 from mayfly.kernels.evaluation import Evaluation
+from mayfly.kernels.frequent import FrequentRows
 from mayfly.kernels.grouping import GroupRows
 from mayfly.kernels.kept import Shape
 from mayfly.kernels.meeting import JoinRows, NrrJoinRows
@@ -36,12 +37,14 @@ from mayfly.physical.conditions import (
     covers,
     oriented,
 )
+from mayfly.physical.frequency import Members
 from mayfly.physical.negations import negation
 from mayfly.physical.program import Entering, Program, Relation, Stream, Task, shorter
 from mayfly.physical.slides import common_slide, outer_slide, without_slides
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Expression, conjunction, conjuncts
+from mayfly.plan.frequency import Frequency
 from mayfly.plan.logical import (
     AntiJoin,
     Distinct,
@@ -347,6 +350,8 @@ class _Compiler:
         return Task(counted, (child,), child.columns, True)
 
     def _group(self, labelled: Labelled, node: GroupAggregate) -> Task:
+        if any(map(Frequency.is_asked, node.aggregates)):
+            return self._frequent(labelled, node)
         (source,) = labelled.inputs
         child, columns = self.task(source), payload(node.schema)
         keys = tuple(key.expression for key in node.keys)
@@ -363,6 +368,27 @@ class _Compiler:
             self.dual,
         )
         return Task(operator, (child,), columns, not internal)
+
+    def _frequent(self, labelled: Labelled, node: GroupAggregate) -> Task:
+        """Summaries of sub-windows in the place of rows, and rows only for other aggregates."""
+        (source,), members = labelled.inputs, Members.of(node)
+        parts = [
+            members.summarized(call, self.task(source), self.dual)
+            for call in filter(Frequency.is_asked, node.aggregates)
+        ]
+        if not all(map(Frequency.is_asked, node.aggregates)):
+            parts.append(members.plain(self.task(source)))
+        child = replace(parts[0], node=source.node, label=source.label)
+        if len(parts) > 1:
+            merged = MergeUnion(describe(node), members.columns, self.dual)
+            child = replace(child, operator=merged, inputs=tuple(parts))
+        internal = source.label.internal
+        operator = FrequentRows(
+            describe(node), members.keys, members.calls, payload(node.schema), node.having,
+            self.shape(source, child), internal, outer_slide(node) if internal else None,
+            self.dual, entering=members.columns, range=members.range, moves=members.moves,
+        )  # fmt: skip
+        return Task(operator, (child,), payload(node.schema), not internal)
 
     def _union(self, labelled: Labelled, node: UnionAll) -> Task:
         tasks = tuple(self.task(one) for one in labelled.inputs)

@@ -82,6 +82,8 @@ class ContinuousRun:
     _sent: list[pa.Table] = field(init=False)
     _worked: dict[Task, _Worked] = field(init=False)
     _tasks: list[Task] = field(init=False)
+    _first: int | None = field(init=False, default=None)
+    """The time of the first row that came in time."""
 
     def __post_init__(self) -> None:
         checked_buckets(self.bucket_count)
@@ -136,7 +138,8 @@ class ContinuousRun:
         return self._close({}, self.clocks.closed())
 
     def _close(self, batch: Mapping[str, pa.Table], after: Clocks) -> pa.Table:
-        interval = Interval(self.clocks.query, max(after.query, self.clocks.query))
+        first = self._first_row(batch)
+        interval = Interval(self.clocks.query, max(after.query, self.clocks.query), first)
         states, results = dict(self._states), dict[Task, Delta]()
         delivered, worked = dict(self._delivered), []
         for task in self._tasks:
@@ -153,15 +156,10 @@ class ContinuousRun:
         answer = seen(results[self.program.answer])
         sending, sent = self._sending, None
         if self.program.sent is not None:
-            first = self._first_row(states)
             with limited(self.max_state_bytes):
                 sending, sent = self.program.sent.step(sending, answer, interval, first)
-        self._states, self._delivered, self._sending, self.clocks = (
-            states,
-            delivered,
-            sending,
-            after,
-        )
+        self._states, self._delivered, self._sending = states, delivered, sending
+        self.clocks, self._first = after, first
         for task, inputs, result, spent in worked:
             done = self._worked[task]
             done.rows_in += sum(one.rows for one in inputs)
@@ -169,9 +167,11 @@ class ContinuousRun:
             done.seconds += spent
         return self._logged(answer, sent)
 
-    def _first_row(self, states: dict[Task, list[Any]]) -> int | None:
-        scans = [state for (state, *_) in states.values() if isinstance(state, WindowState)]
-        return min((state.first for state in scans if state.first is not None), default=None)
+    def _first_row(self, batch: Mapping[str, pa.Table]) -> int | None:
+        times = [numbers(rows, TS) for rows in batch.values()]
+        fresh = [ts[ts >= self.clocks.query] for ts in times]
+        first = [int(ts.min()) for ts in fresh if len(ts)]
+        return min([*first, *([] if self._first is None else [self._first])], default=None)
 
     def _stepped(
         self, task: Task, states: list[Any], inputs: list[Delta], interval: Interval

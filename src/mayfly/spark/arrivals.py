@@ -37,9 +37,9 @@ def unwanted(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What came of one stream: its extreme times, its rows, and those of them that are late, have
-    no time or lie beyond MAX GAP; rows left out, the last instant that a punctuation closed, and in
-    a replay with MAX GAP the stretches of its times."""
+    """What came of one stream: its largest time, the smallest that is not late, its rows, and those
+    of them that are late, have no time or lie beyond MAX GAP; rows left out, the last instant that
+    a punctuation closed, and in a replay with MAX GAP the stretches of its times."""
 
     largest: int | None = None
     smallest: int | None = None
@@ -84,11 +84,11 @@ def counted(rows: pa.Table, limits: Sequence[Limits]) -> list[Arrived]:
         own = (which == number) | (which == unwanted(number))
         near = timed & (at <= limit.beyond)
         known, promises = at[own & near], which == promise(number)
-        promised = at[promises & near]
+        promised, fresh = at[promises & near], known[known >= limit.late]
         found.append(
             Arrived(
                 largest=int(known.max()) if len(known) else None,
-                smallest=int(known.min()) if len(known) else None,
+                smallest=int(fresh.min()) if len(fresh) else None,
                 rows=int(np.count_nonzero(own)),
                 timeless=int(np.count_nonzero(own & ~timed)),
                 late=int(np.count_nonzero(known < limit.late)),

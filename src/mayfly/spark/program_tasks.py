@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -215,7 +215,8 @@ class _Step:
         drawn: frozenset[str] | None,
     ) -> Delta | Pieces:
         """``drawn`` are the columns that are wanted of results which are drawn once."""
-        interval, operator = self.task.intervals[staged.group], staged.operator
+        operator, first = staged.operator, self.task.first[staged.group]
+        interval = replace(self.task.intervals[staged.group], first=first)
         inputs: list[Any] = [
             self._input(staged, side) if local is None else results.get(local, self._nothing(local))
             for side, local in enumerate(staged.local)

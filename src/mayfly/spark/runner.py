@@ -242,8 +242,10 @@ class Runner:
 
     def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
         came = dict(zip(self._names, self.wiring.arrived(rows), strict=True))
-        known = self.repository.current().properties["first"]
-        first = {n: one.smallest for n, one in came.items() if one.smallest is not None} | known
+        first = dict(self.repository.current().properties["first"])
+        for name, one in came.items():
+            if one.smallest is not None:
+                first[name] = min(first.get(name, one.smallest), one.smallest)
         timeless = {name: one.timeless for name, one in came.items()}
         for stream in self._streams:
             if not stream.unit_given and before.largest.get(stream.name) is None:

@@ -50,7 +50,7 @@ def one_by_one(rows: list[tuple[int, int | None]], number: int, limit: Limits) -
     closed = [at for at in promised if at <= limit.beyond]
     return Arrived(
         max(timed, default=None),
-        min(timed, default=None),
+        min((at for at in timed if at >= limit.late), default=None),
         len(own),
         own.count(None),
         sum(at < limit.late for at in timed),
