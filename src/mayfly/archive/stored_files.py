@@ -6,8 +6,8 @@ mapped. Of a Parquet file the row groups of the key are decoded; an Arrow file n
 Invariant: a file never changes and its name is never used again, so nothing kept can be stale; an
 open file serves one thread at a time. At most ``KEPT_OPEN`` files are open, ``KEPT_MAPPED`` mapped,
 and of an archive only those of the version it was read at last: a vacuumed file gives its space
-back. A file, or of a Parquet file its footer and each row group, is compared with its checksum
-before the first use.
+back. The tail of a file and each of its row groups are compared with their checksums before the
+first use, files without a tail of their own as a whole.
 Cost: a stat per file and probe, and the decoding of its row groups.
 """
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mayfly.storage.checksum import Piece, check_file_once, check_tail, differing
-from mayfly.storage.segment import ARROW_SUFFIX, ROW_GROUPS
+from mayfly.storage.segment import ARROW_SUFFIX, KEYS, ROW_GROUPS, Bounds
 
 KEPT_OPEN, KEPT_MAPPED = 256, 8192
 """Parquet files, which need a descriptor each, and Arrow files, which do not."""
@@ -45,7 +45,7 @@ class FileDirectory:
     footer: pq.FileMetaData | None = None
     """None of an Arrow file."""
     pieces: tuple[Piece, ...] = ()
-    """The row groups of a Parquet file, unless the whole file was checked."""
+    """The row groups, unless the whole file was checked."""
     checked: set[int] = field(default_factory=set, compare=False)
     """Those of them that were compared."""
 
@@ -94,10 +94,12 @@ def file_directory(
 
     ``ordered`` says that every key has a place in the order of plain values (not so NaN).
     """
+    if path.endswith(ARROW_SUFFIX):
+        if tail is None:
+            return _batches_of(path, size, checksum, key, ordered)
+        return _arrow_directory(path, size, tail, ordered)
     if tail is None:
         check_file_once(path, checksum)
-    if path.endswith(ARROW_SUFFIX):
-        return _arrow_directory(path, size, key, ordered)
     with pq.ParquetFile(path if tail is None else pa.BufferReader(check_tail(path, tail))) as file:
         footer, schema = file.metadata, file.schema_arrow
     lows, highs = [], []
@@ -117,14 +119,16 @@ def file_directory(
         tuple(highs) if ordered else None,
         size,
         footer,
-        () if tail is None else _pieces(footer, size - tail.bytes, path),
+        ()
+        if tail is None
+        else _pieces(footer.metadata, footer.num_row_groups, size - tail.bytes, path),
     )
 
 
-def _pieces(footer: pq.FileMetaData, size: int, path: str) -> tuple[Piece, ...]:
+def _pieces(metadata: Any, groups: int, size: int, path: str) -> tuple[Piece, ...]:
     """The row groups, which fill the file up to its tail."""
-    pieces = tuple(Piece(*one) for one in json.loads((footer.metadata or {})[ROW_GROUPS.encode()]))
-    if len(pieces) != footer.num_row_groups or sum(one.bytes for one in pieces) != size:
+    pieces = tuple(Piece(*one) for one in json.loads((metadata or {})[ROW_GROUPS.encode()]))
+    if len(pieces) != groups or sum(one.bytes for one in pieces) != size:
         raise differing(path)
     return pieces
 
@@ -134,7 +138,24 @@ def _column_number(footer: pq.FileMetaData, name: str) -> int:
     return next(n for n in range(group.num_columns) if group.column(n).path_in_schema == name)
 
 
-def _arrow_directory(path: str, size: int, key: str, ordered: bool) -> FileDirectory:
+def _arrow_directory(path: str, size: int, tail: Piece, ordered: bool) -> FileDirectory:
+    check_tail(path, tail)
+    with pa.memory_map(path) as source:
+        file = pa.ipc.open_file(source)
+        groups = file.num_record_batches - 1
+        noted = file.get_batch_with_custom_metadata(groups).custom_metadata
+        names = frozenset(file.schema.names)
+    pieces = _pieces(noted, groups, size - tail.bytes, path)
+    keys = [one and Bounds.from_json(one) for one in json.loads(noted[KEYS.encode()])]
+    lows, highs = None, None
+    if ordered and None not in keys:
+        lows, highs = tuple(one.low for one in keys), tuple(one.high for one in keys)
+    return FileDirectory(names, groups, lows, highs, size, None, pieces)
+
+
+def _batches_of(path: str, size: int, checksum: str, key: str, ordered: bool) -> FileDirectory:
+    """The directory of a file that earlier versions wrote: it is compared and looked through."""
+    check_file_once(path, checksum)
     with pa.memory_map(path) as source:
         file = pa.ipc.open_file(source)
         keys = [file.get_batch(at).column(key) for at in range(file.num_record_batches)]
@@ -164,21 +185,27 @@ class _OpenParquet:
 
 
 class _OpenArrow:
-    def __init__(self, path: str, mapped: bool) -> None:
-        with pa.memory_map(path) if mapped else pa.OSFile(path) as source:
-            file = pa.ipc.open_file(source)
-            self._batches = [file.get_batch(at) for at in range(file.num_record_batches)]
+    def __init__(self, path: str, directory: FileDirectory, mapped: bool) -> None:
+        self._path, self._directory = path, directory
+        if mapped:  # the bytes stay mapped without a descriptor
+            with pa.memory_map(path) as source:
+                self._source: pa.NativeFile = pa.BufferReader(source.read_buffer())
+        else:
+            self._source = pa.OSFile(path)
+        self._file = pa.ipc.open_file(self._source)
         self._tables: dict[tuple[Any, ...], pa.Table] = {}
 
     def read(self, groups: Sequence[int], columns: list[str]) -> pa.Table:
         wanted = (*groups, *columns)
         if wanted not in self._tables:
-            chosen = [self._batches[at].select(columns) for at in groups]
+            self._directory.check(groups, self._source, self._path)
+            chosen = [self._file.get_batch(at).select(columns) for at in groups]
             self._tables[wanted] = pa.Table.from_batches(chosen)
         return self._tables[wanted]
 
     def close(self) -> None:
-        self._batches, self._tables = [], {}
+        self._source.close()
+        self._tables = {}
 
 
 _open_files: OrderedDict[str, _Open] = OrderedDict()
@@ -200,7 +227,7 @@ def read_row_groups(
             opened = _files_like(path).pop(path, None)
     if opened is None:
         in_arrow = directory.footer is None
-        opened = _OpenArrow(path, again) if in_arrow else _OpenParquet(path, directory)
+        opened = _OpenArrow(path, directory, again) if in_arrow else _OpenParquet(path, directory)
     try:
         rows = opened.read(groups, columns)
     except BaseException:

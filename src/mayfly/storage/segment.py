@@ -35,7 +35,12 @@ ARROW_SUFFIX = ".arrow"
 TS, EXP = "_ts", "_exp"
 """Columns every segment has: int64 microseconds of generation and expiration."""
 ROW_GROUPS = "mayfly.row_groups"
-"""In the footer of a Parquet file: bytes and checksum of every row group, the first from byte 0."""
+"""Behind the rows of a file: bytes and checksum of every row group, the first from byte 0. In the
+footer of a Parquet file; with the last batch of an Arrow file, which has no rows and is in its
+tail."""
+KEYS = "mayfly.keys"
+"""Beside it in an Arrow file: the key bounds of every row group, null where they are not known."""
+PARQUET_GROUP_ROWS = 16_384
 LONGEST_BOUND = 64
 """Letters or bytes of a key bound that a manifest keeps: bounds serve to skip files."""
 
@@ -54,6 +59,14 @@ class Bounds:
 
     def meets(self, low: Any, high: Any) -> bool:
         return bool(self.low <= high and low <= self.high)
+
+    def to_json(self) -> list[Json]:
+        return [scalars.encode(self.low), scalars.encode(self.high)]
+
+    @staticmethod
+    def from_json(stored: list[Json]) -> Bounds:
+        low, high = map(scalars.decode, stored)
+        return Bounds(low, high)
 
     def shortened(self) -> Bounds | None:
         """Bounds of at most ``LONGEST_BOUND`` letters or bytes around these; None if there are
@@ -104,7 +117,7 @@ class Segment:
     level: int = 0
     tags: Mapping[str, Json] = field(default_factory=dict, hash=False)
     tail: Piece | None = None
-    """Of a Parquet file, what follows its row groups: with it they can be checked one by one."""
+    """What follows the row groups, if they can be checked one by one."""
 
     def dead_at(self, at: int) -> bool:
         """Every row has expired: the segment may be dropped unread."""
@@ -123,7 +136,7 @@ class Segment:
             "level": self.level,
         }
         if self.key:
-            stored["key"] = [scalars.encode(self.key.low), scalars.encode(self.key.high)]
+            stored["key"] = self.key.to_json()
         if self.tags:
             stored["tags"] = dict(self.tags)
         if self.tail:
@@ -152,7 +165,7 @@ class Segment:
             checksum=stored["checksum"],
             ts=Bounds(*stored["ts"]),
             exp=Bounds(*stored["exp"]),
-            key=Bounds(scalars.decode(key[0]), scalars.decode(key[1])) if key else None,
+            key=Bounds.from_json(key) if key else None,
             level=stored["level"],
             tags=stored.get("tags", {}),
             tail=Piece(*stored["tail"]) if "tail" in stored else None,
@@ -182,9 +195,11 @@ class SegmentWriter:
         level: int = 0,
         tags: Mapping[str, Json] | None = None,
         compression: str | None = None,
-        row_group_rows: int = 16_384,
+        row_group_rows: int | None = None,
     ) -> None:
         _check_columns(schema, format, key)
+        if row_group_rows is None and format == "parquet":
+            row_group_rows = PARQUET_GROUP_ROWS
         self._directory = directory
         self._format: Format = format
         self._group, self._schema, self._key = group, schema, key
@@ -197,6 +212,7 @@ class SegmentWriter:
         self._hashing: HashingFile | None = None
         self._sink: Any = None
         self._row_groups: list[Piece] = []
+        self._group_keys: list[Bounds | None] = []
         self.rows = 0
         self._bounds: dict[str, Bounds] = {}
         self._key_ordered = key is not None
@@ -208,19 +224,34 @@ class SegmentWriter:
         with explained("write", self._path):
             if self._sink is None:
                 self._open()
-            if self._format == "parquet":
-                table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-                self._write_row_groups(table)
-            else:
+            if self._row_group_rows is None:
                 self._sink.write(batch)
+            else:
+                table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+                self._write_row_groups(table, self._row_group_rows)
         self.rows += batch.num_rows
         reach("segment.batch-written")
 
-    def _write_row_groups(self, table: pa.Table) -> None:
+    def _write_row_groups(self, table: pa.Table, group_rows: int) -> None:
         assert self._hashing is not None
-        for start in range(0, table.num_rows, self._row_group_rows):
-            self._sink.write_table(table.slice(start, self._row_group_rows))
+        for start in range(0, table.num_rows, group_rows):
+            rows = table.slice(start, group_rows)
+            if self._format == "arrow":
+                rows = rows.combine_chunks()  # one batch
+                bounds = _key_bounds(rows.column(self._key)) if self._key else None
+                self._group_keys.append(bounds.shortened() if bounds else None)
+            self._sink.write_table(rows)
             self._row_groups.append(self._hashing.cut())
+
+    def _note_row_groups(self) -> None:
+        """Say in the file what its row groups are."""
+        noted = {ROW_GROUPS: json.dumps(self._row_groups)}
+        if self._format == "parquet":
+            self._sink.add_key_value_metadata(noted)
+            return
+        noted[KEYS] = json.dumps([one and one.to_json() for one in self._group_keys])
+        empty = pa.RecordBatch.from_pylist([], self._schema)
+        self._sink.write_batch(empty, custom_metadata=noted)
 
     def _note_bounds(self, batch: pa.RecordBatch | pa.Table) -> None:
         for column in (TS, EXP):
@@ -269,8 +300,7 @@ class SegmentWriter:
         try:
             with explained("write", self._path):
                 if self._row_groups:
-                    checksums = {ROW_GROUPS: json.dumps(self._row_groups)}
-                    self._sink.add_key_value_metadata(checksums)
+                    self._note_row_groups()
                 self._sink.close()
                 self._file.flush()
                 self._directory.sync_file(self._path, self._file.fileno())

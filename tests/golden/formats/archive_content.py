@@ -50,6 +50,12 @@ ARCHIVES = {
         {"key": "k", "window": 4, "scheme": "REINDEX++", "constituents": 2, "origin": 0},
         4, range(1, 5), range(1, 5),
     ),
+    "young": Golden(
+        {"k": pa.string(), "ts": pa.timestamp("us", "UTC"), "n": pa.int64()},
+        {"key": "k", "max_lifetime": "4 days", "lifetime": "4 days", "rebuild": False,
+         "layout": "chronological 2", "young": 2, "origin": 0},
+        6, range(3, 7), range(3, 7),
+    ),
 }  # fmt: skip
 ADDED = "note"
 """A column that the in-place archive got after its third update."""

@@ -15,7 +15,7 @@ from mayfly.archive import Archive
 from mayfly.errors import CorruptFile
 from mayfly.storage import Segment, vacuum
 
-OLD = Path(__file__).parents[2] / "golden/formats/archive-version-1/soft"
+OLD = Path(__file__).parents[2] / "golden/formats/archive-version-1"
 DAY = 86_400_000_000
 LASTING = {"max_lifetime": "30 days", "lifetime": "30 days"}
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -101,8 +101,12 @@ def test_damage_is_not_copied_into_new_files(tmp_path: Path, layout: str) -> Non
     assert not archive.verify().ok
 
 
-def test_row_groups_that_nobody_reads_are_not_checked(tmp_path: Path) -> None:
-    archive = archive_of(tmp_path / "a", row_group_bytes=2_000, **LAYOUTS["rebuild"])
+@pytest.mark.parametrize(("layout", "format"), [("rebuild", "parquet"), ("no rebuild", "arrow")])
+def test_row_groups_that_nobody_reads_are_not_checked(
+    tmp_path: Path, layout: str, format: str
+) -> None:
+    archive = archive_of(tmp_path / "a", row_group_bytes=2_000, **LAYOUTS[layout])
+    assert format in {one.format for one in files(archive)}
     assert archive.probe("key 00").num_rows == 16
     for segment in files(archive):
         flip(archive, segment, 2 * segment.bytes // 3)
@@ -112,8 +116,9 @@ def test_row_groups_that_nobody_reads_are_not_checked(tmp_path: Path) -> None:
         again.scan()
 
 
-def test_files_of_earlier_versions_are_checked_whole(tmp_path: Path) -> None:
-    shutil.copytree(OLD, tmp_path / "a")
+@pytest.mark.parametrize("kind", ["soft", "young"])
+def test_files_of_earlier_versions_are_checked_whole(tmp_path: Path, kind: str) -> None:
+    shutil.copytree(OLD / kind, tmp_path / "a")
     archive = mayfly.archive.open(tmp_path / "a")
     assert all(one.tail is None for one in files(archive))
     count = archive.scan().num_rows
