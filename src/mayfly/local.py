@@ -16,6 +16,7 @@ from mayfly.cql.statements import apply
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.evaluation import Evaluation
 from mayfly.kernels.room import default_state_bytes
+from mayfly.keywords import known_settings
 from mayfly.lifetime import MIN_TIME, Duration, duration, in_zone
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
@@ -73,6 +74,7 @@ class LocalSession:
                         "run queries with query(), look at them with explain()",
                     )
 
+    @known_settings()
     def stream(
         self,
         name: str,
@@ -94,6 +96,7 @@ class LocalSession:
         )
         self.catalog = self.catalog.declare(definition)
 
+    @known_settings()
     def relation(
         self, name: str, rows: Any, *, key: Sequence[str] = (), retroactive: bool = True
     ) -> None:
@@ -105,6 +108,7 @@ class LocalSession:
         changing.load(rows)
         self._relations[name.casefold()] = changing
 
+    @known_settings()
     def query(
         self,
         cql: str,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration, in_zone
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
@@ -75,6 +76,11 @@ if TYPE_CHECKING:
     from mayfly.session import Session
 
 
+def _starting() -> Callable[..., object]:
+    """Whose settings those who start queries pass on."""
+    return Queries.start
+
+
 @dataclass(frozen=True)
 class CqlQuery:
     """A query of the language that can be explained and started."""
@@ -123,6 +129,7 @@ class CqlQuery:
         relations = (n.relation for n in self.bound.walk() if isinstance(n, RelationScan))
         return (*(one.name for one in self.streams()), *dict.fromkeys(relations))
 
+    @known_settings(_starting, without=("archives",))
     def start(
         self,
         checkpoint: str | os.PathLike[str],
@@ -200,6 +207,7 @@ class Queries:
             for one in found
         )
 
+    @known_settings()
     def start(
         self,
         checkpoint: str | os.PathLike[str],
@@ -287,6 +295,7 @@ class Queries:
             name: QueryRun(runner, query, available_now, name, register) for name in runner.results
         }
 
+    @known_settings(_starting, without=("resumed",))
     def serve(
         self,
         checkpoint: str | os.PathLike[str],
@@ -330,6 +339,7 @@ class Queries:
         runner, register = self._runner(root, commands)
         return {name: QueryRun(runner, None, False, name, register) for name in runner.results}
 
+    @known_settings()
     def migrate(self, checkpoint: str | os.PathLike[str], *, buckets: int | None = None) -> int:
         """Move a stopped checkpoint to so many buckets, and to the strategies these queries have
         now; the number of buckets it then has. Answers stay as they are. Queries that are new to

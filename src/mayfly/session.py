@@ -14,11 +14,13 @@ from pyspark.sql.types import StructType
 from mayfly.archive.advising import Workload, with_advised_layout
 from mayfly.archive.cell_advising import laid_out_for
 from mayfly.archive.declaring import Declaration, Origin, declare
+from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.opening import declared_for
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.computed import EVENT_TIME, UNITS
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import known_settings
 from mayfly.lifetime import MIN_TIME, Duration, duration, in_zone
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
@@ -77,6 +79,7 @@ class Session:
         self.relations: dict[str, Changing] = {}
         self.python = None if allow_python is None else local_root(allow_python)
 
+    @known_settings()
     def stream(
         self,
         name: str,
@@ -285,6 +288,7 @@ class Session:
                 compare=compare,
             )
 
+    @known_settings(lambda: declare_lifetimes)
     def create_archive(
         self,
         path: str | os.PathLike[str],

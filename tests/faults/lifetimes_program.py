@@ -54,7 +54,8 @@ def expected(update: int, void: bool) -> Counter[str]:
     )
 
 
-def play(root: str, kind: str) -> None:
+def play(root: str, kind: str, tidy: bool = True) -> None:
+    """To the end; ``tidy`` removes after every update what a killed process has left behind."""
     if Repository.exists(root):
         archive = mayfly.archive.open(root)
     else:
@@ -68,7 +69,8 @@ def play(root: str, kind: str) -> None:
         if update == MOVED_AFTER and archive.status().technique != "rebuild":
             archive.migrate(layout=MOVED_TO)
         archive.update(batch_of(update + 1), batch_id=f"batch {update + 1}")
-        archive.vacuum(grace=0)
+        if tidy:
+            archive.vacuum(grace=0)
 
 
 def check(archive: Archive) -> int:
@@ -85,9 +87,9 @@ def check(archive: Archive) -> int:
     return update
 
 
-def killed(root: str, kind: str, at: str) -> None:
+def killed(root: str, kind: str, at: str, tidy: bool = True) -> None:
     faults.kill_at(at)
-    play(root, kind)
+    play(root, kind, tidy)
 
 
 def times_reached(root: str, kind: str, points: list[str]) -> str:

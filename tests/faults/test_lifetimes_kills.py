@@ -55,7 +55,8 @@ def reached(
 
 def test_every_point_is_reached(reached: dict[str, dict[str, int]]) -> None:
     """Where bytes must go, they go before a vacuum could find them unnamed."""
-    # Files of versions that were given up go with the update itself: nothing is left to erase.
+    # Files of versions that were given up go with the update itself: nothing is left to erase but
+    # what a killed writer has left, see below.
     elsewhere = {"pin.written", "vacuum.file-removed", "archive.erased"}
     assert set(POINTS) - set(reached["erasing"]) <= elsewhere
     assert "vacuum.file-removed" in reached["plain"]
@@ -78,10 +79,30 @@ def test_killed_at(
         if Repository.exists(root):
             check(opened(root))
         play(str(root), kind)
-        archive = opened(root)
-        assert check(archive) == LAST
-        assert sorted(archive.scan()["v"].to_pylist()) == sorted(expected(LAST, True).elements())
-        archive.vacuum(keep_versions=1, grace=0)
-        needed = set(archive.version().manifest.segments)
-        assert set(archive.repository.directory.all_names("data")) == needed
-        assert archive.verify().ok
+        assert_ended_well(root)
+
+
+def test_killed_while_files_of_a_killed_writer_are_erased(
+    processes: Starter, tmp_path: Path
+) -> None:
+    """They are named by no version, and go as soon as one of their rows has expired."""
+    root = tmp_path / "archive"
+    for point in ("archive.run-written:3", "archive.erased:1"):
+        code, said = processes.run(
+            "lifetimes killed", root=str(root), kind="erasing", at=point, tidy=False
+        )
+        assert code == -signal.SIGKILL, said
+        check(opened(root))
+    play(str(root), "erasing", tidy=False)
+    assert not opened(root).verify().problems
+    assert_ended_well(root)
+
+
+def assert_ended_well(root: Path) -> None:
+    archive = opened(root)
+    assert check(archive) == LAST
+    assert sorted(archive.scan()["v"].to_pylist()) == sorted(expected(LAST, True).elements())
+    archive.vacuum(keep_versions=1, grace=0)
+    needed = set(archive.version().manifest.segments)
+    assert set(archive.repository.directory.all_names("data")) == needed
+    assert archive.verify().ok

@@ -18,7 +18,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
 
-GROUND = {"errors", "lifetime", "faults", "patterns"}
+GROUND = {"errors", "lifetime", "faults", "patterns", "keywords"}
 COMPUTING = {"kernels", "windows", "synopses"}
 
 # package or module → packages of mayfly that it may import, besides itself; the longest
@@ -26,6 +26,7 @@ COMPUTING = {"kernels", "windows", "synopses"}
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "lifetime": {"errors"},
+    "keywords": {"errors"},
     "faults": {"errors"},
     "patterns": {"errors", "lifetime"},
     "plan": GROUND,

@@ -47,6 +47,7 @@ from mayfly.errors import (
     VersionExpired,
 )
 from mayfly.faults import reach
+from mayfly.keywords import known_settings
 from mayfly.lifetime import instant
 from mayfly.storage import (
     AddSegments,
@@ -135,6 +136,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
 
     # -- updates -----------------------------------------------------------------------------
 
+    @known_settings()
     def update(
         self,
         batch: Any | None,

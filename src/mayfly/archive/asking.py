@@ -15,6 +15,7 @@ from mayfly.archive.selecting import KeyRange, ReadReport, Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired
+from mayfly.keywords import known_settings
 from mayfly.lifetime import duration, format_micros, instant, instant_text
 from mayfly.storage import Pin, Repository
 
@@ -39,6 +40,7 @@ class Asking:
         """The current version."""
         raise AssertionError("every archive has one")
 
+    @known_settings()
     def probe(
         self,
         *keys: Any,
@@ -63,6 +65,7 @@ class Asking:
         self.asked["probes"] += len(keys)
         return self._read(read, as_of, report)
 
+    @known_settings()
     def probe_range(
         self,
         low: Any = None,
@@ -84,6 +87,7 @@ class Asking:
         self.asked["probes"] += 1
         return self._read(read, as_of, report)
 
+    @known_settings()
     def scan(
         self,
         *,

@@ -10,6 +10,7 @@ from mayfly.archive.accounting import miscounted
 from mayfly.archive.staging import require_nothing_staged
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
+from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration, duration
 from mayfly.storage import (
     Problem,
@@ -79,6 +80,7 @@ class Care:
         """Files that hold rows whose bytes should be gone."""
         raise AssertionError("every archive can tell")
 
+    @known_settings()
     def vacuum(
         self,
         *,

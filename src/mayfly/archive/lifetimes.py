@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -160,8 +160,12 @@ def declared_lifetimes(
     an expression, or says ``{column: {value: duration, …}}``; ``exp`` names a column or is an
     expression."""
     longest = duration(max_lifetime)
-    if counts:
-        return Lifetimes(longest, exp, constant=None if lifetime is None else 1, counts=counts)
+    if not isinstance(exp, str | None):
+        raise InvalidSetting(f"exp is {exp!r}", "name a column, or write an expression")
+    if not isinstance(lifetime, str | Mapping | None):
+        lifetime = timedelta(microseconds=duration(lifetime))
+    if counts is not None and (counted := _counted(counts)):
+        return Lifetimes(longest, exp, constant=None if lifetime is None else 1, counts=counted)
     if exp is None and lifetime is None:
         exp = "exp"
     if lifetime is None:
@@ -175,6 +179,11 @@ def declared_lifetimes(
                 'write lifetime={"class": {"free": "1 day", "paid": "90 days"}}',
             )
         ((column, classes),) = lifetime.items()
+        if not isinstance(classes, Mapping):
+            raise InvalidSetting(
+                f"the lifetimes by {column} are {classes!r}",
+                'write lifetime={"class": {"free": "1 day", "paid": "90 days"}}',
+            )
         of_class = {value: duration(life) for value, life in classes.items()}
         return Lifetimes(longest, exp, column, of_class)
     if isinstance(lifetime, str) and lifetime in columns:
@@ -187,6 +196,18 @@ def declared_lifetimes(
             )
         return Lifetimes(longest, exp, expression=lifetime)
     return Lifetimes(longest, exp, constant=duration(lifetime))
+
+
+def _counted(counts: object) -> Mapping[str, int]:
+    """Sizes of windows by their columns of positions, as a user gives them."""
+    whole = isinstance(counts, Mapping) and all(
+        isinstance(size, int) and not isinstance(size, bool) for size in counts.values()
+    )
+    if not whole:
+        raise InvalidSetting(
+            f"counts is {counts!r}", 'give numbers of rows by column, like counts={"position": 100}'
+        )
+    return cast("Mapping[str, int]", counts)
 
 
 def _is_duration(text: str) -> bool:

@@ -36,6 +36,7 @@ from mayfly.archive.wave_migrating import every_index, left_aside
 from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
+from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration
 from mayfly.storage import DropSegments, Repository, SetProperties, TagSegment
 from mayfly.storage.edits import Edit
@@ -67,6 +68,7 @@ class Migrating:
         """The current version."""
         raise AssertionError("every archive has one")
 
+    @known_settings()
     def migrate(
         self,
         *,

@@ -7,9 +7,7 @@ tests and small data; ``Session.open_archive`` updates the same archive by Spark
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
-from inspect import Parameter, signature
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +21,7 @@ from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.local import InProcess
 from mayfly.archive.settings import arrow_columns
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import check_settings
 from mayfly.storage.files import local_root
 
 _OF_WINDOWS = frozenset({"window", "scheme", "constituents", "technique", "spread"})
@@ -87,25 +86,6 @@ def declared_for(
         )
     del wanted["layout"]
     return with_advised_layout(declare_lifetimes(columns, **wanted), local_root(path), load)
-
-
-def check_settings(function: Callable[..., object], given: Mapping[str, object]) -> None:
-    """Refuse settings that a function does not have, and the lack of those it needs."""
-    known = {
-        name: one
-        for name, one in signature(function).parameters.items()
-        if one.kind is Parameter.KEYWORD_ONLY
-    }
-    for name in given:
-        if name not in known:
-            hint = get_close_matches(name, known, n=1)
-            raise InvalidSetting(
-                f"there is no setting {name}",
-                f"did you mean {hint[0]}?" if hint else f"the settings are {', '.join(known)}",
-            )
-    needed = [name for name, one in known.items() if one.default is Parameter.empty]
-    if missing := [name for name in needed if name not in given]:
-        raise InvalidSetting(f"the setting {', '.join(missing)} is missing", "give it")
 
 
 def _refuse_others(given: Collection[str], kind: str, instead: str) -> None:

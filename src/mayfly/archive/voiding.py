@@ -28,6 +28,7 @@ from mayfly.archive.state import ArchiveState, ArchiveVersion
 from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
+from mayfly.keywords import known_settings
 from mayfly.storage import AddSegments, Repository, Segment, SetProperties
 from mayfly.storage.segment import write_segment
 
@@ -58,6 +59,7 @@ class Voiding:
         """The current version."""
         raise AssertionError("every archive has one")
 
+    @known_settings()
     def invalidate(
         self,
         keys: Iterable[Any] | None = None,

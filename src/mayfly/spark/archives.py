@@ -20,6 +20,7 @@ from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import ReadReport
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import BadInput, InvalidSetting
+from mayfly.keywords import known_settings
 from mayfly.lifetime import MIN_TIME, NEVER, Duration
 from mayfly.pipeline.gaps import gap_of, limits
 from mayfly.spark.archive_frames import archive_frame, frame_request
@@ -48,6 +49,7 @@ class SparkArchive(Archive):
 
     # -- updates -----------------------------------------------------------------------------
 
+    @known_settings()
     def update(
         self,
         batch: DataFrame | pa.Table | None,
@@ -78,6 +80,7 @@ class SparkArchive(Archive):
             calendar=calendar,
         )
 
+    @known_settings()
     def load(
         self,
         batch: DataFrame | pa.Table,
@@ -135,6 +138,7 @@ class SparkArchive(Archive):
             summary = AdmissionSummary(counts, {Verdict.BEYOND_GAP: seen})
             summary.require_none_refused(self.version().state.update + 1)
 
+    @known_settings()
     def sink(
         self,
         name: str = "stream",
@@ -168,6 +172,7 @@ class SparkArchive(Archive):
 
     # -- DataFrames --------------------------------------------------------------------------
 
+    @known_settings()
     def frame(
         self,
         *,

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mayfly.cql import Create, Delete, Drop, Insert, Update
+from mayfly.keywords import known_settings
 from mayfly.pipeline.pipeline_file import PipelineFile, Registered
 from mayfly.plan.catalog import (
     ArchiveDefinition,
@@ -43,6 +44,7 @@ class Pipeline:
     def queries(self) -> tuple[Registered, ...]:
         return tuple(self.declared.queries.values())
 
+    @known_settings(lambda: Queries.start, without=("sinks", "archives"))
     def start(
         self, checkpoint: Path, *, available_now: bool = False, **settings: Any
     ) -> dict[str, QueryRun]:

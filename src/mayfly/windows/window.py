@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration, duration
 from mayfly.windows.basic import PacedWindow, at_least_one
 from mayfly.windows.chains import Chains
@@ -58,6 +59,7 @@ class SlidingWindow(PacedWindow):
     (7, 15.5, [(17, 2)])
     """
 
+    @known_settings()
     def __init__(
         self,
         by: Rows | Span,
@@ -415,6 +417,7 @@ class SlidingWindow(PacedWindow):
             )
 
 
+@known_settings(lambda: SlidingWindow.__init__)
 def over_range(d: Duration, slide: Duration, **settings: Any) -> SlidingWindow:
     """``[RANGE d SLIDE s]``: basic windows of gcd(d, s)."""
     whole, step = duration(d), duration(slide)

@@ -1,0 +1,69 @@
+"""Settings given by keyword: one that a function does not have is refused with the nearest it has.
+
+Python itself would raise a TypeError, which names neither the remedy nor is one of our errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache, wraps
+from inspect import Parameter, signature
+from typing import Any, TypeVar, cast
+
+from mayfly.errors import InvalidSetting
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def known_settings(
+    passed_on: Callable[[], Callable[..., object]] | None = None, *, without: Iterable[str] = ()
+) -> Callable[[F], F]:
+    """Make a function refuse settings that it does not have, and the lack of those it needs.
+
+    Where it passes settings on, ``passed_on`` says to which function: the keyword-only ones of
+    that function count too, but those ``without`` which it gives itself.
+    """
+
+    def decorate(function: F) -> F:
+        own = signature(function).parameters.values()
+        names = [one.name for one in own if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
+
+        @cache
+        def settings() -> Mapping[str, Parameter]:
+            further = {} if passed_on is None else _settings(passed_on())
+            left_out = set(without)
+            return {n: p for n, p in further.items() if n not in left_out} | _settings(function)
+
+        @wraps(function)
+        def checked(*args: Any, **given: Any) -> Any:
+            _check(settings(), [name for name in given if name not in names])
+            return function(*args, **given)
+
+        return cast(F, checked)
+
+    return decorate
+
+
+def check_settings(function: Callable[..., object], given: Mapping[str, object]) -> None:
+    """Refuse settings that a function does not have, and the lack of those it needs."""
+    _check(_settings(function), given)
+
+
+def _settings(function: Callable[..., object]) -> dict[str, Parameter]:
+    parameters = signature(function).parameters
+    return {n: one for n, one in parameters.items() if one.kind is Parameter.KEYWORD_ONLY}
+
+
+def _check(settings: Mapping[str, Parameter], given: Iterable[str]) -> None:
+    names = list(given)
+    for name in names:
+        if name not in settings:
+            hint = get_close_matches(name, settings, n=1)
+            raise InvalidSetting(
+                f"there is no setting {name}",
+                f"did you mean {hint[0]}?" if hint else f"the settings are {', '.join(settings)}",
+            )
+    needed = [name for name, one in settings.items() if one.default is Parameter.empty]
+    if missing := [name for name in needed if name not in names]:
+        raise InvalidSetting(f"the setting {', '.join(missing)} is missing", "give it")
