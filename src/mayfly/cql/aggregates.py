@@ -74,6 +74,8 @@ _KNOWN: dict[str, Aggregate] = {
     "stddev_samp": _SPREAD,
     "median": Aggregate("MEDIAN(x)", lambda kind: DOUBLE, numeric=True),
     "quantile": Aggregate("QUANTILE(x, q)", lambda kind: kind, parameters=1),
+    "mode": Aggregate("MODE(x)", lambda kind: kind),
+    "collect_set": Aggregate("COLLECT_SET(x)", array),
     "top": Aggregate("TOP(x, k)", _counted, parameters=1),
     EXACT: Aggregate("FREQUENT(x, k [, share] [, 'NO FALSE NEGATIVES'])", _bounded, parameters=1),
     APPROXIMATE: Aggregate(

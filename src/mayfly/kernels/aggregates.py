@@ -1,29 +1,26 @@
 """The aggregates: what each makes of the events of a group.
 
 Totals (COUNT; SUM and AVG of whole numbers) are exact integers that arrivals add to and departures
-subtract from, kept with the group. Values, positions and other sums are played over the rows that
-were alive before the step (holistic.py). Only VAR and STDDEV are computed from the rows alive at
-each version, sorted by value, so that the result depends on nothing but the rows. NULL arguments
-are passed over, as in SQL; NaN is larger than any number.
+subtract from, kept with the group. Values, positions, other sums and variances are played over the
+rows that were alive before the step (holistic.py), the counts of FREQUENT over summaries of these
+(frequent_items.py). A result depends on nothing but the rows alive. NULL arguments are passed over,
+as in SQL; NaN is larger than any number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import BadInput
-from mayfly.kernels.caching import CACHED
-from mayfly.kernels.codes import unsigned_zeros
 from mayfly.kernels.frequent_items import frequent_items
 from mayfly.kernels.group_events import Events, Floats, Wide
-from mayfly.kernels.holistic import Before, TooLarge, ranked_values, summed_values
+from mayfly.kernels.holistic import SPREADS, Before, TooLarge, ranked_values, summed_values
 from mayfly.kernels.rows import Bools, numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import instant_text
@@ -37,8 +34,7 @@ class Versions:
     """Instants at which groups changed: group number, instant, rows alive, code of the group,
     and whether the window was full.
 
-    ``before`` are the rows alive before the step, ``which`` and ``rows`` list those alive at each
-    version, both only if an aggregate needs them.
+    ``before`` are the rows alive before the step, if an aggregate needs them.
     """
 
     group: Int64s
@@ -46,12 +42,7 @@ class Versions:
     count: Int64s
     code: Int64s
     full: Bools
-    which: Int64s | None = None
-    rows: pa.Table | None = None
     before: Before | None = None
-
-    def meeting(self, which: Int64s, rows: pa.Table) -> Versions:
-        return replace(self, which=which, rows=rows)
 
     def __len__(self) -> int:
         return len(self.group)
@@ -90,7 +81,6 @@ class Means(Enum):
     TOTAL = "a running total"
     RANKS = "counts by rank"
     SUMS = "an exact sum"
-    ROWS = "the rows alive"
     SUMMARIES = "the largest counts of each sub-window"
 
 
@@ -111,12 +101,11 @@ class Aggregator:
     def means(self) -> Means:
         if self.kept or (self.call.function == "count" and not self.call.distinct):
             return Means.TOTAL
-        if self.call.function in ("sum", "avg"):
+        if self.call.function in ("sum", "avg", *SPREADS):
             return Means.SUMS
         if Frequency.is_asked(self.call):
             return Means.SUMMARIES
-        rows = self.call.function in ("var_samp", "stddev_samp")
-        return Means.ROWS if rows else Means.RANKS
+        return Means.RANKS
 
     def totals(
         self,
@@ -127,11 +116,8 @@ class Aggregator:
         versions: Versions,
     ) -> Totals:
         try:
-            match self.means:
-                case Means.TOTAL:
-                    return _running(self.call, events, place, known, argument, versions)
-                case Means.ROWS:
-                    return Totals(_from_rows(self.call, versions, argument), {})
+            if self.means is Means.TOTAL:
+                return _running(self.call, events, place, known, argument, versions)
             assert versions.before is not None
             if self.means is Means.SUMMARIES:
                 value = frequent_items(self.call, events, versions.before, argument, versions.full)
@@ -209,64 +195,3 @@ def _overflow(
         f"{call.function.upper()}{group} does not fit {kind} at {moment}",
         "cast the aggregate's argument to DOUBLE or a wider DECIMAL",
     )
-
-
-# ── from the rows alive ───────────────────────────────────────────────────────────────────
-
-
-def _from_rows(call: AggregateCall, versions: Versions, argument: str) -> pa.Array:
-    """The values of one aggregate for all versions."""
-    if versions.which is None or versions.rows is None or not versions.rows.num_rows:
-        return pa.nulls(len(versions), arrow_type(call.data_type))
-    values = unsigned_zeros(whole(versions.rows.column(argument)))
-    present = pc.is_valid(values)
-    values = values.filter(present)
-    which = versions.which[present.to_numpy(zero_copy_only=False)]
-    values, which, starts = _sorted_by_version(values, which, len(versions))
-    counts = np.diff(np.append(starts, len(which)))
-    return _variance(call, values, starts, counts)
-
-
-def _sorted_by_version(
-    values: pa.Array, which: Int64s, size: int
-) -> tuple[pa.Array, Int64s, Int64s]:
-    """Sorted by version, then value (NaN last); and where each version begins."""
-    table = pa.table({"which": which, "value": values})
-    keys = [("which", "ascending"), ("value", "ascending")]
-    order = pc.sort_indices(table, sort_keys=keys)
-    which = which[order.to_numpy()]
-    starts: Int64s = np.searchsorted(which, np.arange(size))
-    return values.take(order), which, starts
-
-
-def _variance(call: AggregateCall, values: pa.Array, starts: Int64s, counts: Int64s) -> pa.Array:
-    squares = _squared_deviations(_floats(values), starts, counts)
-    spread = squares / np.maximum(counts - 1, 1)
-    if call.function == "stddev_samp":
-        spread = np.sqrt(spread)
-    return pa.array(spread, mask=counts < 2)
-
-
-def _floats(values: pa.Array) -> Floats:
-    # Whole numbers beyond 2^53 become the nearest double, as in SQL.
-    kept = values.cast(pa.float64(), safe=False)
-    return np.ascontiguousarray(kept.to_numpy(zero_copy_only=False))
-
-
-@numba.njit(cache=CACHED, nogil=True)
-def _squared_deviations(values: Floats, starts: Int64s, counts: Int64s) -> Floats:
-    """Sums of squared deviations from the mean, in two passes."""
-    sums = np.zeros(len(starts))
-    for i in range(len(starts)):
-        if counts[i] == 0:
-            continue
-        total = 0.0
-        for j in range(starts[i], starts[i] + counts[i]):
-            total += values[j]
-        mean = total / counts[i]
-        squares, rest = 0.0, 0.0
-        for j in range(starts[i], starts[i] + counts[i]):
-            squares += (values[j] - mean) ** 2
-            rest += values[j] - mean
-        sums[i] = squares - rest * rest / counts[i]
-    return sums

@@ -19,10 +19,10 @@ from mayfly.kernels.caching import CACHED
 from mayfly.kernels.sorting import Int64s
 
 Floats = npt.NDArray[np.float64]
-_DIGITS = 70
-_LOWEST = 1074
+DIGITS = 70
+LOWEST = 1074
 """The smallest double is 2 ** −1074."""
-_MASK = 0xFFFFFFFF
+MASK = 0xFFFFFFFF
 _CARRY_AFTER = 1 << 29
 
 
@@ -49,64 +49,79 @@ def _play(
     group: Int64s,
     sums: Floats,
 ) -> None:
-    digits = np.zeros(_DIGITS, np.int64)
-    odd = np.zeros(3, np.int64)
-    span = np.array([_DIGITS, 0, 0], np.int64)
+    digits, span, odd = start_digits(DIGITS)
     event, current, held = 0, -1, 0
     for version in range(len(last)):
         if group[version] != current:
             current = group[version]
-            digits[:] = 0
-            odd[:] = 0
-            span[0], span[1], span[2] = _DIGITS, 0, 0
+            clear(digits, span, odd)
             while held < len(owner) and owner[held] < current:
                 held += 1
             while held < len(owner) and owner[held] == current:
-                _add(digits, odd, span, before[held], 1)
+                add(digits, odd, span, before[held], 1)
                 held += 1
         while event <= last[version]:
             if amounts[event] != 0:
-                _add(digits, odd, span, values[event], amounts[event])
+                add(digits, odd, span, values[event], amounts[event])
             event += 1
         sums[version] = _rounded(digits, odd, span)
 
 
 @numba.njit(cache=CACHED, nogil=True)
-def _add(digits: Int64s, odd: Int64s, span: Int64s, value: float, sign: int) -> None:
+def start_digits(size: int) -> tuple[Int64s, Int64s, Int64s]:
+    """A sum of nothing: its digits, their span (see ``add``), and counts of what is no number."""
+    return np.zeros(size, np.int64), np.array([size, 0, 0], np.int64), np.zeros(3, np.int64)
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def clear(digits: Int64s, span: Int64s, odd: Int64s) -> None:
+    digits[:] = 0
+    odd[:] = 0
+    span[0], span[1], span[2] = len(digits), 0, 0
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def parts(value: float) -> tuple[int, int]:
+    """The mantissa of a number without its sign, and the place of its lowest bit."""
+    fraction, exponent = math.frexp(abs(value))
+    mantissa = np.int64(fraction * 9007199254740992.0)
+    place = exponent - 53 + LOWEST
+    if place < 0:  # subnormal: the lowest bits of the mantissa are 0
+        return int(mantissa >> -place), 0
+    return int(mantissa), place
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def add(digits: Int64s, odd: Int64s, span: Int64s, value: float, sign: int) -> None:
     """Add or subtract one value; ``span`` is the first and last digit in use, and additions."""
     if not np.isfinite(value):
         odd[2 if np.isnan(value) else (0 if value > 0 else 1)] += sign
         return
     if value == 0.0:
         return
-    fraction, exponent = math.frexp(abs(value))
-    mantissa = np.int64(fraction * 9007199254740992.0)
-    place = exponent - 53 + _LOWEST
-    if place < 0:  # subnormal: the lowest bits of the mantissa are 0
-        mantissa >>= -place
-        place = 0
+    mantissa, place = parts(value)
     if value < 0:
         sign = -sign
     digit, shift = place >> 5, place & 31
-    low = (mantissa & _MASK) << shift
+    low = (mantissa & MASK) << shift
     high = (mantissa >> 32) << shift
-    digits[digit] += sign * (low & _MASK)
-    digits[digit + 1] += sign * ((low >> 32) + (high & _MASK))
+    digits[digit] += sign * (low & MASK)
+    digits[digit + 1] += sign * ((low >> 32) + (high & MASK))
     digits[digit + 2] += sign * (high >> 32)
     span[0] = min(span[0], digit)
     span[1] = max(span[1], digit + 2)
     span[2] += 1
     if span[2] >= _CARRY_AFTER:
-        _carry(digits, span)
+        carry_digits(digits, span)
 
 
 @numba.njit(cache=CACHED, nogil=True)
-def _carry(digits: Int64s, span: Int64s) -> None:
+def carry_digits(digits: Int64s, span: Int64s) -> None:
     """Digits from 0 to 2 ** 32 − 1, the highest one with the sign."""
-    last = min(span[1] + 2, _DIGITS - 1)
+    last = min(span[1] + 2, len(digits) - 1)
     for i in range(span[0], last):
         digits[i + 1] += digits[i] >> 32
-        digits[i] &= _MASK
+        digits[i] &= MASK
     span[1], span[2] = last, 0
 
 
@@ -118,33 +133,44 @@ def _rounded(digits: Int64s, odd: Int64s, span: Int64s) -> float:
         return np.inf
     if odd[1] > 0:
         return -np.inf
-    if span[0] > span[1]:
+    carried, first, negative = magnitude(digits, span)
+    if not len(carried):
         return 0.0
-    first, last = span[0], min(span[1] + 2, _DIGITS - 1)
+    mantissa, exponent = leading_bits(carried, len(carried) - 1)
+    value = math.ldexp(float(mantissa), exponent + first * 32 - LOWEST)
+    return -value if negative else value
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def magnitude(digits: Int64s, span: Int64s) -> tuple[Int64s, int, bool]:
+    """Digits from 0 to 2 ** 32 − 1 without leading ones that are 0, the place of the first, and
+    whether they are below zero."""
+    first, last = span[0], min(span[1] + 2, len(digits) - 1)
+    if first > last:
+        return np.empty(0, np.int64), 0, False
     carried = np.empty(last - first + 1, np.int64)
     carry = np.int64(0)
     for i in range(first, last + 1):
         total = digits[i] + carry
         carry = total >> 32
-        carried[i - first] = total & _MASK
+        carried[i - first] = total & MASK
     negative = carry < 0
     if negative:
         carry = np.int64(1)
         for i in range(len(carried)):
-            total = (carried[i] ^ _MASK) + carry
+            total = (carried[i] ^ MASK) + carry
             carry = total >> 32
-            carried[i] = total & _MASK
+            carried[i] = total & MASK
     top = len(carried) - 1
     while top >= 0 and carried[top] == 0:
         top -= 1
-    if top < 0:
-        return 0.0
-    return _to_double(carried, top, first, bool(negative))
+    return carried[: top + 1], first, bool(negative)
 
 
 @numba.njit(cache=CACHED, nogil=True)
-def _to_double(carried: Int64s, top: int, first: int, negative: bool) -> float:
-    """The nearest double, half to even, of digits whose highest is ``top``."""
+def leading_bits(carried: Int64s, top: int) -> tuple[int, int]:
+    """The nearest number of 53 bits, half to even, and its exponent, of digits whose highest is
+    ``top``."""
     bits = 0
     while carried[top] >> bits:
         bits += 1
@@ -169,6 +195,4 @@ def _to_double(carried: Int64s, top: int, first: int, negative: bool) -> float:
     rest = np.int64(window & np.uint64(2047))
     if rest > 1024 or (rest == 1024 and (below or mantissa & 1)):
         mantissa += 1
-    exponent = first * 32 + top * 32 + bits - 53 - _LOWEST
-    value = math.ldexp(float(mantissa), exponent)
-    return -value if negative else value
+    return int(mantissa), top * 32 + bits - 53

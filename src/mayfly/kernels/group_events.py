@@ -118,6 +118,11 @@ class Events:
         """The number of the group to which each event belongs."""
         return places_in(self.codes, self.code)
 
+    @property
+    def marks(self) -> tuple[Int64s, Int64s]:
+        """Where each version ends, and to which group it belongs."""
+        return self.last_of_instant, self.group_of_instant
+
     def running(self, amounts: Int64s, place: Int64s, known: Wide) -> Wide:
         """Totals after each instant; groups at ``place`` begin with what is ``known`` of them."""
         low, high = np.zeros((2, len(self.codes)), np.int64)

@@ -36,11 +36,9 @@ from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.holistic import Before
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
-from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, plain_key
 from mayfly.kernels.refreshes import Refreshes, listed
-from mayfly.kernels.room import require_room
-from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers, whole
+from mayfly.kernels.rows import CODE, Bools, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, places_in, stable_order
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -55,10 +53,6 @@ from mayfly.storage.segment import EXP, TS
 
 COUNT = "_count"
 SHOWN = "_shown"
-PAIRS_AT_ONCE = 1 << 20
-PAIR_BYTES, COPIES = 64, 2
-"""What a row costs that a version meets: its place in the order, and copies of the row (measured:
-78 bytes for MEDIAN of a BIGINT, 107 for TOP)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +184,7 @@ class GroupRows(Alone):
         kept = members.after(lasting, interval.clock - 1)
         if not len(events.code):
             return GroupState(kept, state.groups, state.begun, first), self._nothing()
-        groups, delta = self._replaced(replace(state, members=members), events, fresh, interval)
+        groups, delta = self._replaced(replace(state, members=members), events, interval)
         return GroupState(kept, groups, True, first), delta
 
     def _is_idle(self, state: GroupState, interval: Interval) -> bool:
@@ -296,7 +290,7 @@ class GroupRows(Alone):
     # ── results ───────────────────────────────────────────────────────────────────────────
 
     def _replaced(
-        self, state: GroupState, events: Events, fresh: pa.Table, interval: Interval
+        self, state: GroupState, events: Events, interval: Interval
     ) -> tuple[Kept, Delta]:
         """Versions against the last results: what is born, what is cut, what is kept."""
         codes = events.codes
@@ -304,7 +298,7 @@ class GroupRows(Alone):
         known = rows_with(state.groups.of_codes(codes), blank)
         known = taken(known, stable_order(numbers(known, CODE)))
         events.check(known)
-        versions, totals = self._versions(events, known, state.members, fresh, interval)
+        versions, totals = self._versions(events, known, state.members, interval)
         table = self._version_rows(events, versions, totals)
         if self.append_only:
             return self._appended(state, table, versions, codes, interval)
@@ -410,7 +404,7 @@ class GroupRows(Alone):
     # ── values of versions ────────────────────────────────────────────────────────────────
 
     def _versions(
-        self, events: Events, known: pa.Table, members: Kept, fresh: pa.Table, interval: Interval
+        self, events: Events, known: pa.Table, members: Kept, interval: Interval
     ) -> tuple[Versions, list[Totals]]:
         last = events.last_of_instant
         group = events.group_of_instant
@@ -422,10 +416,6 @@ class GroupRows(Alone):
         full = time >= self.full_from(interval)
         versions = Versions(group, time, counts, events.codes[group], full)
         means = {one.means for one in self._aggregators}
-        if Means.ROWS in means:
-            runs = [*members.runs, *([Run.of(fresh)] if fresh.num_rows else [])]
-            self._require_room(versions, runs)
-            versions = versions.meeting(*_alive_rows(versions, runs))
         if means & {Means.RANKS, Means.SUMS, Means.SUMMARIES}:
             versions = replace(versions, before=self._before(events, members, interval.began))
         names = self.columns.names[len(self.keys) :]
@@ -440,19 +430,6 @@ class GroupRows(Alone):
             for number, (one, name) in enumerate(zip(self._aggregators, names, strict=True))
         ]
         return versions, totals
-
-    def _require_room(self, versions: Versions, runs: list[Run]) -> None:
-        """Refuse versions that meet more rows of their groups than there is room for."""
-        pairs = int(versions.count.sum())
-        rows, size = sum(run.rows for run in runs), sum(run.load().nbytes for run in runs)
-        calls = [one.call.function.upper() for one in self._aggregators if one.means is Means.ROWS]
-        largest = int(versions.count.max(initial=0))
-        require_room(
-            pairs * (PAIR_BYTES + COPIES * size // max(rows, 1)),
-            f"{self.name}: {', '.join(dict.fromkeys(calls))} over {len(versions):,} versions of "
-            f"groups of up to {largest:,} rows, {pairs:,} values in all,",
-            "use a shorter window, smaller groups or batches, a SLIDE, or a larger max_state_bytes",
-        )
 
     def _before(self, events: Events, members: Kept, began: int) -> Before:
         """The rows of the touched groups that were alive before the step."""
@@ -510,22 +487,6 @@ class GroupRows(Alone):
             Totals(pa.nulls(size, kind), {name: np.empty(0, np.int64) for name in one.kept})
             for one, kind in zip(self._aggregators, kinds, strict=True)
         ]
-
-
-def _alive_rows(versions: Versions, runs: list[Run]) -> tuple[Int64s, pa.Table]:
-    """Every version beside the rows of its group alive at its instant."""
-    points = versions.code, versions.time, versions.time + 1
-    which, tables = [], []
-    for run in runs:
-        rows = run.load()
-        keys = tuple(numbers(rows, name) for name in (CODE, TS, EXP))
-        names = [name for name in rows.schema.names if name.startswith("_argument")]
-        for at, positions in matching_pairs(points, (keys[0], keys[1], keys[2]), PAIRS_AT_ONCE):
-            which.append(at.copy())
-            tables.append(rows.select([*names, ID]).take(pa.array(positions)))
-    if not tables:
-        return np.empty(0, np.int64), pa.table({})
-    return np.concatenate(which), pa.concat_tables(tables).combine_chunks()
 
 
 def _each_before(few: Int64s, many: Int64s, groups: int) -> Int64s:

@@ -2,8 +2,9 @@
 
 Each plays the events of a step over the values that were alive before it: counts by rank
 (windows/ranked.py) for what asks about values, exact sums (exact_sums.py) for floating-point
-numbers, whole numbers of any size for decimals. Nothing is read again from version to version, so
-one group of a million rows costs as much per event as a million small ones.
+numbers, also of squares (exact_variances.py), whole numbers of any size for decimals. Nothing is
+read again from version to version, so one group of a million rows costs as much per event as a
+million small ones.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ import pyarrow.compute as pc
 
 from mayfly.kernels.codes import unsigned_zeros
 from mayfly.kernels.exact_sums import Floats, play_sums
+from mayfly.kernels.exact_variances import play_variances
 from mayfly.kernels.group_events import Events, Wide
+from mayfly.kernels.room import require_room
 from mayfly.kernels.rows import whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
 from mayfly.windows.ranked import LARGEST, MEDIAN, QUANTILE, SMALLEST, Ranked, Script
+
+SPREADS = ("var_samp", "stddev_samp")
+ENTRY_BYTES = 24
+"""What a listed value costs beside itself: its place and copies of it."""
 
 
 class TooLarge(Exception):
@@ -45,7 +52,7 @@ class Before:
 
 
 def ranked_values(call: AggregateCall, events: Events, before: Before, argument: str) -> pa.Array:
-    """The values of COUNT DISTINCT, MIN, MAX, MEDIAN, QUANTILE or TOP at every version."""
+    """What asks about the values of a group, such as MEDIAN or TOP, at every version."""
     ranked = Ranked.of(
         before.values(argument),
         before.owner,
@@ -59,6 +66,13 @@ def ranked_values(call: AggregateCall, events: Events, before: Before, argument:
             return pa.array(ranked.distinct(script))
         case "top":
             return _top(call, ranked, script)
+        case "mode":
+            filled, places, _ = ranked.top(script, 1)
+            first = np.full(len(filled), -1, np.int64)
+            first[filled > 0] = places
+            return _picked(ranked, first)
+        case "collect_set":
+            return _set(call, ranked, script)
         case "median":
             return _median(ranked, script)
         case "quantile":
@@ -96,8 +110,23 @@ def _top(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, pairs, type=kind)
 
 
+def _set(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
+    """The values of every version, each once, in their order."""
+    kind, sizes = arrow_type(call.data_type), ranked.distinct(script)
+    listed = int(sizes.sum())
+    require_room(
+        listed * (ENTRY_BYTES + ranked.values.nbytes // max(1, len(ranked.values))),
+        f"COLLECT_SET over {len(sizes):,} versions of up to {int(sizes.max(initial=0)):,} values, "
+        f"{listed:,} values in all,",
+        "use a shorter window, smaller groups or batches, a SLIDE, or a larger max_state_bytes",
+    )
+    values = ranked.values.take(pa.array(ranked.listed(script, listed)))
+    offsets = pa.array(np.append(0, np.cumsum(sizes)), pa.int32())
+    return pa.ListArray.from_arrays(offsets, values.cast(kind.value_type), type=kind)
+
+
 def summed_values(call: AggregateCall, events: Events, before: Before, argument: str) -> pa.Array:
-    """SUM and AVG of floating-point numbers and decimals at every version."""
+    """SUM and AVG of floating-point numbers and decimals, VAR and STDDEV, at every version."""
     values, held = events.values(argument), before.values(argument)
     present = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
     living = pc.is_valid(held).to_numpy(zero_copy_only=False)
@@ -105,13 +134,14 @@ def summed_values(call: AggregateCall, events: Events, before: Before, argument:
     rows = np.bincount(before.owner[living], minlength=groups).astype(np.int64)
     counts = events.running(present, np.arange(groups), Wide.of(rows)).low
     amounts = present * events.sign
+    play = _floats(held)[living], before.owner[living], _floats(values), amounts, *events.marks
+    if call.function in SPREADS:
+        root = call.function == "stddev_samp"
+        return pa.array(play_variances(*play, root), mask=counts < 2)
     if pa.types.is_decimal(values.type):
         return _decimals(call, events, values, amounts, held.filter(pa.array(living)),
                          before.owner[living], counts)  # fmt: skip
-    sums = play_sums(
-        _floats(held)[living], before.owner[living], _floats(values), amounts,
-        events.last_of_instant, events.group_of_instant,
-    )  # fmt: skip
+    sums = play_sums(*play)
     if call.function == "avg":
         sums = sums / np.maximum(counts, 1)
     return pa.array(sums, mask=counts == 0)

@@ -256,8 +256,9 @@ class AggregateCall:
     """``function(argument)`` over a group, offered as column ``name``.
 
     ``function`` is one of count, sum, avg, min, max, var_samp, stddev_samp, median, quantile,
-    top, frequent, approx_frequent; COUNT(*) has no argument. ``parameters``: q of QUANTILE; k of
-    TOP; k and the number of sub-windows of FREQUENT, then its share and its errors, if given.
+    mode, collect_set, top, frequent, approx_frequent; COUNT(*) has no argument. ``parameters``: q
+    of QUANTILE; k of TOP; k and the number of sub-windows of FREQUENT, then its share and its
+    errors, if given.
     """
 
     name: str
@@ -269,7 +270,7 @@ class AggregateCall:
 
     @property
     def nullable(self) -> bool:
-        return self.function not in ("count", "top", "frequent", "approx_frequent")
+        return self.function not in ("count", "collect_set", "top", "frequent", "approx_frequent")
 
     def column(self, relation: str) -> Column:
         return Column(relation, self.name, self.data_type, self.nullable)

@@ -82,6 +82,15 @@ class Ranked:
         )  # fmt: skip
         return answers
 
+    def listed(self, script: Script, size: int) -> Int64s:
+        """The places of the values of each version, ``size`` in all."""
+        places = np.empty(size, np.int64)
+        _play_listed(
+            self.counts.copy(), self.starts, self.ids, script.sign, script.last, script.group,
+            places,
+        )  # fmt: skip
+        return places
+
     def top(self, script: Script, k: int) -> tuple[Int64s, Int64s, Int64s]:
         """The k most frequent values of each version: how many, which places, how often."""
         size = len(script.last)
@@ -190,6 +199,23 @@ def _play_distinct(
                 distinct += (before + sign[event] > 0) - (before > 0)
             event += 1
         answers[version] = distinct
+
+
+@jit
+def _play_listed(
+    counts: Int64s, starts: Int64s, ids: Int64s, sign: Int64s, last: Int64s, group: Int64s,
+    places: Int64s,
+) -> None:  # fmt: skip
+    event, size = 0, 0
+    for version in range(len(last)):
+        while event <= last[version]:
+            if ids[event] >= 0:
+                counts[ids[event]] += sign[event]
+            event += 1
+        for place in range(starts[group[version]], starts[group[version] + 1]):
+            if counts[place] > 0:
+                places[size] = place
+                size += 1
 
 
 @jit

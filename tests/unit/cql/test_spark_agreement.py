@@ -164,6 +164,8 @@ def test_expressions_have_the_types_spark_gives_them(readings: DataFrame) -> Non
         ("VAR(exact)", "var_samp(exact)"),
         ("STDDEV(sensor)", "stddev_samp(sensor)"),
         ("MEDIAN(sensor)", "median(sensor)"),
+        ("MODE(place)", "mode(place)"),
+        ("COLLECT_SET(exact)", "collect_set(exact)"),
     ],
 )
 def test_aggregates_have_the_types_spark_gives_them(

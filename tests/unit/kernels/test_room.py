@@ -1,4 +1,4 @@
-"""Aggregates that meet every version of a group with all its rows ask for room before they do."""
+"""What lists the values of every version of a group asks for room before it does."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from mayfly import LocalSession
 from mayfly.errors import LimitExceeded
-from mayfly.kernels import grouping
 from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.windows.ranked import Ranked
 
 ROWS = 300
 PAIRS = ROWS * (ROWS + 1) // 2
@@ -22,35 +22,30 @@ def run_of(aggregate: str, max_state_bytes: int | None = None) -> ContinuousRun:
     return session.query(text, max_state_bytes=max_state_bytes)
 
 
-def batch(rows: int = ROWS) -> dict[str, pa.Table]:
-    return {"s": pa.table({"ts": np.arange(rows), "x": np.arange(rows) % 7})}
+def batch(rows: int = ROWS, values: int = 7) -> dict[str, pa.Table]:
+    return {"s": pa.table({"ts": np.arange(rows), "x": np.arange(rows) % values})}
 
 
-@pytest.mark.parametrize("aggregate", ["VAR_SAMP(x)", "STDDEV_SAMP(x)"])
-def test_one_large_group_is_refused_before_its_rows_are_met(
-    aggregate: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(grouping, "_alive_rows", lambda *_: pytest.fail("rows were met"))
-    run = run_of(aggregate, max_state_bytes=64 * PAIRS)
+def test_large_sets_are_refused_before_they_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ranked, "listed", lambda *_: pytest.fail("values were listed"))
+    run = run_of("COLLECT_SET(x)", max_state_bytes=16 * PAIRS)
     with pytest.raises(LimitExceeded, match=r"max_state_bytes = .*") as refusal:
-        run.feed(batch())
-    assert aggregate.split("(")[0] in refusal.value.message
-    assert f"{ROWS - 1:,} rows" in refusal.value.message
+        run.feed(batch(values=ROWS))
+    assert f"COLLECT_SET over {ROWS:,} versions" in refusal.value.message
+    assert f"{ROWS - 1:,} values" in refusal.value.message
     assert "max_state_bytes" in refusal.value.hint
 
 
 def test_what_fits_is_answered_and_a_refused_step_changes_nothing() -> None:
-    run = run_of("VAR_SAMP(x)", max_state_bytes=2000 * ROWS)
+    run = run_of("COLLECT_SET(x)", max_state_bytes=2000 * ROWS)
     before = run.clocks
     with pytest.raises(LimitExceeded):
-        run.feed(batch())
+        run.feed(batch(values=ROWS))
     assert run.clocks == before
-    run = run_of("VAR_SAMP(x)", max_state_bytes=300 * PAIRS)
-    run.feed(batch())
+    run = run_of("COLLECT_SET(x)", max_state_bytes=300 * PAIRS)
+    run.feed(batch(values=ROWS))
     run.finish()
-    assert run.snapshot().to_pylist() == [
-        {"a": pytest.approx(float(np.var(np.arange(ROWS) % 7, ddof=1)))}
-    ]
+    assert run.snapshot().to_pylist() == [{"a": list(range(ROWS))}]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +57,8 @@ def test_what_fits_is_answered_and_a_refused_step_changes_nothing() -> None:
         ("TOP(x, 2)", [{"value": 0, "count": 43}, {"value": 1, "count": 43}]),
         ("QUANTILE(x, 0.9)", 6),
         ("MAX(x)", 6),
+        ("MODE(x)", 0),
+        ("VAR(x)", pytest.approx(float(np.var(np.arange(ROWS) % 7, ddof=1)))),
         ("SUM(CAST(x AS DOUBLE))", 897.0),
     ],
 )

@@ -304,5 +304,7 @@ _FOLDS: dict[str, Callable[..., Any]] = {
     "var_samp": statistics.variance,
     "stddev_samp": statistics.stdev,
     "median": statistics.median,
+    "mode": statistics.mode,
+    "collect_set": lambda given: list(dict.fromkeys(given)),
     "quantile": lambda given, q: given[max(0, ceil(len(given) * float(q)) - 1)],
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import ceil
+from statistics import variance
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,8 @@ from mayfly import LocalSession
 
 AGGREGATES = (
     "MEDIAN(x) AS median, QUANTILE(x, 0.3) AS quantile, COUNT(DISTINCT x) AS distinct_x, "
-    "TOP(x, 2) AS top, MIN(t) AS low, MAX(t) AS high, SUM(d) AS total, AVG(d) AS mean"
+    "TOP(x, 2) AS top, MODE(t) AS mode, COLLECT_SET(x) AS held, VAR(d) AS spread, "
+    "MIN(t) AS low, MAX(t) AS high, SUM(d) AS total, AVG(d) AS mean"
 )
 ROWS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 1), st.none() | st.integers(0, 5)), max_size=30
@@ -39,6 +41,9 @@ def model(rows: list[tuple[int, int, int | None]], at: int, window: int) -> dict
                 {"value": v, "count": c}
                 for v, c in sorted(counts.items(), key=lambda it: (-it[1], it[0]))[:2]
             ],
+            "mode": f"t{min(counts, key=lambda v: (-counts[v], v))}" if size else None,
+            "held": sorted(counts),
+            "spread": pytest.approx(variance(floats), abs=1e-12) if size > 1 else None,
             "low": f"t{present[0]}" if size else None,
             "high": f"t{present[-1]}" if size else None,
             "total": pytest.approx(sum(floats)) if size else None,
