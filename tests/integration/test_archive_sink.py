@@ -280,3 +280,30 @@ def test_results_delivered_again_after_a_crash_are_archived_once(
         drained(query, tmp_path / "ck", archive=archive)
     run = drained(query, tmp_path / "ck", archive=archive)
     assert_holds_results(archive, case, run.status().clock)
+
+
+def test_a_stop_ends_a_catch_up_after_the_update_that_is_running(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = pair_case(160, 40, seed=3)
+    record(tmp_path, case.batches)
+    query = pair_query(Session(spark), tmp_path, case)
+    archive = results_archive(Session(spark), tmp_path / "archive", refresh="5 ms")
+    taken: list[int] = []
+
+    def ask() -> None:
+        taken.append(archive.version().state.update)
+        run.runner.stopping.set()  # as a signal does
+
+    with on_reach("staging.taken", ask):
+        run = query.start(tmp_path / "ck", archive=archive)
+        assert run.await_done(120)
+        run.stop()
+        assert run.query is not None
+        assert run.query.exception() is None, "Spark takes it for a stop, not for an error"
+    assert len(taken) == 1
+    behind = run.status().clock
+    assert behind is not None
+    assert taken[0] < archive.settings.calendar.update_of(behind) - 1, "there was more to do"
+    run = drained(query, tmp_path / "ck", archive=archive)
+    assert_holds_results(archive, case, run.status().clock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mayfly.errors import InvalidSetting, LimitExceeded, VersionExpired
 from mayfly.faults import on_reach
 from mayfly.session import Session
+from mayfly.spark.batches import Interrupted
 from mayfly.spark.program_wiring import ProgramWiring
 from mayfly.spark.query_run import QueryRun
 from mayfly.testing import (
@@ -287,3 +288,37 @@ def test_a_heartbeat_makes_no_step_while_nothing_that_waits_is_due(
     assert made == [2, 2, 2, 3]
     windows = {"a": Windowed(rows["a"], "10 ms"), "b": Windowed(rows["b"], "100 ms")}
     assert_same_rows(run.changes(), WindowJoinOracle(windows, ["k"]).lifetimes())
+
+
+def test_sparks_own_stop_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    case = pair_case(300, 60)
+    record(tmp_path, case.batches[:2])
+    query = pair_query(Session(spark), tmp_path, case)
+    began = threading.Event()
+
+    def work(changes: DataFrame, batch: int) -> None:
+        began.set()
+        spark.range(100).mapInArrow(_slowly, "id BIGINT").count()
+
+    run = query.start(tmp_path / "ck", buckets=2, history="forever", on_changes=work)
+    assert began.wait(PATIENCE)
+    assert run.query is not None
+    run.query.stop()
+    assert run.await_done(PATIENCE)
+    assert run.runner.stopping.is_set()
+    assert run.runner.error is None, "Spark knows the end for a stop, and nobody is told a trace"
+    assert run.query.exception() is None
+    record(tmp_path, case.batches[2:], first=2)
+    assert_right(drained(query, tmp_path / "ck", buckets=2, history="forever"), case.oracle())
+
+
+def _slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        time.sleep(20)
+        yield batch
+
+
+def test_what_a_stopped_batch_raises_is_short_and_in_sparks_words() -> None:
+    words = str(Interrupted())
+    assert "py4j.protocol.Py4JJavaError: An error occurred while calling" in words
+    assert words.endswith("java.lang.InterruptedException")

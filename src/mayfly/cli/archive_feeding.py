@@ -24,7 +24,9 @@ from mayfly.cli.archive_files import columns_in, format_of, rows_of
 from mayfly.cli.archive_views import show_update
 from mayfly.cli.given import refuse_given
 from mayfly.cli.printing import print_json, refusals
+from mayfly.cli.stopping import stop_signals
 from mayfly.errors import InvalidSetting
+from mayfly.lifetime import instant_text
 from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
@@ -320,11 +322,21 @@ def _loaded(
     archive = _opened_on_spark(path)
     rows = rows_of(archive.spark, files, kind, archive.settings, header)
 
-    def tell(report: UpdateReport) -> None:
-        if not quiet:
-            show_update(report, archive.predictions()[-1].expected)
+    with stop_signals("update") as asked:
 
-    return archive.load(rows, done=tell, max_gap=max_gap)
+        def tell(report: UpdateReport) -> None:
+            if not quiet:
+                show_update(report, archive.predictions()[-1].expected)
+            if asked.is_set():
+                end = instant_text(archive.settings.calendar.time_of(report.update))
+                typer.echo(
+                    f"stopped after update {report.update}: rows later than {end}, if there are "
+                    "any, are not in the archive yet; bring those again",
+                    err=True,
+                )
+                raise typer.Exit(asked.exit_code)
+
+        return archive.load(rows, done=tell, max_gap=max_gap)
 
 
 def _updated(

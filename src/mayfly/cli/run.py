@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +17,7 @@ from rich.text import Text
 
 from mayfly.cli.given import AllowPython
 from mayfly.cli.printing import refusals, seconds
+from mayfly.cli.stopping import StopRequest, stop_signals
 from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, micros
@@ -137,7 +136,7 @@ def run_command(
         for told in pipeline.passed_over if pipeline is not None else ():
             console.print(f"[yellow]{told}[/]")
         runs: dict[str, QueryRun] = {}
-        with _signals() as asked:
+        with stop_signals("batch") as asked:
             while pipeline is not None:
                 runs = pipeline.start(
                     place,
@@ -155,6 +154,7 @@ def run_command(
                     resumed=bool(runs),
                 )
                 _tell_changes(runs, console)
+                asked.pass_on = partial(_end_deliveries, runs)
                 running = pipeline
                 try:
                     pipeline = _watch(runs, console, quiet, asked, end, followed)
@@ -258,40 +258,10 @@ def _beginning(run: QueryRun) -> str:
     return f": it begins{begun}, and is warming up until {instant_text(whole)}"
 
 
-class StopRequest(threading.Event):
-    """Set by Ctrl-C or SIGTERM: Spark's own handler would cancel the batch that is running."""
-
-    number: int | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """As shells tell an end by this signal."""
-        return 128 + (self.number or 0)
-
-    def take(self, number: int, frame: object) -> None:
-        """Say so at once, for a batch may take long; the same signal again ends without waiting.
-
-        Written past Python's files, which may be in the middle of a line.
-        """
-        if self.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
-        self.number = number
-        os.write(2, b"\nstopping: the running batch is finished first; once more to end at once\n")
-        self.set()
-
-
-@contextmanager
-def _signals() -> Iterator[StopRequest]:
-    asked = StopRequest()
-    names = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(one, asked.take) for one in names]
-    try:
-        yield asked
-    finally:
-        for one, handler in zip(names, before, strict=True):
-            signal.signal(one, handler)
+def _end_deliveries(runs: dict[str, QueryRun]) -> None:
+    """Sinks that have much to do end after a part of it; the rest comes with the next start."""
+    for run in runs.values():
+        run.runner.stopping.set()
 
 
 def _watch(

@@ -44,7 +44,7 @@ from mayfly.spark.archive_jobs import (
     in_columns,
 )
 from mayfly.spark.file_checks import check_files
-from mayfly.spark.sinks import Delivery
+from mayfly.spark.sinks import Delivery, Unfinished
 from mayfly.storage import Manifest, Segment
 
 if TYPE_CHECKING:
@@ -105,12 +105,13 @@ class ArchiveSink:
         source: str | None = None,
         place: str | None = None,
         clock: int | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> list[UpdateReport]:
         """Stage a batch unless it is staged, then run the updates that are due.
 
         ``source`` tells who numbers the batches, ``place`` where that checkpoint is; ``clock``
         promises that no row before it is still to come, in place of the largest time less the
-        slack.
+        slack. When ``stopping`` says so, ``Unfinished`` is raised in place of the next update.
         """
         base = self.staging.forget_taken(self._notes())
         before = brought(base)
@@ -118,7 +119,7 @@ class ArchiveSink:
         if batch_id > before.batch:
             now = replace(before, batch=batch_id, source=source or before.source, place=place)
             base = self._staged(base, now, batch, clock)
-        return self._taken_in(base, brought(base).clock)
+        return self._taken_in(base, brought(base).clock, stopping)
 
     def flush(self) -> list[UpdateReport]:
         """Take in what is staged although its interval may not be over.
@@ -222,7 +223,12 @@ class ArchiveSink:
 
     # -- updates -----------------------------------------------------------------------------
 
-    def _taken_in(self, base: Manifest, clock: int | None) -> list[UpdateReport]:
+    def _taken_in(
+        self,
+        base: Manifest,
+        clock: int | None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> list[UpdateReport]:
         """Run the updates of all intervals that end before the clock."""
         reports: list[UpdateReport] = []
         while clock is not None and self.archive.has_origin:
@@ -232,6 +238,8 @@ class ArchiveSink:
             base = self._without_stranded(base, state.update)
             if closed <= state.update:
                 break
+            if stopping():
+                raise Unfinished
             waiting = [day for day in days_of(base) if state.update < day <= closed]
             number = min(waiting, default=closed)
             try:
@@ -350,7 +358,12 @@ class ArchivedResults:
             wanted = (quoted(name) for name in self.sink.archive.settings.all_columns)
             rows = delivery.frame().select(*wanted)
         self.sink.accept(
-            rows, delivery.batch_id, source=self.source, place=self.checkpoint, clock=delivery.clock
+            rows,
+            delivery.batch_id,
+            source=self.source,
+            place=self.checkpoint,
+            clock=delivery.clock,
+            stopping=delivery.stopping,
         )
 
 

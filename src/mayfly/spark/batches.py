@@ -31,6 +31,20 @@ STREAM_SETTINGS = {
 """For the session that Spark makes for each stream; the user's own is left as it is."""
 
 
+class Interrupted(Exception):
+    """A batch that Spark's own stop has cut short.
+
+    Spark knows such an end by these words in what Python raises; it looks for them with a pattern
+    that overflows the stack on the many lines of a whole trace.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "py4j.protocol.Py4JJavaError: An error occurred while calling foreachBatch: "
+            "java.lang.InterruptedException"
+        )
+
+
 @dataclass(frozen=True)
 class RunSettings:
     """How a query runs; none of it changes an answer."""

@@ -10,6 +10,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from mayfly.spark.properties import REFRESHES
 from mayfly.spark.query_checkpoint import WHOLE_FROM, Registered
 from mayfly.spark.runner import Runner
 from mayfly.spark.serving import Serving
+from mayfly.spark.sinks import Unfinished
 from mayfly.spark.status import Status, status_of, waiting_rows
 from mayfly.storage import Manifest, VacuumReport, VerifyReport, vacuum, verify
 
@@ -251,7 +253,8 @@ class QueryRun:
                 return True
             raise self._cause(error) from (None if self.runner.error else error)
         if done and self.drain and not self.runner.stopping.is_set():
-            self.runner.close_input()
+            with suppress(Unfinished):
+                self.runner.close_input()
         return bool(done)
 
     def stop(self) -> None:

@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.archive.contract import Promise, due_at
-from mayfly.errors import InvalidSetting, ProtocolError
+from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
@@ -37,6 +39,7 @@ from mayfly.spark.batches import (
     NEW_CLOCK,
     STREAM_SETTINGS,
     BatchFacts,
+    Interrupted,
     RunSettings,
     clock_record,
     passed_over,
@@ -58,7 +61,7 @@ from mayfly.spark.properties import (
 )
 from mayfly.spark.receipts import Receipt, account_for, collected
 from mayfly.spark.relation_reads import RelationReads
-from mayfly.spark.sinks import Sink
+from mayfly.spark.sinks import Sink, Unfinished
 from mayfly.storage import (
     AddSegments,
     DropSegments,
@@ -119,7 +122,18 @@ class Runner:
         with self._batch:
             self._worker, self._began = threading.get_ident(), time.perf_counter()
             try:
+                if self.stopping.is_set():
+                    raise Unfinished
                 self._process(rows, batch_id)
+            except Unfinished:
+                self._await_stop()
+                raise Interrupted from None
+            except (Py4JError, PySparkException):
+                if self.stream is None or self.stream.isActive:
+                    raise
+                self.error = None
+                self.stopping.set()
+                raise Interrupted from None
             finally:
                 self._worker = self._began = None
         if self.commands is not None and self.commands.asked is not None:
@@ -138,9 +152,19 @@ class Runner:
 
     def _end(self) -> None:
         self.finish_batch()
+        self._stop_stream()
+
+    def _stop_stream(self) -> None:
         while self.stream is None:  # the first batch may be quicker than the call that began it
             time.sleep(0.01)
         self.stream.stop()
+
+    def _await_stop(self) -> None:
+        """Leave a batch that is not done. To return would tell Spark that it is, and an error
+        before Spark is told to stop would be one of the query."""
+        threading.Thread(target=self._stop_stream, daemon=True).start()
+        while self.stream is None or self.stream.isActive:
+            time.sleep(0.01)
 
     def finish_batch(self) -> None:
         """Return when no batch is running; none is begun any more."""
@@ -151,9 +175,6 @@ class Runner:
             pass
 
     def _process(self, rows: DataFrame, batch_id: int) -> None:
-        if self.stopping.is_set():
-            # To return would tell Spark that the batch is done.
-            raise ProtocolError(f"the query is stopped before batch {batch_id}", "start it again")
         try:
             self._settle(rows.sparkSession)
             base = self.repository.current()
@@ -169,6 +190,8 @@ class Runner:
                 base = self._run(rows, base, batch_id)
             if batch_id == base.properties["batch"]:
                 self._deliver(base)
+        except Unfinished:
+            raise
         except Exception as error:
             self.error = error
             raise
@@ -503,6 +526,7 @@ class Runner:
         directory = self.repository.directory
         for name, sinks in self.sinks_of.items():
             delivery = self.results[name].delivery(self.spark, directory, committed)
+            delivery = replace(delivery, stopping=self.stopping.is_set)
             for sink in sinks:
                 if delivery.rows or getattr(sink, "wants_every_batch", False):
                     sink.deliver(delivery)

@@ -40,10 +40,17 @@ class Delivery:
     """The checkpoint whose batches the numbers count, if it says who it is."""
     times: LifetimeColumns = field(default_factory=LifetimeColumns)
     """What the times of results are called, beside the columns of the query."""
+    stopping: Callable[[], bool] = lambda: False
+    """Whether the query is to stop: a sink with much to do may raise ``Unfinished`` then."""
 
     def table(self) -> pa.Table:
         """All changes at once; use ``batches`` if they may not fit memory."""
         return pa.Table.from_batches(self.batches(), schema=self.schema)
+
+
+class Unfinished(Exception):
+    """A sink stopped before it had taken all of a batch, which is delivered again at the next
+    start: the sink goes on from there."""
 
 
 class Sink(Protocol):

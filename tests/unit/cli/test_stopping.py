@@ -6,11 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from textwrap import dedent
+from unittest.mock import Mock
 
 import pytest
+import typer
 
-from mayfly.cli.run import _signals
+from mayfly.cli import archive_feeding
+from mayfly.cli.stopping import stop_signals
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -18,7 +23,7 @@ def test_a_signal_is_answered_at_once(
     number: int, code: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.getsignal(number)
-    with _signals() as asked:
+    with stop_signals("batch") as asked:
         assert not asked.is_set()
         os.kill(os.getpid(), number)
         assert asked.wait(10)
@@ -30,8 +35,8 @@ def test_a_signal_is_answered_at_once(
 def test_a_second_signal_ends_without_waiting() -> None:
     program = """
         import os, signal, time
-        from mayfly.cli.run import _signals
-        with _signals() as asked:
+        from mayfly.cli.stopping import stop_signals
+        with stop_signals("batch") as asked:
             os.kill(os.getpid(), signal.SIGTERM)
             assert asked.is_set()
             os.kill(os.getpid(), signal.SIGTERM)
@@ -39,3 +44,36 @@ def test_a_second_signal_ends_without_waiting() -> None:
     """
     done = subprocess.run([sys.executable, "-c", dedent(program)], timeout=120, check=False)
     assert done.returncode == -signal.SIGTERM
+
+
+def test_a_signal_is_passed_on_to_those_who_work() -> None:
+    heard: list[int] = []
+    with stop_signals("update") as asked:
+        asked.pass_on = lambda: heard.append(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked.wait(10)
+    assert heard == [1]
+
+
+def test_ctrl_c_ends_a_catch_up_of_an_archive_after_the_running_update(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    archive, updates = Mock(), list[int]()
+    archive.settings.calendar.time_of = lambda update: update * 3_600_000_000
+
+    def load(rows: object, *, done: Callable[[object], None], max_gap: object) -> None:
+        for number in range(1, 6):
+            if number == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+            updates.append(number)
+            done(Mock(update=number))
+
+    archive.load = load
+    monkeypatch.setattr(archive_feeding, "_opened_on_spark", lambda path: archive)
+    monkeypatch.setattr(archive_feeding, "rows_of", Mock())
+    with pytest.raises(typer.Exit) as ended:
+        archive_feeding._loaded(Path("a"), [], "parquet", True, quiet=True)
+    assert (updates, ended.value.exit_code) == ([1, 2], 130)
+    told = capfd.readouterr().err
+    assert "stopping: the running update is finished first" in told
+    assert "stopped after update 2: rows later than 1970-01-01 02:00:00" in told
