@@ -28,7 +28,7 @@ from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import arrow_type, from_arrow
-from mayfly.spark.arrivals import Arrived, added, decoded
+from mayfly.spark.arrivals import Arrived, added, decoded, promise
 from mayfly.spark.batches import RunSettings
 from mayfly.spark.parcels import COUNTS, MARKER, RECEIPT, Parcel, batch_of, parcels_of
 from mayfly.spark.program_results import Results
@@ -110,21 +110,31 @@ class HereRunner(Runner):
         promised: Mapping[str, int | None] | None = None,
     ) -> Clocks:
         slack = {stream.name: stream.slack for stream in self._streams}
-        return before.advanced(largest, slack, self.heartbeats)
+        said = {name: at for name, at in (promised or {}).items() if at is not None}
+        return before.advanced(largest, slack, {**self.heartbeats, **said})
 
-    def feed(self, batch: Mapping[str, pa.Table], heartbeats: Mapping[str, int]) -> Manifest:
+    def feed(
+        self,
+        batch: Mapping[str, pa.Table],
+        heartbeats: Mapping[str, int],
+        punctuations: Mapping[str, Sequence[int]] | None = None,
+    ) -> Manifest:
         self.heartbeats = heartbeats
         base = self.repository.current()
         known = self.recorded(base.properties["batch"] + 1)
         limits = self._planned(Clocks.from_json(base.properties["clocks"]))
         limits = limits if known is None else dict(known.limits)
-        rows = tagged(self.wiring, batch).to_batches()
+        rows = tagged(self.wiring, batch, punctuations or {}).to_batches()
         told = [limits[name] for name in self._names]
         parcels: Any = _unpacked(self.wiring.splitter.split(iter(rows), told))
         return self._run(parcels, base, base.properties["batch"] + 1)
 
 
-def tagged(wiring: ProgramWiring, batch: Mapping[str, pa.Table]) -> pa.Table:
+def tagged(
+    wiring: ProgramWiring,
+    batch: Mapping[str, pa.Table],
+    punctuations: Mapping[str, Sequence[int]] | None = None,
+) -> pa.Table:
     """All streams in one table, as Spark brings them."""
     kinds: dict[str, pa.DataType] = {}
     for stream, slots in zip(wiring.streams, wiring.slots, strict=True):
@@ -132,6 +142,11 @@ def tagged(wiring: ProgramWiring, batch: Mapping[str, pa.Table]) -> pa.Table:
     schema = pa.schema([(STREAM, pa.int32()), (TS, pa.int64()), *kinds.items()])
     parts = [schema.empty_table()]
     for number, stream in enumerate(wiring.streams):
+        if said := (punctuations or {}).get(stream.name):
+            tags = pa.array([promise(number)] * len(said), pa.int32())
+            empty = [pa.nulls(len(said), kind) for kind in kinds.values()]
+            promised = [tags, pa.array(said, pa.int64()), *empty]
+            parts.append(pa.table(promised, schema=schema))
         rows = batch.get(stream.name)
         if rows is None or not rows.num_rows:
             continue

@@ -32,7 +32,7 @@ from mayfly.physical.program import Program, Relation, Stream, Task
 from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.clocks import Clocks, closed_instant
 from mayfly.pipeline.computing import computed
-from mayfly.pipeline.gaps import spans
+from mayfly.pipeline.gaps import joined, last_promise, spans
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import Catalog, StreamDefinition
@@ -119,11 +119,24 @@ class ContinuousRun:
             prepared = {name: self._prepared(name, rows) for name, rows in batch.items()}
         largest = {name: pc.max(rows[TS]).as_py() for name, rows in prepared.items()}
         slack = {name: self._stream(name).slack for name in self.clocks.streams}
-        gaps = {name: self._stream(name).max_gap for name in prepared}
-        steps = {name: gap for name, gap in gaps.items() if gap is not None and gap != NEVER}
-        came = {name: spans(numbers(prepared[name], TS), step) for name, step in steps.items()}
-        before, reached = self.clocks.reaching(came, steps)
+        before, reached = self._reached(prepared, promised)
+        for name, at in reached.items():
+            if name in promised and last_promise([(promised[name],) * 2], at) is None:
+                del promised[name]
         return self._close(prepared, before.advanced({**largest, **reached}, slack, promised))
+
+    def _reached(
+        self, prepared: Mapping[str, pa.Table], promised: Mapping[str, int]
+    ) -> tuple[Clocks, dict[str, int | None]]:
+        """How far rows and promises bring the streams that go on in steps of MAX GAP at most."""
+        gaps = {name: self._stream(name).max_gap for name in (*prepared, *promised)}
+        steps = {name: gap for name, gap in gaps.items() if gap is not None and gap != NEVER}
+        came = {}
+        for name, step in steps.items():
+            times = spans(numbers(prepared[name], TS), step) if name in prepared else ()
+            promises = [(promised[name], promised[name])] if name in promised else []
+            came[name] = joined([*times, *promises], step)
+        return self.clocks.reaching(came, steps)
 
     def _read(self, name: str) -> str:
         """A stream of the query as it was declared, named without regard to case."""

@@ -77,6 +77,12 @@ def joined(parts: Iterable[Sequence[int]], step: int) -> Spans:
     return tuple(found)
 
 
+def last_promise(promises: Iterable[Sequence[int]], reached: int | None) -> int | None:
+    """The last of the promises, given as stretches, to which a replay has come."""
+    kept = [high for _, high in promises if reached is not None and high <= reached]
+    return max(kept, default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How far a stream has come, and the jump that the next batch has to confirm."""

@@ -50,6 +50,8 @@ class Arrived:
     promised: int | None = None
     beyond: int = 0
     spans: Spans = ()
+    promises: Spans = ()
+    """Those of its punctuations."""
     fed: int = 0
     """Rows sent to windows, as often as there are windows that they pass to."""
 
@@ -64,6 +66,7 @@ class Arrived:
             _extreme(max, self.promised, other.promised),
             self.beyond + other.beyond,
             (*self.spans, *other.spans),
+            (*self.promises, *other.promises),
             self.fed + other.fed,
         )
 
@@ -96,6 +99,7 @@ def counted(rows: pa.Table, limits: Sequence[Limits]) -> list[Arrived]:
                 promised=int(promised.max()) if len(promised) else None,
                 beyond=int(np.count_nonzero((own | promises) & timed & ~near)),
                 spans=() if limit.step is None else spans(known, limit.step),
+                promises=() if limit.step is None else spans(promised, limit.step),
             )
         )
     return found
@@ -114,6 +118,8 @@ def encoded(counts: Sequence[Arrived]) -> bytes:
 
 
 def decoded(stored: bytes) -> list[Arrived]:
+    stretches = ("spans", "promises")
     return [
-        Arrived(**{**one, "spans": tuple(map(tuple, one["spans"]))}) for one in json.loads(stored)
+        Arrived(**one | {name: tuple(map(tuple, one[name])) for name in stretches})
+        for one in json.loads(stored)
     ]

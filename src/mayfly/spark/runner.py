@@ -30,7 +30,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.commands import Commands
-from mayfly.pipeline.gaps import Limits, limits
+from mayfly.pipeline.gaps import Limits, joined, last_promise, limits
 from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.result_log import horizon
 from mayfly.pipeline.storing import stored_paths
@@ -274,11 +274,12 @@ class Runner:
             if not stream.unit_given and before.largest.get(stream.name) is None:
                 check_unit(stream, came[stream.name], self.settings.wall_clock())
         steps = {n: one.step for n, one in self._limits.items() if one.step is not None}
-        before, reached = before.reaching({n: came[n].spans for n in steps}, steps)
+        both = {n: joined([*came[n].spans, *came[n].promises], step) for n, step in steps.items()}
+        before, reached = before.reaching(both, steps)
         largest = {name: one.largest for name, one in came.items()} | reached
-        clocks = self._advanced(
-            before, largest, timeless, {name: one.promised for name, one in came.items()}
-        )
+        promised = {name: one.promised for name, one in came.items()}
+        promised |= {n: last_promise(came[n].promises, at) for n, at in reached.items()}
+        clocks = self._advanced(before, largest, timeless, promised)
         return BatchFacts(
             clocks,
             {name: one.rows for name, one in came.items()},

@@ -75,6 +75,30 @@ def test_one_row_of_a_wrong_year_ends_no_stream() -> None:
     assert (run.clocks.query, run.snapshot()["n"].to_pylist()) == (5, [4])
 
 
+def test_a_promise_of_a_wrong_year_ends_no_stream() -> None:
+    session = LocalSession()
+    session.stream("s", {"ts": "BIGINT"}, max_gap="1 second", slack="5 us")
+    run = session.query("SELECT COUNT(*) AS n FROM s [RANGE 1 HOUR]")
+    run.feed(rows(11, 12), {"s": 10})
+    assert run.clocks.query == 10
+    run.feed(None, {"s": 7 * 10**15})
+    assert run.clocks.query == 10
+    run.feed(rows(11, 20), {"s": 15})
+    assert run.clocks.query == 15
+    run.feed(None, {"s": 20 + 10**6})
+    assert run.clocks.query == 20 + 10**6
+
+
+def test_a_promise_that_the_next_batch_confirms_counts() -> None:
+    session = LocalSession()
+    session.stream("s", {"ts": "BIGINT"}, max_gap="10 us")
+    run = session.query("SELECT COUNT(*) AS n FROM s")
+    run.feed(rows(1), {"s": 1000})
+    assert run.clocks.query == 1
+    run.feed(rows(1001), {"s": 1005})
+    assert run.clocks.query == 1005
+
+
 def test_a_pause_is_passed_when_rows_go_on_behind_it() -> None:
     session = LocalSession()
     session.stream("s", {"ts": "BIGINT"}, max_gap="10 us")

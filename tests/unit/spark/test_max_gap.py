@@ -74,6 +74,17 @@ def test_a_replay_waits_for_the_next_batch_to_confirm_a_jump(tmp_path: Path) -> 
     assert sorted(results_of(runner, "q")["v"].to_pylist()) == [1, 2, century, century + 1]
 
 
+def test_a_replay_measures_punctuations_too(tmp_path: Path) -> None:
+    runner = started(tmp_path / "ck", 0, replay=True)
+    century = 100 * 365 * 86_400
+    said = [NOW + at * SECOND for at in (5, 10, century)]
+    manifest = runner.feed(rows(1, 2), {}, {"s": said})
+    assert manifest.properties["clocks"]["streams"] == {"s": NOW + 10 * SECOND}
+    manifest = runner.feed(rows(20), {}, {"s": [NOW + 30 * SECOND]})
+    assert manifest.properties["clocks"]["streams"] == {"s": NOW + 30 * SECOND}
+    assert sorted(results_of(runner, "q")["v"].to_pylist()) == [1, 2, 20]
+
+
 # ── the unit of the first times ──────────────────────────────────────────────────────────────
 
 
