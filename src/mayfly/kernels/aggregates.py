@@ -11,41 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import BadInput
-from mayfly.kernels.frequent_items import frequent_items
+from mayfly.kernels.frequent_items import FREQUENT
 from mayfly.kernels.group_events import Events, Floats, Wide
-from mayfly.kernels.holistic import SPREADS, Before, TooLarge, ranked_values, summed_values
-from mayfly.kernels.rows import Bools, numbers, whole
+from mayfly.kernels.holistic import DECIMAL_SUMS, WAYS, TooLarge, Versions, Way
+from mayfly.kernels.rows import numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import instant_text
 from mayfly.plan.frequency import Frequency
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
-
-
-@dataclass(frozen=True)
-class Versions:
-    """Instants at which groups changed: group number, instant, rows alive, code of the group,
-    and whether the window was full.
-
-    ``before`` are the rows alive before the step, if an aggregate needs them.
-    """
-
-    group: Int64s
-    time: Int64s
-    count: Int64s
-    code: Int64s
-    full: Bools
-    before: Before | None = None
-
-    def __len__(self) -> int:
-        return len(self.group)
 
 
 @dataclass(frozen=True)
@@ -75,13 +55,7 @@ class Known:
         return filled
 
 
-class Means(Enum):
-    """How an aggregate is maintained, in the words of EXPLAIN."""
-
-    TOTAL = "a running total"
-    RANKS = "counts by rank"
-    SUMS = "an exact sum"
-    SUMMARIES = "the largest counts of each sub-window"
+TOTAL = Way("a running total", "what comes is added, what goes is subtracted; no row is read", None)
 
 
 @dataclass(frozen=True)
@@ -98,14 +72,13 @@ class Aggregator:
     is_extreme: bool = False
 
     @property
-    def means(self) -> Means:
+    def way(self) -> Way:
+        """How it is maintained."""
         if self.kept or (self.call.function == "count" and not self.call.distinct):
-            return Means.TOTAL
-        if self.call.function in ("sum", "avg", *SPREADS):
-            return Means.SUMS
-        if Frequency.is_asked(self.call):
-            return Means.SUMMARIES
-        return Means.RANKS
+            return TOTAL
+        if self.call.function in ("sum", "avg") and self.call.data_type.name == "decimal":
+            return DECIMAL_SUMS
+        return FREQUENT if Frequency.is_asked(self.call) else WAYS[self.call.function]
 
     def totals(
         self,
@@ -116,14 +89,9 @@ class Aggregator:
         versions: Versions,
     ) -> Totals:
         try:
-            if self.means is Means.TOTAL:
+            if self.way.play is None:
                 return _running(self.call, events, place, known, argument, versions)
-            assert versions.before is not None
-            if self.means is Means.SUMMARIES:
-                value = frequent_items(self.call, events, versions.before, argument, versions.full)
-                return Totals(value, {})
-            play = ranked_values if self.means is Means.RANKS else summed_values
-            return Totals(play(self.call, events, versions.before, argument), {})
+            return Totals(self.way.play(self.call, events, versions, argument), {})
         except TooLarge as error:
             kind = arrow_type(self.call.data_type)
             raise _overflow(self.call, events, versions, error.version, str(kind)) from None

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.kernels.group_events import Events
-from mayfly.kernels.holistic import Before
+from mayfly.kernels.holistic import Versions, Way
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.summaries import field
 from mayfly.lifetime import MIN_TIME
@@ -33,10 +33,10 @@ UNLISTED = MIN_TIME
 
 
 def frequent_items(
-    call: AggregateCall, events: Events, before: Before, argument: str, full: npt.NDArray[np.bool_]
+    call: AggregateCall, events: Events, versions: Versions, argument: str
 ) -> pa.Array:
-    """The answer of FREQUENT at every version; ``full`` says where the window is, by time."""
-    asked = Frequency.of(call)
+    """The answer of FREQUENT at every version."""
+    asked, before = Frequency.of(call), versions.alive_before
     parts = pa.concat_arrays([before.values(argument), events.values(argument)])
     owner = np.concatenate([before.owner, events.group_of_event])
     values, size = pc.struct_field(parts, "value"), len(events.codes)
@@ -58,7 +58,7 @@ def frequent_items(
         events.last_of_instant, events.group_of_instant,
         *((-1, 1) if asked.share is None else asked.share.as_integer_ratio()), asked.misses,
     )  # fmt: skip
-    return _answers(call, ranked.values, _Found(*found), full)
+    return _answers(call, ranked.values, _Found(*found), versions.full)
 
 
 @dataclass(frozen=True)
@@ -188,3 +188,10 @@ def _beyond(best: Int64s, leaves: int, threshold: int) -> Int64s:
         found[size] = node - leaves
         size += 1
     return found[:size]
+
+
+FREQUENT = Way(
+    "the largest counts of each sub-window, and two tournaments over their sums",
+    "k counts and a bound stand for all rows of a sub-window (thesis ch. 6)",
+    frequent_items,
+)

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.aggregates import Aggregator, Known, Means, Totals, Versions, aggregator
+from mayfly.kernels.aggregates import Aggregator, Known, Totals, aggregator
 from mayfly.kernels.codes import adjacent_equal, group_codes, place_codes, unsigned_zeros
 from mayfly.kernels.delta import (
     END,
@@ -33,10 +33,10 @@ from mayfly.kernels.delta import (
     with_numbers,
 )
 from mayfly.kernels.group_events import Events, Wide
-from mayfly.kernels.holistic import Before
+from mayfly.kernels.holistic import Before, Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
-from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, plain_key
+from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, Working, plain_key
 from mayfly.kernels.refreshes import Refreshes, listed
 from mayfly.kernels.rows import CODE, Bools, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, places_in, stable_order
@@ -130,6 +130,12 @@ class GroupRows(Alone):
         return (
             Holding("members", shape.form, "", 0, words, "", shape.ranges),
             Holding("groups", self._results, "groups" if self.calls else "values", None, words),
+        )
+
+    def workings(self) -> tuple[Working, ...]:
+        return tuple(
+            Working(aggregate_text((), [one.call], None), one.way.structure, one.way.why)
+            for one in self._aggregators
         )
 
     @property
@@ -415,8 +421,7 @@ class GroupRows(Alone):
         ).low
         full = time >= self.full_from(interval)
         versions = Versions(group, time, counts, events.codes[group], full)
-        means = {one.means for one in self._aggregators}
-        if means & {Means.RANKS, Means.SUMS, Means.SUMMARIES}:
+        if any(one.way.play for one in self._aggregators):
             versions = replace(versions, before=self._before(events, members, interval.began))
         names = self.columns.names[len(self.keys) :]
         totals = [

@@ -9,7 +9,8 @@ million small ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -21,7 +22,7 @@ from mayfly.kernels.exact_sums import Floats, play_sums
 from mayfly.kernels.exact_variances import play_variances
 from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.room import require_room
-from mayfly.kernels.rows import whole
+from mayfly.kernels.rows import Bools, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
@@ -51,43 +52,87 @@ class Before:
         return unsigned_zeros(whole(self.rows.column(argument)))
 
 
-def ranked_values(call: AggregateCall, events: Events, before: Before, argument: str) -> pa.Array:
+@dataclass(frozen=True)
+class Versions:
+    """Instants at which groups changed: group number, instant, rows alive, code of the group,
+    and whether the window was full.
+
+    ``before`` are the rows alive before the step, if an aggregate needs them.
+    """
+
+    group: Int64s
+    time: Int64s
+    count: Int64s
+    code: Int64s
+    full: Bools
+    before: Before | None = None
+
+    @property
+    def alive_before(self) -> Before:
+        assert self.before is not None
+        return self.before
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+Play = Callable[[AggregateCall, Events, Versions, str], pa.Array]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How an aggregate is maintained: from what, why from that, and what plays the events of a step
+    over it (nothing does for totals that are kept with the group)."""
+
+    structure: str
+    why: str
+    play: Play | None
+
+
+def by_rank(answers: Callable[[AggregateCall, Ranked, Script], pa.Array]) -> Play:
     """What asks about the values of a group, such as MEDIAN or TOP, at every version."""
-    ranked = Ranked.of(
-        before.values(argument),
-        before.owner,
-        unsigned_zeros(events.values(argument)),
-        events.group_of_event,
-        len(events.codes),
-    )
-    script = Script(events.sign, events.last_of_instant, events.group_of_instant)
-    match call.function:
-        case "count":
-            return pa.array(ranked.distinct(script))
-        case "top":
-            return _top(call, ranked, script)
-        case "mode":
-            filled, places, _ = ranked.top(script, 1)
-            first = np.full(len(filled), -1, np.int64)
-            first[filled > 0] = places
-            return _picked(ranked, first)
-        case "collect_set":
-            return _set(call, ranked, script)
-        case "median":
-            return _median(ranked, script)
-        case "quantile":
-            share = float(str(call.parameters[0]))
-            return _picked(ranked, ranked.positions(script, QUANTILE, share)[0])
-        case function:
-            what = SMALLEST if function == "min" else LARGEST
-            return _picked(ranked, ranked.positions(script, what)[0])
+
+    def play(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
+        before = versions.alive_before
+        ranked = Ranked.of(
+            before.values(argument),
+            before.owner,
+            unsigned_zeros(events.values(argument)),
+            events.group_of_event,
+            len(events.codes),
+        )
+        return answers(call, ranked, Script(events.sign, *events.marks))
+
+    return play
+
+
+def _distinct(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
+    return pa.array(ranked.distinct(script))
+
+
+def _extreme(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
+    what = SMALLEST if call.function == "min" else LARGEST
+    return _picked(ranked, ranked.positions(script, what)[0])
+
+
+def _quantile(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
+    share = float(str(call.parameters[0]))
+    return _picked(ranked, ranked.positions(script, QUANTILE, share)[0])
+
+
+def _mode(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
+    """The most frequent value, of several the smallest."""
+    filled, places, _ = ranked.top(script, 1)
+    first = np.full(len(filled), -1, np.int64)
+    first[filled > 0] = places
+    return _picked(ranked, first)
 
 
 def _picked(ranked: Ranked, places: Int64s) -> pa.Array:
     return ranked.values.take(pa.array(places, mask=places < 0))
 
 
-def _median(ranked: Ranked, script: Script) -> pa.Array:
+def _median(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     """The continuous one: the mean of the two in the middle."""
     low, high = (
         _picked(ranked, places).cast(pa.float64(), safe=False)
@@ -125,8 +170,9 @@ def _set(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, values.cast(kind.value_type), type=kind)
 
 
-def summed_values(call: AggregateCall, events: Events, before: Before, argument: str) -> pa.Array:
+def _summed(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
     """SUM and AVG of floating-point numbers and decimals, VAR and STDDEV, at every version."""
+    before = versions.alive_before
     values, held = events.values(argument), before.values(argument)
     present = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
     living = pc.is_valid(held).to_numpy(zero_copy_only=False)
@@ -183,3 +229,41 @@ def _decimals(
                 raise TooLarge(version)
             results.append(rounded)
     return pa.array(results, kind)
+
+
+_POSITIONS = Way(
+    "counts by rank in a Fenwick tree",
+    "a position is found in the logarithm of the distinct values; no row is read again",
+    None,
+)
+_BEST = Way(
+    "counts by rank in a tournament",
+    "the largest counts are found in the logarithm of the distinct values; no row is read again",
+    None,
+)
+_COUNTS = Way(
+    "a count per distinct value",
+    "a value comes or goes when its count leaves or reaches 0",
+    None,
+)
+_SUM = Way(
+    "an exact sum",
+    "it is rounded once, so it depends on the rows alone and not on batches",
+    _summed,
+)
+_SQUARES = Way("exact sums of values and of squares", _SUM.why, _summed)
+DECIMAL_SUMS = Way("a sum as a whole number of any size", "decimals are exact", _summed)
+WAYS = {
+    "count": replace(_COUNTS, play=by_rank(_distinct)),
+    "collect_set": replace(_COUNTS, play=by_rank(_set)),
+    "min": replace(_POSITIONS, play=by_rank(_extreme)),
+    "max": replace(_POSITIONS, play=by_rank(_extreme)),
+    "median": replace(_POSITIONS, play=by_rank(_median)),
+    "quantile": replace(_POSITIONS, play=by_rank(_quantile)),
+    "top": replace(_BEST, play=by_rank(_top)),
+    "mode": replace(_BEST, play=by_rank(_mode)),
+    "sum": _SUM,
+    "avg": _SUM,
+    **dict.fromkeys(SPREADS, _SQUARES),
+}
+"""Of aggregates that totals cannot keep, by function."""

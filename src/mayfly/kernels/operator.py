@@ -62,6 +62,15 @@ class Holding:
     spares: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Working:
+    """What an operator computes by a structure of its own while a step runs, and why by that."""
+
+    what: str
+    structure: str
+    reason: str
+
+
 class Operator:
     """One operator: a value that takes a state and the rows of a step to the next state."""
 
@@ -97,6 +106,10 @@ class Operator:
         return "rows are compared with all others"
 
     def holdings(self) -> tuple[Holding, ...]:
+        return ()
+
+    def workings(self) -> tuple[Working, ...]:
+        """By which structures it computes its results."""
         return ()
 
     @property

@@ -96,6 +96,8 @@ def _box(operator: Operator) -> _Box:
         lines += [(part, "soft") for part in _wrapped(flow_words(operator), 2)]
     for state in operator.state:
         lines += [(part, "") for part in _wrapped("▤ " + _short(state), 3)]
+    for working in operator.workings:
+        lines += [(part, "") for part in _wrapped(f"∑ {working.what}: {working.structure}", 3)]
     inputs = [(_box(edge.source), edge) for edge in operator.inputs]
     return _Box(operator, lines, inputs)
 
@@ -150,6 +152,7 @@ def _card(box: _Box) -> str:
     operator, x = box.operator, box.x + PAD
     tip = [f"{operator.name} {operator.detail}", str(operator.label), place_words(operator)]
     tip += [f"keeps {state_words(state)} – {state.reason}" for state in operator.state]
+    tip += [f"{one.what} from {one.structure} – {one.reason}" for one in operator.workings]
     texts = [
         f'<text x="{x:.1f}" y="{box.y + PAD + 28 + LINE * row:.1f}" class="{style}">'
         f"{escape(text)}</text>"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from mayfly.kernels.operator import Working
 from mayfly.optimizer.state import Cost
 from mayfly.patterns import Label
 from mayfly.plan.logical import Node, Output
@@ -100,6 +101,7 @@ class Operator:
     sign: str = " ⋈ "
     alone: bool = False
     """Whether it needs all rows in one task."""
+    workings: tuple[Working, ...] = ()
 
     @property
     def algebra(self) -> str:

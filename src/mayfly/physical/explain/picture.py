@@ -192,6 +192,7 @@ class _Picture:
             relation.alias if relation else "",
             kernel.sign,
             kernel.moving in (Moving.KEYED, Moving.COUNTED) and not kernel.keyed,
+            kernel.workings(),
         )
 
     # ── figures ───────────────────────────────────────────────────────────────────────────

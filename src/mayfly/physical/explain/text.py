@@ -133,6 +133,10 @@ def _inside(operator: Operator, indent: str) -> Iterator[Line]:
     for state in operator.state:
         yield [(indent + bar, "dim"), ("keeps ", "dim"), (state_words(state), "blue")]
         yield [(indent + bar, "dim"), (f"      {state.reason}", "dim")]
+    for working in operator.workings:
+        words = f"{working.what} from {working.structure}"
+        yield [(indent + bar, "dim"), (words, "blue")]
+        yield [(indent + bar, "dim"), (f"      {working.reason}", "dim")]
     for place, edge in enumerate(operator.inputs):
         last = place == len(operator.inputs) - 1
         yield from _edge_lines(edge, indent, last)

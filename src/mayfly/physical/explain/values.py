@@ -104,6 +104,10 @@ def _operator(operator: Operator) -> Json:
         "negative_rate": _rounded(operator.negative),
         "cost": _cost(operator.cost),
         "state": [_state(state) for state in operator.state],
+        "computes": [
+            {"what": one.what, "structure": one.structure, "reason": one.reason}
+            for one in operator.workings
+        ],
         "inputs": [_edge(edge) for edge in operator.inputs],
     }
 
