@@ -17,7 +17,7 @@ import pytest
 from mayfly.archive.accounting import UpdateReport
 from mayfly.archive.admission import LateRows
 from mayfly.archive.archive import Archive
-from mayfly.archive.hashing import spark_hash
+from mayfly.archive.hashing import key_parts
 from mayfly.archive.layouts import UpdateTechnique, WaveScheme, is_packed
 from mayfly.archive.local import InProcess
 from mayfly.archive.selecting import ReadReport
@@ -338,7 +338,7 @@ class History:
                 day = self.model.day_of(row[TS], version.state.update)
                 assert day in run.days
                 key = [row[name] for name in self.settings.sort_columns]
-                assert part == spark_hash(key, self.settings.key_types) % self.settings.parts
+                assert part == key_parts([key], self.settings.key_types, self.settings.parts)[0]
                 if day not in run.deleted_days and row.get(NTH, 0) == 0:
                     ids[row["id"]] += 1
         return ids

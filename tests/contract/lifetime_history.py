@@ -14,7 +14,7 @@ from mayfly.archive.accounting import UpdateReport
 from mayfly.archive.admission import LateRows
 from mayfly.archive.archive import Archive
 from mayfly.archive.calendar import FixedIntervals
-from mayfly.archive.hashing import spark_hash
+from mayfly.archive.hashing import key_parts
 from mayfly.archive.layouts import is_packed
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.local import InProcess
@@ -299,7 +299,7 @@ class LifetimeHistory(History):
                     label = self.model.day_of(row[EXP], version.state.update)
                     assert layout.sub_index(row[INSERTED], label) == name
                     key = [row[column] for column in settings.sort_columns]
-                    part = spark_hash(key, settings.key_types) % settings.parts
+                    part = key_parts([key], settings.key_types, settings.parts)[0]
                     assert part == segment.tags[PART]
                     if row.get(NTH, 0) == 0:
                         labels[label] += 1

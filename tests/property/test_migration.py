@@ -14,9 +14,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mayfly.errors import InvalidSetting
+from mayfly.errors import InvalidSetting, UnsupportedFormat
 from mayfly.faults import on_reach
-from mayfly.kernels import codes, difference, distinct, grouping, meeting
+from mayfly.kernels import meeting
 from mayfly.kernels.operator import Operator
 from mayfly.kernels.sorting import Int64s
 from mayfly.physical import stager, stages
@@ -30,6 +30,7 @@ from mayfly.spark.state_format import STATE_FORMAT, renewed
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from mayfly.storage.segment import DATA
 from mayfly.testing.queries import SHAPES, STREAMS, random_query
+from tests.property import former_codes
 from tests.property.continuous_cases import SECOND, _cut, _rows, catalog, table_of, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
 from tests.property.test_buckets import SHARING, STAGES
@@ -173,7 +174,7 @@ def as_in_format_2(monkeypatch: pytest.MonkeyPatch) -> None:
         missing = np.zeros(rows, bool)
         for one in columns:
             missing |= pc.is_null(one).to_numpy(zero_copy_only=False)
-        return np.where(missing, 0, codes.place_codes(columns, rows))
+        return np.where(missing, 0, former_codes.place_codes(columns, rows))
 
     def read_once(self: Any, task: Any) -> bool:
         return len(self.consumers[task]) <= 1
@@ -183,20 +184,42 @@ def as_in_format_2(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kind, "spread_of", lambda *_: Spread())
         monkeypatch.setattr(kind, "spread_after", lambda *_: Spread())
     monkeypatch.setattr(stager._Stager, "_goes_to_one", read_once)
-    monkeypatch.setattr(meeting, "place_codes", of_keys)
-    for module in (grouping, distinct, difference, stages):
-        monkeypatch.setattr(module, "place_codes", codes.group_codes)
+    former_codes.restore(monkeypatch, one_place=False)
+    monkeypatch.setattr(meeting, "group_codes", of_keys)
+    monkeypatch.setattr(stages, "group_codes", former_codes.group_codes)
+
+
+def as_in_format_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    former_codes.restore(monkeypatch, one_place=True)
+
+
+TEXTS = (
+    "SELECT x.v, y.v AS w FROM s1 [PARTITION BY g ROWS 3] x, s2 [RANGE 9 s] y WHERE x.g = y.g",
+    "SELECT g, MAX(k) AS m FROM s1 [PARTITION BY k ROWS 2] GROUP BY g",
+    "SELECT c.g, c.n, y.v FROM (SELECT g, COUNT(*) AS n FROM s1 [RANGE 9 s] GROUP BY g) c,"
+    " s2 [RANGE 8 s] y WHERE c.g = y.g",
+    "SELECT DISTINCT g, k FROM s1 [RANGE 9 s]",
+    "SELECT Istream(g, k) FROM s1 [PARTITION BY g, k ROWS 2]",
+    "SELECT g FROM s1 [ROWS 5] EXCEPT ALL SELECT g FROM s2 [RANGE 6 s]",
+    "SELECT Istream(x.g, y.v) FROM s1 [ROWS 5] x, s2 [RANGE 6 s] y WHERE x.g < y.g",
+)
 
 
 @pytest.mark.parametrize("strategy", [Strategy.UPA, Strategy.NT])
-@pytest.mark.parametrize("cql", ALL)
-def test_checkpoints_of_before_keys_had_one_place_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cql: str, strategy: Strategy
+@pytest.mark.parametrize(
+    ("former", "cql"), [*((2, cql) for cql in ALL), *((4, cql) for cql in (*TEXTS, *MORE[:4]))]
+)
+def test_checkpoints_of_former_formats_go_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cql: str,
+    strategy: Strategy,
+    former: int,
 ) -> None:
     known, rng = catalog(0), Random(5)
-    run = ContinuousRun(program_of(cql, known, strategy), known)
+    fed = []
     with monkeypatch.context() as before:
-        as_in_format_2(before)
+        (as_in_format_2 if former == 2 else as_in_format_4)(before)
         here = runner_of(tmp_path, known, {"q": cql}, 3, strategy=strategy)
         old = here.wiring.stages.stages
         read = [stream.name for stream in here.wiring.streams]
@@ -205,13 +228,21 @@ def test_checkpoints_of_before_keys_had_one_place_go_on(
             batch = {name: table_of(name, rows[name][at : at + 8]) for name in read}
             beats = dict.fromkeys(read, 10_000 * SECOND) if at >= 40 else {}
             here.feed(batch, beats)
-            run.feed(batch, beats)
+            fed.append((batch, beats))
             if at == 16:
                 before.undo()
-                former = SetProperties({STATE_FORMAT: 2})
-                here.repository.commit(here.repository.current(), [former])
+                stored = SetProperties({STATE_FORMAT: former})
+                here.repository.commit(here.repository.current(), [stored])
                 here = runner_of(tmp_path, known, {"q": cql}, 3, strategy=strategy)
+                if any(task.operator.keyless_parts for task in here.wiring.stages.tasks):
+                    with pytest.raises(UnsupportedFormat, match="hashes only"):
+                        renewed(here.repository, here.wiring.program)
+                    assert here.repository.current().properties[STATE_FORMAT] == former
+                    return
                 renewed(here.repository, here.wiring.program)
+    run = ContinuousRun(program_of(cql, known, strategy), known)
+    for batch, beats in fed:
+        run.feed(batch, beats)
     new = here.wiring.stages
     view = run.program.sent is None
     wanted = told(run.lifetimes() if view else run.changes(), view)

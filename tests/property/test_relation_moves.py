@@ -94,8 +94,7 @@ def test_moves_and_formats_change_no_answer(
     """Two batches in format 2, then a change of buckets between any two batches."""
     rng, queries = Random(7), {"q": cql}
     program = program_of(cql, KNOWN, strategy)
-    changing, own = relations(), relations()
-    run = ContinuousRun(program, KNOWN, own)
+    changing, fed = relations(), []
     buckets = 3
     with monkeypatch.context() as before:
         as_in_format_2(before)
@@ -107,11 +106,10 @@ def test_moves_and_formats_change_no_answer(
         for at in range(0, 56, 8):
             if at // 8 < len(CHANGES):
                 changed(changing, CHANGES[at // 8])
-                changed(own, CHANGES[at // 8])
             batch = {name: table_of(name, rows[name][at : at + 8]) for name in read}
             beats = dict.fromkeys(read, 10_000 * SECOND) if at >= 40 else {}
             here.feed(batch, beats)
-            run.feed(batch, beats)
+            fed.append((batch, beats))
             if at == 8:
                 before.undo()
                 former = SetProperties({STATE_FORMAT: 2})
@@ -124,6 +122,12 @@ def test_moves_and_formats_change_no_answer(
             Migration(here.repository, both, both, buckets, {"q": {}}).done()
             here = runner_of(tmp_path, KNOWN, queries, buckets, strategy=strategy)
             here.relations = changing
+    own = relations()
+    run = ContinuousRun(program, KNOWN, own)
+    for at, (batch, beats) in enumerate(fed):
+        if at < len(CHANGES):
+            changed(own, CHANGES[at])
+        run.feed(batch, beats)
     assert told(results_of(here, "q"), True) == told(run.lifetimes(), True)
     assert told(run.lifetimes(), True)
     assert verify(here.repository).ok

@@ -40,6 +40,7 @@ LAYERS: dict[str, set[str]] = {
     "archive": GROUND | {"plan", "storage"},
     "archive.lifetimes": GROUND | {"plan", "archive", "cql", "kernels"},
     "archive.key_places": {"archive", "kernels", "storage"},
+    "archive.hashing": {"errors", "kernels", "plan"},
     "archive.feeding": {"errors", "lifetime", "archive", "pipeline", "storage"},
     "archive.layouts": GROUND | {"storage"},
     "archive.cost": GROUND,
@@ -101,7 +102,9 @@ def violations(source: Path) -> list[str]:
         for line, target in imported(name, path):
             where = f"{path.relative_to(source)}:{line}"
             top, _, inner = target.partition(".")
-            if top in SPARK_PACKAGES:
+            if top == "pandas":
+                found.append(f"{where} imports pandas; what users bring of it becomes Arrow")
+            elif top in SPARK_PACKAGES:
                 found.append(f"{where} imports {target}; only {', '.join(OUTER)} may")
             elif top == "mayfly" and inner and not any(is_within(inner, a) for a in allowed):
                 found.append(f"{where} imports {target}, which is above mayfly.{layer}")
@@ -109,14 +112,16 @@ def violations(source: Path) -> list[str]:
 
 
 def pyspark_after_importing_the_core(source: Path) -> subprocess.CompletedProcess[str]:
-    """Import every core module in a fresh interpreter; fails naming the one that brings Spark."""
+    """Import every core module in a fresh interpreter; fails naming the one that brings Spark, or
+    pandas."""
     program = dedent(
         """
         import importlib, sys
         for name in sys.argv[1:]:
             importlib.import_module(name)
-            if "pyspark" in sys.modules:
-                sys.exit(f"importing {name} imports pyspark")
+            for other in ("pyspark", "pandas"):
+                if other in sys.modules:
+                    sys.exit(f"importing {name} imports {other}")
         """
     )
     names = [f"mayfly.{name}".rstrip(".") for name in core_modules(source)]
@@ -162,6 +167,7 @@ def planted(tmp_path: Path) -> Path:
         ("kernels/join.py", "import pyspark.sql", "join.py:1 imports pyspark.sql"),
         ("kernels/join.py", "def f():\n    from pyspark import sql", "join.py:2 imports pyspark"),
         ("kernels/join.py", "import importlib\nimportlib.import_module('py4j')", "imports py4j"),
+        ("kernels/codes.py", "from pandas.util import hash_array", "imports pandas"),
         ("storage/segment.py", "from mayfly.kernels import join", "imports mayfly.kernels.join"),
         ("storage/segment.py", "from mayfly import kernels", "imports mayfly.kernels"),
         ("storage/segment.py", "from ..kernels import join", "imports mayfly.kernels.join"),

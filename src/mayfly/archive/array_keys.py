@@ -9,14 +9,14 @@ home and are read as they are. Cost: linear in the values. wave-indices-1997, 2 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.archive.hashing import part_of
+from mayfly.archive.hashing import parts_of
 from mayfly.archive.settings import HOME, INSERTED, KEY, NTH, REFERENCE, VALUES, ArchiveSettings
 from mayfly.archive.sorting import order_key
 from mayfly.storage.segment import EXP, TS
@@ -30,8 +30,10 @@ def by_part(rows: pa.Table, settings: ArchiveSettings) -> dict[int, pa.Table]:
     owners: dict[int, list[int]] = {}
     numbers: dict[int, list[int]] = {}
     values: dict[int, list[list[Any]]] = {}
-    for at, key in enumerate(rows[settings.key[0]].to_pylist()):
-        for part, (first, own) in _values_by_part(key or [None], settings).items():
+    arrays = rows[settings.key[0]]
+    parts = _parts(arrays, settings)
+    for at, key in enumerate(arrays.to_pylist()):
+        for part, (first, own) in _values_by_part(key or [None], parts).items():
             owners.setdefault(part, []).append(at)
             numbers.setdefault(part, []).append(first)
             values.setdefault(part, []).append(own)
@@ -44,14 +46,24 @@ def by_part(rows: pa.Table, settings: ArchiveSettings) -> dict[int, pa.Table]:
     }
 
 
-def _values_by_part(key: list[Any], settings: ArchiveSettings) -> dict[int, tuple[int, list[Any]]]:
+def _parts(arrays: pa.ChunkedArray, settings: ArchiveSettings) -> dict[Any, int]:
+    """The part of every value in these arrays."""
+    values = pc.unique(pc.list_flatten(arrays))
+    listed = zip(values.to_pylist(), parts_of([values], settings.parts).tolist(), strict=True)
+    return {None: 0, **{_distinct(value): part for value, part in listed}}
+
+
+def _distinct(value: Any) -> Any:
+    """As Spark tells values apart: all NaN are one."""
+    return "NaN" if value != value else value
+
+
+def _values_by_part(key: list[Any], parts: Mapping[Any, int]) -> dict[int, tuple[int, list[Any]]]:
     """The distinct values of a key by part, each with the number of the first of them."""
-    # As Spark tells values apart: all NaN are one.
-    distinct = {("NaN" if value != value else value): value for value in key}
+    distinct = {_distinct(value): value for value in key}
     found: dict[int, tuple[int, list[Any]]] = {}
-    for number, value in enumerate(distinct.values()):
-        part = 0 if value is None else part_of((value,), settings.key_types, settings.parts)
-        found.setdefault(part, (number, []))[1].append(value)
+    for number, (name, value) in enumerate(distinct.items()):
+        found.setdefault(parts[name], (number, []))[1].append(value)
     return found
 
 
@@ -77,8 +89,9 @@ def whole_rows(stored: pa.Table, settings: ArchiveSettings, part: int) -> pa.Tab
     """Stored rows of one part as they arrived: with their values in place of references."""
     rows = stored.filter(pc.greater(stored[NTH], REFERENCE))
     copies = rows[HOME].is_null().to_pylist()
+    parts = _parts(rows[settings.key[0]], settings)
     values = [
-        [under] if copy else _values_by_part(key, settings)[part][1]
+        [under] if copy else _values_by_part(key, parts)[part][1]
         for copy, under, key in zip(
             copies, rows[KEY].to_pylist(), rows[settings.key[0]].to_pylist(), strict=True
         )

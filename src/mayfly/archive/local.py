@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.array_keys import by_part
-from mayfly.archive.hashing import spark_hash
+from mayfly.archive.hashing import parts_of
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.writing import PartResult, WriteJob, removed_on_failure, write_part
 from mayfly.plan.rows import as_table
@@ -57,14 +57,9 @@ class InProcess:
             return {part: [rows] for part, rows in by_part(batch, settings).items()}
         if settings.parts == 1:
             return {0: [batch]}
-        keys = zip(*(batch[name].to_pylist() for name in settings.sort_columns), strict=True)
-        numbers = np.array([self._part(key, settings) for key in keys], dtype=np.int64)
+        keys = [batch[name].combine_chunks() for name in settings.sort_columns]
+        numbers = parts_of(keys, settings.parts)
         return {part: [batch.filter(pa.array(numbers == part))] for part in range(settings.parts)}
-
-    def _part(self, key: tuple[Any, ...], settings: ArchiveSettings) -> int:
-        if any(value is None for value in key):
-            return 0
-        return spark_hash(key, settings.key_types) % settings.parts
 
 
 def as_declared(batch: Any, settings: ArchiveSettings) -> pa.Table:

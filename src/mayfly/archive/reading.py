@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.archive.hashing import part_of
+from mayfly.archive.hashing import key_parts, parts_of
 from mayfly.archive.invalidation import Hiding, hidings, visible
 from mayfly.archive.key_places import File, key_hashes
 from mayfly.archive.layouts.run_plan import Run
@@ -77,8 +77,8 @@ class Reader:
         selection = selection.at_positions(self.version.positions, self.version.time)
         by_part: dict[int, list[tuple[Any, ...]]] = {}
         normal = [self.key_values(key) for key in keys]
-        for key in normal:
-            part = part_of(key, self.settings.key_types, self.settings.parts)
+        parts = key_parts(normal, self.settings.key_types, self.settings.parts)
+        for key, part in zip(normal, parts, strict=True):
             by_part.setdefault(part, []).append(key)
         values, several = self._ordered([key[0] for key in normal]), len(normal) > 1
         if self.settings.array_key:
@@ -295,12 +295,7 @@ class Reader:
         copies = pc.and_(
             rows[HOME].is_null(), pc.equal(order_key(rows[KEY]), order_key(first_found))
         )
-        settings = self.settings
-        here = [
-            part_of((value,), settings.key_types, settings.parts) == part
-            for value in (first_found.to_pylist() if settings.parts > 1 else ())
-        ]
-        own = pa.array(here, pa.bool_()) if settings.parts > 1 else True
+        own = pa.array(parts_of([first_found.combine_chunks()], self.settings.parts) == part)
         return rows.filter(pc.or_(copies, pc.and_(rows[HOME].is_valid(), own)))
 
     def _has_key(self, rows: pa.Table, keys: list[tuple[Any, ...]]) -> pa.ChunkedArray:

@@ -1,24 +1,31 @@
-"""Key codes: 64-bit stand-ins for keys, equal for equal keys, and the bucket they fall into."""
+"""Key codes: 64-bit stand-ins for keys, equal for equal keys, and the bucket they fall into.
+
+Both are stored with states: docs/formats/placement.md says what they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pandas.util import hash_array
 
 from mayfly.errors import LimitExceeded
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.rows import whole
 from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.xxhash64 import SEED, Hashes, folded, hashed_number
 from mayfly.plan.types import DataType, arrow_type
 
 EXACT_KEYS = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp")
 """Types of which a single key is its own code."""
 NULL_CODE = np.int64(-6_148_914_691_236_517_205)
+"""What stands for NULL."""
+_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_ROWS = numba.types.Array(numba.int64, 1, "C")
 
 
 def key_codes(columns: Sequence[pa.ChunkedArray], types: Sequence[DataType]) -> pa.Array:
@@ -30,40 +37,70 @@ def key_codes(columns: Sequence[pa.ChunkedArray], types: Sequence[DataType]) -> 
     if len(keys) == 1 and (exact := _exact(keys[0])) is not None:
         return exact
     null = np.logical_or.reduce([pc.is_null(key).to_numpy(zero_copy_only=False) for key in keys])
-    return pa.array(place_codes(keys, len(keys[0])), pa.int64(), mask=null)
-
-
-def place_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
-    """The code by which rows are spread over buckets, NULLs included.
-
-    Where no column is NULL it is that of ``key_codes``, of a single column that of ``group_codes``:
-    whoever asks for the place of a key gets the same answer.
-    """
-    if len(columns) == 1:
-        return group_codes(columns, rows)
-    mixed = np.zeros(rows, dtype=np.uint64)
-    for column in columns:
-        mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + _hashes_with_nulls(column)
-    return mixed.view(np.int64)
+    return pa.array(group_codes(keys, len(keys[0])), pa.int64(), mask=null)
 
 
 def group_codes(columns: Sequence[pa.Array], rows: int) -> Int64s:
-    """The code of each row where NULLs are equal: for groups, DISTINCT and EXCEPT ALL.
+    """The code of each row where NULLs are equal: for places, groups, DISTINCT and EXCEPT ALL.
 
     A single whole number, date, time or boolean is its own code; rows without columns are all
-    equal. Hashes of different values may meet, in theory: see ``check_codes``.
+    equal. Where no column is NULL it is that of ``key_codes``. Hashes of different values may
+    meet, in theory: see ``check_codes``.
     """
     if not columns or not rows:
         return np.zeros(rows, np.int64)
-    if len(columns) == 1 and (exact := _exact(columns[0])) is not None:
-        known = pc.fill_null(exact, int(NULL_CODE)) if exact.null_count else exact
-        codes: Int64s = known.to_numpy(zero_copy_only=False)
-        return np.ascontiguousarray(codes)
-    mixed = np.zeros(rows, dtype=np.uint64)
+    if len(columns) == 1:
+        if (exact := _exact(columns[0])) is not None:
+            filled = pc.fill_null(exact, int(NULL_CODE)) if exact.null_count else exact
+            codes: Int64s = filled.to_numpy(zero_copy_only=False)
+            return np.ascontiguousarray(codes)
+        if columns[0].null_count:
+            missing = pc.is_null(columns[0]).to_numpy(zero_copy_only=False)
+            return np.where(missing, NULL_CODE, _hashes(columns, rows))
+    return _hashes(columns, rows)
+
+
+def _hashes(columns: Sequence[pa.Array], rows: int) -> Int64s:
+    hashes = np.full(rows, SEED, np.uint64)
     for column in columns:
-        stirred = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
-        mixed = stirred + _hashes_with_nulls(column)
-    return mixed.view(np.int64)
+        hashes = _folded(column, hashes)
+    return hashes.view(np.int64)
+
+
+def _folded(column: pa.Array, hashes: Hashes) -> Hashes:
+    """One more column; values that are equal in another width of their type hash alike.
+
+    An array is its length and its elements, a structure whether it is there and its fields: Spark
+    leaves out what is NULL or empty, so that different values would meet.
+    """
+    if pa.types.is_struct(column.type):
+        hashes = folded(column.is_valid().cast(pa.int64()), hashes)
+        for field in column.flatten():
+            hashes = _folded(field, hashes)
+        return hashes
+    if pa.types.is_nested(column.type):
+        return _folded_lists(column, hashes)
+    exact = _exact(column)
+    if exact is not None:
+        column = exact
+    elif pa.types.is_floating(column.type):
+        column = column.cast(pa.float64())
+    return folded(column, hashes, null=int(NULL_CODE))
+
+
+def _folded_lists(column: pa.Array, hashes: Hashes) -> Hashes:
+    if pa.types.is_map(column.type):
+        fields = [("key", column.type.key_type), ("value", column.type.item_type)]
+        column = column.cast(pa.list_(pa.struct(fields)))
+    lengths = pc.list_value_length(column)
+    hashes = folded(lengths.cast(pa.int64()), hashes, null=int(NULL_CODE))
+    sizes = lengths.fill_null(0).to_numpy(zero_copy_only=False)
+    starts = column.offsets.to_numpy()[:-1].astype(np.int64)
+    for at in range(sizes.max(initial=0)):
+        longer = np.flatnonzero(sizes > at)
+        elements = column.values.take(pa.array(starts[longer] + at))
+        hashes[longer] = _folded(elements, hashes[longer])
+    return hashes
 
 
 def unsigned_zeros(column: pa.Array) -> pa.Array:
@@ -156,34 +193,14 @@ def _exact(key: pa.Array) -> pa.Array | None:
     return None
 
 
-def _hashes(key: pa.Array) -> npt.NDArray[np.uint64]:
-    if pa.types.is_floating(key.type):
-        values = key.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
-        values[np.isnan(values)] = np.nan
-        return _hashed(values)
-    exact = _exact(key)
-    if exact is not None:
-        return _hashed(pc.fill_null(exact, 0).to_numpy(zero_copy_only=False))
-    distinct = pc.unique(key).to_pylist()
-    hashes = _hashed(np.array([str(value) for value in distinct], dtype=object))
-    which = pc.index_in(key, value_set=pa.array(distinct, key.type))
-    spread: npt.NDArray[np.uint64] = hashes[which.to_numpy(zero_copy_only=False)]
-    return spread
-
-
-def _hashes_with_nulls(key: pa.Array) -> npt.NDArray[np.uint64]:
-    if not key.null_count:
-        return _hashes(key)
-    missing = pc.is_null(key).to_numpy(zero_copy_only=False)
-    return np.where(missing, NULL_CODE.view(np.uint64), _hashes(key))
-
-
-def _hashed(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    hashes: npt.NDArray[np.uint64] = hash_array(values)
-    return hashes
-
-
 def buckets(codes: Int64s, count: int) -> Int64s:
-    """The bucket of each code; mixed first, so that regular keys spread."""
-    mixed = codes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return ((mixed >> np.uint64(32)) % np.uint64(count)).astype(np.int64)
+    """The bucket of each code: pmod(xxhash64(code), count), so that regular keys spread."""
+    return _buckets(np.ascontiguousarray(codes), count)
+
+
+@numba.njit(_ROWS(_READ, numba.int64), cache=CACHED, nogil=True)
+def _buckets(codes: Int64s, count: int) -> Int64s:
+    found = np.empty(len(codes), np.int64)
+    for i in range(len(codes)):
+        found[i] = np.int64(hashed_number(np.uint64(codes[i]), np.uint64(SEED))) % count
+    return found

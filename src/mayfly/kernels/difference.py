@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.caching import CACHED
-from mayfly.kernels.codes import are_exact, check_codes, group_codes, place_codes
+from mayfly.kernels.codes import are_exact, check_codes, group_codes
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -98,7 +98,10 @@ class ExceptAllRows(Operator):
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         arrays = [whole(rows.column(name)) for name in self.columns[side].names]
         kinds = [one.type for one in self.columns[0]]
-        return place_codes([a.cast(k) for a, k in zip(arrays, kinds, strict=True)], rows.num_rows)
+        return group_codes([a.cast(k) for a, k in zip(arrays, kinds, strict=True)], rows.num_rows)
+
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return group_codes([whole(rows.column(n)) for n in self.columns[0].names], rows.num_rows)
 
     def step(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.caching import CACHED
-from mayfly.kernels.codes import are_exact, check_codes, group_codes, place_codes, unsigned_zeros
+from mayfly.kernels.codes import are_exact, check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
@@ -75,7 +75,10 @@ class WeakDistinct(Alone):
         return Spread.by(self.key_of()) if kept[0] is None else kept[0].only(self.key_of())
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
-        return place_codes([whole(rows.column(n)) for n in self.columns.names], rows.num_rows)
+        return group_codes([whole(rows.column(n)) for n in self.columns.names], rows.num_rows)
+
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return self._codes(rows)
 
     def step(self, state: Kept, inputs: Sequence[Delta], interval: Interval) -> tuple[Kept, Delta]:
         nothing = Delta.empty(self.columns)

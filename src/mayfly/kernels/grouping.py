@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.aggregates import Aggregator, Known, Totals, aggregator
-from mayfly.kernels.codes import adjacent_equal, group_codes, place_codes, unsigned_zeros
+from mayfly.kernels.codes import adjacent_equal, group_codes, unsigned_zeros
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -159,10 +159,13 @@ class GroupRows(Alone):
     def identities(self, state: GroupState) -> Int64s:
         return np.concatenate([NO_IDS, *state.groups.column(ID)])
 
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return group_codes([whole(rows.column(name)) for name in self.key_names], rows.num_rows)
+
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         if not self.keys:
             return None
-        return place_codes(self._key_arrays(rows), rows.num_rows)
+        return group_codes(self._key_arrays(rows), rows.num_rows)
 
     def step(
         self, state: GroupState, inputs: Sequence[Delta], interval: Interval
@@ -340,6 +343,9 @@ class GroupRows(Alone):
         codes: Int64s,
     ) -> tuple[Kept, Delta]:
         ts, shown = numbers(sequence, TS).copy(), numbers(sequence, SHOWN) == 1
+        # A result keeps the identity that it was born with.
+        ids = np.where(old, numbers(sequence, ID), mixed_ids(numbers(sequence, CODE), ts))
+        sequence = with_numbers(sequence, **{ID: ids})
         heads = np.flatnonzero(starts | old)
         following = np.full(len(heads), NEVER, dtype=np.int64)
         if len(heads) > 1:
@@ -347,9 +353,7 @@ class GroupRows(Alone):
             following[:-1][joined] = ts[heads[1:]][joined]
         born_at = starts[heads] & shown[heads]
         born = taken(sequence, heads[born_at])
-        begun = ts[heads[born_at]]
-        identity = mixed_ids(numbers(born, CODE), begun)
-        born = with_numbers(born, **{EXP: following[born_at], ID: identity})
+        born = with_numbers(born, **{EXP: following[born_at]})
         cut_at = old[heads] & shown[heads] & (following != NEVER)
         cut = with_numbers(taken(sequence, heads[cut_at]), **{END: following[cut_at]})
         kept = self._latest(sequence, group, heads)
@@ -360,16 +364,9 @@ class GroupRows(Alone):
         """The row to keep per group: totals of its last version, since when its result holds."""
         last = np.flatnonzero(np.append(group[1:] != group[:-1], True)) if len(group) else group
         at = np.searchsorted(heads, last, side="right") - 1
-        since = numbers(sequence, TS)[heads[at]]
-        rows = taken(sequence, last)
-        rows = with_numbers(
-            rows,
-            **{
-                TS: since,
-                EXP: np.full(len(since), NEVER),
-                ID: mixed_ids(numbers(rows, CODE), since),
-            },
-        )
+        since, ids = (numbers(sequence, name)[heads[at]] for name in (TS, ID))
+        life = {TS: since, EXP: np.full(len(since), NEVER), ID: ids}
+        rows = with_numbers(taken(sequence, last), **life)
         if self.is_global:
             return rows
         return chosen(rows, numbers(rows, COUNT) > 0)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.kernels.codes import key_codes, place_codes
+from mayfly.kernels.codes import group_codes, key_codes
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -72,6 +72,14 @@ class Condition:
     def words(self, side: int) -> tuple[str, ...]:
         return tuple(map(expression_text, self.keys[side]))
 
+    def _key(self, rows: pa.Table, side: int) -> list[pa.Array]:
+        typed = zip(self.keys[side], self.types, strict=True)
+        return [values_of(key, rows, arrow_type(kind)) for key, kind in typed]
+
+    def codes(self, rows: pa.Table, side: int) -> Int64s:
+        """The code of each row, NULLs included: where it goes, and what it is kept under."""
+        return group_codes(self._key(rows, side), rows.num_rows)
+
     def coded(self, rows: pa.Table, side: int) -> pa.Table:
         """The rows that have a key, with its code, clustered."""
         rows = self.with_codes(rows, side)
@@ -82,11 +90,8 @@ class Condition:
         if not self.types:
             codes = np.zeros(rows.num_rows, np.int64)
         else:
-            kinds = [arrow_type(kind) for kind in self.types]
-            keys = [
-                values_of(key, rows, kind) for key, kind in zip(self.keys[side], kinds, strict=True)
-            ]
-            coded = key_codes([pa.chunked_array([key]) for key in keys], self.types)
+            keys = [pa.chunked_array([key]) for key in self._key(rows, side)]
+            coded = key_codes(keys, self.types)
             if coded.null_count:
                 known = pc.is_valid(coded).to_numpy(zero_copy_only=False)
                 rows, coded = chosen(rows, known), coded.drop_null()
@@ -95,10 +100,7 @@ class Condition:
 
     def keyless(self, rows: pa.Table, side: int) -> int:
         """How many rows have no key, because a part of it is NULL: they meet nobody."""
-        kinds = map(arrow_type, self.types)
-        keys = [
-            values_of(key, rows, kind) for key, kind in zip(self.keys[side], kinds, strict=True)
-        ]
+        keys = self._key(rows, side)
         missing = [pc.is_null(key).to_numpy(zero_copy_only=False) for key in keys if key.null_count]
         return int(np.count_nonzero(np.logical_or.reduce(missing))) if missing else 0
 
@@ -205,6 +207,9 @@ class JoinRows(Operator):
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         """The code by which rows may be spread over buckets, None if they may not."""
         return partition_codes(self.condition, rows, side)
+
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return self.condition.codes(rows, 0 if part == "left" else 1)
 
     def step(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval
@@ -370,13 +375,7 @@ def same_key(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def partition_codes(condition: Condition, rows: pa.Table, side: int) -> Int64s | None:
-    if not condition.types:
-        return None
-    kinds = [arrow_type(kind) for kind in condition.types]
-    keys = [
-        values_of(key, rows, kind) for key, kind in zip(condition.keys[side], kinds, strict=True)
-    ]
-    return place_codes(keys, rows.num_rows)
+    return condition.codes(rows, side) if condition.types else None
 
 
 def _no_rows() -> pa.Table:
@@ -465,6 +464,9 @@ class NrrJoinRows(Operator):
 
     def identities(self, state: NrrState) -> Int64s:
         return np.concatenate([NO_IDS, *state.results.column(ID)])
+
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return self.condition.codes(rows, 1) if part == "relation" else None
 
     def step(
         self, state: NrrState, inputs: Sequence[Delta], interval: Interval

@@ -148,6 +148,9 @@ class MultiwayJoin(Operator):
         """The code by which rows may be spread over buckets, None if they may not."""
         return partition_codes(self.key.condition(side), rows, 0)
 
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return self.key.condition(int(part.removeprefix("kept"))).codes(rows, 0)
+
     def nothing(self) -> Delta:
         columns = pa.schema([one for each in self.columns for one in each])
         return Delta.empty(columns, dual=self.dual)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.caching import CACHED
+from mayfly.kernels.codes import are_exact
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -39,6 +40,7 @@ from mayfly.kernels.sorting import Int64s, distinct_of, places_in, stable_order
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
+from mayfly.plan.types import arrow_type
 from mayfly.storage.segment import EXP, TS
 
 FEW = 32
@@ -159,6 +161,15 @@ class AntiJoinRows(Operator):
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         return None if self.by_identity else partition_codes(self.condition, rows, side)
+
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        keyed = part == "left" and not self.by_identity
+        return self.condition.codes(rows, 0) if keyed else None
+
+    @property
+    def keyless_parts(self) -> tuple[str, ...]:
+        told = not self.condition.types or are_exact([arrow_type(t) for t in self.condition.types])
+        return () if self.by_identity or told else ("covers", "right")
 
     def without_key(self, rows: pa.Table) -> Bools:
         """Which left rows match nothing because a part of their key is NULL."""

@@ -244,6 +244,16 @@ class Operator:
         """Of results that it may still cut, and perhaps of others."""
         return NO_IDS
 
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        """The codes of rows in a part of the state, made anew from their columns; None where they
+        are not those of a key, or the rows do not have it."""
+        return None
+
+    @property
+    def keyless_parts(self) -> tuple[str, ...]:
+        """Parts of the state whose rows have the hash of a key, and not the key."""
+        return ()
+
 
 class Alone(Operator):
     """Over one input: rows may stay where a part of the key has brought them."""

@@ -106,6 +106,14 @@ class Sent:
         words = tuple(name.removeprefix(".") for name in self.columns.names)
         return (Holding("answer", self.shape.form, "answer", 0, words, "", self.shape.ranges),)
 
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        """As those of an operator."""
+        return group_codes([whole(rows.column(n)) for n in self.columns.names], rows.num_rows)
+
+    @property
+    def keyless_parts(self) -> tuple[str, ...]:
+        return ()
+
     def step(
         self,
         state: Sending,

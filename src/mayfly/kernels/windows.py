@@ -141,6 +141,9 @@ class WindowRows(Alone):
         held = [] if state.held is None else [numbers(state.held, ID)]
         return np.concatenate([NO_IDS, *held, *state.leaving.column(ID)])
 
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return self._partitions(rows) if part == "held" else None
+
     def step(
         self, state: WindowState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[WindowState, Delta]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.codes import NULL_CODE, place_codes
+from mayfly.kernels.codes import NULL_CODE, buckets, group_codes
 from mayfly.kernels.operator import Operator
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.rows import numbers, whole
@@ -42,10 +42,14 @@ class Route:
             return ()
         return ("time",) if self.key is None else self.key.words(self.side)
 
-    def codes(self, rows: pa.Table) -> Int64s:
-        """The code of each row; equal keys have equal codes."""
-        if self.single or not rows.num_rows:
+    def buckets(self, rows: pa.Table, count: int) -> Int64s:
+        """The bucket of each row; what needs one place is in bucket 0."""
+        if self.single or count == 1 or not rows.num_rows:
             return np.zeros(rows.num_rows, np.int64)
+        return buckets(self._codes(rows), count)
+
+    def _codes(self, rows: pa.Table) -> Int64s:
+        """The code of each row; equal keys have equal codes."""
         if self.key is None:
             return numbers(rows, TS).copy()
         # Rows that are not selected later may go anywhere.
@@ -240,7 +244,7 @@ class ValueKey:
         return tuple(name.removeprefix(".") for name in self.names)
 
     def __call__(self, rows: pa.Table, side: int = 0) -> Int64s:
-        return place_codes([whole(rows.column(name)) for name in self.names], rows.num_rows)
+        return group_codes([whole(rows.column(name)) for name in self.names], rows.num_rows)
 
 
 @dataclass(frozen=True)

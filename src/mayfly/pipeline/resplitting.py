@@ -24,7 +24,7 @@ import pyarrow as pa
 from mayfly.kernels.codes import NULL_CODE, buckets
 from mayfly.kernels.delta import ID, concatenated
 from mayfly.kernels.kept import Kept
-from mayfly.kernels.meeting import NrrState
+from mayfly.kernels.meeting import NrrJoinRows, NrrState
 from mayfly.kernels.negation import AntiJoinRows
 from mayfly.kernels.rows import CODE, Run, chosen, gathered, numbers
 from mayfly.kernels.sorting import Int64s
@@ -52,10 +52,18 @@ class Resplitting:
     """The states of one program on their way from ``before`` buckets to ``after``."""
 
     def __init__(
-        self, program: StagedProgram, before: int, after: int, *, cells: bool = True
+        self,
+        program: StagedProgram,
+        before: int,
+        after: int,
+        *,
+        cells: bool = True,
+        copies: bool = True,
     ) -> None:
-        """``cells`` says whether the places of runs in calendar queues still hold."""
+        """``cells`` says whether the places of runs in calendar queues still hold, ``copies``
+        whether rows of relations are in buckets other than their own."""
         self.program, self.before, self.after, self.cells = program, before, after, cells
+        self.copies = copies
         self._placed: dict[int, list[Any]] = {}
         """Per task: its new states, for what comes after it."""
 
@@ -70,7 +78,7 @@ class Resplitting:
         elif isinstance(states[0], NrrState):
             found = self._beside_relation(staged, states)
         else:
-            place = self._by_columns(staged.place) if staged.place else self._by_code
+            place = self._by_code if lies_by_code(staged) else self._by_columns(staged.place)
             found = self._spread(states, dict.fromkeys(parts_of(states[0]), place))
         self._placed[staged.number] = found
         return found
@@ -95,15 +103,15 @@ class Resplitting:
     def _by_code(self, rows: pa.Table, bucket: int) -> Int64s:
         """By the code they are kept under; a relation's rows have copies in other buckets."""
         codes = numbers(rows, CODE)
-        return np.where(buckets(codes, self.before) == bucket, buckets(codes, self.after), -1)
+        where = buckets(codes, self.after)
+        return np.where(buckets(codes, self.before) == bucket, where, -1) if self.copies else where
 
     def _by_columns(self, names: tuple[str, ...]) -> Placing:
         return self._by_route(Route(ValueKey(names)))
 
     def _by_route(self, route: Route | None) -> Placing:
         def place(rows: pa.Table, bucket: int) -> Int64s:
-            codes = numbers(rows, TS).copy() if route is None else route.codes(rows)
-            return buckets(codes, self.after)
+            return (route or Route()).buckets(rows, self.after)
 
         return place
 
@@ -247,6 +255,14 @@ class Resplitting:
                 for target in range(self.after):
                     parts[target].append(chosen(table, where == target))
         return [concatenated(tables) if tables else None for tables in parts]
+
+
+def lies_by_code(staged: StagedTask) -> bool:
+    """Whether the code that its rows are kept under is that of their place."""
+    operator: Any = staged.operator
+    elsewhere = isinstance(operator, WindowRows | NrrJoinRows)
+    identified = isinstance(operator, AntiJoinRows) and operator.by_identity
+    return not (staged.place or elsewhere or identified)
 
 
 class _Places:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from mayfly.archive.hashing import part_of
+from mayfly.archive.hashing import key_parts
 from mayfly.archive.invalidation import KEYS, ROWS, Invalidation
 from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import KeyRange, ReadReport, Selection
@@ -135,7 +135,7 @@ def _owners(version: ArchiveVersion, files: Iterable[Segment]) -> Iterator[str]:
 def _parts(settings: ArchiveSettings, keys: Sequence[tuple[Any, ...]] | None) -> set[int] | None:
     if keys is None:
         return None
-    return {part_of(key, settings.key_types, settings.parts) for key in keys}
+    return set(key_parts(keys, settings.key_types, settings.parts))
 
 
 def _may_have_key(segment: Segment, request: FrameRequest, parts: set[int] | None) -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.codes import buckets
 from mayfly.kernels.sorting import Int64s, stable_order
 
 SCHEMA = pa.schema(
@@ -48,11 +47,10 @@ def packed(rows: pa.Table) -> bytes:
     return content
 
 
-def split(rows: pa.Table, codes: Int64s, count: int, stage: int, edge: str) -> Iterator[Parcel]:
-    """The rows as one parcel per bucket."""
+def split(rows: pa.Table, where: Int64s, count: int, stage: int, edge: str) -> Iterator[Parcel]:
+    """The rows as one parcel per bucket; ``where`` says which."""
     if not rows.num_rows:
         return
-    where = buckets(codes, count) if count > 1 else np.zeros(rows.num_rows, np.int64)
     if count > 1:
         order = stable_order(where)
         rows = rows.combine_chunks().take(pa.array(order))

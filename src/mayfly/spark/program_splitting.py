@@ -181,7 +181,8 @@ def prepared(feed: Feed, rows: pa.Table) -> pa.Table:
 
 def sent(feed: Feed, number: int, rows: pa.Table, count: int) -> Iterator[Parcel]:
     """Rows that are prepared on their way to the ``count`` buckets of a window."""
-    yield from split(rows, feed.route.codes(rows), count, feed.stage, f"feed/{number}")
+    where = feed.route.buckets(rows, count)
+    yield from split(rows, where, count, feed.stage, f"feed/{number}")
 
 
 def this_partition() -> int:

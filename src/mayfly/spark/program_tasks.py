@@ -316,7 +316,7 @@ class _Step:
         count = self.program.count(stage, self.task.buckets)
         for kind, rows in (("born", delta.born), ("cut", delta.cut)):
             if rows.num_rows:
-                yield from split(rows, route.codes(rows), count, stage, f"{kind}/{edge}")
+                yield from split(rows, route.buckets(rows, count), count, stage, f"{kind}/{edge}")
 
     # ── state and results ─────────────────────────────────────────────────────────────────
 

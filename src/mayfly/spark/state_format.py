@@ -6,6 +6,7 @@
 | 2 | every bucket numbers from its own multiple of 2^40 on; what needs one place is in bucket 0 |
 | 3 | a key has one place, whichever operator asks, NULL too, so that it is exchanged once |
 | 4 | results that are never cut lie in the log as they came, without identity and code |
+| 5 | codes that are hashes, and the buckets of all codes, are made by Spark's xxhash64 |
 """
 
 from __future__ import annotations
@@ -19,18 +20,22 @@ from mayfly.errors import UnsupportedFormat
 from mayfly.faults import reach
 from mayfly.kernels.delta import ID, mixed_ids, with_numbers
 from mayfly.kernels.kept import Kept
+from mayfly.kernels.outputs import Sent
 from mayfly.kernels.rows import CODE, Run, clustered, numbers
 from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.physical.sharing import SharedProgram
 from mayfly.physical.stager import staged
 from mayfly.physical.stages import IDENTITIES, Feed, StagedProgram, StagedTask
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.recoding import recoded, without_copies
+from mayfly.pipeline.resplitting import lies_by_code
 from mayfly.pipeline.storing import Stored, load_state, store_state, stored_paths
 from mayfly.spark.program_tasks import LOG, OUT, SENT
 from mayfly.spark.state_moving import StateMove
 from mayfly.storage import AddSegments, DropSegments, Manifest, Repository, Segment, SetProperties
 
 STATE_FORMAT = "state_format"
-CURRENT = 4
+CURRENT = 5
 
 
 def check_format(root: Path, properties: Mapping[str, Any]) -> None:
@@ -54,11 +59,11 @@ def renewed(
     if base.properties.get(STATE_FORMAT, 1) < 2:
         base = repository.commit(base, _numbered_apart(repository, base, staged(program)))
         reach("format.numbered")
-    if base.properties[STATE_FORMAT] < 3:
+    if base.properties[STATE_FORMAT] < CURRENT:
         stay = {one.name for one in program.members} - set(newcomers)
-        stored, prepared = base.properties, _Fed(staged(program))
+        stored, upgrade = base.properties, _Upgrade(base, staged(program))
         move = StateMove(
-            repository, base, program, stored["buckets"], without=newcomers, prepared=prepared
+            repository, base, program, stored["buckets"], without=newcomers, upgrade=upgrade
         )
         told = {
             part: {name: one for name, one in stored.get(part, {}).items() if name in stay}
@@ -71,9 +76,6 @@ def renewed(
         reach("format.written")
         base = repository.commit(base, edits)
         reach("format.committed")
-    if base.properties[STATE_FORMAT] < CURRENT:
-        # What the log holds more of than it must is left out when it is merged.
-        base = repository.commit(base, [SetProperties({STATE_FORMAT: CURRENT})])
     return base
 
 
@@ -97,14 +99,27 @@ def _numbered_apart(repository: Repository, base: Manifest, stages: StagedProgra
     ]
 
 
-class _Fed:
-    """Windows whose selections and projections came after them in format 2: those of the left side
-    of a negation by other conditions than equality. They now come before."""
+class _Upgrade:
+    """From formats 2 to 4 to 5. What a log of format 3 holds more of than it must is left out when
+    it is merged."""
 
-    def __init__(self, stages: StagedProgram) -> None:
-        self.feeds = {feed.task: feed for feed in stages.feeds if feed.path}
+    def __init__(self, base: Manifest, stages: StagedProgram) -> None:
+        self.buckets: int = base.properties["buckets"]
+        self.clock = Clocks.from_json(base.properties["clocks"]).query
+        fed = base.properties[STATE_FORMAT] < 3
+        self.feeds = {feed.task: feed for feed in stages.feeds if feed.path and fed}
 
-    def __call__(self, task: StagedTask, state: Any) -> Any:
+    def task(self, task: StagedTask, state: Any, bucket: int | None) -> Any:
+        if bucket is not None and lies_by_code(task):
+            state = without_copies(state, bucket, self.buckets)
+        return recoded(task.operator, self._fed(task, state), self.clock)
+
+    def sent(self, sent: Sent, state: Any) -> Any:
+        return recoded(sent, state, self.clock)
+
+    def _fed(self, task: StagedTask, state: Any) -> Any:
+        """Windows whose selections and projections came after them in format 2: those of the left
+        side of a negation by other conditions than equality. They now come before."""
         feed = self.feeds.get(task.number)
         if feed is None:
             return state

@@ -6,10 +6,11 @@ belong is said in ``pipeline.resplitting``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
 
 from mayfly.kernels.kept import Kept, Shape
+from mayfly.kernels.outputs import Sent
 from mayfly.physical.sharing import SharedProgram
 from mayfly.physical.stager import staged
 from mayfly.physical.stages import StagedAnswer, StagedTask, first_state
@@ -29,6 +30,16 @@ from mayfly.storage import (
 from mayfly.storage.segment import check_content
 
 
+class Upgrade(Protocol):
+    """What a later format changes in states, wherever they lie."""
+
+    def task(self, task: StagedTask, state: Any, bucket: int | None) -> Any:
+        """The state of a task in a bucket, or in its one place."""
+
+    def sent(self, sent: Sent, state: Any) -> Any:
+        """The state of an output."""
+
+
 class StateMove:
     """From the states in a manifest to those of a program in so many buckets."""
 
@@ -40,19 +51,21 @@ class StateMove:
         buckets: int,
         renamed: Mapping[str, str] | None = None,
         without: Collection[str] = (),
-        prepared: Callable[[StagedTask, Any], Any] = lambda _, state: state,
+        upgrade: Upgrade | None = None,
     ) -> None:
         """``renamed`` gives the name under which the manifest knows each task's state, if tasks
-        are called otherwise; what the manifest has of queries in ``without`` is left out. States
-        are ``prepared`` before they are taken apart."""
-        self.without, self.prepared = without, prepared
+        are called otherwise; what the manifest has of queries in ``without`` is left out. An
+        ``upgrade`` changes states before they are taken apart."""
+        self.without, self.upgrade = without, upgrade
         self.base, self.directory, self.buckets = base, repository.directory, buckets
         self.stages = staged(program)
         self.renamed = renamed or {task.name: task.name for task in self.stages.tasks}
         self.known = base.properties["state"]
         self.old: int = base.properties["buckets"]
         same = all(one == other for one, other in self.renamed.items())
-        self.resplit = Resplitting(self.stages, self.old, buckets, cells=same)
+        self.resplit = Resplitting(
+            self.stages, self.old, buckets, cells=same, copies=upgrade is None
+        )
         self.states: dict[str, Any] = {}
         self.added: list[Segment] = []
         self.moved: list[MoveSegments] = []
@@ -92,11 +105,18 @@ class StateMove:
         if f"{old}/0" not in self.known:
             return
         if not task.bucketed:
-            self._stay(f"{old}/0", f"{new}/0")
-            self.resplit.single(task, self._loaded(old, [task.operator.state()])[0])
+            state = self._loaded(old, [task.operator.state()])[0]
+            if self.upgrade is None:
+                self._stay(f"{old}/0", f"{new}/0")
+            else:
+                state = self.upgrade.task(task, state, None)
+                self._written(new, [state])
+            self.resplit.single(task, state)
             return
         blanks = [first_state(task.operator, bucket) for bucket in range(self.old)]
-        states = [self.prepared(task, state) for state in self._loaded(old, blanks)]
+        states = self._loaded(old, blanks)
+        if self.upgrade is not None:
+            states = [self.upgrade.task(task, one, at) for at, one in enumerate(states)]
         self._written(new, self.resplit.task(task, states))
 
     def _answer(self, answer: StagedAnswer) -> None:
@@ -106,12 +126,8 @@ class StateMove:
         spread = not answer.route.single
         if answer.sent is None:
             spread = self.stages.tasks[answer.task].bucketed
-        elif spread:
-            self._written(
-                name, self.resplit.sent(answer, self._loaded(name, [answer.sent.state()]))
-            )
         else:
-            self._stay(f"{name}/0", f"{name}/0")
+            self._sent(answer, name, spread)
         if not spread:
             self._stay(f"{log}/0", f"{log}/0")
             return
@@ -120,6 +136,16 @@ class StateMove:
             self._written(log, self.resplit.log(answer, logs))
         else:
             self._gather(log)
+
+    def _sent(self, answer: StagedAnswer, name: str, spread: bool) -> None:
+        assert answer.sent is not None
+        if not spread and self.upgrade is None:
+            self._stay(f"{name}/0", f"{name}/0")
+            return
+        states = self._loaded(name, [answer.sent.state()])
+        if self.upgrade is not None:
+            states = [self.upgrade.sent(answer.sent, one) for one in states]
+        self._written(name, self.resplit.sent(answer, states) if spread else states[:1])
 
     def _gather(self, log: str) -> None:
         """Results that are never cut may lie anywhere: their files get other owners."""

@@ -34,8 +34,20 @@ QUERIES = {
         "entered": f"SELECT Istream(j.k, j.g) FROM ({PAIRS}) j",
         "latest": "SELECT g, v FROM s1 [PARTITION BY g ROWS 2]",
     },
+    4: {
+        "by text": "SELECT x.v, y.v AS w FROM s1 [RANGE 10 s] x, s2 [RANGE 6 s] y WHERE x.g = y.g",
+        "by both": "SELECT x.v, y.v AS w FROM s1 [PARTITION BY g, k ROWS 2] x, s2 [RANGE 9 s] y"
+        " WHERE x.g = y.g AND x.x = y.x",
+        "values": "SELECT DISTINCT x FROM s1 [RANGE 10 s]",
+        "groups": "SELECT g, k, COUNT(*) AS n FROM s1 [RANGE 10 s] GROUP BY g, k",
+        "largest": "SELECT c.g, c.m, y.v FROM"
+        " (SELECT g, MAX(k) AS m FROM s1 [ROWS 5] GROUP BY g) c, s2 [RANGE 8 s] y WHERE c.g = y.g",
+        "entered": f"SELECT Istream(j.k, j.g) FROM ({PAIRS}) j",
+        "rest": "SELECT g FROM s1 [RANGE 10 s] EXCEPT ALL SELECT g FROM s2 [RANGE 6 s]",
+        "without": f"SELECT g, v FROM s1 [RANGE 10 s] x WHERE {NULLS})",
+    },
 }
-STRATEGIES = {1: Strategy.NT, 2: Strategy.UPA, 3: Strategy.UPA}
+STRATEGIES = {1: Strategy.NT, 2: Strategy.UPA, 3: Strategy.UPA, 4: Strategy.UPA}
 WRITTEN = 2
 """So many batches are in the golden checkpoints; the others come after."""
 

@@ -61,16 +61,19 @@ def continued(runner: HereRunner, version: int) -> bool:
     return verify(runner.repository).ok
 
 
-def test_states_of_format_2_are_not_where_they_belong_now(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [2, 4])
+def test_states_of_older_formats_are_not_where_they_belong_now(
+    tmp_path: Path, version: int
+) -> None:
     """Without being renewed the golden checkpoint gives other answers."""
-    assert not continued(golden_runner(copied(2, tmp_path), 2), 2)
+    assert not continued(golden_runner(copied(version, tmp_path), version), version)
 
 
 class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 4])
 @pytest.mark.parametrize("point", ["segment.closed", "format.written", "format.committed"])
 def test_a_renewal_that_is_killed_happens_whole_or_not_at_all(
     tmp_path: Path, version: int, point: str

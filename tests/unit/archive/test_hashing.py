@@ -1,112 +1,35 @@
-"""The hash that places keys, against values that Spark 4 printed for ``SELECT xxhash64(…)``."""
+"""Parts of keys: numbered as Spark's ``pmod(xxhash64(keys), parts)`` does."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Decimal
-from typing import Any
-
+import pyarrow as pa
 import pytest
 
-from mayfly.archive.hashing import part_of, spark_hash
+from mayfly.archive.hashing import key_parts, parts_of
 from mayfly.errors import InvalidSetting
+from mayfly.kernels.xxhash64 import xxhash64
 from mayfly.plan.types import parse_type
 
-NAN, INFINITY = float("nan"), float("inf")
-LONG = "a string longer than thirty-two bytes, to reach every loop"
-PRINTED: list[tuple[str, Any, int]] = [
-    ("boolean", True, -6698625589789238999),
-    ("boolean", False, 3614696996920510707),
-    ("tinyint", -128, 4160238337661960656),
-    ("tinyint", 127, 8632298611707923906),
-    ("smallint", -32768, -904511417458573795),
-    ("smallint", 7, 2786828215451145335),
-    ("int", -(2**31), 2073849959933241805),
-    ("int", 0, 3614696996920510707),
-    ("int", 2**31 - 1, 1508894993788531228),
-    ("bigint", -(2**63), -8619748838626508300),
-    ("bigint", 0, -5252525462095825812),
-    ("bigint", 1234567890123, 1687537368341330389),
-    ("bigint", 2**63 - 1, -3246596055638297850),
-    ("float", 0.0, 3614696996920510707),
-    ("float", -0.0, 3614696996920510707),
-    ("float", 1.5, 6163473420726370430),
-    ("float", -3.25, -7948929959706909237),
-    ("float", NAN, 2692338816207849720),
-    ("float", INFINITY, -5940311692336719973),
-    ("double", 0.0, -5252525462095825812),
-    ("double", -0.0, -5252525462095825812),
-    ("double", 0.1, -4684694357984311926),
-    ("double", -1e300, 3086024234770041280),
-    ("double", NAN, -3127944061524951246),
-    ("double", -INFINITY, 5326262080505358431),
-    ("string", "", -7444071767201028348),
-    ("string", "a", -8582455328737087284),
-    ("string", "héllo", 501425390238239234),
-    ("string", "🐞", 7317798875451935370),
-    ("string", LONG, -4377935387743150885),
-    ("binary", b"", -7444071767201028348),
-    ("binary", b"\xff\x00", 7330825074997746532),
-    ("binary", bytes(40), 6309492816662103024),
-    ("date", date(1970, 1, 1), 3614696996920510707),
-    ("date", date(1969, 12, 31), 2017008487422258757),
-    ("date", date(1, 1, 1), 6773727150484150602),
-    ("date", date(9999, 12, 31), 7061898801283288394),
-    ("timestamp", datetime(1970, 1, 1, tzinfo=UTC), -5252525462095825812),
-    ("timestamp", datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), 3858142552250413010),
-    ("timestamp", datetime(2026, 3, 29, 1, 30, 0, 1, UTC), -4066550558731281930),
-    ("timestamp_ntz", datetime(1970, 1, 1), -5252525462095825812),
-    ("timestamp_ntz", datetime(2026, 3, 29, 2, 30, 0, 500000), 3508453624537312161),
-    ("interval day to second", timedelta(0), -5252525462095825812),
-    ("interval day to second", -timedelta(3, 0, 1), -3027851852570923155),
-    ("interval day to second", timedelta(5, 3723), -2133077414359614254),
-    ("decimal(10,2)", Decimal("0.00"), -5252525462095825812),
-    ("decimal(10,2)", Decimal("-1.50"), -3700955262752989823),
-    ("decimal(10,2)", Decimal("99999999.99"), -3824918051710350671),
-    ("decimal(18,0)", Decimal(-1), 3858142552250413010),
-    ("decimal(18,0)", Decimal(10**18 - 1), 2162198894918931945),
-    ("decimal(19,0)", Decimal(0), -8959994473701255385),
-    ("decimal(19,0)", Decimal(127), -5998106174972408993),
-    ("decimal(19,0)", Decimal(128), 6715097930120473301),
-    ("decimal(19,0)", Decimal(-128), -7898411661632158123),
-    ("decimal(19,0)", Decimal(-129), -6459515886037897956),
-    ("decimal(19,0)", Decimal(10**19 - 1), -768917144950141986),
-    ("decimal(38,3)", Decimal("0.001"), 6668291691252061002),
-    ("decimal(38,3)", Decimal("-1e34"), 9011510156884749485),
-    ("decimal(38,0)", Decimal("9" * 38), -47190729175993179),
-    ("decimal(38,0)", Decimal("-" + "9" * 38), -2254039905620870768),
-    ("decimal(38,3)", Decimal("12345678901234567890123456789012345.679"), -6017440829240287976),
-    ("decimal(38,18)", Decimal("-12345678901234567890.123456789012345678"), -1094212970759588400),
-]
-
-
-@pytest.mark.parametrize(("kind", "value", "printed"), PRINTED)
-def test_values_hash_as_in_spark(kind: str, value: Any, printed: int) -> None:
-    assert spark_hash([value], [parse_type(kind)]) == printed
-
-
-def test_several_columns_are_hashed_in_order() -> None:
-    text, number = parse_type("string"), parse_type("bigint")
-    assert spark_hash(["x", 1], [text, number]) == -7029016486253711561
-    assert spark_hash([1, "x"], [number, text]) == 6158280145716684778
-
-
-def test_an_instant_has_one_hash_in_every_zone() -> None:
-    kind = [parse_type("timestamp")]
-    there = datetime(2026, 3, 29, 3, 30, 0, 1, timezone(timedelta(hours=2)))
-    assert spark_hash([there], kind) == spark_hash([there.astimezone(UTC)], kind)
+TEXT, NUMBER = parse_type("string"), parse_type("bigint")
 
 
 def test_parts_are_numbered_from_zero_as_pmod_does() -> None:
-    text, number = parse_type("string"), parse_type("bigint")
-    assert part_of(["x"], [text], 1) == 0
+    assert key_parts([["x"]], [TEXT], 1) == [0]
+    values = list(range(-20, 20))
+    hashes = xxhash64([pa.array(values)], len(values))
     for parts in (2, 3, 7, 64):
-        for value in range(-20, 20):
-            part = part_of([value], [number], parts)
-            assert 0 <= part < parts
-            assert (spark_hash([value], [number]) - part) % parts == 0
+        found = key_parts([[value] for value in values], [NUMBER], parts)
+        assert all(0 <= part < parts for part in found)
+        assert not ((hashes - found) % parts).any()
+
+
+def test_keys_with_a_null_are_in_part_0() -> None:
+    keys = [pa.array(["x", None, "x"]), pa.array([1, 1, None])]
+    found = parts_of(keys, 64).tolist()
+    assert found[0] != 0
+    assert found[1:] == [0, 0]
 
 
 def test_types_that_cannot_be_keys() -> None:
     with pytest.raises(InvalidSetting, match="cannot be a search key"):
-        spark_hash([[1]], [parse_type("array<int>")])
+        key_parts([[[1]]], [parse_type("array<int>")], 2)

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mayfly.kernels.codes import buckets, key_codes
+from mayfly.kernels.codes import NULL_CODE, buckets, group_codes, key_codes
+from mayfly.kernels.xxhash64 import xxhash64
 from mayfly.plan.types import (
     BIGINT,
     BOOLEAN,
@@ -113,3 +114,43 @@ def test_regular_codes_spread_over_buckets() -> None:
 def test_buckets_are_in_range_for_negative_codes_too() -> None:
     found = buckets(np.array([-1, -(2**63), 2**63 - 1, 0]), 3)
     assert ((found >= 0) & (found < 3)).all()
+
+
+def test_codes_that_are_hashes_are_those_of_spark_over_the_widest_type() -> None:
+    text, whole = pa.array(["x", "y"]), pa.array([7, -7], pa.int8())
+    assert group_codes([text], 2).tolist() == xxhash64([text], 2).tolist()
+    wide = xxhash64([text, whole.cast(pa.int64())], 2)
+    assert group_codes([text, whole], 2).tolist() == wide.tolist()
+    half = pa.array([0.5, -0.0], pa.float32())
+    assert group_codes([half], 2).tolist() == xxhash64([pa.array([0.5, 0.0])], 2).tolist()
+
+
+def test_null_stands_for_itself_among_several_columns() -> None:
+    one, other = pa.array([None, 1, None]), pa.array([1, None, None], pa.int64())
+    codes_of = group_codes([one.cast(pa.int64()), other], 3).tolist()
+    assert len(set(codes_of)) == 3
+    null = pa.array([int(NULL_CODE), 1, int(NULL_CODE)])
+    assert codes_of[0] == xxhash64([null, pa.array([1, 1, 1])], 3)[0]
+    assert group_codes([pa.nulls(1, pa.string())], 1).tolist() == [int(NULL_CODE)]
+
+
+NESTED = [
+    pa.array([[], None, [None], [1], [1, None], [None, 1], [1, 1], [2**40]], pa.list_(pa.int64())),
+    pa.array([[[1], [2]], [[1, 2]], [[], [1, 2]], [[1, 2], []], [[1, 2], None], None]),
+    pa.array([{"a": 1, "b": None}, {"a": None, "b": 1}, {"a": None, "b": None}, None]),
+    pa.array([[("a", 1)], [("a", None)], [("b", 1)], [], None], pa.map_(pa.string(), pa.int64())),
+]
+
+
+@pytest.mark.parametrize("values", NESTED)
+def test_arrays_and_structures_that_differ_have_other_codes(values: pa.Array) -> None:
+    found = group_codes([values], len(values)).tolist()
+    assert len(set(found)) == len(values)
+    twice = pa.concat_arrays([values, values]).slice(1)
+    assert group_codes([twice], len(twice)).tolist() == [*found, *found][1:]
+
+
+def test_the_bucket_of_a_code_is_that_of_spark() -> None:
+    codes_of = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
+    hashes = xxhash64([pa.array(codes_of)], 5)
+    assert buckets(codes_of, 7).tolist() == [int(one) % 7 for one in hashes.tolist()]

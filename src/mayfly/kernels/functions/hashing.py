@@ -1,8 +1,8 @@
 """hash (Murmur3, 32 bits) and xxhash64 as Spark computes them.
 
 Columns are folded left to right: the hash of one is the seed of the next, 42 the first seed, and
-NULL leaves the seed as it is. Numbers are hashed as whole columns, text and wide decimals one
-distinct pair of value and seed at a time.
+NULL leaves the seed as it is. Murmur3 takes numbers as whole columns, text and wide decimals one
+distinct pair of value and seed at a time; xxhash64 has a file of its own.
 """
 
 from __future__ import annotations
@@ -14,24 +14,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import xxhash
 
 from mayfly.kernels.functions.numbers import EXACT
 from mayfly.kernels.functions.values import Numbers, Operand, broadcast, each, numbers_of
+from mayfly.kernels.xxhash64 import SEED, xxhash64
 from mayfly.plan.types import DataType, arrow_type
-
-_SEED = 42
-_P1, _P2, _P3, _P4, _P5 = (
-    np.uint64(prime)
-    for prime in (
-        0x9E3779B185EBCA87,
-        0xC2B2AE3D27D4EB4F,
-        0x165667B19E3779F9,
-        0x85EBCA77C2B2AE63,
-        0x27D4EB2F165667C5,
-    )
-)
-
 
 # ── Murmur3: over Python integers or unsigned 64-bit columns alike ─────────────────────────
 
@@ -71,62 +58,39 @@ def _murmur_bytes(data: bytes, seed: int) -> int:
     return int(_finish(seed, len(data)))
 
 
-# ── XXH64 ─────────────────────────────────────────────────────────────────────────────────
-
-
-def _turn(value: Numbers, bits: int) -> Numbers:
-    return np.asarray(value << bits | value >> (64 - bits))
-
-
-def _avalanche(value: Numbers) -> Numbers:
-    value = (value ^ (value >> np.uint64(33))) * _P2
-    value = (value ^ (value >> np.uint64(29))) * _P3
-    return np.asarray(value ^ (value >> np.uint64(32)))
-
-
-def _xx_int(value: Numbers, seed: Numbers) -> Numbers:
-    word = value.astype(np.uint32).astype(np.uint64)
-    state = (seed + _P5 + np.uint64(4)) ^ (word * _P1)
-    return _avalanche(_turn(state, 23) * _P2 + _P3)
-
-
-def _xx_long(value: Numbers, seed: Numbers) -> Numbers:
-    word = _turn(value.astype(np.uint64) * _P2, 31) * _P1
-    return _avalanche(_turn((seed + _P5 + np.uint64(8)) ^ word, 27) * _P1 + _P4)
-
-
-def _xx_bytes(data: bytes, seed: int) -> int:
-    return int(xxhash.xxh64_intdigest(data, seed=seed))
-
-
 # ── columns ───────────────────────────────────────────────────────────────────────────────
 
 
-def _folded(
-    of_int: Callable[[Numbers, Numbers], Numbers],
-    of_long: Callable[[Numbers, Numbers], Numbers],
-    of_bytes: Callable[[bytes, int], int],
-) -> Callable[[Sequence[Operand], DataType], Operand]:
-    def step(column: pa.Array, seeds: Numbers) -> Numbers:
-        data = _data_of(column.type)
-        if data is not None:
-            operands = (column, pa.array(seeds))
-            hashed = each(lambda value, seed: of_bytes(data(value), seed), operands, pa.uint64())
-            return np.asarray(hashed.fill_null(0).to_numpy())
-        numbers = _bits(column)
-        return (of_int if numbers.dtype.itemsize <= 4 else of_long)(numbers, seeds)
+def _hash(columns: Sequence[pa.Array], rows: int) -> Numbers:
+    seeds = np.full(rows, SEED, np.uint64)
+    for column in columns:
+        if not pa.types.is_null(column.type):
+            known = column.is_valid().to_numpy(zero_copy_only=False)
+            seeds = np.where(known, _murmur(column, seeds), seeds)
+    return seeds.astype(np.int32)
 
+
+def _murmur(column: pa.Array, seeds: Numbers) -> Numbers:
+    data = _data_of(column.type)
+    if data is not None:
+        operands = (column, pa.array(seeds))
+        hashed = each(lambda value, seed: _murmur_bytes(data(value), seed), operands, pa.uint64())
+        return np.asarray(hashed.fill_null(0).to_numpy())
+    numbers = _bits(column)
+    with np.errstate(over="ignore"):
+        return np.asarray(
+            (_murmur_int if numbers.dtype.itemsize <= 4 else _murmur_long)(numbers, seeds)
+        )
+
+
+def _over_columns(
+    function: Callable[[Sequence[pa.Array], int], Numbers],
+) -> Callable[[Sequence[Operand], DataType], Operand]:
     def compute(values: Sequence[Operand], kind: DataType) -> Operand:
         lengths = [len(value) for value in values if isinstance(value, pa.Array)]
         rows = lengths[0] if lengths else 1
-        seeds = np.full(rows, _SEED, np.uint64)
-        with np.errstate(over="ignore"):
-            for column in (broadcast(value, rows) for value in values):
-                if not pa.types.is_null(column.type):
-                    known = column.is_valid().to_numpy(zero_copy_only=False)
-                    seeds = np.where(known, step(column, seeds), seeds)
-        result = arrow_type(kind)
-        found = pa.array(seeds.astype(result.to_pandas_dtype()), result)
+        hashes = function([broadcast(value, rows) for value in values], rows)
+        found = pa.array(hashes, arrow_type(kind))
         return found if lengths else found[0]
 
     return compute
@@ -165,7 +129,4 @@ def _bits(column: pa.Array) -> Numbers:
     return numbers.astype(np.int32) if numbers.dtype.itemsize < 4 else numbers
 
 
-HASH_FUNCTIONS = {
-    "hash": _folded(_murmur_int, _murmur_long, _murmur_bytes),
-    "xxhash64": _folded(_xx_int, _xx_long, _xx_bytes),
-}
+HASH_FUNCTIONS = {"hash": _over_columns(_hash), "xxhash64": _over_columns(xxhash64)}
