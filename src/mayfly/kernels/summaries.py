@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.kernels.codes import check_codes, group_codes, place_codes, unsigned_zeros
+from mayfly.kernels.codes import check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import ID, Delta, mixed_ids, payload_names, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.operator import Alone, Key, plain_key
@@ -102,7 +102,7 @@ class Summaries(Alone):
         return kept[0].renamed(zip(self.key_of(), names, strict=False))
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
-        return place_codes([*self._key_arrays(rows), self._values(rows)], rows.num_rows)
+        return group_codes([*self._key_arrays(rows), self._values(rows)], rows.num_rows)
 
     def step(
         self, state: Nothing, inputs: Sequence[Delta], interval: Interval
@@ -268,7 +268,7 @@ class Listed:
         # Several calls may summarize one sub-window.
         column = np.full(len(windows), columns.get_field_index(summary), np.int64)
         identity = mixed_ids(counted.identity, column)
-        own = mixed_ids(identity[owner], place_codes([values], len(values)))
+        own = mixed_ids(identity[owner], group_codes([values], len(values)))
         around = taken(table, counted.sample[whose])
         full = [
             named[one.name] if one.name in named
