@@ -15,6 +15,7 @@ import numba
 import numpy as np
 
 from mayfly.kernels.caching import CACHED
+from mayfly.kernels.delta import mixed_id
 from mayfly.kernels.sorting import Int64s
 
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
@@ -113,3 +114,45 @@ def matching_pairs(
         found = _fill(*left, *right, cursor, out_left, out_right)
         if found:
             yield out_left[:found], out_right[:found]
+
+
+def lives_together(
+    left: tuple[Int64s, Int64s, Int64s],
+    right: tuple[Int64s, Int64s, Int64s],
+    pairs: tuple[Int64s, Int64s],
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Of the pairs at these positions: when they begin, when they end, and their identities.
+
+    Each side is (ts, exp, id).
+    """
+    size = len(pairs[0])
+    ts, exp, ids = (np.empty(size, np.int64) for _ in range(3))
+    _unite(*left, *right, *pairs, ts, exp, ids)
+    return ts, exp, ids
+
+
+@numba.njit(
+    numba.void(
+        _READ, _READ, _READ, _READ, _READ, _READ, _READ, _READ, _WRITE, _WRITE, _WRITE
+    ),
+    cache=CACHED,
+    nogil=True,
+)  # fmt: skip
+def _unite(
+    left_ts: Int64s,
+    left_exp: Int64s,
+    left_id: Int64s,
+    right_ts: Int64s,
+    right_exp: Int64s,
+    right_id: Int64s,
+    at_left: Int64s,
+    at_right: Int64s,
+    ts: Int64s,
+    exp: Int64s,
+    ids: Int64s,
+) -> None:
+    for pair in range(len(at_left)):
+        mine, other = at_left[pair], at_right[pair]
+        ts[pair] = max(left_ts[mine], right_ts[other])
+        exp[pair] = min(left_exp[mine], right_exp[other])
+        ids[pair] = mixed_id(left_id[mine], right_id[other])

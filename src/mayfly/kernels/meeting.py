@@ -36,7 +36,7 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
-from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.matching import lives_together, matching_pairs
 from mayfly.kernels.operator import NO_IDS, Holding, Key, Moving, Operator, plain_key
 from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s
@@ -49,7 +49,7 @@ from mayfly.plan.text import expression_text
 from mayfly.plan.types import DataType, arrow_type
 from mayfly.storage.segment import EXP, TS
 
-PAIRS_AT_ONCE = 1 << 20
+PAIRS_AT_ONCE = 1 << 17
 Pairs = tuple[Int64s, Int64s]
 
 
@@ -285,27 +285,25 @@ class JoinRows(Operator):
                 yield pairs
 
     def _results(self, left: pa.Table, right: pa.Table, pairs: Pairs) -> pa.Table:
-        ends = [numbers(rows, EXP)[at] for rows, at in zip((left, right), pairs, strict=True)]
-        table = self._members(left, right, pairs, np.minimum(*ends))
+        table = self._members(left, right, pairs)
         if self.dual:
             seen = [numbers(rows, SEEN)[at] for rows, at in zip((left, right), pairs, strict=True)]
             table = with_numbers(table, **{SEEN: np.minimum(*seen)})
         return table
 
-    def _members(self, left: pa.Table, right: pa.Table, pairs: Pairs, exp: Int64s) -> pa.Table:
+    def _members(self, left: pa.Table, right: pa.Table, pairs: Pairs) -> pa.Table:
         arrays: list[pa.ChunkedArray] = []
         for rows, at, columns in zip((left, right), pairs, self.columns, strict=True):
             if columns.names:
                 arrays += rows.select(columns.names).take(pa.array(at)).columns
-        ts, ids = (
-            [numbers(rows, name)[at] for rows, at in zip((left, right), pairs, strict=True)]
-            for name in (TS, ID)
+        mine, other = (
+            (numbers(rows, TS), numbers(rows, EXP), numbers(rows, ID)) for rows in (left, right)
         )
-        life = [pa.array(one) for one in (np.maximum(*ts), exp, mixed_ids(*ids))]
+        arrays += [pa.array(numbers(left, ID)[pairs[0]])] if self.owned else []
+        arrays += map(pa.array, lives_together(mine, other, pairs))
         names = [*((OWNER,) if self.owned else ()), *LIFE]
         fields = [*self.columns[0], *self.columns[1], *((name, pa.int64()) for name in names)]
-        owner = [pa.array(ids[0])] if self.owned else []
-        return pa.table([*arrays, *owner, *life], schema=pa.schema(fields))
+        return pa.table(arrays, schema=pa.schema(fields))
 
     def _cut(
         self, before: BothKept, after: BothKept, left: pa.Table, right: pa.Table
@@ -323,9 +321,8 @@ class JoinRows(Operator):
     def _shortened(self, left: pa.Table, right: pa.Table) -> Iterator[pa.Table]:
         for pairs in self._pairs(left, right):
             both = tuple(zip((left, right), pairs, strict=True))
-            exp = np.minimum(*(numbers(rows, EXP)[at] for rows, at in both))
             end = np.minimum(*(numbers(rows, END)[at] for rows, at in both))
-            table = self._members(left, right, pairs, exp)
+            table = self._members(left, right, pairs)
             if self.dual:
                 seen = np.minimum(*(numbers(rows, SEEN)[at] for rows, at in both))
                 table = with_numbers(table, **{SEEN: seen})
@@ -333,7 +330,7 @@ class JoinRows(Operator):
             if self.dual:
                 seen_end = np.minimum(*(numbers(rows, SEEN_END)[at] for rows, at in both))
                 table = with_numbers(table, **{SEEN_END: seen_end})
-            yield chosen(table, end < exp)
+            yield chosen(table, end < numbers(table, EXP))
 
 
 def kept_inputs(
