@@ -1,6 +1,7 @@
 """Sliding windows in memory: value indexes, rings and frequent items, without a session."""
 
 from mayfly.windows.basic import Watch
+from mayfly.windows.content import Visits
 from mayfly.windows.frequent import (
     ApproximateFrequent,
     Frequent,
@@ -9,7 +10,7 @@ from mayfly.windows.frequent import (
 )
 from mayfly.windows.groups import RangeCount, RangeIntersection, ValueRange
 from mayfly.windows.pace import Refresh, Rows, Span
-from mayfly.windows.window import SlidingWindow, Visits, over_range
+from mayfly.windows.window import SlidingWindow, over_range
 
 __all__ = [
     "ApproximateFrequent",

@@ -24,23 +24,14 @@ class Chains(ValueIndex):
         super().__init__(Nodes())
         self.following = np.full(self.nodes.capacity, -1, np.int32)
 
-    def probe(self, keys: Int64s) -> Int32s:
-        found, done, nodes = np.empty(len(keys), np.int32), 0, self.nodes
-        while True:
-            done = _probe(
-                keys,
-                done,
-                found,
-                self.head,
-                self.following,
-                self.ascending,
-                nodes.key,
-                nodes.free,
-                nodes.tally,
+    def _probe(self, keys: Int64s, start: int, nodes: Int32s) -> int:
+        node = self.nodes
+        return int(
+            _probe(
+                keys, start, nodes, self.head, self.following, self.ascending, node.key, node.free,
+                node.tally,
             )
-            if done == len(keys):
-                return found
-            self._grow()
+        )  # fmt: skip
 
     def find(self, key: np.int64) -> int:
         return int(_find(key, self.head, self.following, self.nodes.key))
@@ -68,7 +59,7 @@ class Chains(ValueIndex):
         _chain(listed, self.nodes.key, self.head, self.following, self.ascending)
 
     def _grow(self) -> None:
-        self.nodes.grow()
+        super()._grow()
         larger = np.full(self.nodes.capacity, -1, np.int32)
         larger[: len(self.following)] = self.following
         self.following = larger
@@ -78,7 +69,7 @@ class Chains(ValueIndex):
 def _probe(
     keys: Int64s,
     start: int,
-    found: Int32s,
+    nodes: Int32s,
     head: Int32s,
     following: Int32s,
     ascending: bool,
@@ -110,7 +101,7 @@ def _probe(
             else:
                 following[match] = head[bucket]
                 head[bucket] = match
-        found[i] = match
+        nodes[i] = match
         tally[VISITS] += visits
         tally[MOST] = max(tally[MOST], visits)
     return len(keys)

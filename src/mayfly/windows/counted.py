@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mayfly.windows.dictionary import Dictionary
 from mayfly.windows.domain import Int64s
-from mayfly.windows.nodes import USED, Int32s, jit
+from mayfly.windows.nodes import FREE, USED, Int32s, jit
 
 BLOCK = 512
 _GROUP = 6
@@ -29,11 +29,11 @@ class CountedTree(Dictionary):
         self._reset(4)
 
     def probe(self, keys: Int64s) -> Int32s:
-        known = self.nodes.tally[USED], self.nodes.tally[1]
-        found = super().probe(keys)
-        if known != (self.nodes.tally[USED], self.nodes.tally[1]):
-            self._enter_new(found)
-        return found
+        before = self.nodes.tally[USED], self.nodes.tally[FREE]
+        nodes = super().probe(keys)
+        if before != (self.nodes.tally[USED], self.nodes.tally[FREE]):
+            self._enter_new(nodes)
+        return nodes
 
     def change(self, side: int, nodes: Int32s, amounts: Int64s | None, sign: int) -> None:
         super().change(side, nodes, amounts, sign)

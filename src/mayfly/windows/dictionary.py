@@ -22,20 +22,14 @@ class Dictionary(ValueIndex):
 
     def __init__(self) -> None:
         super().__init__(Nodes())
-        self._resize(2 * self.nodes.capacity)
+        self._fill(self.nodes.living())
 
-    def probe(self, keys: Int64s) -> Int32s:
-        found, done, nodes = np.empty(len(keys), np.int32), 0, self.nodes
-        while True:
-            done = _probe(
-                keys, done, found, self._table, self._node, nodes.key, nodes.free, nodes.tally
-            )
-            if done == len(keys):
-                return found
-            self._grow()
+    def _probe(self, keys: Int64s, start: int, nodes: Int32s) -> int:
+        node = self.nodes
+        return int(_probe(keys, start, nodes, self._cells, node.key, node.free, node.tally))
 
     def find(self, key: np.int64) -> int:
-        return int(_find(key, self._table, self._node))
+        return int(_find(key, self._cells))
 
     def ascend(self) -> Int32s:
         nodes = np.flatnonzero(self.nodes.living()).astype(np.int32)
@@ -50,18 +44,16 @@ class Dictionary(ValueIndex):
         self._fill(self.nodes.living())
 
     def _grow(self) -> None:
-        self.nodes.grow()
-        self._resize(2 * self.nodes.capacity)
+        super()._grow()
         self._fill(self.nodes.living())
 
-    def _resize(self, size: int) -> None:
-        self._table = np.zeros(size, np.int64)
-        self._node = np.full(size, -1, np.int32)
-
     def _fill(self, used: np.ndarray) -> None:
-        self._node[:] = -1
+        self._cells = np.full((2 * self.nodes.capacity, 2), -1, np.int64)
         nodes = np.flatnonzero(used).astype(np.int32)
-        _enter(self.nodes.key[nodes], nodes, self._table, self._node)
+        _enter(self.nodes.key[nodes], nodes, self._cells)
+
+
+# A cell is (key, node), node −1 where it is empty: side by side, so that a probe meets one line.
 
 
 @jit
@@ -74,31 +66,30 @@ def _place(key: np.int64, size: int) -> np.int64:
 def _probe(
     keys: Int64s,
     start: int,
-    found: Int32s,
-    table: Int64s,
-    node: Int32s,
+    nodes: Int32s,
+    cells: np.ndarray,
     key: Int64s,
     free: Int32s,
     tally: Int64s,
 ) -> int:
     """Find or create the node of each key; where it stopped for want of room."""
-    size, visits, most = len(table), 0, tally[MOST]
+    size, visits, most = len(cells), 0, tally[MOST]
     for i in range(start, len(keys)):
         sought = keys[i]
         at = _place(sought, size)
         seen = 1
-        while node[at] >= 0 and table[at] != sought:
+        while cells[at, 0] != sought and cells[at, 1] >= 0:
             at = (at + 1) & (size - 1)
             seen += 1
-        if node[at] < 0:
+        if cells[at, 1] < 0:
             fresh = allocate(tally, free, len(key))
             if fresh < 0:
                 tally[VISITS] += visits
                 tally[MOST] = most
                 return i
             key[fresh] = sought
-            table[at], node[at] = sought, fresh
-        found[i] = node[at]
+            cells[at, 0], cells[at, 1] = sought, fresh
+        nodes[i] = cells[at, 1]
         visits += seen
         most = max(most, seen)
     tally[VISITS] += visits
@@ -107,17 +98,17 @@ def _probe(
 
 
 @jit
-def _find(sought: np.int64, table: Int64s, node: Int32s) -> int:
-    at = _place(sought, len(table))
-    while node[at] >= 0 and table[at] != sought:
-        at = (at + 1) & (len(table) - 1)
-    return int(node[at])
+def _find(sought: np.int64, cells: np.ndarray) -> int:
+    at = _place(sought, len(cells))
+    while cells[at, 1] >= 0 and cells[at, 0] != sought:
+        at = (at + 1) & (len(cells) - 1)
+    return int(cells[at, 1])
 
 
 @jit
-def _enter(keys: Int64s, nodes: Int32s, table: Int64s, node: Int32s) -> None:
+def _enter(keys: Int64s, nodes: Int32s, cells: np.ndarray) -> None:
     for i in range(len(keys)):
-        at = _place(keys[i], len(table))
-        while node[at] >= 0:
-            at = (at + 1) & (len(table) - 1)
-        table[at], node[at] = keys[i], nodes[i]
+        at = _place(keys[i], len(cells))
+        while cells[at, 1] >= 0:
+            at = (at + 1) & (len(cells) - 1)
+        cells[at, 0], cells[at, 1] = keys[i], nodes[i]

@@ -10,7 +10,7 @@ Cost: O(1) array work per value; labels O(log D) comparisons and O(D) moved per 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -35,15 +35,59 @@ def arrow_array(values: object) -> pa.Array:
         array = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
     elif isinstance(values, pa.Array):
         array = values
+    elif isinstance(values, str | bytes | Set | Mapping):
+        raise _no_column(f"one {type(values).__name__}")
     else:
         try:
-            array = pa.array(values, from_pandas=not isinstance(values, np.ndarray))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-            raise BadInput(
-                f"these values do not make a column: {error}",
-                "give a list, NumPy array, pandas Series or Arrow array of one type",
-            ) from None
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+            array = pa.array(values)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise _no_column(str(error)) from None
+        if isinstance(array, pa.ChunkedArray):
+            return arrow_array(array)
+    return _plain(array)
+
+
+def _no_column(reason: str) -> BadInput:
+    return BadInput(
+        f"these values do not make a column: {reason}",
+        "give a list, NumPy array, pandas Series or Arrow array of one type",
+    )
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """The same values in the usual layout of their type."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _plain(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return _plain(pc.run_end_decode(array))
+    if pa.types.is_string_view(kind):
+        return array.cast(pa.string())
+    if pa.types.is_binary_view(kind):
+        return array.cast(pa.binary())
+    return array.cast(pa.date32()) if pa.types.is_date64(kind) else array
+
+
+def arrow_table(batch: object, attribute: str) -> pa.Table:
+    """A batch as a table; values without a name get that of the attribute."""
+    try:
+        if isinstance(batch, pa.RecordBatch):
+            batch = pa.Table.from_batches([batch])
+        elif isinstance(batch, Mapping):
+            batch = pa.table({name: arrow_array(column) for name, column in batch.items()})
+        elif type(batch).__module__.startswith("pandas") and hasattr(batch, "columns"):
+            batch = pa.Table.from_pandas(batch, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise BadInput(
+            f"this does not make a table: {error}", "give each column one name and one type"
+        ) from None
+    if not isinstance(batch, pa.Table):
+        return pa.table({attribute: arrow_array(batch)})
+    if len(set(batch.schema.names)) < batch.num_columns:
+        raise BadInput(
+            f"two columns have one name: {', '.join(batch.schema.names)}", "rename one of them"
+        )
+    return batch
 
 
 def has_ranks(kind: pa.DataType) -> bool:
@@ -96,22 +140,28 @@ class Domain:
         self._labels: _Labels | None = None
         self._relabels: list[Relabel] = []
 
+    @property
+    def labelled(self) -> bool:
+        """Whether keys are labels, which change when they are spread anew."""
+        return self._labels is not None
+
     def on_relabel(self, function: Relabel) -> None:
         """Have a function called whenever keys that were handed out are replaced."""
         self._relabels.append(function)
+
+    def admit(self, values: object) -> pa.Array:
+        """The values in the type of the domain; refuses what has no key."""
+        array = self._typed(arrow_array(values))
+        if self._labels is None:
+            self._ranks(array)
+        return array
 
     def encode(self, values: object) -> Int64s:
         """The keys of the values, new values included."""
         array = self._typed(arrow_array(values))
         if self._labels is not None:
             return self._labels.encode(array, self._relabels)
-        keys = ranks(array)
-        if array.null_count:
-            missing = pc.is_null(array).to_numpy(zero_copy_only=False)
-            self._check(keys, ~missing)
-            return np.where(missing, NULL_KEY, keys)
-        self._check(keys, None)
-        return keys
+        return self._ranks(array)
 
     def decode(self, keys: Int64s) -> pa.Array:
         """The values of the keys."""
@@ -125,7 +175,7 @@ class Domain:
         """The key of one value, or None if it was never seen."""
         if self.type is None:
             return None
-        array = self._typed(pa.array([value], None if value is not None else self.type))
+        array = self._typed(arrow_array([value]))
         if self._labels is not None:
             return self._labels.known(array[0].as_py())
         return np.int64(self.encode(array)[0])
@@ -133,33 +183,72 @@ class Domain:
     def forget(self, keys: Int64s) -> None:
         """The values of these keys are in no window any more."""
         if self._labels is not None:
-            self._labels.forget(keys)
+            self._labels.forget(set(keys.tolist()))
+
+    def keep(self, keys: Int64s) -> None:
+        """Only the values of these keys are in a window."""
+        if self._labels is not None:
+            self._labels.forget(self._labels.keys() - set(keys.tolist()))
 
     def _typed(self, array: pa.Array) -> pa.Array:
-        if self.type is None and not pa.types.is_null(array.type):
+        if pa.types.is_null(array.type) or not len(array):
+            return pa.nulls(len(array), pa.int64() if self.type is None else self.type)
+        if self.type is None:
             if not has_ranks(array.type):
                 _check_labels(array.type)
                 self._labels = _Labels()
             self.type = array.type
-        if self.type is None or array.type == self.type:
-            return array if self.type is not None else pa.nulls(len(array), pa.int64())
+        if array.type == self.type:
+            return array
         try:
+            if family(array.type) != family(self.type):
+                raise pa.ArrowInvalid("these are no values of one kind")
+            if pa.types.is_decimal(self.type) and pa.types.is_decimal(array.type):
+                self.type = _wider(self.type, array.type)
             return array.cast(self.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise BadInput(
                 f"a column of {array.type} came after one of {self.type}: {error}",
-                "keep one type per window",
+                "keep one type per window: cast the column",
             ) from None
 
-    def _check(self, keys: Int64s, present: npt.NDArray[np.bool_] | None) -> None:
-        smallest = keys == NULL_KEY
-        if present is not None:
-            smallest &= present
-        if smallest.any():
+    def _ranks(self, array: pa.Array) -> Int64s:
+        if pa.types.is_uint64(array.type) and len(array) and _beyond(array):
+            raise BadInput(
+                "a value of 9223372036854775808 or more does not fit a window's keys",
+                "make the column a DECIMAL(20)",
+            )
+        keys = ranks(array)
+        missing = pc.is_null(array).to_numpy(zero_copy_only=False) if array.null_count else None
+        present = keys if missing is None else keys[~missing]
+        if len(present) and present.min() == NULL_KEY:
             raise BadInput(
                 "the value -9223372036854775808 stands for NULL in a window",
                 "make the column a DECIMAL(20), or shift its values",
             )
+        return keys if missing is None else np.where(missing, NULL_KEY, keys)
+
+
+def family(kind: pa.DataType) -> str:
+    """Types of one family hold values that can be compared."""
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "text"
+    if pa.types.is_timestamp(kind):
+        return "instant" if kind.tz else "local time"
+    return str(kind).split("(")[0].split("[")[0]
+
+
+def _beyond(array: pa.Array) -> bool:
+    largest = pc.max(array).as_py()
+    return largest is not None and largest >= 2**63
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    scale = max(one.scale, other.scale)
+    digits = max(one.precision - one.scale, other.precision - other.scale) + scale
+    return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(min(digits, 76), scale)
 
 
 def _check_labels(kind: pa.DataType) -> None:
@@ -167,6 +256,7 @@ def _check_labels(kind: pa.DataType) -> None:
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
         or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
         or pa.types.is_decimal(kind)
         or pa.types.is_time(kind)
     )
@@ -211,8 +301,10 @@ class _Labels:
             for key, place in zip(keys.tolist(), places.tolist(), strict=True)
         ]
 
-    def forget(self, keys: Int64s) -> None:
-        gone = set(keys.tolist())
+    def keys(self) -> set[int]:
+        return set(self._keys)
+
+    def forget(self, gone: set[int]) -> None:
         kept = [(v, k) for v, k in zip(self._values, self._keys, strict=True) if k not in gone]
         self._values = [value for value, _ in kept]
         self._keys = [key for _, key in kept]

@@ -20,10 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.windows.basic import PacedWindow, at_least_one
+from mayfly.errors import BadInput, InvalidSetting
+from mayfly.windows.basic import PacedWindow, Take, at_least_one
 from mayfly.windows.dictionary import Dictionary
 from mayfly.windows.domain import NULL_KEY, Domain, Int64s, arrow_array
 from mayfly.windows.pace import Rows, Span
+
+SMALLEST_SKETCH, LARGEST_SKETCH = 3, 26
+"""Binary logarithms of how many counters a sketch may have."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,8 @@ class Frequent(PacedWindow):
         Every item given surely does; with ``false_negatives=False`` every item that may is given,
         and ``complete`` says whether that is all of them.
         """
+        if not isinstance(threshold, int | float | np.number) or isinstance(threshold, bool):
+            raise InvalidSetting(f"the threshold {threshold!r}", "give a number of rows")
         if false_negatives:
             keys = self._above(threshold)
             missed = any(self._high(key) > threshold for key in self._total if key not in keys)
@@ -134,7 +140,13 @@ class Frequent(PacedWindow):
 
     def bounds(self, value: object) -> tuple[int, int]:
         """Between how many and how many times a value occurs."""
-        key = self._domain.key_of(value)
+        try:
+            key = self._domain.key_of(value)
+        except BadInput:
+            raise BadInput(
+                f"{value!r} cannot be counted in a window of {self._domain.type}",
+                "ask about a value of that type",
+            ) from None
         if key is None or int(key) not in self._total:
             return 0, self._delta
         return self._total[int(key)], self._high(int(key))
@@ -145,8 +157,18 @@ class Frequent(PacedWindow):
         self._counts = Dictionary()
         self._counts.nodes.add_side()
 
-    def _take_in(self, rows: pa.Table) -> None:
-        keys = self._domain.encode(rows.column(self.attribute))
+    def _admit(self, rows: pa.Table) -> pa.Table:
+        names = [name for name in (self.attribute, self.time) if name in rows.schema.names]
+        return rows.select(names).set_column(
+            0, self.attribute, self._domain.admit(rows.column(self.attribute))
+        )
+
+    def _open(self, rows: pa.Table) -> Take:
+        column = rows.column(self.attribute)
+        return lambda start, end: self._take_in(arrow_array(column.slice(start, end - start)))
+
+    def _take_in(self, values: pa.Array) -> None:
+        keys = self._domain.encode(values)
         keys = keys[keys != NULL_KEY]
         self._counts.change(0, self._counts.probe(keys), None, 1)
 
@@ -165,6 +187,7 @@ class Frequent(PacedWindow):
         self._change(summary, 1)
         if len(self._summaries) > self.slots:
             self._change(self._summaries.popleft(), -1)
+        self._domain.keep(np.fromiter(self._total, np.int64))
 
     def _change(self, summary: Summary, sign: int) -> None:
         self._delta += sign * summary.delta
@@ -235,7 +258,11 @@ class ApproximateFrequent(Frequent):
         attribute: str = "value",
         time: str = "ts",
     ) -> None:
-        self.size = at_least_one(size, "size")
+        self.size = at_least_one(size, "size", least=SMALLEST_SKETCH)
+        if self.size > LARGEST_SKETCH:
+            raise InvalidSetting(
+                f"size is {size}", f"give at most {LARGEST_SKETCH}, for 2^{LARGEST_SKETCH} counters"
+            )
         super().__init__(k, slots, by, attribute=attribute, time=time)
 
     def _start(self) -> None:
@@ -244,11 +271,16 @@ class ApproximateFrequent(Frequent):
         super()._start()
         self._sketch = frequent_items_sketch(self.size)
 
-    def _take_in(self, rows: pa.Table) -> None:
-        counted = pc.value_counts(arrow_array(rows.column(self.attribute)))
-        for pair in counted.to_pylist():
-            if pair["values"] is not None:
-                self._sketch.update(pair["values"], pair["counts"])
+    def _take_in(self, values: pa.Array) -> None:
+        """The sketch counts keys; values with labels get theirs when they are listed."""
+        if self._domain.labelled:
+            for pair in pc.value_counts(values).to_pylist():
+                if pair["values"] is not None:
+                    self._sketch.update(pair["values"], pair["counts"])
+            return
+        keys = self._domain.encode(values)
+        for key, count in zip(*np.unique(keys[keys != NULL_KEY], return_counts=True), strict=True):
+            self._sketch.update(int(key), int(count))
 
     def _summary(self) -> Summary:
         from datasketches import frequent_items_error_type
@@ -258,7 +290,9 @@ class ApproximateFrequent(Frequent):
         # item it does not hold may have occurred up to ``offset`` times.
         held = sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES)
         offset = int(sketch.get_upper_bound(_NEVER_SEEN))
-        keys = self._domain.encode([value for value, *_ in held]).tolist()
+        keys = [value for value, *_ in held]
+        if self._domain.labelled:
+            keys = self._domain.encode(pa.array(keys, self._domain.type)).tolist()
         ranked = sorted(zip((-low for _, _, low, _ in held), keys, strict=True))[: self.k]
         kth = -ranked[-1][0] if len(ranked) == self.k else 0
         listed = {key: -low for low, key in ranked}

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from mayfly.errors import InvalidSetting
+from mayfly.windows.content import Content, Visits
 from mayfly.windows.domain import NULL_KEY, Domain, Int64s
+from mayfly.windows.storage import ListBuffer, Members, recoded
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Groups:
     """Declared groups: the values at which one ends and the next begins."""
 
     def __init__(self, edges: Sequence[Any], domain: Domain) -> None:
-        if not len(edges):
-            raise InvalidSetting("groups need at least one edge", "give groups=[10, 20, 30]")
+        if isinstance(edges, str | bytes) or not hasattr(edges, "__len__") or not len(edges):
+            raise InvalidSetting(f"{edges!r} are no edges of groups", "give groups=[10, 20, 30]")
         keys = domain.encode(list(edges))
         if (np.diff(keys) <= 0).any() or (keys == NULL_KEY).any():
             raise InvalidSetting(
@@ -61,10 +63,18 @@ class Groups:
             )
         self.edges = list(edges)
         self._keys = keys
+        domain.on_relabel(self._relabel)
         self._whole = domain.type is not None and str(domain.type).startswith(("int", "uint"))
 
     def __len__(self) -> int:
         return len(self.edges) + 1
+
+    @property
+    def keys(self) -> Int64s:
+        return self._keys
+
+    def _relabel(self, old: Int64s, new: Int64s) -> None:
+        self._keys = recoded(self._keys, old, new)
 
     def counts(self, keys: Int64s) -> Int64s:
         """Rows per group; NULL is in none."""
@@ -89,34 +99,102 @@ class Groups:
         return min(counts if width is None else (*counts, width))
 
 
-class GroupIndex:
-    """G-INDEX: rows per group of the whole window."""
+class GroupContent(Content):
+    """Groups: basic windows of a count per group (GROUP) or of keys (LIST), and G-INDEX over them.
 
-    def __init__(self, groups: Groups) -> None:
-        self.groups = groups
-        self.counts = np.zeros(len(groups), np.int64)
-        self.visits = 0
+    Without the index, the counts of the basic windows are added up whenever something is asked.
+    """
 
-    def slide(self, new: Int64s, old: Int64s | None) -> None:
+    def __init__(
+        self, domain: Domain, groups: Groups, *, listed: bool, indexed: bool, slots: int
+    ) -> None:
+        self.domain, self.groups = domain, groups
+        self._listed, self._visits = listed, 0
+        self._total = np.zeros(len(groups), np.int64) if indexed else None
+        self._buffer = ListBuffer()
+        self._slots: list[Int64s | None] = [None] * slots
+        domain.on_relabel(self._relabel)
+
+    def append(self, keys: Int64s) -> Members:
+        return self._buffer.append(keys, None)
+
+    def slide(self, slot: int) -> None:
         """Merge the delta-file of a slide."""
-        self.counts += new if old is None else new - old
-        self.visits += len(self.counts)
+        old, keys = self._slots[slot], self._buffer.take().members.astype(np.int64)
+        gone, counts = self._counts_of(old), self.groups.counts(keys)
+        if self._total is not None:
+            self._total += counts - gone
+            self._visits += len(counts)
+        new = keys if self._listed else counts
+        self.rows += self._rows_of(new) - (0 if old is None else self._rows_of(old))
+        self._slots[slot] = new
+
+    def purge(self) -> Members:
+        parts = [part for part in self._slots if part is not None] if self._listed else []
+        self.domain.keep(np.concatenate([self.groups.keys, *parts]))
+        return np.empty(0, np.int32)
+
+    def clear(self) -> None:
+        self._slots = [None] * len(self._slots)
+
+    @property
+    def visits(self) -> Visits:
+        return Visits(probe=self._visits)
+
+    @property
+    def present(self) -> int:
+        return int(self._totals().sum())
 
     def histogram(self) -> list[RangeCount]:
+        totals = self._totals()
         return [
-            RangeCount(self.groups.range(g), int(self.counts[g]))
-            for g in np.flatnonzero(self.counts).tolist()
+            RangeCount(self.groups.range(g), int(totals[g]))
+            for g in np.flatnonzero(totals).tolist()
         ]
 
     def distinct(self) -> tuple[int, int]:
         """Between how many values and how many there are."""
-        filled = np.flatnonzero(self.counts).tolist()
-        return len(filled), sum(self.groups.most(g, int(self.counts[g])) for g in filled)
+        totals = self._totals()
+        filled = np.flatnonzero(totals).tolist()
+        return len(filled), sum(self.groups.most(g, int(totals[g])) for g in filled)
 
     def select(self, position: int) -> ValueRange:
-        return self.groups.range(int(np.searchsorted(np.cumsum(self.counts), position)))
+        return self.groups.range(int(np.searchsorted(np.cumsum(self._totals()), position)))
 
-    def intersection(self, other: GroupIndex) -> RangeIntersection:
-        common = np.flatnonzero((self.counts > 0) & (other.counts > 0)).tolist()
-        most = sum(self.groups.most(g, int(self.counts[g]), int(other.counts[g])) for g in common)
+    def counts(self, question: str) -> tuple[Int64s, Int64s]:
+        raise InvalidSetting(
+            f"{question} needs values, and this window counts groups",
+            'use storage="LIST" with index="T" or "H"',
+        )
+
+    def intersection(self, other: Content) -> RangeIntersection:
+        """The groups that both have rows in."""
+        if not isinstance(other, GroupContent) or self.groups.edges != other.groups.edges:
+            raise InvalidSetting(
+                "the two windows do not count the same groups", "give both the same groups=[…]"
+            )
+        mine, theirs = self._totals(), other._totals()
+        common = np.flatnonzero((mine > 0) & (theirs > 0)).tolist()
+        most = sum(self.groups.most(g, int(mine[g]), int(theirs[g])) for g in common)
         return RangeIntersection(tuple(map(self.groups.range, common)), most)
+
+    def _totals(self) -> Int64s:
+        if self._total is not None:
+            return self._total
+        totals: Int64s = np.sum([self._counts_of(slot) for slot in self._slots], axis=0)
+        return totals
+
+    def _counts_of(self, part: Int64s | None) -> Int64s:
+        if part is None:
+            return np.zeros(len(self.groups), np.int64)
+        return self.groups.counts(part) if self._listed else part
+
+    def _rows_of(self, part: Int64s) -> int:
+        return len(part) if self._listed else int(part.sum())
+
+    def _relabel(self, old: Int64s, new: Int64s) -> None:
+        self._buffer.recode(old, new)
+        if self._listed:
+            self._slots = [
+                None if part is None else recoded(part, old, new) for part in self._slots
+            ]

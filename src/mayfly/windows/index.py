@@ -16,9 +16,20 @@ class ValueIndex(ABC):
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
 
-    @abstractmethod
     def probe(self, keys: Int64s) -> Int32s:
         """The node of each key; a key that is new gets one with count 0."""
+        nodes, done = np.empty(len(keys), np.int32), 0
+        while (done := self._probe(keys, done, nodes)) < len(keys):
+            self._grow()
+        return nodes
+
+    @abstractmethod
+    def _probe(self, keys: Int64s, start: int, nodes: Int32s) -> int:
+        """Find or create the nodes of keys from ``start`` on; where it stopped for want of room."""
+
+    def _grow(self) -> None:
+        """Room for twice as many nodes."""
+        self.nodes.grow()
 
     @abstractmethod
     def find(self, key: np.int64) -> int:

@@ -16,7 +16,7 @@ class Rows:
     count: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+        if isinstance(self.count, bool) or not hasattr(self.count, "__index__") or self.count < 1:
             raise InvalidSetting(
                 f"a basic window of {self.count!r} rows", "give a whole number of 1 or more"
             )
@@ -32,6 +32,7 @@ class Span:
     def __post_init__(self) -> None:
         if not self.micros:
             raise InvalidSetting("a basic window that spans no time", 'give a span like "1 min"')
+        instant(self.origin)
 
     @property
     def micros(self) -> int:

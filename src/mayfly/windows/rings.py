@@ -30,7 +30,8 @@ class Ring(ABC):
         self.link = np.full(64, CUT)
         self.node = np.zeros(64, np.int32)
         self.number = np.zeros(64, np.int64)
-        self._free: list[int] = []
+        self._free = np.empty(64, np.int64)
+        self._freed = 0
         self._used = 0
         self._pending: list[Int64s] = []
         self._slots: dict[int, Int64s] = {}
@@ -77,7 +78,7 @@ class Ring(ABC):
     @property
     def cells(self) -> int:
         """Cells that hold a tuple, stale ones included."""
-        return self._used - len(self._free)
+        return self._used - self._freed
 
     # ── what the kinds do ─────────────────────────────────────────────────────────────────
 
@@ -98,17 +99,22 @@ class Ring(ABC):
     def _walk(self, node: int) -> Int64s: ...
 
     def _take(self, count: int) -> Int64s:
-        reused = [self._free.pop() for _ in range(min(count, len(self._free)))]
-        fresh = np.arange(self._used, self._used + count - len(reused))
+        reused = min(count, self._freed)
+        self._freed -= reused
+        fresh = np.arange(self._used, self._used + count - reused)
         self._used += len(fresh)
         while self._used > len(self.link):
             self.link = np.append(self.link, np.full(len(self.link), CUT))
             self.node = np.append(self.node, np.zeros_like(self.node))
             self.number = np.append(self.number, np.zeros_like(self.number))
-        return np.append(np.array(reused, np.int64), fresh)
+        return np.append(self._free[self._freed : self._freed + reused][::-1], fresh)
 
     def _release(self, cells: Int64s) -> None:
-        self._free.extend(cells.tolist())
+        end = self._freed + len(cells)
+        if end > len(self._free):
+            self._free = np.append(self._free, np.empty(end, np.int64))
+        self._free[self._freed : end] = cells
+        self._freed = end
 
 
 class _Local:
@@ -125,10 +131,10 @@ class _Local:
         )
 
 
-def _fitted(array: Int64s, capacity: int) -> Int64s:
+def _fitted(array: Int64s, capacity: int, empty: int = -1) -> Int64s:
     if capacity <= len(array):
         return array
-    return np.append(array, np.full(capacity - len(array), -1, array.dtype))
+    return np.append(array, np.full(capacity - len(array), empty, array.dtype))
 
 
 class PlainRing(Ring):
@@ -240,7 +246,7 @@ class DirtyRing(BackwardRing):
     def _fit_nodes(self, capacity: int) -> None:
         super()._fit_nodes(capacity)
         self.stale, self._stamp = _fitted(self.stale, capacity), _fitted(self._stamp, capacity)
-        self.dirty = np.maximum(_fitted(self.dirty, capacity), 0)
+        self.dirty = _fitted(self.dirty, capacity, 0)
 
     def _expire(self, old: Int64s) -> Int64s:
         self._slides += 1

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mayfly.windows.chains import Chains
 from mayfly.windows.domain import Int64s
 from mayfly.windows.index import ValueIndex
+from mayfly.windows.nodes import Int32s
 
 Members = npt.NDArray[np.signedinteger[Any]]
 """Node numbers (int32) or keys (int64)."""
@@ -35,6 +36,14 @@ class BasicWindow:
     @property
     def rows(self) -> int:
         return len(self.members) if self.amounts is None else int(self.amounts.sum())
+
+    @property
+    def nodes(self) -> Int32s:
+        return self.members.astype(np.int32, copy=False)
+
+    @property
+    def weights(self) -> Int64s:
+        return np.ones(len(self.members), np.int64) if self.amounts is None else self.amounts
 
 
 EMPTY = BasicWindow(np.empty(0, np.int32))

@@ -26,15 +26,11 @@ class Tree(ValueIndex):
         self.links = np.full((3, self.nodes.capacity), -1, np.int32)
         self.root = np.full(1, -1, np.int32)
 
-    def probe(self, keys: Int64s) -> Int32s:
-        found, done, nodes = np.empty(len(keys), np.int32), 0, self.nodes
-        while True:
-            done = _probe(
-                keys, done, found, self.root, self.links, nodes.key, nodes.free, nodes.tally
-            )
-            if done == len(keys):
-                return found
-            self._grow()
+    def _probe(self, keys: Int64s, start: int, nodes: Int32s) -> int:
+        node = self.nodes
+        return int(
+            _probe(keys, start, nodes, self.root, self.links, node.key, node.free, node.tally)
+        )
 
     def find(self, key: np.int64) -> int:
         return int(_find(key, self.root[0], self.links, self.nodes.key))
@@ -52,7 +48,7 @@ class Tree(ValueIndex):
         """Nothing to do: keys change, their order does not."""
 
     def _grow(self) -> None:
-        self.nodes.grow()
+        super()._grow()
         larger = np.full((3, self.nodes.capacity), -1, np.int32)
         larger[:, : self.links.shape[1]] = self.links
         self.links = larger
@@ -107,7 +103,7 @@ def _balance(links: np.ndarray, root: Int32s, path: Int32s, depth: int) -> None:
 def _probe(
     keys: Int64s,
     start: int,
-    found: Int32s,
+    nodes: Int32s,
     root: Int32s,
     links: np.ndarray,
     key: Int64s,
@@ -135,7 +131,7 @@ def _probe(
                 parent = path[depth - 1]
                 links[0 if sought < key[parent] else 1, parent] = node
             _balance(links, root, path, depth)
-        found[i] = node
+        nodes[i] = node
         tally[VISITS] += visits
         tally[MOST] = max(tally[MOST], visits)
     return len(keys)

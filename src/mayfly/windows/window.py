@@ -12,42 +12,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mayfly.errors import InvalidSetting
+from mayfly.errors import BadInput, InvalidSetting
 from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration, duration
-from mayfly.windows.basic import PacedWindow, at_least_one
+from mayfly.windows.basic import PacedWindow, Take, at_least_one
 from mayfly.windows.chains import Chains
+from mayfly.windows.content import Content, ValueContent, Visits
 from mayfly.windows.counted import CountedTree
 from mayfly.windows.dictionary import Dictionary
-from mayfly.windows.domain import NULL_KEY, Domain, Int64s
-from mayfly.windows.groups import GroupIndex, Groups, RangeCount, RangeIntersection, ValueRange
+from mayfly.windows.domain import NULL_KEY, Domain, Int64s, family
+from mayfly.windows.groups import GroupContent, Groups, RangeCount, RangeIntersection, ValueRange
 from mayfly.windows.index import ValueIndex
-from mayfly.windows.nodes import Int32s
 from mayfly.windows.pace import Rows, Span
 from mayfly.windows.rings import RINGS, Ring
-from mayfly.windows.storage import BasicWindow, CountedBuffer, ListBuffer, recoded
+from mayfly.windows.settings import check_settings
+from mayfly.windows.storage import CountedBuffer, ListBuffer
 from mayfly.windows.tree import Tree
-
-STORAGES = ("LIST", "AGGR", "HASH", "GROUP")
-INDEXES = ("T", "H", "AVL", "L", "UH", "G")
-
-
-@dataclass(frozen=True)
-class Visits:
-    """Nodes read since the window began: in basic windows, by probes, to attach and to expire."""
-
-    storage: int
-    probe: int
-    most: int
-    attach: int
-    expire: int
 
 
 class SlidingWindow(PacedWindow):
@@ -77,39 +64,46 @@ class SlidingWindow(PacedWindow):
         share: SlidingWindow | None = None,
     ) -> None:
         super().__init__(by, slots, attribute, time)
+        check_settings(storage, index, ring, groups is not None, buckets)
         self.storage, self.index_kind, self.ring_kind = storage, index, ring
-        self.purge_every = max(1, slots // 5) if purge_every is None else purge_every
-        self._check(groups, buckets, share)
-        self._domain: Domain = share._domain if share else Domain()
-        self._groups = Groups(groups, self._domain) if groups is not None else None
-        self._group_index = GroupIndex(self._groups) if self._groups and index == "G" else None
-        self._index: ValueIndex | None = share._index if share else _make_index(index, buckets)
-        self._side = self._index.nodes.add_side() if self._index else 0
-        self._shared = share is not None
-        if share:
-            share._shared = True
-        self._buffer = _make_buffer(storage, basic_buckets)
+        self.purge_every = (
+            max(1, self.slots // 5)
+            if purge_every is None
+            else at_least_one(purge_every, "purge_every", least=0)
+        )
+        buckets = None if buckets is None else at_least_one(buckets, "buckets")
+        other = None if share is None else _sharing(share, index, buckets)
+        self._domain = Domain() if other is None else other.domain
+        self._content: Content
+        if groups is not None:
+            self._content = GroupContent(
+                self._domain,
+                Groups(groups, self._domain),
+                listed=storage == "LIST",
+                indexed=index == "G",
+                slots=self.slots,
+            )
+        else:
+            buffer = _make_buffer(storage, at_least_one(basic_buckets, "basic_buckets"))
+            tree = _make_index(index, buckets) if other is None else other.index
+            self._content = ValueContent(self._domain, buffer, tree, self.slots)
+            if other is not None:
+                self._content.shared = other.shared = True
         self._ring: Ring | None = RINGS[ring]() if ring else None
-        self._slot: list[BasicWindow | Int64s | None] = [None] * slots
-        self._tables: list[pa.Table | None] = [None] * slots
+        self._tables: list[pa.Table | None] = [None] * self.slots
         self._filling: list[pa.Table] = []
-        self._rows_attached = 0
-        self._touched = [0, 0]
-        self._domain.on_relabel(self._relabel)
+        self._kept: pa.Schema | None = None
 
     # ── answers ───────────────────────────────────────────────────────────────────────────
 
     @property
     def rows(self) -> int:
         """The tuples in the window."""
-        return self._rows_attached
+        return self._content.rows
 
     @property
     def visits(self) -> Visits:
-        index = self._group_index or self._index
-        probe = 0 if index is None else index.visits
-        most = 0 if self._index is None else self._index.most_visits
-        return Visits(self._buffer.visits, probe, most, *self._touched)
+        return self._content.visits
 
     @property
     def ring(self) -> Ring:
@@ -121,49 +115,46 @@ class SlidingWindow(PacedWindow):
 
     def histogram(self) -> list[tuple[Any, int]] | list[RangeCount]:
         """How often each value occurs, ascending, NULL first; by groups, counts of ranges."""
-        if self._group_index is not None or self.storage == "GROUP":
-            return self._by_groups().histogram()
-        keys, counts = self._counted()
-        return list(zip(self._domain.decode(keys).to_pylist(), counts.tolist(), strict=True))
+        return self._content.histogram()
 
     def distinct(self) -> int | tuple[int, int]:
         """How many values there are, NULL not counted; by groups, the least and the most."""
-        if self._group_index is not None or self.storage == "GROUP":
-            return self._by_groups().distinct()
-        if self._index is None:
-            keys, _ = self._counted()
-            return len(keys) - int(len(keys) > 0 and keys[0] == NULL_KEY)
-        return self._index.nodes.distinct[self._side] - (self._null_rows() > 0)
+        answer: int | tuple[int, int] = self._content.distinct()
+        return answer
 
     def quantile(self, q: float) -> Any:
         """The smallest value with a share ``q`` of the rows up to it; by groups, a range."""
-        if not 0 <= q <= 1:
-            raise InvalidSetting(f"the quantile {q} does not exist", "give a number from 0 to 1")
-        rows = self._present_rows()
-        return self._at_position(max(1, math.ceil(q * rows - 1e-9))) if rows else None
+        if not isinstance(q, float | int | np.floating) or not 0 <= q <= 1:
+            raise InvalidSetting(f"the quantile {q!r} does not exist", "give a number from 0 to 1")
+        rows = self._content.present
+        return self._content.select(max(1, math.ceil(q * rows - 1e-9))) if rows else None
 
     def median(self) -> float | None:
         """The mean of the two values in the middle."""
-        rows = self._present_rows()
+        rows = self._content.present
         if not rows:
             return None
-        low, high = self._at_position((rows + 1) // 2), self._at_position(rows // 2 + 1)
-        if isinstance(low, ValueRange):
+        low, high = (self._content.select(at) for at in ((rows + 1) // 2, rows // 2 + 1))
+        if isinstance(low, ValueRange) or family(self._domain.type) not in ("number", "bool"):
             raise InvalidSetting(
-                "counts of groups have no median", "ask quantile(0.5), which answers by a range"
+                f"{'counts of groups' if isinstance(low, ValueRange) else self._domain.type} "
+                "have no mean, and so no median",
+                "ask quantile(0.5), which answers by one of them",
             )
-        return float(low) if low == high else float(low + (high - low) / 2)
+        if isinstance(low, float):
+            return low if low == high else 0.5 * low + 0.5 * high
+        return float((Fraction(low) + Fraction(high)) / 2)
 
     def min(self) -> Any:
-        return self._at_position(1) if self._present_rows() else None
+        return self._content.select(1) if self._content.present else None
 
     def max(self) -> Any:
-        rows = self._present_rows()
-        return self._at_position(rows) if rows else None
+        rows = self._content.present
+        return self._content.select(rows) if rows else None
 
     def top(self, k: int) -> list[tuple[Any, int]]:
         """The k most frequent values: count descending, then value."""
-        keys, counts = self._exact("top")
+        keys, counts = self._content.counts("top")
         present = keys != NULL_KEY
         keys, counts = keys[present], counts[present]
         order = np.lexsort((keys, -counts))[: at_least_one(k, "k")]
@@ -172,193 +163,118 @@ class SlidingWindow(PacedWindow):
 
     def intersection(self, other: SlidingWindow) -> list[Any] | RangeIntersection:
         """The values in both windows, ascending; by groups, ranges that may hold some."""
-        if self._group_index is not None or self.storage == "GROUP":
-            return self._by_groups().intersection(other._by_groups())
-        if self._index is not None and self._index is other._index:
-            nodes = self._index.ascend()
-            counts = self._index.nodes.counts
-            common = (counts[self._side][nodes] > 0) & (counts[other._side][nodes] > 0)
-            keys = self._index.nodes.key[nodes[common]]
-            return list(self._domain.decode(keys).to_pylist())
-        theirs_too = {value for value, _ in other.histogram()}  # type: ignore[misc]
-        return [value for value, _ in self.histogram() if value in theirs_too]  # type: ignore[misc]
+        answer: list[Any] | RangeIntersection = self._content.intersection(_content_of(other))
+        return answer
 
     def difference(self, other: SlidingWindow) -> list[Any]:
         """The values that occur in this window and not in the other, ascending."""
-        self._exact("difference")
-        common = set(self.intersection(other))  # type: ignore[arg-type]
-        return [value for value, _ in self.histogram() if value not in common]  # type: ignore[misc]
+        keys, _ = self._content.counts("difference")
+        common = self._domain.encode(
+            pa.array(self._content.intersection(_content_of(other)), self._domain.type)
+        )
+        return list(self._domain.decode(keys[~np.isin(keys, common)]).to_pylist())
 
     def lookup(self, value: object) -> pa.Table:
         """The rows with a value, in stream order."""
-        return self._rows_of(self._numbers_of(value))
+        ring, index = self.ring, self._index
+        try:
+            key = self._domain.key_of(value)
+        except BadInput:
+            raise BadInput(
+                f"{value!r} cannot be looked up in a window of {self._domain.type}",
+                "look up a value of that type",
+            ) from None
+        node = -1 if key is None else index.find(key)
+        return self._rows_of(np.empty(0, np.int64) if node < 0 else ring.lookup(node))
 
     def sorted_by(self) -> pa.Table:
         """All rows, ascending by value, then in stream order."""
-        assert self._index is not None
-        nodes = self._index.ascend()
-        numbers = [self.ring.lookup(node) for node in nodes.tolist()]
-        return self._rows_of(np.concatenate(numbers) if numbers else np.empty(0, np.int64))
+        ring = self.ring
+        numbers = [ring.lookup(node) for node in self._index.ascend().tolist()]
+        return self._rows_of(np.concatenate([np.empty(0, np.int64), *numbers]))
 
     # ── slides ────────────────────────────────────────────────────────────────────────────
 
-    def _take_in(self, rows: pa.Table) -> None:
-        """Rows of the basic window that is filling."""
-        keys = self._domain.encode(rows.column(self.attribute))
-        if self._groups is not None and self.storage == "GROUP":
-            self._buffer.append(keys, None)
-            return
-        members = self._buffer.append(keys, self._index)
-        if self._index is not None and self._shared:
-            np.add.at(self._index.nodes.held, members, 1)
+    def _admit(self, rows: pa.Table) -> pa.Table:
+        place = rows.schema.get_field_index(self.attribute)
+        rows = rows.set_column(place, self.attribute, self._domain.admit(rows[self.attribute]))
+        if self._ring is None:
+            timed = [self.time] if self.time in rows.schema.names else []
+            return rows.select([self.attribute, *timed])
+        return self._as_kept(rows)
+
+    def _as_kept(self, rows: pa.Table) -> pa.Table:
+        """A ring gives whole rows back, so that all of them have the columns of the first."""
+        names = sorted(rows.schema.names)
+        if self._kept is None:
+            self._kept = rows.schema
+        elif names != sorted(self._kept.names):
+            raise BadInput(
+                f"a batch with the columns {', '.join(names)} came after one with "
+                f"{', '.join(sorted(self._kept.names))}",
+                "keep the same columns per window",
+            )
+        rows = rows.select(self._kept.names)
+        place = self._kept.get_field_index(self.attribute)
+        # The type of values may have become wider since.
+        kept = self._kept.set(place, rows.schema.field(place))
+        try:
+            return rows.cast(kept)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise BadInput(
+                f"the columns of a batch have other types than those before: {error}",
+                "keep one type per column",
+            ) from None
+
+    def _open(self, rows: pa.Table) -> Take:
+        column = rows.column(self.attribute)
+        # Labels may be spread anew or forgotten at any slide; other keys stay what they are.
+        keys = None if self._domain.labelled else self._domain.encode(column)
+
+        def take(start: int, end: int) -> None:
+            if keys is None:
+                self._take_in(self._domain.encode(column.slice(start, end - start)))
+            else:
+                self._take_in(keys[start:end])
+            if self._ring is not None:
+                self._filling.append(rows.slice(start, end - start))
+
+        return take
+
+    def _take_in(self, keys: Int64s) -> None:
+        """Tuples of the basic window that is filling."""
+        members = self._content.append(keys)
         if self._ring is not None:
-            assert self._index is not None
-            self._ring.arrive(members.astype(np.int32), self._index.nodes.capacity)
-            self._filling.append(rows)
+            self._ring.arrive(members.astype(np.int32, copy=False), self._index.nodes.capacity)
 
     def _replace_oldest(self) -> None:
         """Expire, attach, purge: in this order."""
-        at = self._slides % self.slots
-        old, new = self._slot[at], self._buffer.take()
-        if self._groups is not None and self.storage == "GROUP":
-            self._slide_groups(at, new)
-        else:
-            self._slide_values(at, old if isinstance(old, BasicWindow) else None, new)
-        slides = self._slides + 1
-        if self._index is not None and self.purge_every and slides % self.purge_every == 0:
-            self._purge()
+        slot = self._slides % self.slots
+        self._content.slide(slot)
+        if self._ring is not None:
+            self._ring.slide(slot)
+            self._tables[slot] = pa.concat_tables(self._filling) if self._filling else None
+            self._filling = []
+        if self.purge_every and (self._slides + 1) % self.purge_every == 0:
+            nodes = self._content.purge()
+            if self._ring is not None and len(nodes):
+                self._ring.forget(nodes.astype(np.int32, copy=False))
 
     def _is_empty(self) -> bool:
-        return self._rows_attached == 0
+        return self.rows == 0
 
     def _clear(self) -> None:
-        self._slot, self._tables = [None] * self.slots, [None] * self.slots
+        self._content.clear()
+        self._tables = [None] * self.slots
 
-    def _slide_values(self, at: int, old: BasicWindow | None, new: BasicWindow) -> None:
-        if self._index is not None:
-            if old is not None:
-                self._index.change(self._side, _nodes(old), old.amounts, -1)
-                self._touched[1] += len(old.members)
-            self._index.change(self._side, _nodes(new), new.amounts, 1)
-            self._touched[0] += len(new.members)
-            if self._shared:
-                np.subtract.at(self._index.nodes.held, new.members, 1)
-        if self._group_index is not None and self._groups is not None:
-            gone = None if old is None else self._groups.counts(old.members.astype(np.int64))
-            self._group_index.slide(self._groups.counts(new.members.astype(np.int64)), gone)
-        self._rows_attached += new.rows - (0 if old is None else old.rows)
-        self._slot[at] = new
-        if self._ring is not None:
-            self._ring.slide(at)
-            self._tables[at] = pa.concat_tables(self._filling) if self._filling else None
-            self._filling = []
+    # ── rows ──────────────────────────────────────────────────────────────────────────────
 
-    def _slide_groups(self, at: int, new: BasicWindow) -> None:
-        assert self._groups is not None
-        counts = self._groups.counts(new.members.astype(np.int64))
-        old = self._slot[at]
-        assert not isinstance(old, BasicWindow)
-        if self._group_index is not None:
-            self._group_index.slide(counts, old)
-        self._rows_attached += int(counts.sum()) - (0 if old is None else int(old.sum()))
-        self._slot[at] = counts
-
-    def _purge(self) -> None:
-        assert self._index is not None
-        keys_before = self._index.nodes.key
-        nodes = self._index.purge()
-        if len(nodes):
-            self._domain.forget(keys_before[nodes])
-            if self._ring is not None:
-                self._ring.forget(nodes)
-
-    def _relabel(self, old: Int64s, new: Int64s) -> None:
-        if self._index is not None and (self._side == 0):
-            self._index.recode(old, new)
-        self._buffer.recode(old, new)
-        if self._index is None:
-            self._slot = [
-                BasicWindow(recoded(slot.members.astype(np.int64), old, new), slot.amounts)
-                if isinstance(slot, BasicWindow)
-                else slot
-                for slot in self._slot
-            ]
-
-    # ── reading ───────────────────────────────────────────────────────────────────────────
-
-    def _counted(self) -> tuple[Int64s, Int64s]:
-        """Keys with a count, ascending, and their counts."""
-        if self._index is not None:
-            nodes = self._index.ascend()
-            counts = self._index.nodes.counts[self._side][nodes]
-            filled = counts > 0
-            return self._index.nodes.key[nodes[filled]], counts[filled]
-        parts = [slot for slot in self._slot if isinstance(slot, BasicWindow)]
-        if not parts:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        members = np.concatenate([part.members for part in parts]).astype(np.int64)
-        weights = np.concatenate(
-            [
-                np.ones(len(part.members), np.int64) if part.amounts is None else part.amounts
-                for part in parts
-            ]
-        )
-        order = np.argsort(members, kind="stable")
-        members, weights = members[order], weights[order]
-        starts = np.flatnonzero(np.append(True, members[1:] != members[:-1])[: len(members)])
-        return members[starts], np.add.reduceat(weights, starts) if len(starts) else weights
-
-    def _exact(self, question: str) -> tuple[Int64s, Int64s]:
-        if self._group_index is not None or self.storage == "GROUP":
-            raise InvalidSetting(
-                f"{question} needs values, and this window counts groups",
-                'use storage="LIST" with index="T" or "H"',
-            )
-        return self._counted()
-
-    def _by_groups(self) -> GroupIndex:
-        if self._group_index is not None:
-            return self._group_index
-        if self._groups is None:
-            raise InvalidSetting(
-                "this window counts values, the other one groups", "give both the same groups"
-            )
-        merged = GroupIndex(self._groups)
-        for slot in self._slot:
-            if isinstance(slot, np.ndarray):
-                merged.slide(slot, None)
-        return merged
-
-    def _null_rows(self) -> int:
-        if self._index is None:
-            keys, counts = self._counted()
-            return int(counts[0]) if len(keys) and keys[0] == NULL_KEY else 0
-        node = self._index.find(NULL_KEY)
-        return 0 if node < 0 else int(self._index.nodes.counts[self._side][node])
-
-    def _present_rows(self) -> int:
-        """Rows that are not NULL."""
-        if self._group_index is not None or self.storage == "GROUP":
-            return int(self._by_groups().counts.sum())
-        return self._rows_attached - self._null_rows()
-
-    def _at_position(self, position: int) -> Any:
-        """The value at a position in the order of values, NULLs not counted."""
-        if self._group_index is not None or self.storage == "GROUP":
-            return self._by_groups().select(position)
-        if self._index is not None:
-            node = self._index.select(self._side, position + self._null_rows())
-            return self._domain.decode(self._index.nodes.key[[node]])[0].as_py()
-        keys, counts = self._counted()
-        below = np.cumsum(np.where(keys == NULL_KEY, 0, counts))
-        return self._domain.decode(keys[[np.searchsorted(below, position)]])[0].as_py()
-
-    def _numbers_of(self, value: object) -> Int64s:
-        ring = self.ring
-        assert self._index is not None
-        key = self._domain.key_of(value)
-        node = -1 if key is None else self._index.find(key)
-        return np.empty(0, np.int64) if node < 0 else ring.lookup(node)
+    @property
+    def _index(self) -> ValueIndex:
+        """The index of a window with a ring, which always has one."""
+        assert isinstance(self._content, ValueContent)
+        assert self._content.index is not None
+        return self._content.index
 
     def _rows_of(self, numbers: Int64s) -> pa.Table:
         """The rows with these stream numbers, in this order."""
@@ -367,66 +283,46 @@ class SlidingWindow(PacedWindow):
         tables = [t for at in order if (t := self._tables[at]) is not None]
         if not tables:
             return pa.table({self.attribute: self._domain.decode(numbers[:0])})
-        window = pa.concat_tables(tables)
-        begin = self._arrived() - window.num_rows
+        window = pa.concat_tables(tables, promote_options="permissive")
+        begin = self.ring._arrived - self._filled - window.num_rows
         return window.take(pa.array(numbers - begin))
-
-    def _arrived(self) -> int:
-        """The number of the first tuple behind the window."""
-        return self.ring._arrived - self._filled
-
-    def _check(
-        self, groups: Sequence[Any] | None, buckets: int | None, share: SlidingWindow | None
-    ) -> None:
-        if self.storage not in STORAGES:
-            raise InvalidSetting(
-                f"there is no storage {self.storage!r}", f"use one of {', '.join(STORAGES)}"
-            )
-        if self.index_kind is not None and self.index_kind not in INDEXES:
-            raise InvalidSetting(
-                f"there is no index {self.index_kind!r}", f"use one of {', '.join(INDEXES)}"
-            )
-        if self.ring_kind is not None and self.ring_kind not in RINGS:
-            raise InvalidSetting(
-                f"there is no ring {self.ring_kind!r}", f"use one of {', '.join(RINGS)}"
-            )
-        if self.ring_kind is not None and (
-            self.storage != "LIST" or self.index_kind in (None, "G")
-        ):
-            raise InvalidSetting(
-                "a ring needs whole tuples and a value index",
-                'use storage="LIST" and one of the indexes T, H, AVL, L, UH',
-            )
-        if (self.index_kind == "G" or self.storage == "GROUP") != (groups is not None):
-            raise InvalidSetting(
-                "groups belong to storage GROUP or index G, and to nothing else",
-                'give groups=[…] together with index="G"',
-            )
-        if self.storage == "GROUP" and self.index_kind not in (None, "G"):
-            raise InvalidSetting(
-                f"GROUP basic windows hold no values for index {self.index_kind}",
-                'use index="G" or index=None',
-            )
-        if self.index_kind == "G" and self.storage not in ("GROUP", "LIST"):
-            raise InvalidSetting(
-                f"index G over {self.storage} basic windows", "use storage GROUP or LIST"
-            )
-        if share is not None and (share._index is None or share.index_kind != self.index_kind):
-            raise InvalidSetting(
-                "windows share an index of one kind", "give both the same index, not G"
-            )
 
 
 @known_settings(lambda: SlidingWindow.__init__)
 def over_range(d: Duration, slide: Duration, **settings: Any) -> SlidingWindow:
-    """``[RANGE d SLIDE s]``: basic windows of gcd(d, s)."""
+    """``[RANGE d SLIDE s]``: basic windows of gcd(d, s); a refresh attaches s/gcd of them."""
     whole, step = duration(d), duration(slide)
+    if not step or not whole:
+        raise InvalidSetting(
+            f"a window of {d!r} that slides by {slide!r}", 'give both like "10 min" and "1 min"'
+        )
     basic = math.gcd(whole, step)
-    return SlidingWindow(by=Span(timedelta(microseconds=basic)), slots=whole // basic, **settings)
+    span = Span(timedelta(microseconds=basic))
+    window = SlidingWindow(by=span, slots=whole // basic, **settings)
+    window._step = step // basic
+    return window
 
 
-def _nodes(basic: BasicWindow) -> Int32s:
-    return basic.members.astype(np.int32, copy=False)
+def _content_of(window: object) -> Content:
+    if not isinstance(window, SlidingWindow):
+        raise InvalidSetting(f"{window!r} is no window", "give another SlidingWindow")
+    return window._content
+
+
+def _sharing(share: object, index: str | None, buckets: int | None) -> ValueContent:
+    """The content of a window whose index is to be shared."""
+    if (
+        not isinstance(share, SlidingWindow)
+        or not isinstance(share._content, ValueContent)
+        or share._content.index is None
+        or share.index_kind != index
+        or buckets is not None
+    ):
+        raise InvalidSetting(
+            "windows share an index of one kind",
+            "give share= a window with the same index, not G; buckets= are those of its index",
+        )
+    return share._content
 
 
 def _make_index(kind: str | None, buckets: int | None) -> ValueIndex | None:
