@@ -315,7 +315,9 @@ def test_values_that_left_are_forgotten() -> None:
     ):
         for number in range(50):
             window.append([f"a{number}", f"c{number}"])
-        assert len(window._domain._labels._values) <= 5
+        labels = window._domain._labels
+        assert labels is not None
+        assert len(labels.keys()) <= 5
 
 
 def test_groups_of_texts_move_with_their_labels(monkeypatch: pytest.MonkeyPatch) -> None:
