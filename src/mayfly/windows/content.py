@@ -167,17 +167,18 @@ class ValueContent(Content):
 
     def intersection(self, other: Content) -> list[Any]:
         """The values of both, ascending."""
-        keys, _ = self.counts("intersection")
         if not isinstance(other, ValueContent):
             raise _of_two_kinds()
         if self.index is not None and self.index is other.index:
-            theirs, _ = other.counts("intersection")
-            return list(self.domain.decode(keys[np.isin(keys, theirs)]).to_pylist())
+            nodes, counts = self.index.ascend(), self.index.nodes.counts
+            common = nodes[(counts[self.side][nodes] > 0) & (counts[other.side][nodes] > 0)]
+            return list(self.domain.decode(self.index.nodes.key[common]).to_pylist())
         self._check_comparable(other)
+        keys, _ = self.counts("intersection")
         theirs, _ = other.counts("intersection")
         if self.domain.labelled or other.domain.labelled:
-            common = set(other.domain.decode(theirs).to_pylist())
-            return [value for value in self.domain.decode(keys).to_pylist() if value in common]
+            values = set(other.domain.decode(theirs).to_pylist())
+            return [value for value in self.domain.decode(keys).to_pylist() if value in values]
         return list(self.domain.decode(keys[np.isin(keys, theirs)]).to_pylist())
 
     def _check_comparable(self, other: ValueContent) -> None:
