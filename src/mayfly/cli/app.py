@@ -13,37 +13,67 @@ from mayfly import __version__
 from mayfly.errors import MayflyError
 
 COMMANDS = {
-    "demo": "mayfly.demo.command:demo",
-    "init": "mayfly.cli.starting:init_command",
-    "doctor": "mayfly.cli.doctor:doctor_command",
-    "run": "mayfly.cli.run:run_command",
-    "migrate": "mayfly.cli.migrate:migrate_command",
-    "control": "mayfly.cli.control:app",
-    "explain": "mayfly.cli.explain:explain_command",
-    "check": "mayfly.cli.explain:check_command",
-    "archive": "mayfly.cli.archive:app",
+    "demo": (
+        "mayfly.demo.command:demo",
+        "Join two streams on local Spark, kill the driver in the middle, and check every result.",
+    ),
+    "init": (
+        "mayfly.cli.starting:init_command",
+        "Write a commented example pipeline with data; it runs as it is.",
+    ),
+    "doctor": (
+        "mayfly.cli.doctor:doctor_command",
+        "Check Java, Spark, packages, memory, disk and permissions; exit code 1 if one fails.",
+    ),
+    "run": (
+        "mayfly.cli.run:run_command",
+        "Run the queries of a file over its streams; Ctrl-C stops, a second run continues.",
+    ),
+    "migrate": (
+        "mayfly.cli.migrate:migrate_command",
+        "Move the checkpoint of a stopped pipeline to another number of buckets.",
+    ),
+    "control": ("mayfly.cli.control:app", "Tell a running pipeline something."),
+    "explain": (
+        "mayfly.cli.explain:explain_command",
+        "Show the plan of every query in a file: update patterns, state, cost, warnings.",
+    ),
+    "check": (
+        "mayfly.cli.explain:check_command",
+        "Check a file: its statements, names, types, sources and sinks, and whether it can run.",
+    ),
+    "archive": (
+        "mayfly.cli.archive:app",
+        "Archives: the last W intervals of rows, by key, on disk.",
+    ),
 }
-"""Name → module and what it declares with typer: a function, or a group of commands."""
+"""Name → module and what it declares with typer (a function, or a group of commands); summary."""
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
-    """The subcommand that the arguments name, or all of them, for help and for misspellings.
-
-    The others are not imported: each brings packages that take longer than a small command.
+    """The subcommand that the arguments name, or only the summaries of all, for help and for
+    misspellings: each command imports packages that take longer than to print a page of help.
     """
     app = typer.Typer(
         name="mayfly", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
     )
     app.callback()(_options)
-    wanted = next((word for word in arguments if not word.startswith("-")), None)
-    for name in [wanted] if wanted in COMMANDS else COMMANDS:
-        module, _, declared = COMMANDS[name].partition(":")
-        found = getattr(importlib.import_module(module), declared)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
-        else:
-            app.command(name)(found)
+    name = next((word for word in arguments if not word.startswith("-")), None)
+    if name not in COMMANDS:
+        for other, (_, summary) in COMMANDS.items():
+            app.command(other, help=summary)(_summarized)
+        return app
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    declared = getattr(importlib.import_module(module), attribute)
+    if isinstance(declared, typer.Typer):
+        app.add_typer(declared, name=name)
+    else:
+        app.command(name)(declared)
     return app
+
+
+def _summarized() -> None:
+    """Stands for a command in the list of all; a named command is never run by it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,12 +3,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import mayfly
 from mayfly.cli import main
-from mayfly.cli.app import COMMANDS
+from mayfly.cli.app import COMMANDS, command_line
 
 
 def run(*arguments: str) -> int:
@@ -45,6 +47,33 @@ print(*(name for name in ("mayfly.demo.command", "sqlglot", "pyspark") if name i
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert found.stdout.split() == ["mayfly.demo.command"]
+
+
+def test_help_and_version_import_no_command() -> None:
+    program = """
+import sys
+from mayfly.cli.app import command_line
+for arguments in (["--help"], ["--version"], ["rnu"]):
+    command_line(arguments)
+print(*(name for name in ("numpy", "pyarrow", "numba", "sqlglot") if name in sys.modules))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_summary_of_a_command_is_its_own(name: str) -> None:
+    command: Any = typer.main.get_command(command_line([name])).commands[name]  # type: ignore[attr-defined]
+    assert command.help.splitlines()[0] == COMMANDS[name][1]
+
+
+def test_a_misspelt_command_is_named_with_the_nearest_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("rnu") == 2
+    assert "Did you mean 'run'?" in "".join(capsys.readouterr())
 
 
 def test_no_command_means_help(capsys: pytest.CaptureFixture[str]) -> None:
