@@ -33,7 +33,7 @@ from mayfly.plan.catalog import (
 )
 from mayfly.plan.logical import Output
 from mayfly.plan.rows import arrow_of
-from mayfly.plan.strategy import Strategy
+from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.types import from_arrow, parse_type
 
 Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table"
@@ -116,22 +116,28 @@ class LocalSession:
         strategy: str = "UPA",
         without: Sequence[str] = (),
         buckets: int = 1,
-        joins: str | Evaluation = "binary",
+        joins: str | Evaluation = "cost",
         max_state_bytes: int | None = None,
     ) -> ContinuousRun:
         """Start a query: CQL text, or the name of one made by CREATE QUERY.
 
         ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off; ``joins`` says
-        how more than two inputs with one key are joined, see ``compile_plan``. The answer depends
-        on none of them. A step that would need more than ``max_state_bytes`` (by default half of
-        the machine's memory) is refused before it is tried.
+        how more than two inputs with one key are joined: "multiway" without intermediate
+        results (also as an ``Evaluation`` says), "binary" in a chain that keeps them, or whichever
+        of the two, or of ways between them, the optimizer finds cheapest ("cost"). The answer
+        depends on none of them. A step that would need more than ``max_state_bytes`` (by default
+        half of the machine's memory) is refused before it is tried.
         """
         way = Strategy.named(strategy)
         with in_zone(self.zone):
-            chosen = optimize(self._bound(cql), strategy=way, without=without).chosen
+            joining = Joining.named(joins) if isinstance(joins, str) else Joining.MULTIWAY
+            chosen = optimize(
+                self._bound(cql), strategy=way, without=without, joining=joining
+            ).chosen
         assert isinstance(chosen.plan, Output)
         weak, strict = "weak-distinct" not in without, chosen.strict
-        program = compile_plan(chosen.plan, self.catalog, way, weak, joins, strict)
+        ways = joining if isinstance(joins, str) else joins
+        program = compile_plan(chosen.plan, self.catalog, way, weak, ways, strict)
         room = default_state_bytes() if max_state_bytes is None else max_state_bytes
         run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone)
         self._runs.append(run)

@@ -30,7 +30,7 @@ from mayfly.pipeline.shedding import RANDOM, Shedding
 from mayfly.pipeline.sources import ORIGINS, SOURCES, folder_of, ordered
 from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.plan.logical import Output, RelationScan, StreamScan
-from mayfly.plan.strategy import Strategy
+from mayfly.plan.strategy import Joining, Strategy
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.connectors import declare_stream, relation_rows
 from mayfly.spark.program_results import Results
@@ -44,6 +44,8 @@ from mayfly.spark.query_checkpoint import (
     ZONE,
     Registered,
     check_zone,
+    differing,
+    opened,
     origins_of,
     registered,
     sources_of,
@@ -90,17 +92,23 @@ class CqlQuery:
     bound: Output
     program: Program
     without: tuple[str, ...] = ()
+    joining: Joining = Joining.COST
 
     @staticmethod
     def of(
-        session: Session, text: str, bound: Output, strategy: Strategy, without: Sequence[str]
+        session: Session,
+        text: str,
+        bound: Output,
+        strategy: Strategy,
+        without: Sequence[str],
+        joining: Joining = Joining.COST,
     ) -> CqlQuery:
         with in_zone(session.zone):
-            chosen = optimize(bound, strategy=strategy, without=without).chosen
+            chosen = optimize(bound, strategy=strategy, without=without, joining=joining).chosen
         assert isinstance(chosen.plan, Output)
         plan, weak = canonical(chosen.plan), "weak-distinct" not in without
-        program = compile_plan(plan, session.catalog, strategy, weak, strict=chosen.strict)
-        return CqlQuery(session, text, bound, program, tuple(without))
+        program = compile_plan(plan, session.catalog, strategy, weak, joining, chosen.strict)
+        return CqlQuery(session, text, bound, program, tuple(without), joining)
 
     def explain(self, *, compare: bool = False) -> Explanation:
         """The plan with its update patterns, state and cost."""
@@ -112,11 +120,23 @@ class CqlQuery:
                 strategy=self.program.strategy,
                 without=self.without,
                 compare=compare,
+                joining=self.joining,
             )
 
-    def under(self, strategy: Strategy) -> CqlQuery:
+    def under(self, strategy: Strategy, joining: Joining | None = None) -> CqlQuery:
         """The same query, run in another way."""
-        return CqlQuery.of(self.session, self.text, self.bound, strategy, self.without)
+        way = joining or self.joining
+        return CqlQuery.of(self.session, self.text, self.bound, strategy, self.without, way)
+
+    def as_begun(self, stored: Mapping[str, Any] | None) -> CqlQuery:
+        """The query with its joins as a checkpoint was begun with them, which may have been before
+        they ran whole, or by other estimates: what it keeps is what that plan keeps."""
+        if stored is not None and differing(stored, self.description()):
+            for joining in Joining:
+                other = self.under(self.program.strategy, joining)
+                if not differing(stored, other.description()):
+                    return replace(self, program=other.program, joining=joining)
+        return self
 
     def streams(self) -> tuple[Stream, ...]:
         names = dict.fromkeys(
@@ -387,6 +407,13 @@ class Queries:
         program = shared({name: one.program for name, one in self.queries.items()}, {})
         return {member.name: Results(member) for member in program.members}
 
+    def _as_begun(self, root: Path) -> Queries:
+        if not Repository.exists(root):
+            return self
+        known = opened(root, sync=False).current().properties["queries"]
+        begun = {name: one.as_begun(known.get(name)) for name, one in self.queries.items()}
+        return replace(self, queries=begun)
+
     def _runner(
         self,
         root: Path,
@@ -403,6 +430,7 @@ class Queries:
         spark, leaving = self.session.spark, set() if commands is None else commands.leaving
         known = streams_known_to(root, self.session.streams())
         streams = self.streams([name for name in known if name not in leaving])
+        self = self._as_begun(root)
         described_queries = {name: one.description() for name, one in self.queries.items()}
         wanted = bucket_count(spark, buckets)
         register = registered(

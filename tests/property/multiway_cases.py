@@ -15,7 +15,7 @@ from mayfly.physical import compiler
 from mayfly.physical.whole_joins import CheapestOrder
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import Output
-from mayfly.plan.strategy import Strategy
+from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.windows import Now, PartitionRows, Range, Rows, Slide, Unbounded, Window
 from mayfly.testing.queries import SECOND, STREAMS, GeneratedQuery, WindowTable
 from tests.property.continuous_cases import Case, Row, catalog
@@ -109,13 +109,15 @@ def random_evaluation(rng: Random, cuts: bool) -> Evaluation:
 
 def started(
     case: Case,
-    joins: str | Evaluation,
+    joins: Joining | Evaluation,
     strategy: Strategy = Strategy.UPA,
     buckets: int = 1,
     ordering: Any = None,
 ) -> ContinuousRun:
     known = catalog(case.slack)
-    plan = optimize(bind_query(case.query.cql, known), strategy=strategy).plan
+    joining = joins if isinstance(joins, Joining) else Joining.MULTIWAY
+    bound = bind_query(case.query.cql, known)
+    plan = optimize(bound, strategy=strategy, joining=joining).plan
     assert isinstance(plan, Output)
     with patch.object(compiler, "CheapestOrder", ordering or CheapestOrder):
         program = compiler.compile_plan(plan, known, strategy, joins=joins)

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mayfly.kernels.rows import numbers
-from mayfly.plan.strategy import Strategy
+from mayfly.plan.strategy import Joining, Strategy
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP
 from tests.property.continuous_cases import Case, fed, table_of
@@ -46,13 +46,14 @@ def test_a_whole_join_is_a_chain_of_joins(seed: int) -> None:
     """The same changes as binary joins, in other batches, buckets and ever changing orders."""
     case, rng = random_join_case(seed), Random(seed)
     strategy = rng.choice(list(Strategy))
-    wanted = outcome(fed(case, started(case, "binary", strategy)))
+    wanted = outcome(fed(case, started(case, Joining.BINARY, strategy)))
     again = recut(case, rng)
     if case.admitted()[1] or again.admitted()[1]:
         again = case
     evaluation = random_evaluation(rng, has_cuts(case, strategy))
     ways = [
-        started(again, "multiway", strategy),
+        started(again, Joining.MULTIWAY, strategy),
+        started(again, Joining.COST, strategy),
         started(again, evaluation, strategy, rng.choice((1, 2, 5)), any_order(rng)),
     ]
     for way in ways:

@@ -225,6 +225,9 @@ class JoinRows(Operator):
     def combines(self) -> bool:
         return True
 
+    def key_expressions(self, side: int) -> tuple[Expression, ...]:
+        return self.condition.keys[side]
+
     def coded(self, rows: pa.Table, side: int) -> pa.Table:
         return self.condition.coded(rows, side)
 

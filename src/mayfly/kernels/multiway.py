@@ -14,7 +14,7 @@ Cost: tuples scanned along the probe orders, as in ``optimizer.join_order``; sta
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -91,14 +91,17 @@ class MultiwayJoin(Operator):
     residual: tuple[Expression, ...]
     columns: tuple[pa.Schema, ...]
     shapes: tuple[Shape, ...]
-    evaluation: Evaluation
-    ordering: Ordering = as_given
+    evaluation: Evaluation = field(compare=False)
+    """What is kept is the same whichever it is."""
+    ordering: Ordering = field(default=as_given, compare=False)
     """The global probe order for what was measured; it may differ from step to step."""
     strict: bool = False
     """Whether an input may be cut."""
     slide: Slide | None = None
     """When results are asked for, if only at refreshes: rows of all inputs begin and end then."""
     dual: bool = False
+    wanted: tuple[pa.Schema, ...] | None = field(default=None, compare=False)
+    """The columns that results have of each input, if not all."""
 
     def __post_init__(self) -> None:
         if self.strict and not self.evaluation.allows_cuts:
@@ -152,7 +155,7 @@ class MultiwayJoin(Operator):
         return self.key.condition(int(part.removeprefix("kept"))).codes(rows, 0)
 
     def nothing(self) -> Delta:
-        columns = pa.schema([one for each in self.columns for one in each])
+        columns = pa.schema([one for each in self.given for one in each])
         return Delta.empty(columns, dual=self.dual)
 
     @property
@@ -163,6 +166,9 @@ class MultiwayJoin(Operator):
     def combines(self) -> bool:
         return True
 
+    def key_expressions(self, side: int) -> tuple[Expression, ...]:
+        return self.key.of_inputs[side]
+
     def coded(self, rows: pa.Table, side: int) -> pa.Table:
         return self.key.condition(side).coded(rows, 0)
 
@@ -170,8 +176,12 @@ class MultiwayJoin(Operator):
         return self.key.condition(side).keyless(rows, 0)
 
     def giving(self, names: Collection[str]) -> MultiwayJoin:
-        columns = (pa.schema([c for c in own if c.name in names]) for own in self.columns)
-        return replace(self, columns=tuple(columns))
+        wanted = (pa.schema([c for c in own if c.name in names]) for own in self.columns)
+        return replace(self, wanted=tuple(wanted))
+
+    @property
+    def given(self) -> tuple[pa.Schema, ...]:
+        return self.columns if self.wanted is None else self.wanted
 
     def step(
         self, state: Inputs, inputs: Sequence[Delta], interval: Interval
@@ -364,7 +374,7 @@ class MultiwayJoin(Operator):
 
     def _results(self, found: Partial, tables: Sequence[pa.Table], exp: Int64s) -> pa.Table:
         arrays: list[pa.ChunkedArray | pa.Array] = []
-        for member, columns in enumerate(self.columns):
+        for member, columns in enumerate(self.given):
             if columns.names:
                 at = pa.array(found.members[member])
                 arrays += tables[member].select(columns.names).take(at).columns
@@ -375,7 +385,7 @@ class MultiwayJoin(Operator):
         if self.dual:
             seen = [numbers(rows, SEEN)[found.members[m]] for m, rows in enumerate(tables)]
             life.append(np.minimum.reduce(seen))
-        fields = [one for columns in self.columns for one in columns]
+        fields = [one for columns in self.given for one in columns]
         fields += [pa.field(name, pa.int64()) for name in (*LIFE, SEEN)[: len(life)]]
         return pa.table([*arrays, *map(pa.array, life)], schema=pa.schema(fields))
 

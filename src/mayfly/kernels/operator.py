@@ -166,6 +166,10 @@ class Operator:
         """The operator whose results have only these columns; what it keeps stays the same."""
         raise NotImplementedError
 
+    def key_expressions(self, side: int) -> tuple[Expression, ...]:
+        """What has to be equal in the rows of all sides."""
+        raise NotImplementedError
+
     def coded(self, rows: pa.Table, side: int) -> pa.Table:
         """The rows of a side that have a key, with its code, clustered."""
         raise NotImplementedError

@@ -184,10 +184,13 @@ def _known(counts: Mapping[ColumnId, float | None]) -> dict[ColumnId, float]:
     return {column: count for column, count in counts.items() if count is not None}
 
 
-def join_inputs(node: Join, flows: list[Flow], hashed: bool = True) -> list[JoinInput]:
-    """The join's inputs as the ordering model sees them; equated expressions share a name."""
+def join_inputs(node: Join, flows: list[Flow], whole: bool = True) -> list[JoinInput]:
+    """The join's inputs as the ordering model sees them; equated expressions share a name.
+
+    What is joined ``whole`` is kept by the key that all inputs share, if they do.
+    """
     classes = equality_classes(node.equalities)
-    found = []
+    members = []
     for child, flow in zip(node.inputs, flows, strict=True):
         offered = {(c.relation, c.name) for c in child.schema}
         distinct = {
@@ -196,9 +199,15 @@ def join_inputs(node: Join, flows: list[Flow], hashed: bool = True) -> list[Join
             for member in members
             if {(c.relation, c.name) for c in member.columns()} <= offered
         }
-        buckets = max(1.0, prod(distinct.values())) if hashed else 1.0
-        found.append(JoinInput(flow.rate, flow.size, distinct, buckets))
-    return found
+        members.append(JoinInput(flow.rate, flow.size, distinct))
+    common = set.intersection(*(set(one.distinct) for one in members)) if whole else set()
+    return [
+        replace(
+            one,
+            buckets=max(1.0, prod(v for k, v in one.distinct.items() if k in common or not common)),
+        )
+        for one in members
+    ]
 
 
 def equality_classes(equalities: tuple[Equality, ...]) -> list[list[Expression]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from mayfly.errors import InvalidSetting
-from mayfly.optimizer.chains import chained
+from mayfly.optimizer.chains import executed
 from mayfly.optimizer.cost import Costed, cost_plan
 from mayfly.optimizer.labelling import describe
 from mayfly.optimizer.rewriting import Context, Rule, aliases
@@ -23,7 +23,7 @@ from mayfly.optimizer.state import Strict
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import PatternError
 from mayfly.plan.logical import AntiJoin, Distinct, ExceptAll, Node
-from mayfly.plan.strategy import Strategy
+from mayfly.plan.strategy import Joining, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,13 @@ def optimize(
     strategy: Strategy = Strategy.UPA,
     without: Collection[str] = (),
     rules: Sequence[Rule] = RULES,
+    joining: Joining = Joining.COST,
 ) -> Optimized:
     """The cheapest plan the rules find, leaving out those named in ``without``."""
     check_rule_names(without, rules)
     active = [rule for rule in rules if rule.name not in without]
     weak = WEAK_DISTINCT in active and strategy is not Strategy.NT
-    context = Context(statistics or Statistics(), strategy, weak)
+    context = Context(statistics or Statistics(), strategy, weak, joining)
     candidates = sorted(_finish(plan, active, (), context), key=lambda each: each.cost)
     return Optimized(plan, tuple(candidates), context)
 
@@ -111,7 +112,7 @@ def _finish(
 ) -> list[Candidate]:
     """Every candidate the remaining rules lead to; an error if none of them is a valid plan."""
     if not rules:
-        runs = chained(plan)
+        runs = executed(plan, context.joining)
         costed = cost_plan(runs, context.statistics, context.strategy, context.weak_distinct)
         return [Candidate(plan, costed, applied)]
     rule, *rest = rules

@@ -25,7 +25,7 @@ from mayfly.plan.logical import (
     StreamScan,
     UnionAll,
 )
-from mayfly.plan.strategy import Strategy
+from mayfly.plan.strategy import Joining, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Context:
     statistics: Statistics = field(default_factory=Statistics)
     strategy: Strategy = Strategy.UPA
     weak_distinct: bool = True
+    joining: Joining = Joining.COST
 
 
 Rewrite: TypeAlias = Callable[[Node, Context], Node]

@@ -63,7 +63,7 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     UnionAll,
 )
-from mayfly.plan.strategy import Strategy, Structure
+from mayfly.plan.strategy import Joining, Strategy, Structure
 from mayfly.plan.windows import PartitionRows
 
 
@@ -72,21 +72,20 @@ def compile_plan(
     catalog: Catalog,
     strategy: Strategy = Strategy.UPA,
     weak_distinct: bool = True,
-    joins: str | Evaluation = "binary",
+    joins: Joining | Evaluation = Joining.COST,
     strict: Strict = Strict.CALENDAR,
 ) -> Program:
     """The operators of an optimized plan.
 
-    ``joins`` says how three or more inputs with one key are joined: "binary" in a chain that keeps
-    intermediate results, "multiway" by one operator, or by it as an ``Evaluation`` says.
+    ``joins`` says how three or more inputs with one key are joined: as ``Joining`` has it, or by
+    one operator as an ``Evaluation`` says.
     ``strict`` is how UPA keeps STR state, as the optimizer chose.
     """
     slide = outer_slide(plan)
     announced = strategy is Strategy.NT
     labelled = label_plan(runnable(plan), weak_distinct and not announced)
-    way = _way_to_join(joins)
     weak = weak_distinct and not announced
-    compiler = _Compiler(catalog, strategy, weak, _is_dual(plan), way, strict)
+    compiler = _Compiler(catalog, strategy, weak, _is_dual(plan), joins, strict)
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
     if isinstance(source.node, Sort):
@@ -108,15 +107,6 @@ def runnable(plan: Output) -> Output:
     return found
 
 
-def _way_to_join(joins: str | Evaluation) -> Evaluation | bool:
-    """An evaluation, or whether to run joins whole with the one that suits."""
-    if isinstance(joins, Evaluation):
-        return joins
-    if joins not in ("binary", "multiway"):
-        raise InvalidSetting(f"there is no way {joins!r} to join", "use 'binary' or 'multiway'")
-    return joins == "multiway"
-
-
 def _is_dual(plan: Node) -> bool:
     return any(
         isinstance(node, StreamScan | SubqueryWindow) and node.window.internal
@@ -130,7 +120,7 @@ class _Compiler:
     strategy: Strategy
     weak_distinct: bool
     dual: bool
-    whole_joins: Evaluation | bool = False
+    joins: Joining | Evaluation = Joining.COST
     strict: Strict = Strict.CALENDAR
 
     def task(self, labelled: Labelled) -> Task:
@@ -237,8 +227,9 @@ class _Compiler:
     # ── joins ─────────────────────────────────────────────────────────────────────────────
 
     def _join(self, labelled: Labelled, node: Join) -> Task:
-        """All inputs at once if they share a key and that is wanted, otherwise one by one."""
-        shared = shared_key(node) if self.whole_joins and len(node.inputs) > 2 else None
+        """All inputs at once if they share a key and may, otherwise one by one."""
+        may = self.joins is not Joining.BINARY and len(node.inputs) > 2
+        shared = shared_key(node) if may else None
         return self._whole(labelled, node, *shared) if shared else self._chain(labelled, node)
 
     def _whole(
@@ -246,7 +237,7 @@ class _Compiler:
     ) -> Task:
         tasks = tuple(self.task(child) for child in labelled.inputs)
         strict, slide = any(task.strict for task in tasks), common_slide(node)
-        evaluation = self.whole_joins if isinstance(self.whole_joins, Evaluation) else Evaluation()
+        evaluation = self.joins if isinstance(self.joins, Evaluation) else Evaluation()
         operator = MultiwayJoin(
             describe(node),
             key,

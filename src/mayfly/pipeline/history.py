@@ -19,7 +19,8 @@ from typing import Any
 
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.grouping import GroupRows
-from mayfly.kernels.meeting import JoinRows, NrrJoinRows
+from mayfly.kernels.meeting import NrrJoinRows
+from mayfly.kernels.operator import Operator
 from mayfly.kernels.stateless import ProjectRows, SelectRows
 from mayfly.kernels.windows import WindowRows
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -229,7 +230,7 @@ def _access(stages: StagedProgram, number: int, feed: Feed) -> Access:
     sent_on = [one.task for one in stages.links] + [one.task for one in stages.answers]
     if len(users) == 1 and task.number not in sent_on:
         user, side = users[0]
-        if isinstance(user.operator, JoinRows):
+        if user.operator.combines:
             conditions |= _keys_present(user.operator, side, columns) or set()
     window = operator.window
     start = window.start if isinstance(window, Landmark) else MIN_TIME
@@ -303,10 +304,11 @@ def _holders(
             if at != task.number:
                 continue
             operator, name = user.operator, f"task/{user.name}"
-            if isinstance(operator, JoinRows):
+            if operator.combines:
                 present = _keys_present(operator, side, columns)
                 if present is not None and not kept.shed.get(stream, 0):
-                    yield (name, ("left", "right")[side]), columns, present, clock + 1
+                    part = operator.holdings()[side].part
+                    yield (name, part), columns, present, clock + 1
             elif isinstance(operator, GroupRows):
                 yield (name, "members"), _members(operator, columns), set(), clock
 
@@ -351,12 +353,12 @@ def _along(feed: Feed) -> tuple[set[str], dict[str, str], bool]:
     return conditions, columns, complete
 
 
-def _keys_present(operator: JoinRows, side: int, columns: Mapping[str, str]) -> set[str] | None:
+def _keys_present(operator: Operator, side: int, columns: Mapping[str, str]) -> set[str] | None:
     """The condition a join puts on its rows: no key is NULL. None if that cannot be told."""
     # A cast to the keys' common type is NULL only where its column is.
     keys = [
         _plain(key.child if isinstance(key, Cast) and not key.safe else key)
-        for key in operator.condition.keys[side]
+        for key in operator.key_expressions(side)
     ]
     if not all(key in columns for key in keys):
         return None

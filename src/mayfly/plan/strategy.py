@@ -27,6 +27,32 @@ CALENDAR_RANGES = 8
 """Ranges of expiration in a calendar queue."""
 
 
+class Joining(Enum):
+    """How three or more inputs that share a key are joined; the answers are the same."""
+
+    COST = "cost"
+    """All at once, or with some sub-results kept, whichever costs least."""
+    MULTIWAY = "multiway"
+    """All at once, without intermediate results."""
+    BINARY = "binary"
+    """Two at a time, with every intermediate result kept."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether a join of many inputs runs as one."""
+        return self is not Joining.BINARY
+
+    @staticmethod
+    def named(name: str) -> Joining:
+        try:
+            return Joining(name)
+        except ValueError:
+            names = ", ".join(repr(one.value) for one in Joining)
+            raise InvalidSetting(
+                f"there is no way {name!r} to join", f"use one of {names}"
+            ) from None
+
+
 class Structure(Enum):
     """What holds a piece of operator state (thesis 3.5.2)."""
 

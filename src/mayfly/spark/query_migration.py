@@ -72,13 +72,17 @@ def migrated(root: Path, queries: Mapping[str, CqlQuery], buckets: int | None) -
         )
     before = {}
     for name, one in known.items():
-        before[name] = queries[name].under(Strategy(one["strategy"]))
+        before[name] = queries[name].under(Strategy(one["strategy"])).as_begun(one)
         check_same(root, name, one, before[name].description())
     since = {name: one[SINCE] for name, one in known.items()}
     entries = {name: one.get(ENTRY) for name, one in known.items()}
+    after = {
+        name: queries[name].under(queries[name].program.strategy, one.joining)
+        for name, one in before.items()
+    }
     old = shared({name: one.program for name, one in before.items()}, since, entries)
-    new = shared({name: queries[name].program for name in known}, since, entries)
-    told = {name: {**one, **queries[name].description()} for name, one in known.items()}
+    new = shared({name: one.program for name, one in after.items()}, since, entries)
+    told = {name: {**one, **after[name].description()} for name, one in known.items()}
     wanted = asked or stored["buckets"]
     Migration(repository, old, new, wanted, told).done()
     return int(wanted)

@@ -144,6 +144,20 @@ def test_what_the_key_does_not_say_is_checked(evaluation: Evaluation) -> None:
     assert step(always, always.state(), 0, 10, *rows)[1] == [(2, 50)]
 
 
+@pytest.mark.parametrize("evaluation", ALL)
+def test_results_in_pieces_have_the_wanted_columns_only(evaluation: Evaluation) -> None:
+    """Conditions read the others all the same."""
+    same = Compare("=", Column("a", "k", BIGINT), Column("c", "k", BIGINT))
+    operator = join(evaluation, residual=(same,))
+    rows = [delta(name, [(1, n, 50, n)]) for n, name in enumerate("abc")]
+    state, expected = operator.step(operator.state(), rows, Interval(0, 10))
+    after, pieces = operator.giving({"b.k"}).pieces(operator.state(), rows, Interval(0, 10))
+    assert after.rows == state.rows == 3
+    (piece,) = pieces
+    assert piece.born.equals(expected.born.select(["b.k", TS, EXP, ID]))
+    assert not piece.cut.num_rows
+
+
 def test_a_lazy_join_probes_once_for_new_tuples_of_one_value() -> None:
     old = [delta("a", [(1, 0, 99, n) for n in range(5)]), delta("b", [(1, 0, 99, 9)]), delta("c")]
     new = [delta("a"), delta("b"), delta("c", [(1, 10 + n, 99, 20 + n) for n in range(4)])]

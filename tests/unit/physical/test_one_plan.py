@@ -42,7 +42,7 @@ KNOWN = {
     ),
     "three streams on different columns": (
         f"{THREE} WHERE x.k = y.k AND x.g = y.g AND y.k = z.k",
-        2,
+        1,
     ),
     "a count window over a selection": (
         "SELECT z.v FROM (SELECT k, v FROM s1 WHERE v > 1) [PARTITION BY k ROWS 2] z",

@@ -3,6 +3,7 @@
 from mayfly.optimizer.rewriting import Rule
 from mayfly.optimizer.rules.fold_constants import FOLD_CONSTANTS
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
+from mayfly.optimizer.rules.keep_subresults import KEEP_SUBRESULTS
 from mayfly.optimizer.rules.merge_joins import MERGE_JOINS
 from mayfly.optimizer.rules.order_joins import ORDER_JOINS
 from mayfly.optimizer.rules.place_negation import PLACE_NEGATION
@@ -21,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     PUSH_DISTINCT,
     ORDER_JOINS,
     SPLIT_JOINS,
+    KEEP_SUBRESULTS,
     PRUNE_COLUMNS,
     WEAK_DISTINCT,
 )

@@ -24,7 +24,8 @@ def rewrite(plan: Node, context: Context) -> Node:
             estimate_plan(label_plan(child, context.weak_distinct), context.statistics)
             for child in node.inputs
         ]
-        members = join_inputs(node, [child.flow for child in inputs])
+        flows = [child.flow for child in inputs]
+        members = join_inputs(node, flows, context.joining.whole)
         chosen = choose_order(members)
         return replace(node, inputs=tuple(node.inputs[place] for place in chosen))
 

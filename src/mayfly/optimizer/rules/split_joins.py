@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mayfly.optimizer.chains import has_common_key, step
 from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.rewriting import Context, Rule, offers, rewrite_bottom_up
-from mayfly.plan.expressions import Expression, conjunction, conjuncts
+from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import Join, Node
 
 
@@ -20,7 +21,7 @@ def split(node: Node, order_matters: bool) -> Node:
     if not isinstance(node, Join) or order_matters or len(node.inputs) < 3:
         return node
     classes = equality_classes(node.equalities)
-    if any(all(_member(child, c) for child in node.inputs) for c in classes):
+    if has_common_key(node):
         return node
     joined, rest = node.inputs[0], list(node.inputs[1:])
     pending = replace(node, inputs=())
@@ -44,19 +45,6 @@ def _next_group(
 
 def _member(node: Node, members: list[Expression]) -> Expression | None:
     return next((member for member in members if offers(node, member)), None)
-
-
-def step(pending: Join, inputs: tuple[Node, ...]) -> tuple[Join, Join]:
-    """The join of some inputs by the conditions that can be checked there, and what is left."""
-    here = replace(pending, inputs=inputs)
-    pairs = tuple(each for each in pending.equalities if offers(here, each.left, each.right))
-    terms = tuple(term for term in conjuncts(pending.residual) if offers(here, term))
-    left = replace(
-        pending,
-        equalities=tuple(each for each in pending.equalities if each not in pairs),
-        residual=conjunction(tuple(t for t in conjuncts(pending.residual) if t not in terms)),
-    )
-    return replace(here, equalities=pairs, residual=conjunction(terms)), left
 
 
 def rewrite(plan: Node, context: Context) -> Node:

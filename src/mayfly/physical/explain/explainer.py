@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from mayfly.optimizer.chains import chained
+from mayfly.optimizer.chains import executed
 from mayfly.optimizer.cost import cost_plan
 from mayfly.optimizer.pipeline import Candidate, Optimized, optimize
 from mayfly.optimizer.statistics import Statistics
 from mayfly.physical.compiler import compile_plan, runnable
 from mayfly.physical.explain.explanation import Explanation
+from mayfly.physical.explain.joins import reasons_of_joins
 from mayfly.physical.explain.model import ExplainedPlan, PhysicalPlan, RuleRun
 from mayfly.physical.explain.picture import picture
 from mayfly.physical.explain.zones import zone_uses
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical import Output
-from mayfly.plan.strategy import Strategy
+from mayfly.plan.strategy import Joining, Strategy
 
 
 def plan_physically(optimized: Optimized, catalog: Catalog) -> PhysicalPlan:
@@ -32,9 +33,10 @@ def explain(
     strategy: Strategy = Strategy.UPA,
     without: Collection[str] = (),
     compare: bool = False,
+    joining: Joining = Joining.COST,
 ) -> Explanation:
     """The chosen plan of a bound query and its rivals, as programs that run."""
-    optimized = optimize(plan, statistics, strategy, without)
+    optimized = optimize(plan, statistics, strategy, without, joining=joining)
     shown = optimized.candidates if compare else optimized.candidates[:1]
     plans = tuple(
         ExplainedPlan(
@@ -51,10 +53,12 @@ def _physical(candidate: Candidate, optimized: Optimized, catalog: Catalog) -> P
     plan, context = candidate.plan, optimized.context
     assert isinstance(plan, Output)
     program = compile_plan(
-        plan, catalog, context.strategy, context.weak_distinct, strict=candidate.strict
+        plan, catalog, context.strategy, context.weak_distinct, context.joining, candidate.strict
     )
+    runs = runnable(plan)
     costed = cost_plan(
-        chained(runnable(plan)), context.statistics, context.strategy, context.weak_distinct
-    )
-    drawn = picture(program, costed, context.statistics)
+        executed(runs, context.joining), context.statistics, context.strategy,
+        context.weak_distinct,
+    )  # fmt: skip
+    drawn = picture(program, costed, context, reasons_of_joins(runs, context))
     return replace(drawn, zones=zone_uses(plan, catalog))

@@ -102,6 +102,8 @@ class Operator:
     alone: bool = False
     """Whether it needs all rows in one task."""
     workings: tuple[Working, ...] = ()
+    why: str = ""
+    """Why it runs in this way and no other, if there was a choice."""
 
     @property
     def algebra(self) -> str:

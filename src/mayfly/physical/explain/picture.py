@@ -6,15 +6,16 @@ figures to those operators that stand for a node of its plan. Cost: one pass ove
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mayfly.kernels.operator import Holding, Moving
 from mayfly.kernels.operator import Operator as Kernel
-from mayfly.optimizer.chains import chained
+from mayfly.optimizer.chains import executed
 from mayfly.optimizer.cost import Costed
 from mayfly.optimizer.estimates import row_bytes
+from mayfly.optimizer.rewriting import Context
 from mayfly.optimizer.state import Cost
-from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import MON, STR, WK, Label
 from mayfly.patterns.propagation import unbounded
 from mayfly.physical.compiler import runnable
@@ -41,29 +42,34 @@ REASONS = {
 }
 
 
-def picture(program: Program, costed: Costed, statistics: Statistics) -> PhysicalPlan:
-    """What runs for a query, with the figures of its costed plan."""
-    drawn = _Picture(program, costed)
+def picture(
+    program: Program, costed: Costed, context: Context, reasons: Mapping[Node, str]
+) -> PhysicalPlan:
+    """What runs for a query, with the figures of its costed plan, and why it runs so."""
+    drawn = _Picture(program, costed, context, reasons)
     root = drawn.root()
     streams = dict.fromkeys(n.stream for n in program.plan.walk() if isinstance(n, StreamScan))
-    assumed = tuple(stream for stream in streams if not statistics.known(stream))
+    assumed = tuple(stream for stream in streams if not context.statistics.known(stream))
     cuts = program.sent is None and program.answer.strict
     plan = PhysicalPlan(root, program.plan, program.strategy, cuts, (), assumed)
     return replace(plan, warnings=warnings_of(plan))
 
 
 class _Picture:
-    def __init__(self, program: Program, costed: Costed) -> None:
-        self.program = program
+    def __init__(
+        self, program: Program, costed: Costed, context: Context, reasons: Mapping[Node, str]
+    ) -> None:
+        self.program, self.joining = program, context.joining
         together = shared({"query": program}, {})
         self.stages, self.origins = stage_tasks(together)
         self.tasks = {id(task.operator): task for task in together.tasks()}
         self.drawn: dict[int, Operator] = {}
         self.figures = {one.node: one for one in costed.walk()}
+        self.reasons = {executed(node, self.joining): why for node, why in reasons.items()}
 
     def _figures(self, node: Node | None) -> Costed | None:
-        """What the optimizer reckons for a node; it reckons with joins as they are chained."""
-        return None if node is None else self.figures.get(chained(node))
+        """What the optimizer reckons for a node; it reckons with joins as they run."""
+        return None if node is None else self.figures.get(executed(node, self.joining))
 
     def root(self) -> Operator:
         (answer,) = self.stages.answers
@@ -193,6 +199,7 @@ class _Picture:
             kernel.sign,
             kernel.moving in (Moving.KEYED, Moving.COUNTED) and not kernel.keyed,
             kernel.workings(),
+            "" if node is None else self.reasons.get(executed(node, self.joining), ""),
         )
 
     # ── figures ───────────────────────────────────────────────────────────────────────────

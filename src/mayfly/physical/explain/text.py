@@ -130,6 +130,8 @@ def _inside(operator: Operator, indent: str) -> Iterator[Line]:
     if operator.place is not Place.ANSWER:
         words = "; ".join(filter(None, (place_words(operator), flow_words(operator))))
         yield [(indent + bar, "dim"), (words, "dim")]
+    if operator.why:
+        yield [(indent + bar, "dim"), (operator.why, "dim")]
     for state in operator.state:
         yield [(indent + bar, "dim"), ("keeps ", "dim"), (state_words(state), "blue")]
         yield [(indent + bar, "dim"), (f"      {state.reason}", "dim")]

@@ -109,6 +109,7 @@ def _operator(operator: Operator) -> Json:
             for one in operator.workings
         ],
         "inputs": [_edge(edge) for edge in operator.inputs],
+        **({"why": operator.why} if operator.why else {}),
     }
 
 

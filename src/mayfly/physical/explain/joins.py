@@ -1,0 +1,61 @@
+"""Why a join of three or more inputs runs in the way it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mayfly.optimizer.chains import has_common_key
+from mayfly.optimizer.join_ways import Way, ways_to_join
+from mayfly.optimizer.rewriting import Context, aliases
+from mayfly.optimizer.rules.merge_joins import merge
+from mayfly.physical.explain.words import number
+from mayfly.plan.logical import Join, Node
+
+
+def reasons_of_joins(plan: Node, context: Context) -> dict[Node, str]:
+    """By the outermost join of each group of inputs that are joined with each other."""
+    return dict(_reasons(plan, context))
+
+
+def _reasons(node: Node, context: Context) -> Iterator[tuple[Node, str]]:
+    inputs = list(node.children())
+    if isinstance(node, Join):
+        whole = _merged(node)
+        if len(whole.inputs) > 2:
+            yield node, _reason(node, whole, context)
+            if has_common_key(whole):
+                inputs = list(whole.inputs)
+    for child in inputs:
+        yield from _reasons(child, context)
+
+
+def _merged(node: Join) -> Join:
+    while (found := merge(node)) != node:
+        assert isinstance(found, Join)
+        node = found
+    return node
+
+
+def _reason(node: Join, whole: Join, context: Context) -> str:
+    if not has_common_key(whole):
+        return f"step by step: no key is common to {', '.join(map(_name, whole.inputs))}"
+    if not context.joining.whole:
+        return "step by step, with every intermediate result kept, as was asked for"
+    ways = ways_to_join(whole, context)
+    chosen = next((way for way in ways if way.plan == node), ways[0])
+    others = sorted((way for way in ways if way is not chosen), key=lambda way: way.cost)
+    words = [f"{_words(chosen)}: {number(chosen.cost)} tuples/s touched"]
+    for way in others[:1]:
+        less = ", too little less for a stage of its own" if way.cost < chosen.cost else ""
+        words.append(f"{_words(way)}: {number(way.cost)}{less}")
+    return "; ".join(words)
+
+
+def _words(way: Way) -> str:
+    if way.kept is None:
+        return "all inputs at once, no intermediate result"
+    return f"{_name(way.kept)} kept"
+
+
+def _name(node: Node) -> str:
+    return " ⋈ ".join(aliases(node))
