@@ -48,18 +48,18 @@ class Ranked:
     @staticmethod
     def of(before: pa.Array, owner: Int64s, values: pa.Array, group: Int64s, size: int) -> Ranked:
         """From the values alive before a step (of groups ``owner``) and those of its events."""
-        both = pa.concat_arrays([before, values])
-        present = np.flatnonzero(pc.is_valid(both).to_numpy(zero_copy_only=False))
-        groups = np.concatenate([owner, group])[present]
-        keys = _keys(both.take(pa.array(present)))
-        order = stable_order(groups, keys)
-        keys, groups = keys[order], groups[order]
-        fresh = np.ones(len(order), bool)
-        fresh[1:] = (groups[1:] != groups[:-1]) | (keys[1:] != keys[:-1])
-        places = np.full(len(both), -1, np.int64)
-        places[present[order]] = np.cumsum(fresh) - 1
-        first = present[order[fresh]]
-        starts = np.searchsorted(groups[fresh], np.arange(size + 1))
+        both, groups = pa.concat_arrays([before, values]), np.concatenate([owner, group])
+        present = None
+        if both.null_count:
+            present = np.flatnonzero(pc.is_valid(both).to_numpy(zero_copy_only=False))
+            groups = groups[present]
+        keys = _keys(both if present is None else both.take(pa.array(present)))
+        places, first = _ranks_within(groups, keys, size)
+        starts = np.searchsorted(groups[first], np.arange(size + 1))
+        if present is not None:
+            first, dense = present[first], places
+            places = np.full(len(both), -1, np.int64)
+            places[present] = dense
         held = places[: len(before)]
         counts = np.bincount(held[held >= 0], minlength=len(first)).astype(np.int64)
         return Ranked(both.take(pa.array(first)), starts, counts, places[len(before) :])
@@ -111,6 +111,45 @@ def _keys(values: pa.Array) -> Int64s:
         return ranks(values)
     order = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
     return np.asarray(order.to_numpy(), np.int64)
+
+
+def _ranks_within(groups: Int64s, keys: Int64s, size: int) -> tuple[Int64s, Int64s]:
+    """The place of each key by (group, key), equal ones once; a row of each place.
+
+    Where the keys lie close together a table is smaller than the rows, and no sort is needed.
+    """
+    low = int(keys.min(initial=2**63 - 1))
+    span = int(keys.max(initial=-(2**63))) - low + 1
+    if 0 < size * span <= 4 * len(keys):
+        return _tabled(groups, keys, low, span, size)
+    order = stable_order(groups, keys)
+    keys, groups = keys[order], groups[order]
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (groups[1:] != groups[:-1]) | (keys[1:] != keys[:-1])
+    places = np.empty(len(order), np.int64)
+    places[order] = np.cumsum(fresh) - 1
+    return places, order[fresh]
+
+
+@jit
+def _tabled(groups: Int64s, keys: Int64s, low: int, span: int, size: int) -> tuple[Int64s, Int64s]:
+    table = np.full(size * span, -1)
+    distinct = 0
+    for i in range(len(keys)):
+        cell = groups[i] * span + keys[i] - low
+        if table[cell] < 0:
+            table[cell] = i
+            distinct += 1
+    first, place = np.empty(distinct, np.int64), 0
+    for cell in range(len(table)):
+        if table[cell] >= 0:
+            first[place] = table[cell]
+            table[cell] = place
+            place += 1
+    places = np.empty(len(keys), np.int64)
+    for i in range(len(keys)):
+        places[i] = table[groups[i] * span + keys[i] - low]
+    return places, first
 
 
 # ── plays ─────────────────────────────────────────────────────────────────────────────────

@@ -7,12 +7,14 @@ from math import ceil
 from statistics import variance
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import LocalSession
+from mayfly.windows.ranked import _ranks_within
 
 AGGREGATES = (
     "MEDIAN(x) AS median, QUANTILE(x, 0.3) AS quantile, COUNT(DISTINCT x) AS distinct_x, "
@@ -82,3 +84,16 @@ def table(rows: list[tuple[int, int, int | None]]) -> pa.Table:
             "d": pa.array([None if x is None else x / 10 for x in xs], pa.float64()),
         }
     )
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-3, 5)), max_size=40))
+def test_ranks_by_table_are_ranks_by_sort(rows: list[tuple[int, int]]) -> None:
+    """Keys that lie close together are ranked by a table, others by a sort."""
+    groups = np.array([group for group, _ in rows], np.int64)
+    keys = np.array([key for _, key in rows], np.int64)
+    by_table, by_sort = (_ranks_within(groups, keys * far, 3) for far in (1, 10**9))
+    assert by_table[0].tolist() == by_sort[0].tolist()
+    expected = sorted(set(rows))
+    for places, first in (by_table, by_sort):
+        assert [expected[place] for place in places] == rows
+        assert [rows[row] for row in first] == expected
