@@ -10,6 +10,8 @@ answer reads the digits that have been in use.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numba
 import numpy as np
@@ -19,15 +21,48 @@ from mayfly.kernels.caching import CACHED
 from mayfly.kernels.sorting import Int64s
 
 Floats = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.int64]
 DIGITS = 70
+SUM_WIDTH = DIGITS + 6
 LOWEST = 1074
 """The smallest double is 2 ** −1074."""
 MASK = 0xFFFFFFFF
 _CARRY_AFTER = 1 << 29
 
 
+@dataclass(frozen=True)
+class Carried:
+    """Sums that go from step to step: a row of numbers for each group that has one.
+
+    ``slot`` is where the row of a group is at first, ``keep`` where its last one goes, −1 if there
+    is none; rows are as wide as ``width`` says.
+    """
+
+    first: Matrix
+    slot: Int64s
+    last: Matrix
+    keep: Int64s
+
+    @staticmethod
+    def of(groups: int, known: Mapping[int, Int64s], kept: Int64s, width: int) -> Carried:
+        """With the rows ``known`` of some groups, to be left for those that are ``kept``."""
+        slot, keep = np.full((2, groups), -1, np.int64)
+        slot[list(known)] = np.arange(len(known))
+        keep[kept] = np.arange(len(kept))
+        first = np.zeros((len(known), width), np.int64)
+        for row, sums in enumerate(known.values()):
+            first[row] = sums
+        return Carried(first, slot, np.zeros((len(kept), width), np.int64), keep)
+
+
 def play_sums(
-    before: Floats, owner: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s
+    before: Floats,
+    owner: Int64s,
+    values: Floats,
+    amounts: Int64s,
+    last: Int64s,
+    group: Int64s,
+    carried: Carried,
 ) -> Floats:
     """The sum of each version; ``before`` are the values alive at first, by group ``owner``.
 
@@ -35,26 +70,41 @@ def play_sums(
     """
     order = np.argsort(owner, kind="stable")
     sums = np.empty(len(last), np.float64)
-    _play(before[order], owner[order], values, amounts, last, group, sums)
+    _play(
+        before[order], owner[order], values, amounts, last, group, carried.first, carried.slot,
+        carried.last, carried.keep, sums,
+    )  # fmt: skip
     return sums
 
 
 @numba.njit(cache=CACHED, nogil=True)
+def load(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
+    """Go on with a sum as ``save`` left it."""
+    digits[:] = row[: len(digits)]
+    span[:] = row[len(digits) : len(digits) + 3]
+    odd[:] = row[len(digits) + 3 : len(digits) + 6]
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def save(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
+    row[: len(digits)] = digits
+    row[len(digits) : len(digits) + 3] = span
+    row[len(digits) + 3 : len(digits) + 6] = odd
+
+
+@numba.njit(cache=CACHED, nogil=True)
 def _play(
-    before: Floats,
-    owner: Int64s,
-    values: Floats,
-    amounts: Int64s,
-    last: Int64s,
-    group: Int64s,
-    sums: Floats,
-) -> None:
+    before: Floats, owner: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
+    known: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, sums: Floats,
+) -> None:  # fmt: skip
     digits, span, odd = start_digits(DIGITS)
     event, current, held = 0, -1, 0
     for version in range(len(last)):
         if group[version] != current:
             current = group[version]
             clear(digits, span, odd)
+            if slot[current] >= 0:
+                load(known[slot[current]], digits, span, odd)
             while held < len(owner) and owner[held] < current:
                 held += 1
             while held < len(owner) and owner[held] == current:
@@ -65,6 +115,9 @@ def _play(
                 add(digits, odd, span, values[event], amounts[event])
             event += 1
         sums[version] = _rounded(digits, odd, span)
+        ends = version + 1 == len(last) or group[version + 1] != current
+        if ends and keep[current] >= 0:
+            save(kept[keep[current]], digits, span, odd)
 
 
 @numba.njit(cache=CACHED, nogil=True)

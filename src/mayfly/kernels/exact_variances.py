@@ -19,19 +19,25 @@ from mayfly.kernels.exact_sums import (
     DIGITS,
     LOWEST,
     MASK,
+    SUM_WIDTH,
+    Carried,
     Floats,
+    Matrix,
     add,
     carry_digits,
     clear,
     leading_bits,
+    load,
     magnitude,
     parts,
+    save,
     start_digits,
 )
 from mayfly.kernels.sorting import Int64s
 
 _SQUARES = 140
 """Digits for squares, from 2 ** −2148 on."""
+SPREAD_WIDTH = SUM_WIDTH + _SQUARES + 7
 _CARRY_AFTER = 1 << 29
 _LOW = np.uint64(MASK)
 _HALF = np.uint64(32)
@@ -39,7 +45,7 @@ _HALF = np.uint64(32)
 
 def play_variances(
     before: Floats, owner: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
-    root: bool,
+    carried: Carried, root: bool,
 ) -> Floats:  # fmt: skip
     """The sample variance of each version, or its square root; NaN below two values.
 
@@ -47,14 +53,17 @@ def play_variances(
     """
     order = np.argsort(owner, kind="stable")
     answers = np.empty(len(last), np.float64)
-    _play(before[order], owner[order], values, amounts, last, group, root, answers)
+    _play(
+        before[order], owner[order], values, amounts, last, group, carried.first, carried.slot,
+        carried.last, carried.keep, root, answers,
+    )  # fmt: skip
     return answers
 
 
 @numba.njit(cache=CACHED, nogil=True)
 def _play(
     before: Floats, owner: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
-    root: bool, answers: Floats,
+    known: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, root: bool, answers: Floats,
 ) -> None:  # fmt: skip
     sums, span, odd = start_digits(DIGITS)
     squares, reach, unused = start_digits(_SQUARES)
@@ -64,6 +73,11 @@ def _play(
             current, rows = group[version], 0
             clear(sums, span, odd)
             clear(squares, reach, unused)
+            if slot[current] >= 0:
+                row = known[slot[current]]
+                load(row, sums, span, odd)
+                load(row[SUM_WIDTH:], squares, reach, unused)
+                rows = row[-1]
             while held < len(owner) and owner[held] < current:
                 held += 1
             while held < len(owner) and owner[held] == current:
@@ -81,6 +95,12 @@ def _play(
             answers[version] = np.nan
         else:
             answers[version] = _spread(sums, span, squares, reach, rows, root)
+        ends = version + 1 == len(last) or group[version + 1] != current
+        if ends and keep[current] >= 0:
+            row = kept[keep[current]]
+            save(row, sums, span, odd)
+            save(row[SUM_WIDTH:], squares, reach, unused)
+            row[-1] = rows
 
 
 @numba.njit(cache=CACHED, nogil=True)

@@ -11,7 +11,7 @@ Cost: O(events · log); other aggregates also lay out the rows that touched grou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -38,6 +38,8 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, Working, plain_key
 from mayfly.kernels.refreshes import Refreshes, listed
+from mayfly.kernels.resident import RESIDENTS, Parts, place_of
+from mayfly.kernels.room import touch
 from mayfly.kernels.rows import CODE, Bools, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, places_in, stable_order
 from mayfly.kernels.stateless import satisfying, values_of
@@ -180,6 +182,7 @@ class GroupRows(Alone):
             first = int(numbers(fresh, TS).min())
         if not fresh.num_rows and not due.num_rows and self._is_idle(state, interval):
             kept = members.aged(interval.clock - 1)
+            RESIDENTS.move(place_of(state.members), place_of(kept))
             return replace(state, members=kept, first=first), self._nothing()
         events = self._events(state, fresh, due, interval)
         instants = self._answered(interval)
@@ -193,8 +196,24 @@ class GroupRows(Alone):
         kept = members.after(lasting, interval.clock - 1)
         if not len(events.code):
             return GroupState(kept, state.groups, state.begun, first), self._nothing()
-        groups, delta = self._replaced(replace(state, members=members), events, interval)
+        known = RESIDENTS.take(self._owner, state.members) if self._residue else {}
+        state = replace(state, members=members)
+        groups, delta, before = self._replaced(state, events, interval, known)
+        if self._residue and before is not None:
+            RESIDENTS.put(self._owner, kept, before.passed_on(known, events.codes))
         return GroupState(kept, groups, True, first), delta
+
+    # ── what stays in memory between steps ────────────────────────────────────────────────
+
+    @property
+    def _owner(self) -> tuple[Hashable, ...]:
+        return self.keys, self.calls
+
+    @cached_property
+    def _residue(self) -> frozenset[Hashable]:
+        """What large groups leave for the next step, if that spares it to read their rows."""
+        names = [one.way.name(one.call) for one in self._aggregators if one.way.play]
+        return frozenset() if None in names else frozenset(names)
 
     def _is_idle(self, state: GroupState, interval: Interval) -> bool:
         """Whether a step in which no row comes or goes changes nothing."""
@@ -299,18 +318,22 @@ class GroupRows(Alone):
     # ── results ───────────────────────────────────────────────────────────────────────────
 
     def _replaced(
-        self, state: GroupState, events: Events, interval: Interval
-    ) -> tuple[Kept, Delta]:
+        self,
+        state: GroupState,
+        events: Events,
+        interval: Interval,
+        resident: Mapping[int, Parts],
+    ) -> tuple[Kept, Delta, Before | None]:
         """Versions against the last results: what is born, what is cut, what is kept."""
         codes = events.codes
         blank = self._group_rows(events, np.empty(0, np.int64), self._blank_totals(0))
         known = rows_with(state.groups.of_codes(codes), blank)
         known = taken(known, stable_order(numbers(known, CODE)))
         events.check(known)
-        versions, totals = self._versions(events, known, state.members, interval)
+        versions, totals = self._versions(events, known, state.members, interval, resident)
         table = self._version_rows(events, versions, totals)
         if self.append_only:
-            return self._appended(state, table, versions, codes, interval)
+            return *self._appended(state, table, versions, codes, interval), versions.before
         previous = places_in(codes, numbers(known, CODE))
         sequence = concatenated([known.select(table.schema.names), table])
         order = _each_before(previous, versions.group, len(codes))
@@ -318,7 +341,7 @@ class GroupRows(Alone):
         group = np.concatenate([previous, versions.group])[order]
         old = order < len(previous)
         starts = self._changes(sequence, group) & ~old
-        return self._pieces(state, sequence, group, old, starts, codes)
+        return *self._pieces(state, sequence, group, old, starts, codes), versions.before
 
     def _changes(self, sequence: pa.Table, group: Int64s) -> Bools:
         """Where a version differs from the one before it."""
@@ -407,7 +430,12 @@ class GroupRows(Alone):
     # ── values of versions ────────────────────────────────────────────────────────────────
 
     def _versions(
-        self, events: Events, known: pa.Table, members: Kept, interval: Interval
+        self,
+        events: Events,
+        known: pa.Table,
+        members: Kept,
+        interval: Interval,
+        resident: Mapping[int, Parts],
     ) -> tuple[Versions, list[Totals]]:
         last = events.last_of_instant
         group = events.group_of_instant
@@ -419,7 +447,9 @@ class GroupRows(Alone):
         full = time >= self.full_from(interval)
         versions = Versions(group, time, counts, events.codes[group], full)
         if any(one.way.play for one in self._aggregators):
-            versions = replace(versions, before=self._before(events, members, interval.began))
+            before = self._before(events, members, interval.began, resident)
+            large = versions.large if self._residue else events.codes[:0]
+            versions = replace(versions, before=replace(before, large=large))
         names = self.columns.names[len(self.keys) :]
         totals = [
             one.totals(
@@ -433,11 +463,19 @@ class GroupRows(Alone):
         ]
         return versions, totals
 
-    def _before(self, events: Events, members: Kept, began: int) -> Before:
-        """The rows of the touched groups that were alive before the step."""
-        rows = rows_with(members.of_codes(events.codes), self._no_members)
+    def _before(
+        self, events: Events, members: Kept, began: int, resident: Mapping[int, Parts]
+    ) -> Before:
+        """The rows of the touched groups that were alive before the step, as far as nothing is
+        known of these groups."""
+        sought = np.fromiter(resident, np.int64, len(resident))
+        at = np.flatnonzero(np.isin(events.codes, sought))
+        codes = np.delete(events.codes, at)
+        rows = rows_with(members.of_codes(codes), self._no_members)
         rows = chosen(rows, numbers(rows, EXP) >= began)
-        return Before(rows, np.searchsorted(events.codes, numbers(rows, CODE)))
+        touch(rows.num_rows + len(events.code))
+        known = {int(group): resident[int(events.codes[group])] for group in at}
+        return Before(rows, np.searchsorted(events.codes, numbers(rows, CODE)), known)
 
     def _version_rows(self, events: Events, versions: Versions, totals: list[Totals]) -> pa.Table:
         first = events.first_of_group[versions.group]

@@ -9,26 +9,31 @@ million small ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.kernels import resident
 from mayfly.kernels.codes import unsigned_zeros
-from mayfly.kernels.exact_sums import Floats, play_sums
-from mayfly.kernels.exact_variances import play_variances
+from mayfly.kernels.exact_sums import SUM_WIDTH, Carried, Floats, play_sums
+from mayfly.kernels.exact_variances import SPREAD_WIDTH, play_variances
 from mayfly.kernels.group_events import Events, Wide
+from mayfly.kernels.resident import Part, Parts
 from mayfly.kernels.room import require_room
 from mayfly.kernels.rows import Bools, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
+from mayfly.windows.domain import has_ranks
 from mayfly.windows.ranked import LARGEST, MEDIAN, QUANTILE, SMALLEST, Ranked, Script
 
 SPREADS = ("var_samp", "stddev_samp")
+RANKS, SUMS, SQUARES = "ranks", "sums", "squares"
+"""What is left for the next step: counts by rank, a sum, sums of values and squares."""
 ENTRY_BYTES = 24
 """What a listed value costs beside itself: its place and copies of it."""
 
@@ -43,13 +48,36 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True)
 class Before:
-    """The rows of the touched groups that were alive before the step, and whose they are."""
+    """The rows of the touched groups that were alive before the step, and whose they are.
+
+    Of groups that are ``known`` from an earlier step there are no rows; ``left`` is what those that
+    are worth it (``large``) leave for the next one.
+    """
 
     rows: pa.Table
     owner: Int64s
+    known: Mapping[int, Parts] = field(default_factory=dict)
+    large: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    left: dict[int, dict[Hashable, Part]] = field(default_factory=dict)
+    laid_out: dict[Hashable, Ranked] = field(default_factory=dict)
+    """Several aggregates may ask about the values of one argument."""
 
     def values(self, argument: str) -> pa.Array:
         return unsigned_zeros(whole(self.rows.column(argument)))
+
+    def part(self, name: Hashable) -> dict[int, Part]:
+        """What is known of groups by one name."""
+        return {group: parts[name] for group, parts in self.known.items()}
+
+    def passed_on(self, known: Mapping[int, Parts], codes: Int64s) -> dict[int, Parts]:
+        """By code: what is left of the touched groups, and what is known of others."""
+        touched = set(codes.tolist())
+        others = {code: parts for code, parts in known.items() if code not in touched}
+        return others | {int(codes[group]): parts for group, parts in self.left.items()}
+
+    def leave(self, name: Hashable, parts: Mapping[int, Part]) -> None:
+        for group, part in parts.items():
+            self.left.setdefault(group, {})[name] = part
 
 
 @dataclass(frozen=True)
@@ -66,6 +94,12 @@ class Versions:
     code: Int64s
     full: Bools
     before: Before | None = None
+
+    @property
+    def large(self) -> Int64s:
+        """The groups that are worth remembering."""
+        last = np.append(self.group[1:] != self.group[:-1], True)
+        return self.group[last & (self.count >= resident.LEAST_ROWS)]
 
     @property
     def alive_before(self) -> Before:
@@ -87,20 +121,33 @@ class Way:
     structure: str
     why: str
     play: Play | None
+    residue: str | None = None
+    """What a large group leaves behind for the next step."""
+
+    def name(self, call: AggregateCall) -> Hashable | None:
+        """What it leaves behind, by name; None if it does not go from step to step."""
+        assert call.argument is not None
+        if self.residue == RANKS and not has_ranks(arrow_type(call.argument.type)):
+            return None
+        return None if self.residue is None else (self.residue, call.argument)
 
 
 def by_rank(answers: Callable[[AggregateCall, Ranked, Script], pa.Array]) -> Play:
     """What asks about the values of a group, such as MEDIAN or TOP, at every version."""
 
     def play(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
-        before = versions.alive_before
-        ranked = Ranked.of(
-            before.values(argument),
-            before.owner,
-            unsigned_zeros(events.values(argument)),
-            events.group_of_event,
-            len(events.codes),
-        )
+        before, name = versions.alive_before, (RANKS, call.argument)
+        ranked = before.laid_out.get(name)
+        if ranked is None:
+            ranked = before.laid_out[name] = Ranked.of(
+                before.values(argument),
+                before.owner,
+                unsigned_zeros(events.values(argument)),
+                events.group_of_event,
+                len(events.codes),
+            ).with_groups(before.part(name) if before.known else {})
+            if len(before.large):
+                before.leave(name, ranked.after(events.sign, before.large))
         return answers(call, ranked, Script(events.sign, *events.marks))
 
     return play
@@ -129,7 +176,7 @@ def _mode(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 
 
 def _picked(ranked: Ranked, places: Int64s) -> pa.Array:
-    return ranked.values.take(pa.array(places, mask=places < 0))
+    return ranked.at(places)
 
 
 def _median(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
@@ -148,7 +195,7 @@ def _top(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     filled, places, often = ranked.top(script, int(str(call.parameters[0])))
     fields = kind.value_type
     pairs = pa.StructArray.from_arrays(
-        [ranked.values.take(pa.array(places)).cast(fields.field(0).type), pa.array(often)],
+        [ranked.at(places).cast(fields.field(0).type), pa.array(often)],
         fields=[fields.field(0), fields.field(1)],
     )
     offsets = pa.array(np.append(0, np.cumsum(filled)), pa.int32())
@@ -160,12 +207,12 @@ def _set(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     kind, sizes = arrow_type(call.data_type), ranked.distinct(script)
     listed = int(sizes.sum())
     require_room(
-        listed * (ENTRY_BYTES + ranked.values.nbytes // max(1, len(ranked.values))),
+        listed * (ENTRY_BYTES + ranked.bytes_each),
         f"COLLECT_SET over {len(sizes):,} versions of up to {int(sizes.max(initial=0)):,} values, "
         f"{listed:,} values in all,",
         "use a shorter window, smaller groups or batches, a SLIDE, or a larger max_state_bytes",
     )
-    values = ranked.values.take(pa.array(ranked.listed(script, listed)))
+    values = ranked.at(ranked.listed(script, listed))
     offsets = pa.array(np.append(0, np.cumsum(sizes)), pa.int32())
     return pa.ListArray.from_arrays(offsets, values.cast(kind.value_type), type=kind)
 
@@ -178,16 +225,27 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
     living = pc.is_valid(held).to_numpy(zero_copy_only=False)
     groups = len(events.codes)
     rows = np.bincount(before.owner[living], minlength=groups).astype(np.int64)
+    residue, width = (SQUARES, SPREAD_WIDTH) if call.function in SPREADS else (SUMS, SUM_WIDTH + 1)
+    name = (residue, call.argument)
+    known = {g: row for g, (row,) in before.part(name).items()} if before.known else {}
+    for group, row in known.items():
+        rows[group] = row[-1]
+    carried = Carried.of(groups, known, before.large, width)
     counts = events.running(present, np.arange(groups), Wide.of(rows)).low
     amounts = present * events.sign
     play = _floats(held)[living], before.owner[living], _floats(values), amounts, *events.marks
     if call.function in SPREADS:
-        root = call.function == "stddev_samp"
-        return pa.array(play_variances(*play, root), mask=counts < 2)
+        spread = play_variances(*play, carried, call.function == "stddev_samp")
+        before.leave(name, {g: (carried.last[carried.keep[g]],) for g in before.large.tolist()})
+        return pa.array(spread, mask=counts < 2)
     if pa.types.is_decimal(values.type):
         return _decimals(call, events, values, amounts, held.filter(pa.array(living)),
                          before.owner[living], counts)  # fmt: skip
-    sums = play_sums(*play)
+    sums = play_sums(*play, carried)
+    final = np.empty(groups, np.int64)
+    final[events.group_of_instant] = counts
+    carried.last[:, -1] = final[before.large]
+    before.leave(name, {g: (carried.last[carried.keep[g]],) for g in before.large.tolist()})
     if call.function == "avg":
         sums = sums / np.maximum(counts, 1)
     return pa.array(sums, mask=counts == 0)
@@ -235,23 +293,27 @@ _POSITIONS = Way(
     "counts by rank in a Fenwick tree",
     "a position is found in the logarithm of the distinct values; no row is read again",
     None,
+    RANKS,
 )
 _BEST = Way(
     "counts by rank in a tournament",
     "the largest counts are found in the logarithm of the distinct values; no row is read again",
     None,
+    RANKS,
 )
 _COUNTS = Way(
     "a count per distinct value",
     "a value comes or goes when its count leaves or reaches 0",
     None,
+    RANKS,
 )
 _SUM = Way(
     "an exact sum",
     "it is rounded once, so it depends on the rows alone and not on batches",
     _summed,
+    SUMS,
 )
-_SQUARES = Way("exact sums of values and of squares", _SUM.why, _summed)
+_SPREAD = Way("exact sums of values and of squares", _SUM.why, _summed, SQUARES)
 DECIMAL_SUMS = Way("a sum as a whole number of any size", "decimals are exact", _summed)
 WAYS = {
     "count": replace(_COUNTS, play=by_rank(_distinct)),
@@ -264,6 +326,6 @@ WAYS = {
     "mode": replace(_BEST, play=by_rank(_mode)),
     "sum": _SUM,
     "avg": _SUM,
-    **dict.fromkeys(SPREADS, _SQUARES),
+    **dict.fromkeys(SPREADS, _SPREAD),
 }
 """Of aggregates that totals cannot keep, by function."""

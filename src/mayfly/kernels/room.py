@@ -22,6 +22,16 @@ def default_state_bytes(buckets: int = 1) -> int:
     return memory // 2 // buckets
 
 
+class Touched:
+    """How many stored rows and events operators have looked at in this process."""
+
+    rows = 0
+
+
+def touch(rows: int) -> None:
+    Touched.rows += rows
+
+
 @contextmanager
 def limited(max_state_bytes: int) -> Iterator[None]:
     """Steps in this context take at most so many bytes."""

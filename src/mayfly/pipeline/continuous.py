@@ -24,7 +24,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.operator import Moving
 from mayfly.kernels.outputs import seen
 from mayfly.kernels.refreshes import repeated, repetitions
-from mayfly.kernels.room import default_state_bytes, limited
+from mayfly.kernels.room import Touched, default_state_bytes, limited
 from mayfly.kernels.rows import chosen, numbers
 from mayfly.kernels.windows import WindowState
 from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant, use_zone
@@ -54,6 +54,8 @@ class OperatorReport:
     state_rows: int
     state_bytes: int
     seconds: float
+    rows_touched: int = 0
+    """Stored rows read and events played by an aggregation."""
 
 
 @dataclass(slots=True)
@@ -61,6 +63,7 @@ class _Worked:
     rows_in: int = 0
     rows_out: int = 0
     seconds: float = 0.0
+    touched: int = 0
 
 
 @dataclass(slots=True)
@@ -161,11 +164,11 @@ class ContinuousRun:
                 else self._entering(source, task, batch, interval, delivered)
                 for source in task.inputs
             ]  # fmt: skip
-            began = perf_counter()
+            began, touched = perf_counter(), Touched.rows
             with in_zone(self.zone), limited(self.max_state_bytes):
                 states[task], results[task] = self._stepped(task, states[task], inputs, interval)
             spent = perf_counter() - began
-            worked.append((task, inputs, results[task], spent))
+            worked.append((task, inputs, results[task], spent, Touched.rows - touched))
         answer = seen(results[self.program.answer])
         sending, sent = self._sending, None
         if self.program.sent is not None:
@@ -173,11 +176,12 @@ class ContinuousRun:
                 sending, sent = self.program.sent.step(sending, answer, interval, first)
         self._states, self._delivered, self._sending = states, delivered, sending
         self.clocks, self._first = after, first
-        for task, inputs, result, spent in worked:
+        for task, inputs, result, spent, touched in worked:
             done = self._worked[task]
             done.rows_in += sum(one.rows for one in inputs)
             done.rows_out += result.rows
             done.seconds += spent
+            done.touched += touched
         return self._logged(answer, sent)
 
     def _first_row(self, batch: Mapping[str, pa.Table]) -> int | None:
@@ -392,6 +396,7 @@ class ContinuousRun:
                 sum(state.rows for state in self._states[task]),
                 sum(state.bytes for state in self._states[task]),
                 self._worked[task].seconds,
+                self._worked[task].touched,
             )
             for task in self._tasks
         ]

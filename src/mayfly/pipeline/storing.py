@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from mayfly.kernels.delta import with_numbers
 from mayfly.kernels.kept import Kept
+from mayfly.kernels.resident import RESIDENTS, place_of
 from mayfly.kernels.rows import CODE, Run, chosen, numbers
 from mayfly.kernels.upkeep import next_due
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -101,6 +102,8 @@ def store_state(
             stored = [_stored(run, f"{group}/{name}", directory) for run in listed]
             added += [segment for segment, fresh in stored if fresh]
             runs[name] = tuple(segment.path for segment, _ in stored)
+            if isinstance(part, Kept):
+                RESIDENTS.move(place_of(part), runs[name])
         elif isinstance(part, pa.Table):
             segment = _store_table(part, f"{group}/{name}", directory)
             if segment is not None:

@@ -11,6 +11,7 @@ report 5; docs/windows.md).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.kernels.sorting import stable_order
-from mayfly.windows.domain import Int64s, has_ranks, ranks
+from mayfly.windows.domain import Int64s, has_ranks, of_ranks, ranks
 from mayfly.windows.nodes import jit
 
 MEDIAN, QUANTILE, SMALLEST, LARGEST = 0, 1, 2, 3
@@ -37,8 +38,11 @@ class Script:
 class Ranked:
     """Values ranked within their groups, with the counts before the first event."""
 
-    values: pa.Array
-    """The distinct values, by group and value."""
+    keys: Int64s
+    """The distinct values as numbers in their order, by group."""
+    samples: pa.Array | None
+    """The distinct values themselves, where the numbers do not tell them."""
+    kind: pa.DataType
     starts: Int64s
     """Where the values of each group begin, and the end."""
     counts: Int64s
@@ -62,7 +66,62 @@ class Ranked:
             places[present] = dense
         held = places[: len(before)]
         counts = np.bincount(held[held >= 0], minlength=len(first)).astype(np.int64)
-        return Ranked(both.take(pa.array(first)), starts, counts, places[len(before) :])
+        plain = None if has_ranks(both.type) else both.take(pa.array(first))
+        return Ranked(keys[fresh], plain, both.type, starts, counts, places[len(before) :])
+
+    @property
+    def values(self) -> pa.Array:
+        return self.at(np.arange(len(self.keys)))
+
+    def at(self, places: Int64s) -> pa.Array:
+        """The values at these places, NULL at −1."""
+        missing = places < 0
+        if self.samples is not None:
+            return self.samples.take(pa.array(places, mask=missing))
+        filled = np.where(missing, 0, places) if missing.any() else places
+        keys = self.keys[filled] if len(self.keys) else np.zeros(len(places), np.int64)
+        return of_ranks(keys, missing, self.kind)
+
+    @property
+    def bytes_each(self) -> int:
+        """What a value takes."""
+        if self.samples is None:
+            return 8
+        return int(self.samples.nbytes) // max(1, len(self.samples))
+
+    def with_groups(self, known: Mapping[int, tuple[Int64s, ...]]) -> Ranked:
+        """With the values (their numbers and counts) that some groups had before, too."""
+        if not known:
+            return self
+        keys, counts, moved = list[Int64s](), list[Int64s](), np.arange(len(self.keys))
+        sizes, done, added = np.diff(self.starts), 0, 0
+        for group in sorted(known):
+            begin, end = self.starts[group], self.starts[group + 1]
+            (old, often), fresh = known[group], self.keys[begin:end]
+            at = np.searchsorted(old, fresh)
+            new = np.append(old, 0)[at] != fresh
+            new |= at == len(old)
+            moved[done:begin] += added
+            moved[begin:end] = begin + added + at + np.cumsum(new) - new
+            keys += [self.keys[done:begin], np.insert(old, at[new], fresh[new])]
+            counts += [self.counts[done:begin], np.insert(often, at[new], 0)]
+            sizes[group], done, added = len(keys[-1]), end, added + len(keys[-1]) - len(fresh)
+        moved[done:] += added
+        keys, counts = [*keys, self.keys[done:]], [*counts, self.counts[done:]]
+        ids = np.where(self.ids < 0, -1, np.append(moved, -1)[self.ids])
+        starts = np.append(0, np.cumsum(sizes))
+        return Ranked(np.concatenate(keys), None, self.kind, starts, np.concatenate(counts), ids)
+
+    def after(self, sign: Int64s, groups: Int64s) -> dict[int, tuple[Int64s, ...]]:
+        """The values of some groups behind the last event, as ``with_groups`` takes them."""
+        present, counts = self.ids >= 0, self.counts.copy()
+        np.add.at(counts, self.ids[present], sign[present])
+        left: dict[int, tuple[Int64s, ...]] = {}
+        for group in groups.tolist():
+            part = slice(self.starts[group], self.starts[group + 1])
+            alive = counts[part] > 0
+            left[group] = self.keys[part][alive], counts[part][alive]
+        return left
 
     def positions(self, script: Script, what: int, share: float = 0.0) -> tuple[Int64s, Int64s]:
         """The two places that make up each version's answer, −1 where it has no rows."""

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mayfly.kernels.exact_sums import play_sums
+from mayfly.kernels.exact_sums import SUM_WIDTH, Carried, play_sums
 
 VALUES = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from(
     [0.0, -0.0, 5e-324, -5e-324, 1.7e308, -1.7e308, 2.0**-1060, 1e16, 1.0, -1e16]
@@ -50,6 +50,7 @@ def test_the_sum_of_each_version_is_the_rounded_exact_sum(
         np.array([1, *amounts], np.int64),
         np.arange(len(values) + 1),
         np.array([0] + [1] * len(values), np.int64),
+        Carried.of(2, {}, np.empty(0, np.int64), SUM_WIDTH),
     )
     assert sums[0] == 7.5
     np.testing.assert_array_equal(sums[1:], np.array(answers))

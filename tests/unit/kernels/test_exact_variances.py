@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mayfly.kernels.exact_variances import play_variances
+from mayfly.kernels.exact_sums import Carried
+from mayfly.kernels.exact_variances import SPREAD_WIDTH, play_variances
 
 FINITE = st.floats(-1e150, 1e150, allow_nan=False) | st.sampled_from(
     [0.0, -0.0, 5e-324, -5e-324, 2.0**-1060, 1e9, 1e9 + 1, 1e9 + 2, 1e16, 1.0, -1e16]
@@ -31,6 +32,7 @@ def played(before: list[float], values: list[float], amounts: list[int], root: b
         np.array([1, *amounts], np.int64),
         np.arange(len(values) + 1),
         np.array([0] + [1] * len(values), np.int64),
+        Carried.of(2, {}, np.empty(0, np.int64), SPREAD_WIDTH),
         root,
     )
     assert math.isnan(answers[0])

@@ -1,0 +1,94 @@
+"""What large groups leave behind for the next step: a cache that is rebuilt where it is missing.
+
+Idea: a step over a large group lays out its counts by rank, or its exact sums, from all rows that
+were alive before. What it ends with is what the next step would lay out, so it stays in memory and
+is found by the runs of rows that it was made from (their files, where they are stored).
+Invariants: an entry is taken out while it is used, so a step that fails or is repeated finds none
+and reads the rows; no answer depends on it. At most ``limit`` bytes are held, the latest used ones.
+Cost: a step into a group of N rows and M values reads no row and copies M counts.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from mayfly.kernels.kept import Kept
+from mayfly.kernels.rows import Run
+from mayfly.kernels.sorting import Int64s
+
+LEAST_ROWS = 4096
+"""Smaller groups are laid out as quickly as they are looked up."""
+LIMIT = 1 << 27
+Part = tuple[Int64s, ...]
+Parts = Mapping[Hashable, Part]
+"""The counts and sums of one group, by what they are of."""
+Place = tuple[Hashable, ...]
+
+
+def place_of(kept: Kept) -> Place:
+    """What tells these rows from all others."""
+    return tuple(id(run) if run.segment is None else run.segment.path for run in kept.runs)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    groups: Mapping[int, Parts]
+    bytes: int
+    runs: tuple[Run, ...]
+    """Kept alive, so that no other run gets their place."""
+
+
+class Residents:
+    """Entries of one process, by whose rows they are and the place of these."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit, self.bytes = limit, 0
+        self._entries: OrderedDict[tuple[Hashable, Place], _Entry] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def take(self, owner: Hashable, rows: Kept) -> Mapping[int, Parts]:
+        """What is known of large groups by their code; nobody else gets it."""
+        with self._lock:
+            return self._removed((owner, place_of(rows)))
+
+    def put(self, owner: Hashable, rows: Kept, groups: Mapping[int, Parts]) -> None:
+        if not groups:
+            return
+        size = sum(
+            one.nbytes for parts in groups.values() for part in parts.values() for one in part
+        )
+        with self._lock:
+            self._removed((owner, place_of(rows)))
+            if size > self.limit:
+                return
+            self._entries[owner, place_of(rows)] = _Entry(groups, size, rows.runs)
+            self.bytes += size
+            while self.bytes > self.limit:
+                self._removed(next(iter(self._entries)))
+
+    def move(self, old: Place, new: Place) -> None:
+        """The rows are the same, under other names."""
+        with self._lock:
+            for owner, place in [key for key in self._entries if key[1] == old]:
+                self._entries[owner, new] = self._entries.pop((owner, place))
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+            self.bytes = 0
+
+    def _removed(self, key: tuple[Hashable, Place]) -> Mapping[int, Parts]:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return {}
+        self.bytes -= entry.bytes
+        return entry.groups
+
+
+RESIDENTS = Residents()
