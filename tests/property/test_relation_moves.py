@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from mayfly.cql import Delete, Insert, Update, bind_query, catalog_after, parse
-from mayfly.kernels.meeting import NrrJoinRows
+from mayfly.kernels.nrr import NrrJoinRows
 from mayfly.kernels.operator import Moving
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.explain.explainer import explain

@@ -20,6 +20,7 @@ from mayfly.errors import BadInput
 from mayfly.kernels.frequent_items import FREQUENT
 from mayfly.kernels.group_events import Events, Floats, Wide
 from mayfly.kernels.holistic import DECIMAL_SUMS, WAYS, TooLarge, Versions, Way
+from mayfly.kernels.operator import StateKey
 from mayfly.kernels.rows import numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import instant_text
@@ -62,14 +63,25 @@ TOTAL = Way("a running total", "what comes is added, what goes is subtracted; no
 class Aggregator:
     """One aggregate call.
 
-    Stored states are found by these fields (physical/sharing.py), so they stay as states of
-    format 2 named them; how the call is maintained follows from it and is no part of the name.
+    Stored states are found by these (``state_key``), so they stay as states of format 2 have
+    them; how the call is maintained follows from it and is no part of the name.
     """
 
     call: AggregateCall
     needs_rows: bool
     kept: tuple[str, ...]
     is_extreme: bool = False
+
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "Aggregator",
+            (
+                ("call", self.call),
+                ("needs_rows", self.needs_rows),
+                ("kept", self.kept),
+                ("is_extreme", self.is_extreme),
+            ),
+        )
 
     @property
     def way(self) -> Way:

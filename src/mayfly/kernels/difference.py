@@ -34,7 +34,7 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.meeting import BothKept, kept_inputs
-from mayfly.kernels.operator import NO_IDS, Holding, Key, Operator, same_kind
+from mayfly.kernels.operator import NO_IDS, Holding, Key, Operator, StateKey, same_kind
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, distinct_of, places_in, stable_order
 from mayfly.lifetime import NEVER
@@ -57,6 +57,15 @@ class ExceptAllRows(Operator):
 
     def state(self) -> BothKept:
         return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
+
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "ExceptAllRows",
+            (
+                ("columns", self.columns),
+                ("shapes", self.shapes),
+            ),
+        )
 
     @property
     def title(self) -> str:

@@ -21,7 +21,7 @@ from mayfly.kernels.codes import are_exact, check_codes, group_codes, unsigned_z
 from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
-from mayfly.kernels.operator import Alone, Holding
+from mayfly.kernels.operator import Alone, Holding, StateKey
 from mayfly.kernels.rows import CODE, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, distinct_of, places_in
 from mayfly.lifetime import MIN_TIME
@@ -45,6 +45,15 @@ class WeakDistinct(Alone):
 
     def state(self) -> Kept:
         return Kept(self.shape)
+
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "WeakDistinct",
+            (
+                ("columns", self.columns),
+                ("shape", self.shape),
+            ),
+        )
 
     @property
     def title(self) -> str:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from mayfly.kernels.delta import Delta, column_name, concatenated
 from mayfly.kernels.grouping import GroupRows, GroupState
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.operator import Holding
+from mayfly.kernels.operator import Holding, StateKey
 from mayfly.kernels.rows import chosen, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.summaries import merged
@@ -39,6 +39,10 @@ class FrequentRows(GroupRows):
     entering: pa.Schema | None = None
     range: int | None = None
     moves: Slide | None = None
+
+    def state_key(self) -> StateKey:
+        own = (("entering", self.entering), ("range", self.range), ("moves", self.moves))
+        return StateKey("FrequentRows", (*super().state_key().parts, *own))
 
     def holdings(self) -> tuple[Holding, ...]:
         members, groups = super().holdings()

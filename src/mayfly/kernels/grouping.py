@@ -36,7 +36,7 @@ from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.holistic import Before, Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
-from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, Working, plain_key
+from mayfly.kernels.operator import NO_IDS, Alone, Copy, Holding, Key, StateKey, Working, plain_key
 from mayfly.kernels.refreshes import Refreshes, listed
 from mayfly.kernels.resident import RESIDENTS, Parts, place_of
 from mayfly.kernels.room import touch
@@ -113,6 +113,22 @@ class GroupRows(Alone):
     def _results(self) -> Structure:
         return Structure.GROUPS if self.calls else Structure.COUNTS
 
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "GroupRows",
+            (
+                ("keys", self.keys),
+                ("calls", self.calls),
+                ("columns", self.columns),
+                ("having", self.having),
+                ("shape", self.shape),
+                ("append_only", self.append_only),
+                ("slide", self.slide),
+                ("dual", self.dual),
+                ("_aggregators", tuple(one.state_key() for one in self._aggregators)),
+            ),
+        )
+
     @property
     def title(self) -> str:
         return "Aggregate" if self.calls else "strict δ"
@@ -157,6 +173,15 @@ class GroupRows(Alone):
         if kept[0] is None:
             return Spread.by(self.own_key())
         return kept[0].renamed(zip(self.key_of(), self.own_key(), strict=True))
+
+    def copy(self, side: int) -> Copy | None:
+        kept = list(zip(self.key_names, self.keys, strict=False))
+        kept += [
+            (f"_argument{number}", call.argument)
+            for number, call in enumerate(self.calls)
+            if call.argument is not None
+        ]
+        return Copy("members", tuple(kept))
 
     def identities(self, state: GroupState) -> Int64s:
         return np.concatenate([NO_IDS, *state.groups.column(ID)])

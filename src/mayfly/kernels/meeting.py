@@ -1,10 +1,9 @@
-"""Joins of rows with lifetimes: windows with windows, with relations, and with NRRs.
+"""Joins of rows with lifetimes: windows with windows, and with relations.
 
 Idea: a result lives in ``[max(_ts), min(_exp))`` over its members, if that is not empty (thesis
 5.2; the only test). A step meets new rows with kept ones and with each other, using the lifetimes
 after this step's cuts; then it looks up what a cut row had met before, and cuts those results.
-A retroactive relation is a side whose rows live from their insertion to their deletion. With an
-NRR a result reflects the relation at its own ``_ts``: a change at τ concerns rows with _ts > τ.
+A retroactive relation is a side whose rows live from their insertion to their deletion.
 Invariant: each pair is found once, whatever the cut of the input into steps.
 Cost: O(groups · log + candidates) per pair of runs; state by update pattern, see ``kept``.
 """
@@ -28,8 +27,6 @@ from mayfly.kernels.delta import (
     SEEN,
     SEEN_END,
     Delta,
-    concatenated,
-    mixed_ids,
     payload_names,
     united,
     with_numbers,
@@ -37,14 +34,21 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
 from mayfly.kernels.matching import lives_together, matching_pairs
-from mayfly.kernels.operator import NO_IDS, Holding, Key, Moving, Operator, plain_key
+from mayfly.kernels.operator import (
+    NO_IDS,
+    Copy,
+    Holding,
+    Key,
+    Operator,
+    StateKey,
+    plain_key,
+)
 from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression, conjuncts
 from mayfly.plan.spread import Spread
-from mayfly.plan.strategy import Structure
 from mayfly.plan.text import expression_text
 from mayfly.plan.types import DataType, arrow_type
 from mayfly.storage.segment import EXP, TS
@@ -173,6 +177,18 @@ class JoinRows(Operator):
     def state(self) -> BothKept:
         return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
 
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "JoinRows",
+            (
+                ("condition", self.condition),
+                ("columns", self.columns),
+                ("shapes", self.shapes),
+                ("dual", self.dual),
+                ("owned", self.owned),
+            ),
+        )
+
     @property
     def title(self) -> str:
         return "Join"
@@ -211,6 +227,9 @@ class JoinRows(Operator):
     def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
         return self.condition.codes(rows, 0 if part == "left" else 1)
 
+    def copy(self, side: int) -> Copy | None:
+        return Copy(("left", "right")[side], None, self.condition.keys[side], behind=1)
+
     def step(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[BothKept, Delta]:
@@ -224,9 +243,6 @@ class JoinRows(Operator):
     @property
     def combines(self) -> bool:
         return True
-
-    def key_expressions(self, side: int) -> tuple[Expression, ...]:
-        return self.condition.keys[side]
 
     def coded(self, rows: pa.Table, side: int) -> pa.Table:
         return self.condition.coded(rows, side)
@@ -263,7 +279,7 @@ class JoinRows(Operator):
         self, state: BothKept, fresh: tuple[pa.Table | None, pa.Table | None], clock: int
     ) -> BothKept:
         left, right = (
-            kept.after(_no_rows() if rows is None else rows, clock)
+            kept.after(no_rows() if rows is None else rows, clock)
             for kept, rows in zip((state.left, state.right), fresh, strict=True)
         )
         return BothKept(left, right)
@@ -282,7 +298,7 @@ class JoinRows(Operator):
     def _pairs(self, left: pa.Table, right: pa.Table) -> Iterator[Pairs]:
         if not left.num_rows or not right.num_rows:
             return
-        for pairs in matching_pairs(_keys(left), _keys(right), PAIRS_AT_ONCE):
+        for pairs in matching_pairs(keys_of(left), keys_of(right), PAIRS_AT_ONCE):
             pairs = self.condition.kept(left, right, pairs)
             if len(pairs[0]):
                 yield pairs
@@ -378,7 +394,7 @@ def partition_codes(condition: Condition, rows: pa.Table, side: int) -> Int64s |
     return condition.codes(rows, side) if condition.types else None
 
 
-def _no_rows() -> pa.Table:
+def no_rows() -> pa.Table:
     return pa.table({name: pa.array([], pa.int64()) for name in (CODE, TS, EXP, ID)})
 
 
@@ -389,7 +405,7 @@ def _may_meet(rows: pa.Table, run: Run) -> bool:
     return bool(ts.min() < run.exp.high and run.ts.low < exp.max())
 
 
-def _keys(rows: pa.Table) -> tuple[Int64s, Int64s, Int64s]:
+def keys_of(rows: pa.Table) -> tuple[Int64s, Int64s, Int64s]:
     return numbers(rows, CODE), numbers(rows, TS), numbers(rows, EXP)
 
 
@@ -400,147 +416,3 @@ def _with_new_ends(old: Run, new: Run) -> pa.Table:
     if SEEN in table.schema.names:
         table = with_numbers(table, **{SEEN_END: numbers(changed, SEEN)})
     return table
-
-
-@dataclass(frozen=True, slots=True)
-class NrrState:
-    """The NRR's versions that later rows may meet, and results that await their cut (NT)."""
-
-    relation: Kept
-    results: Kept
-
-    @property
-    def rows(self) -> int:
-        return self.relation.rows + self.results.rows
-
-    @property
-    def bytes(self) -> int:
-        return self.relation.bytes + self.results.bytes
-
-
-@dataclass(frozen=True, slots=True)
-class NrrJoinRows(Operator):
-    """Rows joined with the NRR as it was just before each of them (thesis 3.3.1).
-
-    ``cuts`` says that the input may be cut (NT): then results are remembered by their row.
-    """
-
-    name: str
-    condition: Condition
-    columns: tuple[pa.Schema, pa.Schema]
-    cuts: bool = False
-    dual: bool = False
-
-    def state(self) -> NrrState:
-        return NrrState(Kept(Shape()), Kept(Shape(Structure.HASH)))
-
-    @property
-    def title(self) -> str:
-        return "NRR join"
-
-    @property
-    def detail(self) -> str:
-        return self.condition.text or "(every pair)"
-
-    def holdings(self) -> tuple[Holding, ...]:
-        words, reason = self.condition.words(1), "rows meet the version before them"
-        held: tuple[Holding, ...] = (Holding("relation", Structure.APPEND, "", 1, words, reason),)
-        if self.cuts:
-            held += (Holding("results", Structure.HASH, "results to cut", None, ("its row",)),)
-        return held
-
-    @property
-    def moving(self) -> Moving:
-        return Moving.NEAR
-
-    def key_of(self, side: int = 0) -> Key:
-        return plain_key(self.condition.keys[side], self.condition.types)
-
-    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
-        first = kept[0] or Spread()
-        if not first.has(self.key_of()):
-            return first
-        return first | Spread.by(self.key_of(), self.key_of(1))
-
-    def identities(self, state: NrrState) -> Int64s:
-        return np.concatenate([NO_IDS, *state.results.column(ID)])
-
-    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
-        return self.condition.codes(rows, 1) if part == "relation" else None
-
-    def step(
-        self, state: NrrState, inputs: Sequence[Delta], interval: Interval
-    ) -> tuple[NrrState, Delta]:
-        child, changes = inputs
-        rows = self.condition.coded(child.born, 0)
-        inserted = self.condition.coded(_effective(changes.born), 1)
-        relation = state.relation.cut(self.condition.coded(_effective(changes.cut), 1))
-        born = [self._nothing().born]
-        for table in (*(run.load() for run in relation.runs), inserted):
-            born += self._met(rows, table)
-        delta = Delta(concatenated(born), self._nothing().cut)
-        if self.cuts:
-            state, delta = self._remembered(state, delta, child.cut, interval)
-        fresh = chosen(inserted, numbers(inserted, EXP) > interval.clock)
-        return NrrState(relation.after(fresh, interval.clock), state.results), delta
-
-    def _met(self, rows: pa.Table, versions: pa.Table) -> Iterator[pa.Table]:
-        if not rows.num_rows or not versions.num_rows:
-            return
-        codes, ts = numbers(rows, CODE), numbers(rows, TS)
-        for pairs in matching_pairs((codes, ts, ts + 1), _keys(versions), PAIRS_AT_ONCE):
-            pairs = self.condition.kept(rows, versions, pairs)
-            mine, other = (pa.array(at) for at in pairs)
-            payload = rows.select(self.columns[0].names).take(mine).columns
-            payload = [*payload, *versions.select(self.columns[1].names).take(other).columns]
-            carried = [*LIFE, *((SEEN,) if self.dual else ())]
-            life = {name: numbers(rows, name)[pairs[0]] for name in carried}
-            life[ID] = mixed_ids(life[ID], numbers(versions, ID)[pairs[1]])
-            fields = [*self.columns[0], *self.columns[1]]
-            fields += [pa.field(name, pa.int64()) for name in carried]
-            arrays = [*payload, *(pa.array(life[name]) for name in carried)]
-            table = pa.table(arrays, schema=pa.schema(fields))
-            yield with_numbers(table, **{CODE: numbers(rows, ID)[pairs[0]]}) if self.cuts else table
-
-    def _remembered(
-        self, state: NrrState, delta: Delta, cut: pa.Table, interval: Interval
-    ) -> tuple[NrrState, Delta]:
-        nothing = self._nothing()
-        ids = np.unique(numbers(cut, ID))
-        found = concatenated(
-            [with_numbers(nothing.born, **{CODE: ids[:0]}), *state.results.of_codes(ids)]
-        )
-        ends = np.empty(0, np.int64)
-        if found.num_rows:
-            order = np.argsort(numbers(cut, ID))
-            at = np.searchsorted(numbers(cut, ID)[order], numbers(found, CODE))
-            ends = numbers(cut, END)[order][at]
-        dying = with_numbers(found, **{END: ends})
-        if self.dual:
-            dying = with_numbers(dying, **{SEEN_END: np.minimum(numbers(dying, SEEN), ends)})
-        born = delta.born
-        lasting = chosen(born, numbers(born, EXP) > interval.clock) if born.num_rows else None
-        kept = state.results.without(ids)
-        if lasting is not None and lasting.num_rows:
-            kept = kept.after(clustered(lasting), interval.clock)
-        else:
-            kept = kept.after(_no_rows(), interval.clock)
-        return NrrState(state.relation, kept), Delta(
-            born.select(nothing.born.schema.names), dying.select(nothing.cut.schema.names)
-        )
-
-    def _nothing(self) -> Delta:
-        return Delta.empty(pa.schema([*self.columns[0], *self.columns[1]]), dual=self.dual)
-
-
-def _effective(changes: pa.Table) -> pa.Table:
-    """A change at τ concerns the rows after τ: both ends of a version move by one instant."""
-
-    def after(name: str) -> Int64s:
-        times = numbers(changes, name)
-        fixed = (times == NEVER) | (times == MIN_TIME)
-        moved: Int64s = np.where(fixed, times, times + 1)
-        return moved
-
-    names = [name for name in (TS, EXP, END) if name in changes.schema.names]
-    return with_numbers(changes, **{name: after(name) for name in names})

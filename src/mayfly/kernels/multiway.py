@@ -46,7 +46,7 @@ from mayfly.kernels.meeting import (
     partition_codes,
     same_key,
 )
-from mayfly.kernels.operator import Holding, Key, Operator, plain_key
+from mayfly.kernels.operator import Copy, Holding, Key, Operator, StateKey, plain_key
 from mayfly.kernels.probing import Check, Effort, Held, Partial
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.search import Search, arrivals
@@ -114,6 +114,20 @@ class MultiwayJoin(Operator):
     def state(self) -> Inputs:
         return blank(self.shapes)
 
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "MultiwayJoin",
+            (
+                ("key", self.key),
+                ("residual", self.residual),
+                ("columns", self.columns),
+                ("shapes", self.shapes),
+                ("strict", self.strict),
+                ("slide", self.slide),
+                ("dual", self.dual),
+            ),
+        )
+
     @property
     def title(self) -> str:
         return "Multi-way join"
@@ -166,8 +180,8 @@ class MultiwayJoin(Operator):
     def combines(self) -> bool:
         return True
 
-    def key_expressions(self, side: int) -> tuple[Expression, ...]:
-        return self.key.of_inputs[side]
+    def copy(self, side: int) -> Copy | None:
+        return Copy(f"kept{side}", None, self.key.of_inputs[side], behind=1)
 
     def coded(self, rows: pa.Table, side: int) -> pa.Table:
         return self.key.condition(side).coded(rows, 0)

@@ -34,7 +34,16 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.matching import matching_pairs
 from mayfly.kernels.meeting import PAIRS_AT_ONCE, Condition, Pairs, partition_codes
-from mayfly.kernels.operator import NO_IDS, Holding, Key, Moving, Operator, plain_key
+from mayfly.kernels.operator import (
+    NO_IDS,
+    Holding,
+    Key,
+    Lying,
+    Moving,
+    Operator,
+    StateKey,
+    plain_key,
+)
 from mayfly.kernels.rows import CODE, Bools, Run, chosen, clustered, numbers
 from mayfly.kernels.sorting import Int64s, distinct_of, places_in, stable_order
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -87,6 +96,18 @@ class AntiJoinRows(Operator):
     def state(self) -> NegationState:
         covers = Kept(Shape(Structure.COVERS))
         return NegationState(Kept(self.shapes[0]), covers, Kept(self.shapes[1]))
+
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "AntiJoinRows",
+            (
+                ("condition", self.condition),
+                ("columns", self.columns),
+                ("shapes", self.shapes),
+                ("strict", self.strict),
+                ("by_identity", self.by_identity),
+            ),
+        )
 
     @property
     def title(self) -> str:
@@ -141,6 +162,10 @@ class AntiJoinRows(Operator):
     def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
         first = kept[0] or Spread()
         return first if self.by_identity else first | Spread.by(self.key_of())
+
+    @property
+    def lying(self) -> Lying:
+        return Lying.BESIDE_LEFT if self.by_identity else Lying.BY_KEY
 
     def identities(self, state: NegationState) -> Int64s:
         """Left rows as they entered: when they came, or when their key was last uncovered."""

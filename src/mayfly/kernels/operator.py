@@ -27,6 +27,7 @@ from mayfly.plan.types import DataType
 if TYPE_CHECKING:
     from mayfly.kernels.delta import Delta
     from mayfly.kernels.interval import Interval
+    from mayfly.plan.windows import Window
 
 Key = tuple[str | None, ...]
 """The columns that tell where rows go; None for a part that is no column as it is."""
@@ -71,6 +72,38 @@ class Working:
     reason: str
 
 
+class Lying(Enum):
+    """Where stored rows lie."""
+
+    BY_KEY = "where the code that they are kept under, or columns of theirs, send them"
+    AS_ARRIVED = "where they came, by the route that brought them"
+    BESIDE_LEFT = "rows of the first input where they came, and what belongs to them beside them"
+    COPIED = "those of a relation everywhere, results beside the row that they end with"
+
+
+@dataclass(frozen=True, slots=True)
+class StateKey:
+    """What a stored state is found again by: words that stay, whatever Python calls these."""
+
+    kind: str
+    parts: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The part of a state that holds all living rows of an input.
+
+    ``columns`` are expressions by stored name, None if rows are kept as they came; rows in which
+    one of ``required`` is NULL are not kept. ``behind`` is how many of the last closed instants
+    may have lost rows that end in them.
+    """
+
+    part: str
+    columns: tuple[tuple[str, Expression], ...] | None = None
+    required: tuple[Expression, ...] = ()
+    behind: int = 0
+
+
 class Operator:
     """One operator: a value that takes a state and the rows of a step to the next state."""
 
@@ -111,6 +144,34 @@ class Operator:
     def workings(self) -> tuple[Working, ...]:
         """By which structures it computes its results."""
         return ()
+
+    def state_key(self) -> StateKey:
+        """What makes its state another one. Checkpoints know states by it: nothing in it may be
+        called otherwise."""
+        raise NotImplementedError
+
+    @property
+    def opens(self) -> Window | None:
+        """The window that it puts on rows of a stream or of a sub-query, if that is what it is."""
+        return None
+
+    @property
+    def foresees(self) -> bool:
+        """Whether it opens a window and knows of each row when it ends: none is cut later."""
+        return False
+
+    def computes(self) -> tuple[tuple[str, Expression], ...] | None:
+        """The columns of its results by name, if to compute these is all it does."""
+        return None
+
+    @property
+    def momentary(self) -> bool:
+        """Whether results depend on when their rows came, so that they cannot be made later."""
+        return False
+
+    def no_input(self) -> pa.Table:
+        """A step without rows of a stream; only what ``opens`` a window reads these."""
+        raise NotImplementedError
 
     @property
     def dual(self) -> bool:
@@ -164,10 +225,6 @@ class Operator:
 
     def giving(self, names: Collection[str]) -> Operator:
         """The operator whose results have only these columns; what it keeps stays the same."""
-        raise NotImplementedError
-
-    def key_expressions(self, side: int) -> tuple[Expression, ...]:
-        """What has to be equal in the rows of all sides."""
         raise NotImplementedError
 
     def coded(self, rows: pa.Table, side: int) -> pa.Table:
@@ -252,6 +309,27 @@ class Operator:
         """The codes of rows in a part of the state, made anew from their columns; None where they
         are not those of a key, or the rows do not have it."""
         return None
+
+    @property
+    def lying(self) -> Lying:
+        """Where the rows of its state are."""
+        return Lying.BY_KEY
+
+    def copy(self, side: int) -> Copy | None:
+        """Where the state has the rows of an input, if it has all of them."""
+        return None
+
+    def refreshed(self, at: int) -> int:
+        """The instants before this one are closed for it before ``at``."""
+        return at
+
+    def without_admitted(self, state: Any, clock: int) -> Any:
+        """Without rows that were stored only to wait for instants before ``clock``."""
+        return state
+
+    def late(self, state: Any) -> int:
+        """How many rows came when their instant was closed."""
+        return 0
 
     @property
     def keyless_parts(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.expression import evaluate, holds
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.operator import Moving, Operator, same_kind
+from mayfly.kernels.operator import Moving, Operator, StateKey, same_kind
 from mayfly.kernels.rows import Bools, numbers, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.expressions import Column, Expression, same_number
@@ -86,6 +86,12 @@ class SelectRows(Passing):
     name: str
     predicate: Expression
 
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "SelectRows",
+            (("predicate", self.predicate),),
+        )
+
     @property
     def title(self) -> str:
         return "Select"
@@ -127,6 +133,15 @@ class ProjectRows(Passing):
     outputs: tuple[Expression, ...]
     columns: pa.Schema
 
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "ProjectRows",
+            (
+                ("outputs", self.outputs),
+                ("columns", self.columns),
+            ),
+        )
+
     @property
     def title(self) -> str:
         return "Project"
@@ -135,6 +150,9 @@ class ProjectRows(Passing):
     def detail(self) -> str:
         shown = zip(self.outputs, self.columns.names, strict=True)
         return ", ".join(_named(output, name) for output, name in shown)
+
+    def computes(self) -> tuple[tuple[str, Expression], ...] | None:
+        return tuple(zip(self.columns.names, self.outputs, strict=True))
 
     def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
         shown = zip(map(same_number, self.outputs), self.columns.names, strict=True)
@@ -176,6 +194,16 @@ class MergeUnion(Passing):
     columns: pa.Schema
     dual: bool = False
     owned: bool = False
+
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "MergeUnion",
+            (
+                ("columns", self.columns),
+                ("dual", self.dual),
+                ("owned", self.owned),
+            ),
+        )
 
     @property
     def title(self) -> str:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from mayfly.kernels.codes import check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import ID, Delta, mixed_ids, payload_names, taken, with_numbers
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.operator import Alone, Key, plain_key
+from mayfly.kernels.operator import Alone, Key, StateKey, plain_key
 from mayfly.kernels.rows import numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.stateless import Nothing, values_of
@@ -65,6 +65,19 @@ class Summaries(Alone):
 
     def state(self) -> Nothing:
         return Nothing()
+
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "Summaries",
+            (
+                ("keys", self.keys),
+                ("call", self.call),
+                ("columns", self.columns),
+                ("summary", self.summary),
+                ("rows", self.rows),
+                ("dual", self.dual),
+            ),
+        )
 
     @property
     def title(self) -> str:

@@ -32,7 +32,7 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape
-from mayfly.kernels.operator import NO_IDS, Alone, Holding, Moving
+from mayfly.kernels.operator import NO_IDS, Alone, Holding, Lying, Moving, StateKey
 from mayfly.kernels.refreshes import rounded
 from mayfly.kernels.rows import CODE, Run, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
@@ -94,6 +94,19 @@ class WindowRows(Alone):
     def state(self) -> WindowState:
         return WindowState()
 
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "WindowRows",
+            (
+                ("window", self.window),
+                ("columns", self.columns),
+                ("order", self.order),
+                ("partition", self.partition),
+                ("announce", self.announce),
+                ("dual", self.dual),
+            ),
+        )
+
     @property
     def title(self) -> str:
         return "Window"
@@ -133,6 +146,18 @@ class WindowRows(Alone):
 
     def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
         return Spread.by(self.partition) if kept[0] is None else kept[0]
+
+    @property
+    def opens(self) -> Window:
+        return self.window
+
+    @property
+    def foresees(self) -> bool:
+        return not (self.window.counts_rows or self.announce)
+
+    @property
+    def lying(self) -> Lying:
+        return Lying.AS_ARRIVED
 
     def numbered(self, state: WindowState, first: int) -> WindowState:
         return replace(state, number=first)
@@ -200,6 +225,15 @@ class WindowRows(Alone):
             late=state.late + late,
             first=first,
         ), admitted
+
+    def late(self, state: WindowState) -> int:
+        return state.late
+
+    def no_input(self) -> pa.Table:
+        names = dict.fromkeys([*self.columns.names, *(self.order or ()), *self.partition])
+        known = set(self.columns.names)
+        fields = [self.columns.field(n) if n in known else pa.field(n, pa.null()) for n in names]
+        return pa.schema([*fields, (TS, pa.int64())]).empty_table()
 
     def without_admitted(self, state: WindowState, clock: int) -> WindowState:
         """Without waiting rows of instants before ``clock``: those that were admitted stay stored

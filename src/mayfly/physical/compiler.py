@@ -22,8 +22,9 @@ from mayfly.kernels.evaluation import Evaluation
 from mayfly.kernels.frequent import FrequentRows
 from mayfly.kernels.grouping import GroupRows
 from mayfly.kernels.kept import Shape
-from mayfly.kernels.meeting import JoinRows, NrrJoinRows
+from mayfly.kernels.meeting import JoinRows
 from mayfly.kernels.multiway import MultiwayJoin, SharedKey
+from mayfly.kernels.nrr import NrrJoinRows
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.windows import RANK, WindowRows

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.operator import Moving, Operator
+from mayfly.kernels.operator import Moving, Operator, StateKey
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import Nothing
 from mayfly.patterns import Label
@@ -76,6 +76,9 @@ class Entering(Operator):
 
     def state(self) -> Nothing:
         return Nothing()
+
+    def state_key(self) -> StateKey:
+        return StateKey("Entering", (("columns", self.columns), ("dual", self.dual)))
 
     @property
     def title(self) -> str:

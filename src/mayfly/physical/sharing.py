@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from mayfly.kernels.operator import Moving
+from mayfly.kernels.operator import Moving, StateKey
 from mayfly.physical.program import Program, Stream, Task
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical import Node, Output
@@ -162,14 +162,9 @@ def fingerprint(task: Task) -> str:
 
 def _fingerprint(task: Task) -> str:
     inputs = [fingerprint(one) if isinstance(one, Task) else described(one) for one in task.inputs]
-    operator: Any = task.operator
-    # An operator's name tells its line in a file, which says nothing about what it does.
-    parts = [
-        f"{one.name}={described(getattr(operator, one.name))}"
-        for one in fields(operator)
-        if one.name != "name" and one.compare
-    ]
-    return _digest(type(operator).__name__, *parts, *inputs)
+    key = task.operator.state_key()
+    parts = [f"{name}={described(value)}" for name, value in key.parts]
+    return _digest(key.kind, *parts, *inputs)
 
 
 def described(value: Any, names: Mapping[str, str] | None = None) -> str:
@@ -181,6 +176,8 @@ def described(value: Any, names: Mapping[str, str] | None = None) -> str:
         return "|".join(f"{one.name} {one.type}" for one in value)
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, StateKey):
+        return f"{value.kind}({','.join(f'{n}={described(v, names)}' for n, v in value.parts)})"
     if is_dataclass(value) and not isinstance(value, type):
         parts = []
         for one in fields(value):

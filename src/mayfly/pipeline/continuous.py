@@ -26,7 +26,6 @@ from mayfly.kernels.outputs import seen
 from mayfly.kernels.refreshes import repeated, repetitions
 from mayfly.kernels.room import Touched, default_state_bytes, limited
 from mayfly.kernels.rows import chosen, numbers
-from mayfly.kernels.windows import WindowState
 from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant, use_zone
 from mayfly.physical.program import Program, Relation, Stream, Task
 from mayfly.pipeline.bucketing import checked_buckets
@@ -378,8 +377,9 @@ class ContinuousRun:
         counts = dict.fromkeys(self.clocks.streams, 0)
         for task in self._tasks:
             for source, state in zip(task.inputs, self._states[task], strict=False):
-                if isinstance(source, Stream) and isinstance(state, WindowState):
-                    counts[source.stream] = max(counts[source.stream], state.late)
+                if isinstance(source, Stream):
+                    late = task.operator.late(state)
+                    counts[source.stream] = max(counts[source.stream], late)
         return counts
 
     @property

@@ -13,16 +13,11 @@ Cost: O(tasks of the program); no row is read here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from mayfly.kernels.delta import column_name
-from mayfly.kernels.grouping import GroupRows
-from mayfly.kernels.meeting import NrrJoinRows
-from mayfly.kernels.operator import Operator
-from mayfly.kernels.stateless import ProjectRows, SelectRows
-from mayfly.kernels.windows import WindowRows
+from mayfly.kernels.operator import Copy
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.physical.sharing import described
 from mayfly.physical.stages import (
@@ -35,7 +30,7 @@ from mayfly.physical.stages import (
 )
 from mayfly.pipeline.clocks import Clocks
 from mayfly.plan.expressions import Cast, Column, Expression, conjuncts
-from mayfly.plan.windows import Landmark, Now, PartitionRows, Range, Unbounded
+from mayfly.plan.windows import Landmark, Now, PartitionRows, Range, Unbounded, Window
 from mayfly.storage.segment import TS
 
 WAITING = "waiting"
@@ -214,7 +209,7 @@ def _fitting(
 
 def _meets_nrr(stages: StagedProgram, answer: StagedAnswer) -> bool:
     """Whether results depend on what an NRR was when their rows came."""
-    return any(isinstance(one.operator, NrrJoinRows) for one in tasks_of(stages, answer))
+    return any(one.operator.momentary for one in tasks_of(stages, answer))
 
 
 # ── what is needed ────────────────────────────────────────────────────────────────────────
@@ -222,27 +217,32 @@ def _meets_nrr(stages: StagedProgram, answer: StagedAnswer) -> bool:
 
 def _access(stages: StagedProgram, number: int, feed: Feed) -> Access:
     task = stages.tasks[feed.task]
-    operator = task.operator
-    assert isinstance(operator, WindowRows)
     conditions, columns, _ = _along(feed)
     users = [(one, side) for one in stages.tasks for side, at in enumerate(one.local)
              if at == task.number]  # fmt: skip
     sent_on = [one.task for one in stages.links] + [one.task for one in stages.answers]
     if len(users) == 1 and task.number not in sent_on:
         user, side = users[0]
-        if user.operator.combines:
-            conditions |= _keys_present(user.operator, side, columns) or set()
-    window = operator.window
+        copy = user.operator.copy(side)
+        if copy is not None:
+            conditions |= _present(copy, columns) or set()
+    window = _window_of(task)
     start = window.start if isinstance(window, Landmark) else MIN_TIME
     return Access(
         number, task.name, feed.source.stream, feed.source.columns, frozenset(conditions),
-        _reach(operator), start,
+        _reach(window, task.operator.dual), start,
     )  # fmt: skip
 
 
-def _reach(operator: WindowRows) -> int | None:
-    window, slide = operator.window, operator.window.slide
-    if operator.dual or (slide is not None and slide.rows):
+def _window_of(task: StagedTask) -> Window:
+    window = task.operator.opens
+    assert window is not None, "rows of a stream go to windows"
+    return window
+
+
+def _reach(window: Window, dual: bool) -> int | None:
+    slide = window.slide
+    if dual or (slide is not None and slide.rows):
         return None
     if not isinstance(window, Range | Now | PartitionRows):
         return None
@@ -256,13 +256,12 @@ def _reach(operator: WindowRows) -> int | None:
 def _keepings(stages: StagedProgram, kept: Kept) -> Iterator[Keeping]:
     for feed in stages.feeds:
         task = stages.tasks[feed.task]
-        operator, group = task.operator, stages.groups[task.group]
-        assert isinstance(operator, WindowRows)
+        window, group = _window_of(task), stages.groups[task.group]
         conditions, columns, complete = _along(feed)
         known = kept.known.get(task.name, MIN_TIME if group.since is None else NEVER)
-        if not complete or known == NEVER or not _keeps_times(operator):
+        if not complete or known == NEVER or not _keeps_times(window):
             continue
-        lasting = operator.window.lifetime
+        lasting = window.lifetime
         clock = kept.clocks.of(group.streams).query
         time = {kept.times[feed.source.stream]: TS}
         stream = feed.source.stream
@@ -278,9 +277,8 @@ def _keepings(stages: StagedProgram, kept: Kept) -> Iterator[Keeping]:
             )  # fmt: skip
 
 
-def _keeps_times(operator: WindowRows) -> bool:
+def _keeps_times(window: Window) -> bool:
     """Whether rows behind the window have the times they came with, and none is displaced."""
-    window = operator.window
     return isinstance(window, Range | Now | Unbounded) and window.slide is None
 
 
@@ -303,25 +301,20 @@ def _holders(
         for side, at in enumerate(user.local):
             if at != task.number:
                 continue
-            operator, name = user.operator, f"task/{user.name}"
-            if operator.combines:
-                present = _keys_present(operator, side, columns)
-                if present is not None and not kept.shed.get(stream, 0):
-                    part = operator.holdings()[side].part
-                    yield (name, part), columns, present, clock + 1
-            elif isinstance(operator, GroupRows):
-                yield (name, "members"), _members(operator, columns), set(), clock
+            copy = user.operator.copy(side)
+            present = None if copy is None else _present(copy, columns)
+            lacking = user.operator.combines and kept.shed.get(stream, 0)
+            if copy is None or present is None or lacking:
+                continue
+            held = columns if copy.columns is None else _renamed(copy.columns, columns)
+            yield (f"task/{user.name}", copy.part), held, present, clock + copy.behind
 
 
-def _members(operator: GroupRows, columns: Mapping[str, str]) -> dict[str, str]:
-    """The columns of the stream among those a grouping keeps of its rows."""
-    kept: list[tuple[str, Expression]] = list(zip(operator.key_names, operator.keys, strict=False))
-    kept += [
-        (f"_argument{number}", call.argument)
-        for number, call in enumerate(operator.calls)
-        if call.argument is not None
-    ]
-    return {name: columns[at] for name, one in kept if (at := _plain(one)) in columns}
+def _renamed(
+    computed: Iterable[tuple[str, Expression]], columns: Mapping[str, str]
+) -> dict[str, str]:
+    """New name → column of the stream, of those that are columns of it as they are."""
+    return {name: columns[at] for name, one in computed if (at := _plain(one)) in columns}
 
 
 def _plain(expression: Expression) -> str:
@@ -340,25 +333,22 @@ def _along(feed: Feed) -> tuple[set[str], dict[str, str], bool]:
     conditions: set[str] = set()
     raw = complete = True
     for operator in feed.path:
-        if isinstance(operator, SelectRows):
-            terms = conjuncts(operator.predicate)
+        if operator.selects is not None:
+            terms = conjuncts(operator.selects)
             complete = complete and raw
             conditions |= {described(one, {alias: stream}) for one in terms} if raw else set()
         else:
-            projected: Any = operator
-            assert isinstance(projected, ProjectRows)
-            pairs = zip(projected.columns.names, projected.outputs, strict=True)
-            columns = {name: columns[at] for name, one in pairs if (at := _plain(one)) in columns}
-            raw = False
+            columns, raw = _renamed(operator.computes() or (), columns), False
     return conditions, columns, complete
 
 
-def _keys_present(operator: Operator, side: int, columns: Mapping[str, str]) -> set[str] | None:
-    """The condition a join puts on its rows: no key is NULL. None if that cannot be told."""
+def _present(copy: Copy, columns: Mapping[str, str]) -> set[str] | None:
+    """The condition an operator puts on rows that it keeps: no key is NULL. None if that cannot be
+    told."""
     # A cast to the keys' common type is NULL only where its column is.
     keys = [
         _plain(key.child if isinstance(key, Cast) and not key.safe else key)
-        for key in operator.key_expressions(side)
+        for key in copy.required
     ]
     if not all(key in columns for key in keys):
         return None

@@ -24,15 +24,14 @@ import pyarrow as pa
 from mayfly.kernels.codes import NULL_CODE, buckets
 from mayfly.kernels.delta import ID, concatenated
 from mayfly.kernels.kept import Kept
-from mayfly.kernels.meeting import NrrJoinRows, NrrState
-from mayfly.kernels.negation import AntiJoinRows
+from mayfly.kernels.operator import Lying
 from mayfly.kernels.rows import CODE, Run, chosen, gathered, numbers
 from mayfly.kernels.sorting import Int64s
-from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import (
     IDENTITIES,
     NumberKey,
+    OperatorKey,
     Route,
     StagedAnswer,
     StagedProgram,
@@ -66,21 +65,16 @@ class Resplitting:
         self.copies = copies
         self._placed: dict[int, list[Any]] = {}
         """Per task: its new states, for what comes after it."""
+        self._ways = {
+            Lying.BY_KEY: self._keyed,
+            Lying.AS_ARRIVED: self._window,
+            Lying.BESIDE_LEFT: self._by_identity,
+            Lying.COPIED: self._beside_relation,
+        }
 
     def task(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         """The states of a spread task, given by old bucket, by new bucket."""
-        operator: Any = staged.operator
-        found: list[Any]
-        if isinstance(operator, WindowRows):
-            found = self._window(staged, states)
-        elif isinstance(operator, AntiJoinRows) and operator.by_identity:
-            found = self._by_identity(staged, states)
-        elif isinstance(states[0], NrrState):
-            found = self._beside_relation(staged, states)
-        else:
-            place = self._by_code if lies_by_code(staged) else self._by_columns(staged.place)
-            found = self._spread(states, dict.fromkeys(parts_of(states[0]), place))
-        self._placed[staged.number] = found
+        found = self._placed[staged.number] = self._ways[staged.operator.lying](staged, states)
         return found
 
     def single(self, staged: StagedTask, state: Any) -> None:
@@ -158,13 +152,18 @@ class Resplitting:
 
     # ── states ────────────────────────────────────────────────────────────────────────────
 
-    def _window(self, staged: StagedTask, states: Sequence[WindowState]) -> list[WindowState]:
-        operator: Any = staged.operator
+    def _keyed(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
+        place = self._by_code if lies_by_code(staged) else self._by_columns(staged.place)
+        return self._spread(states, dict.fromkeys(parts_of(states[0]), place))
+
+    def _window(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
+        window = staged.operator.opens
+        assert window is not None
         route = self._by_route(self._route_to(staged))
         if staged.place:
             route = self._by_columns(staged.place)
         found = self._spread(states, {"waiting": route, "held": route, "pending": route})
-        if operator.window.counts_rows:
+        if window.counts_rows:
             held = [() if one.held is None else (one.held,) for one in found]
             leaving = self._by_owner(held, ID, alone=True)
         else:
@@ -180,15 +179,16 @@ class Resplitting:
     def _by_identity(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         """Left rows by the route they came on, what covers them beside them."""
         pairs = staged.local[1]
-        joined: Any = None if pairs is None else self.program.tasks[pairs].operator
-        route = Route(NumberKey(ID)) if joined is None else Route(joined.spread_by)
+        route = Route(NumberKey(ID))
+        if pairs is not None:
+            route = Route(OperatorKey(self.program.tasks[pairs].operator))
         left = self._parts([one.left for one in states], {"kept": self._by_route(route)})
         rows = [[run.load() for run in part["kept"].runs] for part in left]
         owner = self._by_owner(rows, CODE, alone=False)
         rest = self._spread(states, {"covers": owner, "right": owner})
         return [replace(one, left=part["kept"]) for one, part in zip(rest, left, strict=True)]
 
-    def _beside_relation(self, staged: StagedTask, states: Sequence[NrrState]) -> list[NrrState]:
+    def _beside_relation(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         """The relation everywhere, results where the row is that they would be cut with."""
         assert staged.local[0] is not None
         place = self._by_result(staged.local[0], CODE)
@@ -198,7 +198,10 @@ class Resplitting:
             for _ in range(self.after)
         ]
         parts = self._parts(states, {"results": place})
-        return [NrrState(one, part["results"]) for one, part in zip(copies, parts, strict=True)]
+        return [
+            replace(states[0], relation=one, results=part["results"])
+            for one, part in zip(copies, parts, strict=True)
+        ]
 
     def _spread(self, states: Sequence[Any], placing: Mapping[str, Placing]) -> list[Any]:
         parts = self._parts(states, placing)
@@ -259,10 +262,7 @@ class Resplitting:
 
 def lies_by_code(staged: StagedTask) -> bool:
     """Whether the code that its rows are kept under is that of their place."""
-    operator: Any = staged.operator
-    elsewhere = isinstance(operator, WindowRows | NrrJoinRows)
-    identified = isinstance(operator, AntiJoinRows) and operator.by_identity
-    return not (staged.place or elsewhere or identified)
+    return staged.operator.lying is Lying.BY_KEY and not staged.place
 
 
 class _Places:

@@ -27,7 +27,6 @@ from mayfly.kernels.kept import Kept
 from mayfly.kernels.operator import Operator
 from mayfly.kernels.rows import CODE, chosen, numbers, whole
 from mayfly.kernels.sorting import Int64s, stable_order
-from mayfly.kernels.windows import WindowRows
 from mayfly.physical.stages import StagedProgram, StagedTask
 from mayfly.storage.segment import EXP, TS
 
@@ -102,8 +101,7 @@ def shed_sides(program: StagedProgram, task: StagedTask) -> dict[int, str]:
         return {}
     found = {}
     for side, local in enumerate(task.local):
-        source = None if local is None else program.tasks[local].operator
-        if not isinstance(source, WindowRows) or source.window.counts_rows or source.announce:
+        if local is None or not program.tasks[local].operator.foresees:
             continue
         for feed in program.feeds:
             if feed.task == local:

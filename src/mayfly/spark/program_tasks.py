@@ -25,7 +25,6 @@ from mayfly.kernels.outputs import Sent, seen
 from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
 from mayfly.kernels.room import limited
 from mayfly.kernels.rows import CODE, chosen, clustered, numbers
-from mayfly.kernels.windows import WindowRows
 from mayfly.lifetime import NEVER, use_zone
 from mayfly.physical.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.pipeline.erasing import without_expired
@@ -237,12 +236,11 @@ class _Step:
             after, delta = operator.giving(drawn).pieces(before, inputs, interval)
         else:
             after, delta = operator.step(before, inputs, interval)
-        if isinstance(operator, WindowRows) and self._due(staged.group) is not None:
+        if self._due(staged.group) is not None:
             after = operator.without_admitted(after, interval.clock)
         self._keep(name, after, staged.group)
-        if isinstance(operator, WindowRows):
-            self.clocks[name] = operator.refreshed(interval.clock)
-            self._count_rows(staged, inputs[0])
+        self.clocks[name] = operator.refreshed(interval.clock)
+        self._count_rows(staged, inputs)
         return delta
 
     def _with_partners(self, staged: StagedTask, state: Any, inputs: list[Delta]) -> list[Delta]:
@@ -264,8 +262,7 @@ class _Step:
         for number, feed in enumerate(self.program.feeds):
             if feed.task == staged.number:
                 rows = self._tables(f"feed/{number}")
-                operator: Any = staged.operator
-                table = concatenated(rows) if rows else _no_input(operator)
+                table = concatenated(rows) if rows else staged.operator.no_input()
                 return Delta(table, table.slice(0, 0))
         for number, link in enumerate(self.program.links):
             if (link.consumer, link.side) == (staged.number, side):
@@ -290,11 +287,11 @@ class _Step:
     def _tables(self, edge: str) -> list[pa.Table]:
         return [pa.ipc.open_stream(data).read_all() for data in self.parcels_in.get(edge, ())]
 
-    def _count_rows(self, staged: StagedTask, came: Delta) -> None:
+    def _count_rows(self, staged: StagedTask, came: Sequence[Delta]) -> None:
         for feed in self.program.feeds:
             if feed.task == staged.number:
                 stream = feed.source.stream
-                self.rows_in[stream] = self.rows_in.get(stream, 0) + came.born.num_rows
+                self.rows_in[stream] = self.rows_in.get(stream, 0) + came[0].born.num_rows
 
     def parcels(self, results: Mapping[int, Delta | Pieces]) -> Iterator[Parcel]:
         """Results for tasks of later stages."""
@@ -486,14 +483,3 @@ class _Step:
 
 def _pieces(results: Delta | Pieces) -> Pieces:
     return iter([results]) if isinstance(results, Delta) else results
-
-
-def _no_input(operator: WindowRows) -> pa.Table:
-    wanted = dict.fromkeys([*operator.columns.names, *(operator.order or ()), *operator.partition])
-    fields = [
-        operator.columns.field(name)
-        if name in operator.columns.names
-        else pa.field(name, pa.null())
-        for name in wanted
-    ]
-    return pa.schema([*fields, (TS, pa.int64())]).empty_table()

@@ -11,7 +11,7 @@ another strategy could go on from: it is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from mayfly.storage import Manifest, Repository
 if TYPE_CHECKING:
     from mayfly.queries import CqlQuery
 
-_OTHER_STRUCTURES = ("shape", "shapes", "name")
+_OTHER_STRUCTURES = ("shape", "shapes")
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,9 @@ def _match(
 
 def _kind(task: Task) -> list[str]:
     """What a task computes, whatever structure it keeps its rows in."""
-    operator: Any = task.operator
+    key = task.operator.state_key()
     own = [
-        f"{one.name}={described(getattr(operator, one.name))}"
-        for one in fields(operator)
-        if one.compare and one.name not in _OTHER_STRUCTURES
+        f"{name}={described(value)}" for name, value in key.parts if name not in _OTHER_STRUCTURES
     ]
     sources = [described(one) for one in task.inputs if not isinstance(one, Task)]
-    return [type(operator).__name__, *own, *sources]
+    return [key.kind, *own, *sources]

@@ -20,9 +20,9 @@ from mayfly.errors import UnsupportedFormat
 from mayfly.faults import reach
 from mayfly.kernels.delta import ID, mixed_ids, with_numbers
 from mayfly.kernels.kept import Kept
+from mayfly.kernels.operator import Moving
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.rows import CODE, Run, clustered, numbers
-from mayfly.kernels.windows import WindowRows, WindowState
 from mayfly.physical.sharing import SharedProgram
 from mayfly.physical.stager import staged
 from mayfly.physical.stages import IDENTITIES, Feed, StagedProgram, StagedTask
@@ -87,7 +87,7 @@ def _numbered_apart(repository: Repository, base: Manifest, stages: StagedProgra
     for task in stages.tasks:
         for bucket in range(base.properties["buckets"]):
             name = f"task/{task.name}/{bucket}"
-            if isinstance(task.operator, WindowRows) and name in states:
+            if task.operator.opens is not None and name in states:
                 stored, fresh = _numbered(repository, base, task, bucket, states[name])
                 states[name] = stored.to_json()
                 added += fresh
@@ -157,12 +157,11 @@ def _numbered(
 ) -> tuple[Stored, list[Segment]]:
     """A window's state whose rows are known by the identities they went out with."""
     stored, operator, directory = Stored.from_json(known), task.operator, repository.directory
-    assert isinstance(operator, WindowRows)
     number = (bucket << IDENTITIES) + int(stored.numbers["number"] or 0)
     added: list[Segment] = []
     runs = dict(stored.runs)
-    if operator.order is None and runs.get("leaving"):
-        state: WindowState = load_state(operator.state(), stored, base.segments, directory)
+    if operator.moving is Moving.FREE and runs.get("leaving"):
+        state = load_state(operator.state(), stored, base.segments, directory)
         left = Kept(state.leaving.shape, tuple(_renamed(one, bucket) for one in state.leaving.runs))
         group = f"state/task/{task.name}/{bucket}/leaving"
         written, added, _ = store_state(left, group.removesuffix("/leaving"), directory)

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
-from mayfly.kernels.windows import WindowRows
 from mayfly.physical.program import Program, Relation, Stream, Task
 from mayfly.physical.sharing import SharedProgram, moves_freely, shared
 from mayfly.physical.stager import staged
@@ -152,8 +151,9 @@ def _sources(task: Task) -> tuple[str, ...]:
     found = []
     for one in dict.fromkeys(task.walk()):
         for source in one.inputs:
-            if isinstance(source, Stream) and isinstance(one.operator, WindowRows):
-                found.append(f"{source.stream} {one.operator.window.cql()}")
+            window = one.operator.opens
+            if isinstance(source, Stream) and window is not None:
+                found.append(f"{source.stream} {window.cql()}")
             elif isinstance(source, Relation):
                 found.append(source.relation)
     return tuple(found)
