@@ -13,8 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly import Session
+from mayfly.cql import Create, parse
 from mayfly.errors import BadInput, InvalidSetting
+from mayfly.plan.catalog import StreamDefinition
 from mayfly.queries import CqlQuery
+from mayfly.spark.connectors import with_computed
 from mayfly.spark.pipelines import load_pipeline
 
 NOON = 1_782_900_000_000
@@ -134,3 +137,14 @@ def test_units_in_python_and_a_restart_in_another_zone(spark: SparkSession, tmp_
         assert sorted(rows) == [12, 12], "reading is not computing"
     with pytest.raises(InvalidSetting, match="'fortnights' is no unit of time"):
         query("fortnights")
+
+
+def test_computed_columns_search_for_patterns_in_linear_time(spark: SparkSession) -> None:
+    declared = """CREATE STREAM s (ts TIMESTAMP, t STRING, x AS (regexp_extract(t, '(a+)+$', 1)),
+                    y AS (t LIKE '%a%a%a%a%a%a%a%a%b')) FROM json('in') TIMESTAMP BY ts"""
+    (created,) = parse(declared)
+    assert isinstance(created, Create)
+    assert isinstance(created.definition, StreamDefinition)
+    frame = spark.createDataFrame([(None, "a" * 300 + "!")], "ts TIMESTAMP, t STRING")
+    (row,) = with_computed(frame, created.definition, "UTC").collect()
+    assert (row.x, row.y) == ("", False), "Spark's engine would try for ever"

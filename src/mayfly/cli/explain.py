@@ -22,6 +22,7 @@ from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.physical.explain.page import page_of
 from mayfly.physical.explain.values import as_values
+from mayfly.physical.explain.words import encodable
 from mayfly.plan.catalog import ArchiveDefinition, Catalog, QueryDefinition
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
@@ -87,7 +88,7 @@ def explain_command(
             {"name": each.name, **as_values(explanation, timings), **_shares(shared, each.name)}
             for each, explanation in shown
         ]
-        typer.echo(json_text.dumps(values, indent=2, ensure_ascii=False))
+        typer.echo(encodable(json_text.dumps(values, indent=2, ensure_ascii=False)))
     elif html is not None:
         typer.echo(f"wrote {html}")
     else:
@@ -117,7 +118,7 @@ def check_command(
             "statements": len(statements),
             "queries": [_checked(each, explanation) for each, explanation in shown],
         }
-        typer.echo(json_text.dumps(values, indent=2, ensure_ascii=False))
+        typer.echo(encodable(json_text.dumps(values, indent=2, ensure_ascii=False)))
         return
     for each, explanation in shown:
         label = explanation.chosen.physical.answer.label

@@ -267,7 +267,7 @@ class CqlParser(SparkParser):
     def _attach_window(self, node: exp.Expr) -> None:
         if self._curr.token_type is not TokenType.L_BRACKET:
             return
-        cursor = Cursor(self.source, list(self._tokens), self._index)
+        cursor = Cursor(self.source, self._tokens, self._index)
         node.meta["window"], node.meta["window_span"] = read_window(cursor)
         self._skip_to(cursor.at)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 
 from mayfly.errors import MayflyError
 from mayfly.plan.logical import Position
@@ -34,12 +36,17 @@ class Source:
             object.__setattr__(self, "text", f" {self.text[1:]}")
 
     def position(self, offset: int) -> Position:
-        before = self.text[: min(offset, len(self.text))]
-        return Position(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+        offset = min(offset, len(self.text))
+        line = bisect_right(self._starts, offset)
+        return Position(line, offset - self._starts[line - 1] + 1)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where the lines begin."""
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     def offset(self, position: Position) -> int:
-        lines = self.text.split("\n")[: position.line - 1]
-        return sum(len(line) + 1 for line in lines) + position.column - 1
+        return self._starts[position.line - 1] + position.column - 1
 
     def word_end(self, start: int) -> int:
         """Where the word, name or sign that begins at ``start`` ends."""

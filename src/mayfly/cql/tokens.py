@@ -20,7 +20,8 @@ _COUNT_DIGITS = 18
 _BLANK = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|--[^\n]*(?:\n|$))*"
 _TERM = re.compile(rf"{_BLANK}(\d+(?:\.\d+)?){_BLANK}([a-zµ]+)", re.IGNORECASE)
 _PIECE = re.compile(
-    r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|/\*|.", re.DOTALL
+    r"[^-/'`\"]+|--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|/\*|.",
+    re.DOTALL,
 )
 _NAMES_OF_OPENERS = {"'": "string", "`": "quoted name", '"': "string", "/*": "comment"}
 
@@ -74,6 +75,7 @@ _TWO_WORDS = {
     "PARTITION": TokenType.PARTITION_BY,
 }
 _OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM", "WSTREAM")
+_FIRST = {*_OPERATORS, *_TWO_WORDS}
 
 
 def _joined(tokens: list[Token]) -> list[Token]:
@@ -85,8 +87,13 @@ def _joined(tokens: list[Token]) -> list[Token]:
     joined: list[Token] = []
     at = 0
     while at < len(tokens):
+        word = tokens[at].text.upper()
+        if word not in _FIRST:
+            joined.append(tokens[at])
+            at += 1
+            continue
         first, *rest = tokens[at : at + 4]
-        word, texts = first.text.upper(), [token.text.upper() for token in rest]
+        texts = [token.text.upper() for token in rest]
         if word in _OPERATORS and texts == ["-", "RESTORE", "("]:
             joined.append(_merged(TokenType.VAR, f"{first.text}_restore", first, rest[1]))
             at += 3

@@ -442,6 +442,14 @@ def _in_kernel_set(node: Expression) -> bool:
     return False
 
 
+def searches(expression: Expression) -> bool:
+    """Whether it looks for a pattern in a text."""
+    return any(
+        isinstance(node, Like) or (isinstance(node, Function) and node.name.startswith("regexp_"))
+        for node in expression.walk()
+    )
+
+
 def same_number(expression: Expression) -> Expression:
     """What is cast, where that only gives a whole number another size.
 

@@ -39,7 +39,7 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.expressions import quoted
+from mayfly.plan.expressions import quoted, searches
 from mayfly.plan.types import arrow_type
 from mayfly.spark.causes import said
 
@@ -178,12 +178,15 @@ def _columns_given(definition: StreamDefinition, given: list[str], payload: bool
 
 def with_computed(frame: DataFrame, definition: StreamDefinition, zone: str) -> DataFrame:
     """With the columns that follow from others, in the order in which they are declared; by
-    Spark where it works in the stream's own zone."""
-    if len(definition.given) == len(definition.columns):
+    Spark where it works in the stream's own zone and need not search texts for patterns, which
+    its engine may do for ever."""
+    computed = [one.computed for one in definition.columns if one.computed is not None]
+    if not computed:
         return frame
-    if definition.zone is not None and definition.zone != zone:
+    own = definition.zone or zone
+    if own != zone or any(searches(one) for one in computed):
         given = frame.select(*(quoted(one.name) for one in definition.given))
-        return given.mapInArrow(Computing(definition, definition.zone), ddl(definition.columns))
+        return given.mapInArrow(Computing(definition, own), ddl(definition.columns))
     return frame.alias(definition.name).selectExpr(
         *(
             f"{quoted(one.name) if one.computed is None else one.computed.sql()} "

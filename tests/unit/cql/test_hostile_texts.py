@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -13,8 +16,9 @@ from hypothesis import strategies as st
 from mayfly import LocalSession, MayflyError
 from mayfly.cql import parse
 from mayfly.cql.grammar import MOST_NESTED
-from mayfly.cql.messages import CqlError
+from mayfly.cql.messages import CqlError, Source
 from mayfly.cql.sources import MOST_JOINED
+from mayfly.plan.logical import Position
 
 FROM = "FROM s [RANGE 1 h]"
 DIGITS = "1" * 5_000
@@ -160,3 +164,47 @@ def test_any_words_end_in_a_plan_or_a_mayfly_error(text: str) -> None:
 def test_any_text_ends_in_a_plan_or_a_mayfly_error(text: str) -> None:
     with suppress(MayflyError):
         session().explain(f"SELECT a {FROM} WHERE x = {text}")
+
+
+def work(text: str) -> int:
+    """Lines that explaining a text runs: no load of the machine changes them."""
+    made, lines = session(), 0
+
+    def count(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        str(made.explain(text))
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+GROWING: dict[str, Callable[[int], str]] = {
+    "union": lambda n: " UNION ALL ".join([f"SELECT a {FROM}"] * n),
+    "columns": lambda n: f"SELECT {', '.join(f'a + {i} AS c{i}' for i in range(n))} {FROM}",
+    "in": lambda n: f"SELECT a {FROM} WHERE a IN ({', '.join(map(str, range(n)))})",
+    "lines": lambda n: "SELECT " + ",\n".join(f"a AS c{i}" for i in range(n)) + f" {FROM}",
+    "aggregates": lambda n: f"SELECT {', '.join(f'SUM(a + {i}) AS c{i}' for i in range(n))} {FROM}",
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_work_grows_as_the_text_does(name: str) -> None:
+    work(GROWING[name](1))
+    one, two, three = (work(GROWING[name](n)) for n in (40, 80, 120))
+    assert three - two < 1.01 * (two - one), "as much for the third part as for the second"
+
+
+def test_places_in_a_text_of_lines() -> None:
+    text = "SELECT a\n\n  FROM t\r\n WHERE"
+    source = Source(text)
+    for offset in range(len(text) + 3):
+        before = text[: min(offset, len(text))]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        assert source.position(offset) == Position(line, column)
+        assert source.offset(Position(line, column)) == min(offset, len(text))

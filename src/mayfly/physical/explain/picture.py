@@ -64,6 +64,14 @@ class _Picture:
         self.stages, self.origins = stage_tasks(together)
         self.tasks = {id(task.operator): task for task in together.tasks()}
         self.drawn: dict[int, Operator] = {}
+        self.feeds = {feed.task: feed for feed in self.stages.feeds}
+        self.links = {(link.consumer, link.side): link for link in self.stages.links}
+        self.readers: dict[int, Kernel] = {}
+        for reader in self.stages.tasks:
+            if reader.operator.keyed:
+                for number in reader.local:
+                    if number is not None:
+                        self.readers.setdefault(number, reader.operator)
         self.figures = {one.node: one for one in costed.walk()}
         self.reasons = {executed(node, self.joining): why for node, why in reasons.items()}
 
@@ -109,7 +117,7 @@ class _Picture:
     def _task(self, number: int) -> Operator:
         staged, origin = self.stages.tasks[number], self.origins[number]
         kernel = staged.operator
-        feed = next((one for one in self.stages.feeds if one.task == number), None)
+        feed = self.feeds.get(number)
         if feed is not None:
             return self._window(staged, origin, feed)
         place = Place.KERNEL if staged.bucketed else Place.SINGLE
@@ -129,7 +137,7 @@ class _Picture:
                 reason = "its rows are matched in every bucket"
                 return Edge(source, Exchange((), reason, broadcast=True))
             return Edge(source)
-        (link,) = self.stages.links_to(staged, side)
+        link = self.links[staged.number, side]
         exchange = self._exchange(link.route, staged.operator.reason)
         return Edge(self.task(link.task), replace(exchange, straight=link.straight))
 
@@ -161,10 +169,8 @@ class _Picture:
         """Why the rows of a window are exchanged: for itself or for the first that reads them."""
         if staged.operator.keyed or not staged.bucketed:
             return staged.operator.reason
-        for reader in self.stages.tasks:
-            if staged.number in reader.local and reader.operator.keyed:
-                return reader.operator.reason
-        return "rows may be in any bucket"
+        reader = self.readers.get(staged.number)
+        return reader.reason if reader is not None else "rows may be in any bucket"
 
     def _operator(
         self,
