@@ -59,7 +59,7 @@ class Ranked:
             groups = groups[present]
         keys = _keys(both if present is None else both.take(pa.array(present)))
         places, first = _ranks_within(groups, keys, size)
-        starts = np.searchsorted(groups[first], np.arange(size + 1))
+        starts, distinct = np.searchsorted(groups[first], np.arange(size + 1)), keys[first]
         if present is not None:
             first, dense = present[first], places
             places = np.full(len(both), -1, np.int64)
@@ -67,7 +67,7 @@ class Ranked:
         held = places[: len(before)]
         counts = np.bincount(held[held >= 0], minlength=len(first)).astype(np.int64)
         plain = None if has_ranks(both.type) else both.take(pa.array(first))
-        return Ranked(keys[fresh], plain, both.type, starts, counts, places[len(before) :])
+        return Ranked(distinct, plain, both.type, starts, counts, places[len(before) :])
 
     @property
     def values(self) -> pa.Array:
