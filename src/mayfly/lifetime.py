@@ -108,6 +108,29 @@ def duration(value: str | int | timedelta) -> int:
     return micros(value)
 
 
+LIVE_GAP = 86_400_000_000
+"""How far ahead of the wall clock rows may be, if nobody says."""
+
+
+def gap_of(given: Duration | None) -> int | None:
+    """MAX GAP as it is given: a duration, "none" for no limit (NEVER), or None for the default."""
+    if isinstance(given, str) and given.strip().casefold() == "none":
+        return NEVER
+    return None if given is None else duration(given)
+
+
+def gap_text(gap: int | None) -> str | None:
+    """The inverse of ``gap_of``."""
+    return None if gap is None else "none" if gap == NEVER else format_micros(gap)
+
+
+def last_likely(now: int, max_gap: int | None) -> int:
+    """The last instant that a row may have at a wall clock; later ones are too far ahead."""
+    if max_gap == NEVER:
+        return NEVER
+    return now + (LIVE_GAP if max_gap is None else max_gap)
+
+
 def _parse(text: str) -> int:
     total, at = Fraction(0), 0
     for term in _TERM.finditer(text):

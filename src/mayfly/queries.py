@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,6 +203,8 @@ class Queries:
     session: Session
     queries: Mapping[str, CqlQuery]
     dead_letters: str | None = None
+    letters: Mapping[str, str] = field(default_factory=dict)
+    """Per query whose results are archived: where rows that the archive leaves out go."""
     anew: tuple[str, ...] = ()
     """Names that may have stood for other queries: these begin anew then."""
 
@@ -257,13 +259,14 @@ class Queries:
         what is there, closes the last instant and ends; otherwise a batch starts every
         ``interval``, or as soon as there is data. ``pace`` replays recorded streams at a speed.
         Rows that come too late or have no time go to Parquet files under ``dead_letters``, unless
-        their stream was declared with a place of its own. ``shed`` is the share of rows that is
-        left out, at random or (``shed_by="partners"``) those that find the fewest partners in
-        joins; ``status().shed`` counts them. A batch of more than ``stretch_above`` rows answers
-        only the last of the refreshes it closes; ``status().refreshes`` counts those. Names in
-        ``anew`` may stand for other queries than they did in the checkpoint: these begin anew, and
-        what they replace is gone. ``resumed`` says that the queries ran a moment ago and are only
-        started again, so that a command to stop them still holds.
+        their stream was declared with a place of its own, and so do rows that archives leave out.
+        ``shed`` is the share of rows that is left out, at random or (``shed_by="partners"``) those
+        that find the fewest partners in joins; ``status().shed`` counts them. A batch of more than
+        ``stretch_above`` rows answers only the last of the refreshes it closes;
+        ``status().refreshes`` counts those. Names in ``anew`` may stand for other queries than they
+        did in the checkpoint: these begin anew, and what they replace is gone. ``resumed`` says
+        that the queries ran a moment ago and are only started again, so that a command to stop
+        them still holds.
         With ``sync=False`` a power cut may lose the last batches; a killed process never does.
         """
         if dead_letters is not None:
@@ -348,7 +351,8 @@ class Queries:
             return []
         source = f"{identity(runner.repository)}/{name}"
         place = os.fspath(runner.repository.directory.root)
-        return [archive_sink(archives[name], runner.results[name], source, place)]
+        letters = self.letters.get(name, self.dead_letters)
+        return [archive_sink(archives[name], runner.results[name], source, place, letters)]
 
     def open(self, checkpoint: str | os.PathLike[str]) -> dict[str, QueryRun]:
         """Handles on a checkpoint for reading, without starting anything."""

@@ -21,12 +21,11 @@ from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.computed import EVENT_TIME, UNITS
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import known_settings
-from mayfly.lifetime import MIN_TIME, Duration, duration, in_zone
+from mayfly.lifetime import MIN_TIME, Duration, duration, gap_of, in_zone
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.pipeline.control import Control, change_of
 from mayfly.pipeline.declared import check_name
-from mayfly.pipeline.gaps import gap_of
 from mayfly.pipeline.query import Stream, WallClock
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
@@ -311,6 +310,7 @@ class Session:
         hard: bool = True,
         progress: Told | None = None,
         max_lifetime: Duration | None = None,
+        max_gap: Duration | None = None,
         **lifetimes: Any,
     ) -> SparkArchive:
         """Make an archive of the last ``window``, by ``key``, refreshed every ``refresh``.
@@ -329,7 +329,7 @@ class Session:
         counted: dict[str, Any] = {
             "key": key, "time": time, "refresh": refresh, "origin": origin, "zone": zone,
             "parts": self.spark.sparkContext.defaultParallelism if parts is None else parts,
-            "keep_versions": keep_versions,
+            "keep_versions": keep_versions, "max_gap": max_gap,
         }  # fmt: skip
         if max_lifetime is not None:
             of_windows = {

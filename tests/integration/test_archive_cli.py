@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ from mayfly.cli import main
 from mayfly.testing import assert_same_rows
 
 DAY = 86_400_000_000
+AHEAD = time.time() * 1_000_000 // DAY + 4.5
+"""A day after tomorrow; five days before, it is yesterday."""
 
 
 def run(*arguments: object) -> int:
@@ -56,6 +59,38 @@ def test_files_are_loaded_interval_by_interval(
     expected = mayfly.archive.open(path).predictions()[-1].expected
     assert (update["update"], update["expected_seconds"]) == (3, expected)
     assert expected is not None
+
+
+def test_rows_of_a_wrong_year_are_refused_unless_somebody_says_that_they_are_right(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, path = tmp_path / "given.parquet", tmp_path / "a"
+    pq.write_table(rows(AHEAD - 5, AHEAD), file)
+    create = ("create", path, "--columns", "k STRING, ts TIMESTAMP, v BIGINT", "--key", "k")
+    assert run(*create, "--window", "2") == 0
+    capsys.readouterr()
+    assert run("update", path, file) == 2
+    said = capsys.readouterr().err
+    assert "1 rows: the row is later than the wall clock plus max_gap" in said
+    assert "--max-gap none" in said
+    assert run("update", path, file, "--max-gap", "5") == 2
+    assert "cannot read the duration '5'" in capsys.readouterr().err
+    assert run("update", path, file, "--update", "80", "--max-gap", "1 h") == 2
+    assert "--max-gap says nothing" in capsys.readouterr().err
+    assert mayfly.archive.open(path).version().state.update == 0
+    assert run("update", path, file, "--max-gap", "none") == 0
+    assert mayfly.archive.open(path).scan().num_rows == 1
+
+
+def test_an_archive_keeps_its_gap(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, path = tmp_path / "given.parquet", tmp_path / "a"
+    pq.write_table(rows(AHEAD - 5, AHEAD), file)
+    assert run("create", path, file, "--key", "k", "--window", "2", "--max-gap", "NONE") == 0
+    assert mayfly.archive.open(path).version().state.update == 6
+    assert run("create", tmp_path / "b", file, "--key", "k", "--window", "2") == 2
+    assert "too far ahead to be true" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])

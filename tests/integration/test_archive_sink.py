@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,6 +16,7 @@ import mayfly.archive
 from mayfly.archive.staging import MERGED_AT, days_of
 from mayfly.errors import BadInput, InvalidSetting, LimitExceeded, MayflyError
 from mayfly.faults import on_reach
+from mayfly.lifetime import NEVER
 from mayfly.session import Session
 from mayfly.spark.archives import SparkArchive
 from tests.integration.archived_streams import (
@@ -143,6 +145,72 @@ def test_a_row_of_a_wrong_year_is_set_aside(spark: SparkSession, tmp_path: Path)
     with pytest.raises(BadInput, match="too far ahead to be true"):
         archive.load(far)
     assert archive.version().state.update == 0
+
+
+def letters(folder: Path) -> list[tuple[int, str]]:
+    return sorted((row["v"], row["reason"]) for row in pq.read_table(folder).to_pylist())
+
+
+def test_rows_that_are_left_out_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    archive = new_archive(spark, tmp_path / "a")
+    feeder = Feeder(archive, {"dead_letter": tmp_path / "late"})
+    assert feeder.send(rows(0.5, 500_000)) == []
+    assert letters(tmp_path / "late") == [(1, "beyond MAX GAP")]
+    assert feeder.send(rows(1.5, first=2)) == [1]
+
+    def crash() -> None:
+        raise Crash("staging.committed")
+
+    with pytest.raises(Crash), on_reach("staging.committed", crash):
+        feeder.send(rows(0.6, 1.7, 600_000, first=10))
+    assert len(letters(tmp_path / "late")) == 1
+    for _ in range(2):  # after the crash, and once more
+        feeder.send(rows(0.6, 1.7, 600_000, first=10), again=True)
+        assert letters(tmp_path / "late") == [
+            (1, "beyond MAX GAP"), (10, "late"), (12, "beyond MAX GAP"),
+        ]  # fmt: skip
+    assert (archive.sink().status().late, archive.sink().status().beyond) == (1, 2)
+    assert archive.status().sinks["stream"]["staged_rows"] == 2
+    assert feeder.send(rows(2.5, first=20)) == [2]
+    assert found(archive) == [0, 2, 11]
+    assert len(letters(tmp_path / "late")) == 3
+
+
+def test_a_promise_about_bytes_and_dead_letters_exclude_each_other(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    archive = new_archive(
+        spark, tmp_path / "a", window=None, max_lifetime="3 h", lifetime="3 h",
+        contract="PHYSICAL WITHIN 1 h",
+    )  # fmt: skip
+    with pytest.raises(InvalidSetting, match="nobody would remove them"):
+        archive.sink(dead_letter=tmp_path / "late")
+
+
+def test_the_gap_of_the_archive_counts_unless_another_is_given(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    archive = new_archive(spark, tmp_path / "a", max_gap="none")
+    far = rows(0.5, 500_000)
+    Feeder(archive, {"max_gap": "1 day"}).send(far)
+    assert archive.sink().status().beyond == 1
+    with pytest.raises(BadInput, match="too far ahead to be true"):
+        archive.load(far, max_gap="1 day")
+    Feeder(archive, {"name": "other"}).send(rows(0.7))
+    assert archive.sink("other").status().beyond == 0
+    assert mayfly.Session(spark).open_archive(tmp_path / "a").settings.max_gap == NEVER
+    assert len(archive.load(far)) == 2
+
+
+def test_a_first_row_of_a_wrong_year_settles_no_origin(spark: SparkSession, tmp_path: Path) -> None:
+    archive = new_archive(spark, tmp_path / "a", origin=None)
+    feeder = Feeder(archive, {})
+    feeder.send(rows(500_000))
+    assert not archive.has_origin
+    feeder.send(rows(5.5))
+    assert feeder.send(rows(7.5)) == [1, 2]
+    with pytest.raises(BadInput, match="too far ahead to be true"):
+        new_archive(spark, tmp_path / "b", origin=None).update(rows(500_000))
 
 
 def test_staged_rows_of_an_update_that_somebody_else_ran_are_late(

@@ -158,7 +158,8 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         a ``calendar`` is not done (CommitConflict) if the archive has got another since.
         """
         self.prepare()
-        version = self.with_origin(batch, None if at is None else instant(at))
+        moment = None if at is None else instant(at)
+        version = self.with_origin(batch, moment, checked=update is not None)
         state = version.state
         if calendar is not None and calendar != version.settings.calendar:
             raise CommitConflict(

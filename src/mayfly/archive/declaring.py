@@ -13,7 +13,7 @@ from mayfly.archive.calendar import CalendarDays, FixedIntervals, UpdateCalendar
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.settings import ArchiveSettings, key_names
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import Duration, duration
+from mayfly.lifetime import Duration, duration, gap_of
 from mayfly.plan.types import parse_type
 
 Origin = int | str | date | datetime
@@ -45,8 +45,12 @@ def declare(
     late: str = "refuse",
     parts: int = 1,
     keep_versions: int = 2,
+    max_gap: Duration | None = None,
 ) -> Declaration:
     """Settings of an archive of the last ``window``, refreshed every ``refresh``.
+
+    Rows later than the wall clock plus ``max_gap`` (a day, if it does not say; "none" for no
+    limit) are too far ahead to be true, whichever way they come in.
 
     >>> declared = declare("k STRING, ts TIMESTAMP", key="k", window="90 days").settings
     >>> declared.window, declared.layout.constituents, str(declared.calendar)
@@ -67,6 +71,7 @@ def declare(
         late=late_rows(late),
         parts=whole("parts", parts),
         keep_versions=whole("keep_versions", keep_versions),
+        max_gap=gap_of(max_gap),
     )
     return Declaration(settings, origin is None)
 

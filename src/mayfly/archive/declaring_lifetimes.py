@@ -22,7 +22,7 @@ from mayfly.archive.layouts.doubly_partitioned import (
 from mayfly.archive.lifetimes import declared_lifetimes
 from mayfly.archive.settings import ArchiveSettings, key_names
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import Duration
+from mayfly.lifetime import Duration, gap_of
 
 SUB_INDICES = 16
 YOUNG = 2
@@ -60,10 +60,12 @@ def declare_lifetimes(
     row_group_bytes: int = ROW_GROUP_BYTES,
     compression: str = COMPRESSION,
     young: int = YOUNG,
+    max_gap: Duration | None = None,
 ) -> Declaration:
     """Settings of an archive whose rows live up to ``max_lifetime`` (S), each as long as its
     ``exp`` column or its ``lifetime`` says, refreshed every ``refresh`` (Δ). With ``counts`` they
     live as long as they are in windows of a number of rows, by their positions in columns.
+    ``max_gap`` is as in ``declare``.
 
     >>> declared = declare_lifetimes(
     ...     "k STRING, ts TIMESTAMP, exp TIMESTAMP", key="k", max_lifetime="90 days",
@@ -96,6 +98,7 @@ def declare_lifetimes(
         lifetimes=lifetimes,
         contract=Contract.parse(contract),
         young=young,
+        max_gap=gap_of(max_gap),
     )
     return Declaration(settings, origin is None)
 

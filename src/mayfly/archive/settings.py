@@ -73,6 +73,8 @@ class ArchiveSettings:
     young: int = 0
     """Runs of so many levels are Arrow files, where they are not rebuilt: a probe decodes nothing
     in them, and they are soon merged into Parquet."""
+    max_gap: int | None = None
+    """How far ahead of the wall clock rows may be: NEVER for no limit, None for the default."""
 
     def __post_init__(self) -> None:
         for which in ("columns", "added"):
@@ -95,6 +97,8 @@ class ArchiveSettings:
                 f"there is no compression {self.compression!r}",
                 f"use one of {', '.join(COMPRESSIONS)}",
             )
+        if self.max_gap is not None and self.max_gap < 1:
+            raise InvalidSetting("max_gap is 0", 'use a longer duration, or "none" for no limit')
         if self.young < 0:
             raise InvalidSetting(f"{self.young} young levels", "use 0 or more")
         if self.parts < 1 or self.row_group_bytes < 1 or self.keep_versions < 1:
@@ -281,6 +285,7 @@ class ArchiveSettings:
             "row_group_bytes": self.row_group_bytes,
             "compression": self.compression,
             "keep_versions": self.keep_versions,
+            **({} if self.max_gap is None else {"max_gap": self.max_gap}),
         }
 
     def _layout_json(self) -> dict[str, Any]:
@@ -314,6 +319,7 @@ class ArchiveSettings:
             row_group_bytes=stored["row_group_bytes"],
             compression=stored["compression"],
             keep_versions=stored["keep_versions"],
+            max_gap=stored.get("max_gap"),
         )
 
 

@@ -32,6 +32,8 @@ from mayfly.storage import (
 )
 
 STAGED, SINKS, DAY = "staged", "sinks", "day"
+LETTERS = "dead"
+"""The group of rows that are left out, until they are delivered as dead letters."""
 MERGED_AT = 32
 """So many files of one level and interval become one of the next."""
 
@@ -123,7 +125,7 @@ def day_group(day: int) -> str:
 def days_of(manifest: Manifest) -> dict[int, list[Segment]]:
     """The staged files of each interval, in order of time."""
     found: dict[int, list[Segment]] = {}
-    for segment in manifest.segments.values():
+    for segment in manifest.in_group(DAY):
         found.setdefault(int(segment.group.partition("/")[2]), []).append(segment)
     return dict(sorted(found.items()))
 
@@ -164,10 +166,12 @@ def staged_figures(root: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     for name in names:
         if Repository.exists(folder / name):
             manifest = Repository.open(folder / name).current()
+            days = days_of(manifest)
+            held = [one for files in days.values() for one in files]
             found[name] = {
                 **asdict(brought(manifest)),
-                "staged_rows": manifest.rows,
-                "staged_bytes": manifest.stored_bytes,
-                "staged_updates": list(days_of(manifest)),
+                "staged_rows": sum(one.rows for one in held),
+                "staged_bytes": sum(one.bytes for one in held),
+                "staged_updates": list(days),
             }
     return found

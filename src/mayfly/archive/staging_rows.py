@@ -17,18 +17,19 @@ from mayfly.archive.admission import (
     summarize,
 )
 from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.staging import day_group
+from mayfly.archive.staging import LETTERS, day_group
 from mayfly.archive.writing import PartResult, removed_on_failure, with_lifetimes
 from mayfly.lifetime import NEVER
 from mayfly.storage.files import Directory
-from mayfly.storage.segment import EXP, Segment, SegmentWriter, segment_batches
+from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches
 
 BYTES_HELD = 4 * 2**20
 """Rows of an interval are written in pieces of about this size."""
 
 
-COUNTED = (Verdict.LATE_REFUSED, Verdict.BEYOND_GAP)
-"""Rows that are left out and counted, while the others of their batch are staged."""
+COUNTED = {Verdict.LATE_REFUSED: "late", Verdict.BEYOND_GAP: "beyond MAX GAP"}
+"""Rows that are left out and counted, while the others of their batch are staged, and why."""
+REASON = "_reason"
 
 
 @dataclass(frozen=True)
@@ -42,19 +43,21 @@ class StageRows:
     """The last update of the archive: rows up to it are late."""
     beyond: int = NEVER
     """Rows after this instant are too far ahead to be true."""
+    letters: bool = False
+    """Whether rows that are left out are kept as dead letters."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> PartResult:
         directory = Directory.at(self.root, sync=self.sync)
-        files: dict[int, _File] = {}
+        files: dict[str, _File] = {}
         summary = AdmissionSummary()
         written: list[Segment] = []
         with removed_on_failure(directory, written):
             try:
                 for batch in batches:
-                    for day, rows, found in self._by_day(pa.Table.from_batches([batch])):
+                    for group, rows, found in self._by_group(pa.Table.from_batches([batch])):
                         summary = summary + found
                         if rows.num_rows:
-                            files.setdefault(day, _File(directory, day)).add(rows)
+                            files.setdefault(group, _File(directory, group)).add(rows)
                 for file in files.values():
                     written += file.close()
             except BaseException:
@@ -67,7 +70,8 @@ class StageRows:
             written = []
         return PartResult(0, summary, tuple(written), {}, directory.io.to_json())
 
-    def _by_day(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table, AdmissionSummary]]:
+    def _by_group(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table, AdmissionSummary]]:
+        """The rows of each interval that are staged, and those that are dead letters."""
         settings = self.settings
         times = rows[settings.time].cast(pa.int64())
         days = settings.calendar.updates_of(pc.fill_null(times, 0).to_numpy())
@@ -77,7 +81,11 @@ class StageRows:
             far = rows.filter(pa.array(ahead))
             verdicts = np.full(far.num_rows, Verdict.BEYOND_GAP, np.uint8)
             none = np.zeros(far.num_rows, np.int64)
-            yield 0, far.slice(0, 0), summarize(Admission(verdicts, none, none), far, shown)
+            yield (
+                LETTERS,
+                self._letters(far, verdicts),
+                summarize(Admission(verdicts, none, none), far, shown),
+            )
             rows, days = rows.filter(pa.array(~ahead)), days[~ahead]
         for day in np.unique(days).tolist():
             own = with_lifetimes(rows.filter(pa.array(days == day)), settings, day)
@@ -86,7 +94,24 @@ class StageRows:
             fine = verdicts <= Verdict.LATE
             verdicts[fine] = self._verdicts(day, own.filter(pa.array(fine)))
             found = type(admission)(verdicts, admission.inserted_by, admission.removed_by)
-            yield day, own.filter(pa.array(found.stored)), summarize(found, own, shown)
+            yield (
+                day_group(day),
+                own.filter(pa.array(found.stored)),
+                summarize(found, own, shown),
+            )
+            late = own.filter(pa.array(verdicts == Verdict.LATE_REFUSED))
+            refused = np.full(late.num_rows, Verdict.LATE_REFUSED, np.uint8)
+            yield LETTERS, self._letters(late, refused), AdmissionSummary()
+
+    def _letters(self, rows: pa.Table, verdicts: np.ndarray) -> pa.Table:
+        """The rows as dead letters, with the reason; none where they are not kept."""
+        settings = self.settings
+        rows = rows.select(list(settings.all_columns)).slice(0, None if self.letters else 0)
+        reasons = [COUNTED[Verdict(one)] for one in verdicts.tolist()[: rows.num_rows]]
+        times = rows[settings.time].cast(pa.int64())
+        rows = rows.append_column(TS, times)
+        rows = rows.append_column(EXP, pa.array([NEVER] * rows.num_rows, pa.int64()))
+        return rows.append_column(REASON, pa.array(reasons, pa.string()))
 
     def _verdicts(self, day: int, rows: pa.Table) -> np.ndarray:
         """What becomes of the rows of an interval that nothing else is wrong with."""
@@ -115,7 +140,7 @@ class MergeFiles:
             pass
         directory = Directory.at(self.root, sync=self.sync)
         first = self.files[0]
-        merged = _File(directory, int(first.group.partition("/")[2]), first.level + 1)
+        merged = _File(directory, first.group, first.level + 1)
         try:
             for segment in self.files:
                 for batch in segment_batches(directory, segment):
@@ -129,8 +154,8 @@ class MergeFiles:
 class _File:
     """A staged file under construction."""
 
-    def __init__(self, directory: Directory, day: int, level: int = 0) -> None:
-        self._directory, self._day, self._level = directory, day, level
+    def __init__(self, directory: Directory, group: str, level: int = 0) -> None:
+        self._directory, self._group, self._level = directory, group, level
         self._held: list[pa.Table] = []
         self._writer: SegmentWriter | None = None
 
@@ -156,7 +181,7 @@ class _File:
         if self._writer is None:
             self._writer = SegmentWriter(
                 self._directory,
-                day_group(self._day),
+                self._group,
                 rows.schema,
                 format="parquet",
                 level=self._level,

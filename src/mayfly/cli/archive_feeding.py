@@ -116,6 +116,10 @@ def create(
     keep_versions: Annotated[
         int, typer.Option("--keep-versions", help="For reads as of earlier updates.")
     ] = 2,
+    max_gap: Annotated[
+        str | None,
+        typer.Option("--max-gap", help='Rows further ahead of now are refused (1 day), or "none".'),
+    ] = None,
     megabytes: Annotated[
         float | None, typer.Option("--megabytes", help="auto: stored megabytes per update.")
     ] = None,
@@ -150,7 +154,7 @@ def create(
             "key": [name.strip() for name in key.split(",")],
             "time": time, "refresh": refresh, "origin": origin, "zone": zone,
             "parts": os.cpu_count() or 1 if parts is None else parts,
-            "keep_versions": keep_versions,
+            "keep_versions": keep_versions, "max_gap": max_gap,
         }  # fmt: skip
         if max_lifetime:
             counted |= {
@@ -253,7 +257,7 @@ def update(
     ] = False,
     max_gap: Annotated[
         str | None,
-        typer.Option("--max-gap", help='Rows further ahead of now are refused (1 day), or "none".'),
+        typer.Option("--max-gap", help="Rows further ahead of now are refused, or none."),
     ] = None,
     format: Format = None,
     header: Header = True,
@@ -269,6 +273,11 @@ def update(
         given = files or []
         kind = format_of(given, format) if given else None
         if number is not None or at is not None or kind is None:
+            if max_gap is not None:
+                raise InvalidSetting(
+                    "--max-gap says nothing about an update that is named, or without rows",
+                    "leave it out: what --update or --at name is taken as it is",
+                )
             moment = None if at is None else instant_from_text(at)
             reports = [_updated(path, given, kind, header, number, moment)]
             _tell_updates(path, reports, json)

@@ -38,8 +38,8 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
         "SEQUENCE": lambda c: _sequence(c, columns),
         "SLACK": lambda c: c.duration("the slack", "write SLACK 2 SECONDS", zero=True),
         "IDLE": _idle,
-        "DEAD": _dead_letters,
-        "MAX": _max_gap,
+        "DEAD": read_dead_letters,
+        "MAX GAP": read_gap,
         "TIME": _zone,
     }
     found = read_clauses(cursor, clauses, "CREATE STREAM")
@@ -61,7 +61,7 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
             delay,
             found.get("FROM"),
             found.get("DEAD"),
-            found.get("MAX"),
+            found.get("MAX GAP"),
             time.unit_given,
             found.get("TIME"),
         ),
@@ -104,14 +104,16 @@ def placed(cursor: Cursor, span: Span, make: Callable[[], T]) -> T:
 def read_clauses(
     cursor: Cursor, clauses: dict[str, Callable[[Cursor], Any]], what: str
 ) -> dict[str, Any]:
-    """Clauses in any order, each at most once, until the end or AS."""
+    """Clauses in any order, each at most once, until the end or AS; their names have one word or
+    more."""
     found: dict[str, Any] = {}
     while cursor.current and cursor.word() != "AS":
-        place, word = cursor.place, cursor.word()
-        if word not in clauses:
+        place = cursor.place
+        word = next((one for one in clauses if cursor.take(*one.split())), None)
+        if word is None:
             query = ["AS"] if what in ("CREATE QUERY", "CREATE ARCHIVE") else []
             cursor.finish(what, [*(one for one in clauses if one not in found), *query])
-        cursor.at += 1
+            break
         if word in found:
             raise cursor.error(f"{word} is given twice", "keep one of them", place)
         found[word] = clauses[word](cursor)
@@ -207,13 +209,12 @@ def _zone(cursor: Cursor) -> str:
     return cursor.string("the name of a time zone")
 
 
-def _max_gap(cursor: Cursor) -> int:
+def read_gap(cursor: Cursor) -> int:
     form = "write MAX GAP 1 DAY, or MAX GAP NONE"
-    cursor.expect("GAP", form)
     return NEVER if cursor.take("NONE") else cursor.duration("the gap", form)
 
 
-def _dead_letters(cursor: Cursor) -> Connector:
+def read_dead_letters(cursor: Cursor) -> Connector:
     hint = "write DEAD LETTERS TO parquet('late/')"
     if not cursor.take("LETTERS"):
         cursor.expect("LETTER", hint)

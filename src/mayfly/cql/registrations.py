@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mayfly.cql.binding import bind_tokens
-from mayfly.cql.declarations import read_clauses, read_connector
+from mayfly.cql.declarations import read_clauses, read_connector, read_dead_letters, read_gap
 from mayfly.cql.messages import Span, suggestion
 from mayfly.cql.restrictions import kind_of
 from mayfly.cql.tokens import Cursor
@@ -44,7 +44,8 @@ def _select(cursor: Cursor, catalog: Catalog, form: str) -> tuple[Output, str]:
 
 
 def read_archive(cursor: Cursor, catalog: Catalog) -> ArchiveDefinition:
-    """``name KEY a REFRESH d [LAYOUT l] [HARD | SOFT(k)] [PHYSICAL WITHIN d] AS SELECT …``"""
+    """``name KEY a REFRESH d [LAYOUT l] [HARD | SOFT(k)] [PHYSICAL WITHIN d] [MAX GAP d]
+    [DEAD LETTERS TO parquet(…)] AS SELECT …``"""
     start = cursor.place
     name = cursor.name("the name of the archive")
     clauses: dict[str, Callable[[Cursor], Any]] = {
@@ -54,7 +55,9 @@ def read_archive(cursor: Cursor, catalog: Catalog) -> ArchiveDefinition:
         "HARD": lambda c: 0,
         "SOFT": _soft,
         "PHYSICAL": _physical,
-        "MAX": _max_lifetime,
+        "MAX LIFETIME": _max_lifetime,
+        "MAX GAP": read_gap,
+        "DEAD": read_dead_letters,
     }
     found = read_clauses(cursor, clauses, "CREATE ARCHIVE")
     for clause, form in (("KEY", "KEY customer"), ("REFRESH", "REFRESH 1 DAY")):
@@ -63,7 +66,7 @@ def read_archive(cursor: Cursor, catalog: Catalog) -> ArchiveDefinition:
     if "HARD" in found and "SOFT" in found:
         raise cursor.error(f"the archive {name} is HARD and SOFT", "keep one of them", start)
     plan, text = _select(cursor, catalog, "CREATE ARCHIVE name KEY … REFRESH … AS SELECT …")
-    _check_rows(cursor, start, plan, found.get("MAX"))
+    _check_rows(cursor, start, plan, found.get("MAX LIFETIME"))
     return ArchiveDefinition(
         name,
         plan,
@@ -73,7 +76,9 @@ def read_archive(cursor: Cursor, catalog: Catalog) -> ArchiveDefinition:
         layout=found.get("LAYOUT", LayoutChoice("AUTO")),
         soft=found.get("SOFT", 0),
         physical_within=found.get("PHYSICAL"),
-        max_lifetime=found.get("MAX"),
+        max_lifetime=found.get("MAX LIFETIME"),
+        max_gap=found.get("MAX GAP"),
+        dead_letters=found.get("DEAD"),
     )
 
 
@@ -167,5 +172,4 @@ def _physical(cursor: Cursor) -> int:
 
 
 def _max_lifetime(cursor: Cursor) -> int:
-    cursor.expect("LIFETIME", "write MAX LIFETIME 90 DAYS")
     return cursor.duration("the longest lifetime", "write MAX LIFETIME 90 DAYS")

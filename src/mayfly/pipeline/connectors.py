@@ -10,7 +10,13 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from mayfly.errors import InvalidSetting
-from mayfly.plan.catalog import Connector, QueryDefinition, RelationDefinition, StreamDefinition
+from mayfly.plan.catalog import (
+    ArchiveDefinition,
+    Connector,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro", "delta")
 _OF_KAFKA = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -45,6 +51,17 @@ _NEEDED = {"socket": ("host", "port"), "kafka": ("kafka.bootstrap.servers",)}
 """Options without which a source cannot be read."""
 
 
+def check_letters(definition: StreamDefinition | ArchiveDefinition) -> None:
+    """Refuse dead letters that go elsewhere than to Parquet files."""
+    letters = definition.dead_letters
+    if letters is not None and (letters.format != "parquet" or letters.options):
+        raise InvalidSetting(
+            f"the dead letters of {definition.name} go to {letters.format}"
+            + (" with options" if letters.options else ""),
+            "write DEAD LETTERS TO parquet('folder')",
+        )
+
+
 def check_stream(definition: StreamDefinition, folder: Path, python: Path | None) -> Connector:
     """The source of a stream, refused if it could not be read; paths are relative to the folder.
 
@@ -56,13 +73,7 @@ def check_stream(definition: StreamDefinition, folder: Path, python: Path | None
             f"the stream {definition.name} has no source",
             "add FROM parquet('folder'), json, csv, rate, socket or kafka to its declaration",
         )
-    letters = definition.dead_letters
-    if letters is not None and (letters.format != "parquet" or letters.options):
-        raise InvalidSetting(
-            f"the dead letters of {definition.name} go to {letters.format}"
-            + (" with options" if letters.options else ""),
-            "write DEAD LETTERS TO parquet('folder')",
-        )
+    check_letters(definition)
     _check_format(f"stream {definition.name}", source, (*FILES, *GIVEN, PYTHON))
     _check_options(definition.name, source)
     if source.format in GIVEN:

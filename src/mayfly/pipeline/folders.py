@@ -69,7 +69,7 @@ def check_loops(
     stream → folder it reads from.
     """
     taken = {folder: f"the changes of {query}" for folder, query in written.items()}
-    taken |= {folder: f"dead letters of stream {name}" for name, folder in letters.items()}
+    taken |= {folder: f"dead letters of {name}" for name, folder in letters.items()}
     taken = {str(Path(folder).resolve()): what for folder, what in taken.items()}
     for stream, folder in read.items():
         if folder in taken:

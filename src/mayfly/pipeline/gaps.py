@@ -16,10 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from mayfly.kernels.sorting import Int64s
-from mayfly.lifetime import MIN_TIME, NEVER, Duration, duration
-
-LIVE_GAP = 86_400_000_000
-"""How far ahead of the wall clock a live stream may be, if it does not say."""
+from mayfly.lifetime import MIN_TIME, NEVER, last_likely
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 """Stretches of time without a gap larger than d, in order."""
@@ -42,15 +39,8 @@ def limits(late: int, max_gap: int | None, *, live: bool, now: int) -> Limits:
     if max_gap == NEVER:
         return Limits(late)
     if live:
-        return Limits(late, now + (LIVE_GAP if max_gap is None else max_gap))
+        return Limits(late, last_likely(now, max_gap))
     return Limits(late, step=max_gap)
-
-
-def gap_of(text: Duration | None) -> int | None:
-    """A gap as it is given: a duration, "none" for no limit, or None for the default."""
-    if isinstance(text, str) and text.casefold() == "none":
-        return NEVER
-    return None if text is None else duration(text)
 
 
 def spans(times: Int64s, step: int) -> Spans:

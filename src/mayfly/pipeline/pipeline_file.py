@@ -14,7 +14,13 @@ from mayfly.lifetime import in_zone
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.sharing import canonical
-from mayfly.pipeline.connectors import FILES, check_relation, check_sink, check_stream
+from mayfly.pipeline.connectors import (
+    FILES,
+    check_letters,
+    check_relation,
+    check_sink,
+    check_stream,
+)
 from mayfly.pipeline.declared import check_name, check_query_name
 from mayfly.pipeline.folders import check_loops, check_writers
 from mayfly.plan.catalog import (
@@ -116,6 +122,8 @@ class PipelineFile:
             check_query_name(query.name)
             if isinstance(query, QueryDefinition):
                 check_sink(query)
+            else:
+                check_letters(query)
             plan = optimize(query.plan).plan
             assert isinstance(plan, Output)
             compile_plan(canonical(plan), catalog)
@@ -127,7 +135,16 @@ class PipelineFile:
             for one in streams
             if one.dead_letters is not None
         }
-        check_loops(written, letters, self._files(streams))
+        check_loops(written, {**letters, **self.letters}, self._files(streams))
+
+    @property
+    def letters(self) -> dict[str, str]:
+        """Per archive that says so: where rows go that it leaves out."""
+        return {
+            one.name: str(self.folder / str(one.dead_letters.path))
+            for one in self.queries.values()
+            if isinstance(one, ArchiveDefinition) and one.dead_letters is not None
+        }
 
     def _files(self, streams: Iterable[StreamDefinition]) -> Mapping[str, str]:
         """Per stream that reads files: from where."""

@@ -155,6 +155,8 @@ class ArchiveDefinition:
     soft: int = 0
     physical_within: int | None = None
     max_lifetime: int | None = None
+    max_gap: int | None = None
+    dead_letters: Connector | None = None
 
     kind = "archive"
 

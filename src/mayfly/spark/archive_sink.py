@@ -8,9 +8,11 @@ a crash: a batch that is staged is not staged again, and an interval that was ta
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from mayfly.archive.admission import AdmissionSummary, LateRows, Verdict, total
 from mayfly.archive.calendar import UpdateCalendar
 from mayfly.archive.declaring import columns_of
 from mayfly.archive.staging import (
+    LETTERS,
     SINKS,
     Brought,
     Staging,
@@ -28,12 +31,20 @@ from mayfly.archive.staging import (
     days_of,
     due_for_merge,
 )
-from mayfly.archive.staging_rows import MergeFiles, StageRows
+from mayfly.archive.staging_rows import REASON, MergeFiles, StageRows
 from mayfly.archive.writing import PartResult
 from mayfly.errors import BadInput, CommitConflict, InvalidSetting, LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.lifetime import MIN_TIME, NEVER, Duration, duration, format_micros
-from mayfly.pipeline.gaps import gap_of, limits
+from mayfly.lifetime import (
+    MIN_TIME,
+    NEVER,
+    Duration,
+    duration,
+    format_micros,
+    gap_of,
+    last_likely,
+)
+from mayfly.plan.added_columns import free_name
 from mayfly.plan.expressions import quoted
 from mayfly.spark.archive_frames import stored_ddl
 from mayfly.spark.archive_jobs import (
@@ -44,8 +55,9 @@ from mayfly.spark.archive_jobs import (
     in_columns,
 )
 from mayfly.spark.file_checks import check_files
-from mayfly.spark.sinks import Delivery, Unfinished
-from mayfly.storage import Manifest, Segment
+from mayfly.spark.sinks import Delivery, Unfinished, write_parquet
+from mayfly.storage import EXP, TS, Manifest, Segment, segment_batches
+from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
     from mayfly.spark.archives import SparkArchive
@@ -66,6 +78,8 @@ class ArchiveSink:
     slack: int = 0
     fail_on_late: bool = False
     max_gap: int | None = None
+    dead_letter: Path | None = None
+    """Where rows that are left out go, with the reason."""
     wall_clock: Callable[[], int] = lambda: time.time_ns() // 1000
 
     @staticmethod
@@ -76,9 +90,16 @@ class ArchiveSink:
         slack: Duration = 0,
         late: str = "count",
         max_gap: Duration | None = None,
+        dead_letter: str | os.PathLike[str] | None = None,
     ) -> ArchiveSink:
         if late not in ("count", "error"):
             raise InvalidSetting(f"late rows cannot be treated as {late!r}", "use count or error")
+        if dead_letter is not None and archive.settings.contract.erased_within is not None:
+            raise InvalidSetting(
+                f"dead letters are to be kept in {dead_letter}, but the archive promises "
+                f"{archive.settings.contract}: nobody would remove them",
+                "leave them out, or give the archive a contract without PHYSICAL",
+            )
         directory = archive.repository.directory
         return ArchiveSink(
             archive,
@@ -86,6 +107,7 @@ class ArchiveSink:
             duration(slack),
             late == "error",
             gap_of(max_gap),
+            None if dead_letter is None else local_root(dead_letter),
         )
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -119,6 +141,7 @@ class ArchiveSink:
         if batch_id > before.batch:
             now = replace(before, batch=batch_id, source=source or before.source, place=place)
             base = self._staged(base, now, batch, clock)
+        self._deliver_letters(base)
         return self._taken_in(base, brought(base).clock, stopping)
 
     def flush(self) -> list[UpdateReport]:
@@ -145,13 +168,28 @@ class ArchiveSink:
         added = [segment for result in results for segment in result.segments]
         try:
             now = self._counted(now, total(result.summary for result in results))
-            now = replace(now, clock=self._clock(now.clock, added, clock))
+            staged = [segment for segment in added if segment.group != LETTERS]
+            now = replace(now, clock=self._clock(now.clock, staged, clock))
         except MayflyError:
             for segment in added:
                 self.staging.repository.directory.remove(segment.path)
             raise
         reach("staging.written")
-        return self._merged(self.staging.add(base, added, (), now))
+        delivered = list(base.in_group(LETTERS))
+        return self._merged(self.staging.add(base, added, delivered, now))
+
+    def _deliver_letters(self, base: Manifest) -> None:
+        """Write the dead letters of the last batch to a file of its number; again after a crash."""
+        held = list(base.in_group(LETTERS))
+        if self.dead_letter is None or not held:
+            return
+        directory, batch = self.staging.repository.directory, brought(base).batch
+        rows = pa.Table.from_batches(b for one in held for b in segment_batches(directory, one))
+        rows = rows.append_column(free_name("reason", rows.column_names), rows[REASON])
+        rows = rows.drop_columns([TS, EXP, REASON])
+        archive = Path(self.archive.repository.directory.root).name
+        name = f"{archive}-{self.staging.name}-{batch:012d}.parquet"
+        write_parquet(self.dead_letter / name, rows.schema, iter(rows.to_batches()))
 
     def _settle_origin(self, batch: DataFrame) -> None:
         """An open origin: the first interval is the one of the first batch, less the slack."""
@@ -159,16 +197,26 @@ class ArchiveSink:
         if archive.has_origin:
             return
         first = archive.on_spark.earliest(batch, archive.settings)
-        if first is not None:
+        if first is not None and first <= self._beyond():
             archive.settle_origin(first - self.slack)
+
+    def _beyond(self) -> int:
+        """Rows after this instant are too far ahead to be true."""
+        own = self.archive.settings.max_gap
+        return last_likely(self.wall_clock(), own if self.max_gap is None else self.max_gap)
 
     def _write(self, batch: DataFrame) -> list[PartResult]:
         version = self.archive.version()
         directory = self.staging.repository.directory
-        beyond = limits(MIN_TIME, self.max_gap, live=True, now=self.wall_clock()).beyond
+        beyond = self._beyond()
         task = _Task(
             StageRows(
-                str(directory.root), directory.sync, version.settings, version.state.update, beyond
+                str(directory.root),
+                directory.sync,
+                version.settings,
+                version.state.update,
+                beyond,
+                self.dead_letter is not None,
             )
         )
         rows = in_columns(batch, version.settings)
@@ -319,13 +367,15 @@ class ArchivedResults:
     source: str
     """What the query is known by, wherever its checkpoint is."""
     checkpoint: str
-    erases: bool = False
-    """Whether the query forgets what an archive that promises PHYSICAL WITHIN must erase."""
     wants_every_batch = True
 
     @staticmethod
     def of(
-        archive: SparkArchive, results: str, source: str, checkpoint: str, *, erases: bool = False
+        archive: SparkArchive,
+        results: str,
+        source: str,
+        checkpoint: str,
+        dead_letter: str | None = None,
     ) -> ArchivedResults:
         """``results`` are the query's columns as DDL; the archive must have a choice of them."""
         given, wanted = columns_of(results), archive.settings.all_columns
@@ -335,24 +385,12 @@ class ArchivedResults:
                 f"the query's results lack columns of the archive: {', '.join(missing)}",
                 f"the results have {', '.join(f'{n} {k}' for n, k in given.items())}",
             )
-        # The streams of the query have a MAX GAP of their own.
-        found = ArchivedResults(archive.sink(RESULTS, max_gap="none"), source, checkpoint, erases)
-        found.check_promise()
-        return found
-
-    def check_promise(self) -> None:
-        """Refuse a promise about bytes that would not hold for the query's own files."""
-        contract = self.sink.archive.settings.contract
-        if contract.erased_within is not None and not self.erases:
-            raise InvalidSetting(
-                f"the archive promises {contract}, but a join built in Python keeps dead rows in "
-                "its state and its log for longer",
-                "write the join as Session.query(…), which erases them, or give the archive a "
-                "contract without PHYSICAL",
-            )
+        # The streams of the query have a MAX GAP of their own: only one that is given counts here.
+        gap = None if archive.settings.max_gap is not None else "none"
+        sink = archive.sink(RESULTS, max_gap=gap, dead_letter=dead_letter)
+        return ArchivedResults(sink, source, checkpoint)
 
     def deliver(self, delivery: Delivery) -> None:
-        self.check_promise()
         rows = None
         if delivery.rows:
             wanted = (quoted(name) for name in self.sink.archive.settings.all_columns)

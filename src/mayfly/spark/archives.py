@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +22,7 @@ from mayfly.archive.selecting import ReadReport
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.keywords import known_settings
-from mayfly.lifetime import MIN_TIME, NEVER, Duration
-from mayfly.pipeline.gaps import gap_of, limits
+from mayfly.lifetime import NEVER, Duration, gap_of, last_likely
 from mayfly.spark.archive_frames import archive_frame, frame_request
 from mayfly.spark.archive_jobs import OnSpark, time_micros
 from mayfly.spark.archive_sink import ArchiveSink
@@ -93,14 +93,14 @@ class SparkArchive(Archive):
         The batch is read once per interval, so cache it if it is costly to make. Rows of updates
         that were done before come with the first new one, under the archive's rule for late
         rows. ``done`` is called after each update. Rows later than the wall clock plus ``max_gap``
-        (a day, if it does not say; "none" for no limit) are refused with the whole batch: they
-        would move the archive there and let everything expire.
+        (the archive's own or a day, if it does not say; "none" for no limit) are refused with the
+        whole batch: they would move the archive there and let everything expire.
         """
         rows = self._rows(batch)
         assert rows is not None
         self._check_ahead(rows, max_gap)
         self.prepare()
-        settings = self.with_origin(rows, None).settings
+        settings = self.with_origin(rows, None, checked=True).settings
         before = self.version().state.update
         coming = [day for day in self.on_spark.days(rows, settings) if day > before]
         if not coming:
@@ -125,10 +125,10 @@ class SparkArchive(Archive):
 
     def _check_ahead(self, rows: DataFrame, max_gap: Duration | None) -> None:
         now = time.time_ns() // 1000
-        beyond = limits(MIN_TIME, gap_of(max_gap), live=True, now=now).beyond
+        settings = self.version().settings
+        beyond = last_likely(now, settings.max_gap if max_gap is None else gap_of(max_gap))
         if beyond == NEVER:
             return
-        settings = self.version().settings
         far = rows.where(f"{time_micros(settings)} > {beyond}")
         shown = list(dict.fromkeys([*settings.key, settings.time]))
         examples = far.select(*shown).limit(EXAMPLES_SHOWN).toArrow().to_pylist()
@@ -146,17 +146,21 @@ class SparkArchive(Archive):
         slack: Duration = 0,
         late: str = "count",
         max_gap: Duration | None = None,
+        dead_letter: str | os.PathLike[str] | None = None,
     ) -> ArchiveSink:
         """Where a stream's micro-batches go: ``df.writeStream.foreachBatch(archive.sink())``.
 
         Rows are staged until the stream's clock (largest time minus ``slack``) has passed the
         end of their interval; then they become an update. ``name`` keeps several streams apart.
         Late rows follow the archive's rule; where it refuses them they are counted, or, with
-        ``late="error"``, stop the stream. Rows later than the wall clock plus ``max_gap`` (a day
-        by default; "none" for no limit) are set aside and counted; a batch that moves the clock by
-        more than a ``max_gap`` that is given is refused.
+        ``late="error"``, stop the stream. Rows later than the wall clock plus ``max_gap`` (the
+        archive's own or a day, if it does not say; "none" for no limit) are set aside and counted;
+        a batch that moves the clock by more than a ``max_gap`` that is given is refused. With
+        ``dead_letter`` such rows and late ones go to Parquet files in that folder, with the reason.
         """
-        return ArchiveSink.of(self, name, slack=slack, late=late, max_gap=max_gap)
+        return ArchiveSink.of(
+            self, name, slack=slack, late=late, max_gap=max_gap, dead_letter=dead_letter
+        )
 
     def _rows(self, batch: DataFrame | pa.Table | None) -> DataFrame | None:
         if batch is None:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import NEVER
+from mayfly.lifetime import gap_text
 from mayfly.pipeline.computing import Computing
 from mayfly.pipeline.connectors import (
     FILES,
@@ -88,7 +88,7 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         null_time="error" if letters is None else "dead_letter",
         dead_letter=None if letters is None else folder / str(letters.path),
         source=origin(source.format, files),
-        max_gap=_gap_text(definition.max_gap),
+        max_gap=gap_text(definition.max_gap),
         live=source.format not in FILES,
         unit="microseconds" if definition.unit_given else None,
         derivation=_derivation(definition),
@@ -103,11 +103,6 @@ def _derivation(definition: StreamDefinition) -> str | None:
     ]
     zone = [] if definition.zone is None else [f"TIME ZONE {definition.zone}"]
     return ", ".join([*columns, *zone]) or None
-
-
-def _gap_text(gap: int | None) -> str | None:
-    """A declared gap as ``Session.stream`` takes it."""
-    return None if gap is None else "none" if gap == NEVER else f"{gap} microseconds"
 
 
 def _files_in(source: Connector, folder: Path) -> str | None:

@@ -73,7 +73,8 @@ class Pipeline:
         return self._together().open(checkpoint)
 
     def _together(self) -> Queries:
-        return Queries(self.session, {one.name: self.session.query_of(one) for one in self.queries})
+        queries = {one.name: self.session.query_of(one) for one in self.queries}
+        return Queries(self.session, queries, letters=self.declared.letters)
 
     def _sinks(self, query: Registered) -> list[Sink]:
         if (folder := self.declared.parquet_folder(query)) is not None:

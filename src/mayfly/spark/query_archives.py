@@ -26,7 +26,7 @@ from mayfly.archive.feeding import ROWS, WAITING, waiting_rows
 from mayfly.archive.layouts.wave import WaveScheme
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
-from mayfly.lifetime import MIN_TIME, format_micros
+from mayfly.lifetime import MIN_TIME, format_micros, gap_text
 from mayfly.physical.program import Task
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import ArchiveDefinition
@@ -45,14 +45,20 @@ LONGEST = f"longest{ROWS}"
 _LONGEST = pa.schema([("since", pa.int64()), ("longest", pa.int64())])
 
 
-def archive_sink(archive: SparkArchive, results: Results, source: str, checkpoint: str) -> Sink:
+def archive_sink(
+    archive: SparkArchive,
+    results: Results,
+    source: str,
+    checkpoint: str,
+    dead_letter: str | None = None,
+) -> Sink:
     """The sink that keeps a query's results in an archive."""
     if not results.view:
         raise InvalidSetting(
             f"the query {results.name} sends a stream; an archive keeps rows with lifetimes",
             "leave the stream operator out of the SELECT",
         )
-    plain = ArchivedResults.of(archive, results.ddl(log=True), source, checkpoint, erases=True)
+    plain = ArchivedResults.of(archive, results.ddl(log=True), source, checkpoint, dead_letter)
     if not results.strict:
         return plain
     return ArchivedAnswers(plain.sink, source, checkpoint, results.times)
@@ -201,7 +207,7 @@ def declared_archive(
         return _opened(session, definition, columns, path)
     settings: dict[str, Any] = {
         "key": definition.key, "refresh": format_micros(definition.refresh),
-        "time": results.times.ts,
+        "time": results.times.ts, "max_gap": gap_text(definition.max_gap),
     }  # fmt: skip
     longest = definition.max_lifetime or longest_life(results.member.program.answer)
     if longest is None:
@@ -264,6 +270,8 @@ def _opened(
         differing.append(f"key {', '.join(settings.key)}")
     if getattr(settings.calendar, "interval", None) != definition.refresh:
         differing.append(f"refresh {settings.calendar}")
+    if definition.max_gap is not None and settings.max_gap != definition.max_gap:
+        differing.append(f"max_gap {gap_text(settings.max_gap) or 'of a day'}")
     contract = settings.contract
     asked = Contract(definition.soft, definition.physical_within)
     if not contract.keeps(asked):

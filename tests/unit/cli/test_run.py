@@ -167,12 +167,13 @@ def test_the_view_tells_rates_lag_and_batch_times(now: Status) -> None:
 
 LOSSES = [
     "rows left out on purpose so far: 1,234 of s, 5 of u",
+    "rows too far ahead to be true (MAX GAP) so far: 3 of u",
     "refreshes passed over on purpose so far: 1,000 of 1,004 in q",
 ]
 
 
 def lossy(now: Status) -> dict[str, Status]:
-    less = replace(now, shed={"s": 1_234, "t": 0, "u": 5})
+    less = replace(now, shed={"s": 1_234, "t": 0, "u": 5}, beyond={"s": 0, "u": 3})
     return {"p": less, "q": replace(less, refreshes=(4, 1_000))}
 
 

@@ -22,7 +22,7 @@ from mayfly.cql import (
     catalog_after,
     parse,
 )
-from mayfly.lifetime import instant
+from mayfly.lifetime import NEVER, instant
 from mayfly.plan.catalog import (
     ArchiveDefinition,
     Catalog,
@@ -137,11 +137,21 @@ def test_layouts_of_an_archive(clause: str, layout: LayoutChoice) -> None:
 def test_an_archive_with_every_clause() -> None:
     archive = created(
         "CREATE ARCHIVE a KEY (src, tag) REFRESH 1 MIN SOFT(2) PHYSICAL WITHIN 1 HOUR"
-        " MAX LIFETIME 2 HOURS AS SELECT src, dst AS tag FROM link1"
+        " MAX GAP 1 DAY MAX LIFETIME 2 HOURS DEAD LETTERS TO parquet('late')"
+        " AS SELECT src, dst AS tag FROM link1"
     )
     assert isinstance(archive, ArchiveDefinition)
     assert (archive.soft, archive.physical_within) == (2, 3600 * SECOND)
     assert archive.max_lifetime == 7200 * SECOND
+    assert archive.max_gap == 86_400 * SECOND
+    assert archive.dead_letters == Connector("parquet", "late")
+
+
+def test_an_archive_without_a_limit_on_the_gap() -> None:
+    archive = created("CREATE ARCHIVE a KEY src REFRESH 1 MIN MAX GAP NONE AS SELECT src FROM link1"
+                      " [RANGE 1 HOUR]")  # fmt: skip
+    assert isinstance(archive, ArchiveDefinition)
+    assert archive.max_gap == NEVER
 
 
 def test_an_array_can_be_a_key() -> None:

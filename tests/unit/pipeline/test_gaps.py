@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mayfly import LocalSession
 from mayfly.cql import parse
 from mayfly.errors import MayflyError
-from mayfly.lifetime import NEVER
+from mayfly.lifetime import LIVE_GAP, NEVER
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.gaps import LIVE_GAP, Limits, Reach, joined, limits, spans
+from mayfly.pipeline.gaps import Limits, Reach, joined, limits, spans
 from mayfly.plan.catalog import StreamDefinition
 
 TIMES = st.lists(st.integers(-50, 50) | st.sampled_from([-(2**63), 2**63 - 2]), max_size=12)
