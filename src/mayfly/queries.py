@@ -24,13 +24,13 @@ from mayfly.pipeline.commands import Commands, Reading
 from mayfly.pipeline.control import DECLARED, Control
 from mayfly.pipeline.declared import check_query_name, declarations
 from mayfly.pipeline.pacing import Pace
-from mayfly.pipeline.query import Stream
 from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.shedding import RANDOM, Shedding
 from mayfly.pipeline.sources import ORIGINS, SOURCES, folder_of, ordered
 from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.plan.logical import Output, RelationScan, StreamScan
 from mayfly.plan.strategy import Joining, Strategy
+from mayfly.plan.stream_joins import Stream
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.connectors import declare_stream, relation_rows
 from mayfly.spark.program_results import Results

@@ -26,7 +26,6 @@ from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.pipeline.control import Control, change_of
 from mayfly.pipeline.declared import check_name
-from mayfly.pipeline.query import Stream, WallClock
 from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import (
     ArchiveDefinition,
@@ -40,6 +39,7 @@ from mayfly.plan.catalog import (
 from mayfly.plan.expressions import quoted
 from mayfly.plan.rows import arrow_of
 from mayfly.plan.strategy import Strategy
+from mayfly.plan.stream_joins import Stream, WallClock
 from mayfly.plan.types import arrow_type, from_arrow, parse_type
 from mayfly.queries import CqlQuery, Queries
 from mayfly.spark.archive_jobs import OnSpark

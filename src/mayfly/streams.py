@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from mayfly.cql import bind_condition
 from mayfly.lifetime import Duration, duration
-from mayfly.pipeline.query import JoinQuery, On, Stream, Windowed
 from mayfly.plan.expressions import Expression
 from mayfly.plan.strategy import Strategy
+from mayfly.plan.stream_joins import JoinQuery, On, Stream, Windowed
 from mayfly.queries import CqlQuery
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from mayfly.kernels.codes import key_codes
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.query import JoinQuery, Stream
 from mayfly.plan.catalog import Catalog, ColumnDefinition, StreamDefinition
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import Output
+from mayfly.plan.stream_joins import JoinQuery, Stream
 from mayfly.plan.types import DataType
 from mayfly.testing import JoinCase, Windowed, WindowJoinOracle, assert_same_rows
 

@@ -23,10 +23,10 @@ from mayfly.physical.program import Program
 from mayfly.physical.sharing import canonical, shared
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.gaps import Limits
-from mayfly.pipeline.query import Stream
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
+from mayfly.plan.stream_joins import Stream
 from mayfly.plan.types import arrow_type, from_arrow
 from mayfly.spark.arrivals import Arrived, added, decoded, promise
 from mayfly.spark.batches import RunSettings

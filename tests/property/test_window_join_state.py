@@ -16,7 +16,7 @@ from mayfly.kernels.meeting import BothKept
 from mayfly.kernels.rows import CODE, Run, numbers
 from mayfly.kernels.windows import WindowState
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.query import Stream
+from mayfly.plan.stream_joins import Stream
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP, TS
 from mayfly.testing import JoinCase, micros_of

@@ -24,7 +24,7 @@ from mayfly.lifetime import (
     micros,
     unit_micros,
 )
-from mayfly.pipeline.query import Stream
+from mayfly.plan.stream_joins import Stream
 from mayfly.session import Session
 from mayfly.streams import SparkStream
 from mayfly.testing import (

@@ -76,7 +76,7 @@ def by_duckdb(rows: Mapping[str, pa.Table]) -> pa.Table:
 
 def in_process(rows: Mapping[str, pa.Table]) -> pa.Table:
     from mayfly.local import LocalSession
-    from mayfly.pipeline.query import Stream
+    from mayfly.plan.stream_joins import Stream
 
     session = LocalSession()
     for link in LINKS:

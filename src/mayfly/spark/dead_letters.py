@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from mayfly.errors import BadInput
 from mayfly.lifetime import instant_text
-from mayfly.pipeline.query import Stream
 from mayfly.plan.added_columns import free_name
+from mayfly.plan.stream_joins import Stream
 from mayfly.spark.arrivals import Arrived
 from mayfly.spark.sinks import write_parquet
 from mayfly.storage import EXP, TS, Manifest, Repository, Segment, segment_batches

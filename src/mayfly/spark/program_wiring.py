@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from mayfly.physical.sharing import SharedProgram
 from mayfly.physical.stager import staged
 from mayfly.physical.stages import StagedProgram
-from mayfly.pipeline.query import Stream
 from mayfly.pipeline.shedding import NOTHING, Shedding
 from mayfly.plan.expressions import quoted
+from mayfly.plan.stream_joins import Stream
 from mayfly.spark.arrivals import Arrived, added, decoded, left_out, promise, unwanted
 from mayfly.spark.parcels import COUNTS, DDL, MARKER, RECEIPT
 from mayfly.spark.program_splitting import Splitter

@@ -10,7 +10,7 @@ from typing import Any
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.folders import IDENTITY
-from mayfly.pipeline.query import Stream
+from mayfly.plan.stream_joins import Stream
 from mayfly.spark.receipts import Receipt
 from mayfly.spark.state_format import CURRENT, STATE_FORMAT
 from mayfly.storage import Manifest, Repository

@@ -19,7 +19,6 @@ from mayfly.errors import InvalidSetting, UnsupportedFormat
 from mayfly.physical.stages import StagedProgram
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.control import Control
-from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sources import (
     HEARTBEAT,
     PART,
@@ -31,6 +30,7 @@ from mayfly.pipeline.sources import (
     with_origins,
 )
 from mayfly.pipeline.storing import stored_paths
+from mayfly.plan.stream_joins import Stream
 from mayfly.plan.zones import same_zone
 from mayfly.spark.batches import clock_record
 from mayfly.spark.program_tasks import LOG, OUT, SENT

@@ -16,8 +16,8 @@ from mayfly.lifetime import NEVER, Duration, duration
 from mayfly.pipeline.bucketing import MOST_BUCKETS, checked_buckets
 from mayfly.pipeline.folders import IDENTITY, check_loops, check_owner, check_writers
 from mayfly.pipeline.pacing import Pace
-from mayfly.pipeline.query import Stream
 from mayfly.pipeline.sources import folder_of, part_of
+from mayfly.plan.stream_joins import Stream
 from mayfly.spark.batches import RunSettings
 from mayfly.spark.connectors import named
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink

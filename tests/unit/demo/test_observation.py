@@ -10,7 +10,7 @@ import pytest
 from mayfly.demo.observation import Observer
 from mayfly.demo.settings import LINKS
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.query import Stream
+from mayfly.plan.stream_joins import Stream
 from mayfly.spark.batches import CLOCKS
 from mayfly.spark.properties import empty_properties
 from mayfly.storage import (

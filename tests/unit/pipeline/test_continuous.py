@@ -13,8 +13,8 @@ from mayfly.kernels import meeting
 from mayfly.kernels.meeting import BothKept
 from mayfly.lifetime import NEVER
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.query import JoinQuery, Stream
 from mayfly.plan import expressions as ex
+from mayfly.plan.stream_joins import JoinQuery, Stream
 from mayfly.plan.types import BIGINT
 from mayfly.testing import assert_same_rows
 from tests.property.join_runs import colliding_codes, started

@@ -14,7 +14,7 @@ from mayfly.cql import catalog_after, parse
 from mayfly.errors import ProtocolError
 from mayfly.physical.sharing import shared
 from mayfly.pipeline.gaps import Limits
-from mayfly.pipeline.query import Stream
+from mayfly.plan.stream_joins import Stream
 from mayfly.spark import program_tasks
 from mayfly.spark.arrivals import (
     Arrived,

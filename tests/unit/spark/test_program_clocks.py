@@ -8,7 +8,7 @@ import pytest
 from mayfly.errors import BadInput, LimitExceeded
 from mayfly.physical.sharing import ClockGroup
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.query import Stream
+from mayfly.plan.stream_joins import Stream
 from mayfly.spark.runner import Runner
 
 CLOCKS = Clocks({"a": 1_000, "b": 10, "new": None})

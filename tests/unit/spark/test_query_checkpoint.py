@@ -10,7 +10,7 @@ import pytest
 
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
-from mayfly.pipeline.query import Stream, WallClock
+from mayfly.plan.stream_joins import Stream, WallClock
 from mayfly.spark.batches import clock_record
 from mayfly.spark.query_checkpoint import Registered, check_zone, moved_sources, registered
 from mayfly.storage import SetProperties

@@ -9,10 +9,10 @@ import pytest
 
 from mayfly.cql import bind_query
 from mayfly.errors import InvalidSetting
-from mayfly.pipeline.query import JoinQuery, Stream
 from mayfly.plan import expressions as ex
 from mayfly.plan.catalog import Catalog, ColumnDefinition, StreamDefinition
 from mayfly.plan.logical import Join, StreamScan
+from mayfly.plan.stream_joins import JoinQuery, Stream
 from mayfly.plan.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, DataType, decimal
 
 SCHEMA = pa.schema(
