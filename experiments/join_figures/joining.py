@@ -22,6 +22,7 @@ from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Task
 from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import Output
+from mayfly.plan.strategy import Joining
 
 TICK = 1000
 """Microseconds per iteration of the loop."""
@@ -132,7 +133,7 @@ def start(streams: Streams, evaluation: Evaluation, order: tuple[int, ...]) -> C
         sources.append(f"s{number} [RANGE {length * streams.unit} us{slide}]")
     equal = " AND ".join(f"s1.a = s{number}.a" for number in range(2, len(sources) + 1))
     bound = session._bound(f"SELECT s1.a FROM {', '.join(sources)} WHERE {equal}")
-    plan = optimize(bound, without=("order-joins",)).plan
+    plan = optimize(bound, without=("order-joins",), joining=Joining.MULTIWAY).plan
     assert isinstance(plan, Output)
     program = compile_plan(plan, session.catalog, joins=evaluation)
     places = tuple(number - 1 for number in order)

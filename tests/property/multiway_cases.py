@@ -78,11 +78,23 @@ def random_join_case(seed: int) -> Case:
     slack = rng.choice((0, 0, 3 * SECOND))
     names = sorted({table.stream for table in query.tables})
     rows = {name: _rows(rng, name, rng.randint(0, 9)) for name in names}
+    if rng.random() < 0.2:
+        _burst(rng, rows)
     batches = batches_of(rng, rows, slack)
     beats: list[dict[str, int]] = [{} for _ in batches]
     if rng.random() < 0.3:
         batches, beats = [*batches, {}], [*beats, dict.fromkeys(names, 200 * SECOND)]
     return Case(seed, query, slack, batches, beats)
+
+
+def _burst(rng: Random, rows: dict[str, list[Row]]) -> None:
+    """Many rows of one stream at one instant, where it has some."""
+    name = rng.choice(sorted(rows))
+    if mine := rows[name]:
+        at = rng.randrange(len(mine))
+        rows[name] = [*mine[:at], *(dict(mine[at]) for _ in range(12)), *mine[at + 1 :]]
+        for seq, row in enumerate(rows[name]):
+            row["seq"] = seq
 
 
 def _rows(rng: Random, stream: str, count: int) -> list[Row]:
