@@ -1,6 +1,7 @@
-"""Settings given by keyword: one that a function does not have is refused with the nearest it has.
+"""Settings given by keyword: those that a function does not have, and values of another kind.
 
-Python itself would raise a TypeError, which names neither the remedy nor is one of our errors.
+Python itself would raise a TypeError, which does not say what to give instead. An unknown setting
+is refused with the nearest one that there is.
 """
 
 from __future__ import annotations
@@ -67,3 +68,24 @@ def _check(settings: Mapping[str, Parameter], given: Iterable[str]) -> None:
     needed = [name for name, one in settings.items() if one.default is Parameter.empty]
     if missing := [name for name in needed if name not in names]:
         raise InvalidSetting(f"the setting {', '.join(missing)} is missing", "give it")
+
+
+def whole(name: str, value: object) -> int:
+    """A setting that must be a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidSetting(f"{name} is {value!r}", "give a whole number")
+    return value
+
+
+def text(name: str, value: object) -> str:
+    """A setting that must be a text."""
+    if not isinstance(value, str):
+        raise InvalidSetting(f"{name} is {value!r}", "give a text")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """A setting that is on or off."""
+    if not isinstance(value, bool):
+        raise InvalidSetting(f"{name} is {value!r}", "give True or False")
+    return value

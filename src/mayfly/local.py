@@ -98,11 +98,13 @@ class LocalSession:
 
     @known_settings()
     def relation(
-        self, name: str, rows: Any, *, key: Sequence[str] = (), retroactive: bool = True
+        self, name: str, rows: Any, *, key: str | Sequence[str] = (), retroactive: bool = True
     ) -> None:
         """Declare a relation (or with ``retroactive=False`` an NRR) and fill it with a table."""
         rows = arrow_of(name, rows)
-        definition = RelationDefinition(name, _columns(rows), tuple(key), retroactive)
+        definition = RelationDefinition(
+            name, _columns(rows), (key,) if isinstance(key, str) else tuple(key), retroactive
+        )
         self.catalog = self.catalog.declare(definition)
         changing = Changing(definition)
         changing.load(rows)

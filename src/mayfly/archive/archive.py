@@ -47,7 +47,7 @@ from mayfly.errors import (
     VersionExpired,
 )
 from mayfly.faults import reach
-from mayfly.keywords import known_settings
+from mayfly.keywords import known_settings, whole
 from mayfly.lifetime import instant
 from mayfly.storage import (
     AddSegments,
@@ -289,7 +289,9 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
             return version.settings.calendar.update_of(instant(at))
         if update is None:
             return version.state.update + 1
-        require_plausible(update, version.state.update, version.settings.calendar, wall_clock())
+        require_plausible(
+            whole("update", update), version.state.update, version.settings.calendar, wall_clock()
+        )
         return update
 
     def _execute(

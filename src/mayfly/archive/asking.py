@@ -15,7 +15,7 @@ from mayfly.archive.selecting import KeyRange, ReadReport, Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired
-from mayfly.keywords import known_settings
+from mayfly.keywords import known_settings, whole
 from mayfly.lifetime import duration, format_micros, instant, instant_text
 from mayfly.storage import Pin, Repository
 
@@ -123,7 +123,7 @@ class Asking:
         Where this user may not write to the archive, the pin is not ``held``: the version can be
         read, but a vacuum may take it away.
         """
-        return self.repository.pin(version)
+        return self.repository.pin(None if version is None else whole("version", version))
 
     def pin_at(self, as_of: Moment | None = None) -> tuple[Pin, int]:
         """A pin on the version that shows ``as_of`` (by default the last update), and the instant.
@@ -196,6 +196,10 @@ def selection(
     window: Window | None = None,
 ) -> Selection:
     """Which rows a read of an archive with these settings wants."""
+    if between is not None and (isinstance(between, str) or not isinstance(between, Sequence)):
+        raise InvalidSetting(
+            f"generated_between is {between!r}", "give two instants: (first, last), None for open"
+        )
     low, high = (None if end is None else instant(end) for end in between or (None, None))
     counted = settings.lifetimes is not None and bool(settings.lifetimes.counts)
     shorter, inputs = _smaller(settings, as_of, None if counted else window)

@@ -188,6 +188,8 @@ def update_calendar(
     With a time zone the days are the zone's calendar days and ``origin`` is the first date.
     """
     interval = duration(refresh)
+    if not isinstance(zone, str | None):
+        raise InvalidSetting(f"zone is {zone!r}", "name a time zone, like Europe/Berlin")
     if zone is None:
         if isinstance(origin, date) and not isinstance(origin, datetime):
             origin = datetime(origin.year, origin.month, origin.day, tzinfo=UTC)

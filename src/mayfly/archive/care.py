@@ -10,7 +10,7 @@ from mayfly.archive.accounting import miscounted
 from mayfly.archive.staging import require_nothing_staged
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
-from mayfly.keywords import known_settings
+from mayfly.keywords import known_settings, whole
 from mayfly.lifetime import Duration, duration
 from mayfly.storage import (
     Problem,
@@ -42,7 +42,7 @@ class Care:
 
     def rollback(self, version: int) -> None:
         """Make a retained version the current one again, as a new version."""
-        if version < (clean := self.first_clean()):
+        if whole("version", version) < (clean := self.first_clean()):
             raise InvalidSetting(
                 f"version {version} holds rows that were declared void and must be gone",
                 f"roll back to version {clean} or a later one",
@@ -93,7 +93,11 @@ class Care:
         to add them. One whose files are taken gets a CommitConflict; no version is ever harmed.
         """
         courtesy = duration(grace)
-        kept = self.version().settings.keep_versions if keep_versions is None else keep_versions
+        kept = (
+            self.version().settings.keep_versions
+            if keep_versions is None
+            else whole("keep_versions", keep_versions)
+        )
         return vacuum(
             self.repository,
             keep_versions=self._versions_of(kept),

@@ -13,6 +13,7 @@ from mayfly.archive.calendar import CalendarDays, FixedIntervals, UpdateCalendar
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.settings import ArchiveSettings, key_names
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import text, whole
 from mayfly.lifetime import Duration, duration, gap_of
 from mayfly.plan.types import parse_type
 
@@ -68,7 +69,7 @@ def declare(
         calendar=calendar,
         layout=WaveLayout(chosen, updates, whole("constituents", constituents), spread),
         technique=UpdateTechnique(technique),
-        late=late_rows(late),
+        late=late_rows(text("late", late)),
         parts=whole("parts", parts),
         keep_versions=whole("keep_versions", keep_versions),
         max_gap=gap_of(max_gap),
@@ -78,6 +79,10 @@ def declare(
 
 def named_columns(columns: str | Mapping[str, str]) -> dict[str, str]:
     """Columns as DDL or by name, each of a type that is known."""
+    if not isinstance(columns, str | Mapping):
+        raise InvalidSetting(
+            f"the columns are {columns!r}", "write them like k STRING, ts TIMESTAMP"
+        )
     named = columns_of(columns) if isinstance(columns, str) else dict(columns)
     if untyped := [name for name, kind in named.items() if parse_type(kind).name == "void"]:
         raise InvalidSetting(
@@ -161,10 +166,3 @@ def counted_from(settings: ArchiveSettings, first: int | None) -> ArchiveSetting
     else:
         moved = replace(calendar, origin=calendar.time_of(before))
     return replace(settings, calendar=moved)
-
-
-def whole(name: str, value: object) -> int:
-    """A setting that must be a whole number."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidSetting(f"{name} is {value!r}", "give a whole number")
-    return value

@@ -11,7 +11,7 @@ from math import isqrt
 from mayfly.archive.admission import LateRows
 from mayfly.archive.calendar import update_calendar
 from mayfly.archive.contract import Contract
-from mayfly.archive.declaring import DAY_ONE, Declaration, Origin, named_columns, whole
+from mayfly.archive.declaring import DAY_ONE, Declaration, Origin, named_columns
 from mayfly.archive.layouts.doubly_partitioned import (
     BASELINES,
     PartitionedLayout,
@@ -22,6 +22,7 @@ from mayfly.archive.layouts.doubly_partitioned import (
 from mayfly.archive.lifetimes import declared_lifetimes
 from mayfly.archive.settings import ArchiveSettings, key_names
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import flag, text, whole
 from mayfly.lifetime import Duration, gap_of
 
 SUB_INDICES = 16
@@ -81,7 +82,10 @@ def declare_lifetimes(
     if layout is None and groups is None and lanes is None and rebuild is None:
         chosen = default_layout(updates)
     else:
-        chosen = layout_named(layout or "round-robin", updates, groups, lanes, rebuild)
+        if rebuild is not None:
+            flag("rebuild", rebuild)
+        named_layout = text("layout", layout or "round-robin")
+        chosen = layout_named(named_layout, updates, groups, lanes, rebuild)
     if span is not None:
         chosen = replace(chosen, span=whole("span", span))
     settings = ArchiveSettings(
@@ -89,15 +93,17 @@ def declare_lifetimes(
         key=key_names(key),
         time=time,
         calendar=calendar,
-        layout=replace(chosen, fan_in=whole("fan_in", fan_in), clustered=clustered),
-        late=_late(late),
+        layout=replace(
+            chosen, fan_in=whole("fan_in", fan_in), clustered=flag("clustered", clustered)
+        ),
+        late=_late(text("late", late)),
         parts=whole("parts", parts),
         keep_versions=whole("keep_versions", keep_versions),
         row_group_bytes=whole("row_group_bytes", row_group_bytes),
         compression=compression,
         lifetimes=lifetimes,
-        contract=Contract.parse(contract),
-        young=young,
+        contract=Contract.parse(text("contract", contract)),
+        young=whole("young", young),
         max_gap=gap_of(max_gap),
     )
     return Declaration(settings, origin is None)

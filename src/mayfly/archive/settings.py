@@ -26,6 +26,7 @@ from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.lifetimes import Lifetimes
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import text
 from mayfly.plan.types import DataType, arrow_type, from_arrow, parse_type
 from mayfly.storage.segment import EXP, TS, Format
 
@@ -268,7 +269,7 @@ class ArchiveSettings:
         return pa.chunked_array([pa.repeat(False, len(ts))]) if found is None else found
 
     def with_column(self, name: str, kind: str) -> ArchiveSettings:
-        if name in self.all_columns:
+        if text("name", name) in self.all_columns:
             raise InvalidSetting(f"the archive already has a column {name}", "choose another name")
         return replace(self, added={**self.added, name: parse_type(kind).sql()})
 
@@ -384,4 +385,7 @@ def with_added_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def key_names(key: str | Sequence[str]) -> tuple[str, ...]:
-    return (key,) if isinstance(key, str) else tuple(key)
+    names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Sequence) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InvalidSetting(f"the key is {key!r}", "name a column, or several in a list")
+    return names

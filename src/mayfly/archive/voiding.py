@@ -106,7 +106,7 @@ class Voiding:
         settings = version.settings
         if (keys is None) == (rows is None):
             raise InvalidSetting("invalidate needs keys or rows", "give one of them")
-        if isinstance(keys, str | bytes):
+        if keys is not None and (isinstance(keys, str | bytes) or not isinstance(keys, Iterable)):
             raise InvalidSetting(f"{keys!r} is one key", f"give it in a list: [{keys!r}]")
         if rows is not None:
             if any(settings.type_of(name).name == "map" for name in settings.all_columns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,43 @@ def test_an_archive_is_not_made_among_other_things(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"not made by Mayfly.*such as data"):
         mayfly.archive.create(tmp_path, "k BIGINT, ts BIGINT", key="k", window=3, refresh="1 us")
     assert [one.name for one in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"zone": 5}, {"late": 5}, {"key": 5}, {"key": None}, {"key": []}, {"columns": 5},
+     {"columns": None}],
+)  # fmt: skip
+def test_a_setting_of_another_kind_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    settings: Any = {"columns": DDL, "key": "k", "window": 3} | wrong
+    with pytest.raises(InvalidSetting, match=rf"{next(iter(wrong))} (is|are) "):
+        mayfly.archive.create(tmp_path / "a", **settings)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"contract": 5}, {"layout": 5}, {"young": "x"}, {"young": 1.5}, {"clustered": "x"},
+     {"rebuild": "x"}, {"late": 5}],
+)  # fmt: skip
+def test_one_beside_lifetimes_too(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    settings = {"key": "k", "max_lifetime": "3 days", "lifetime": "3 days"} | wrong
+    with pytest.raises(InvalidSetting, match=f"{next(iter(wrong))} is "):
+        mayfly.archive.create(tmp_path / "a", DDL, **settings)
+
+
+def test_arguments_of_another_kind_are_named(tmp_path: Path) -> None:
+    archive: Any = mayfly.archive.create(tmp_path / "a", DDL, key="k", window=3, origin=0)
+    uses: tuple[Callable[[], object], ...] = (
+        lambda: archive.update(None, update=2.5),
+        lambda: archive.update(None, update="3"),
+        lambda: archive.rollback("x"),
+        lambda: archive.pin("x"),
+        lambda: archive.vacuum(keep_versions="x"),
+        lambda: archive.scan(generated_between=5),
+        lambda: archive.invalidate(5),
+        lambda: archive.add_column(5, "INT"),
+    )
+    for use in uses:
+        with pytest.raises(InvalidSetting):
+            use()
