@@ -155,6 +155,7 @@ def _in_process(source: Path, load: Load) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="a tenth of the rows, one round")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of both versions in turn")
     parser.add_argument("--record", help="name of the JSON file under benchmarks/results")
     parser.add_argument("--load", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -174,13 +175,14 @@ def main() -> None:
             "kernel": timed_kernel(name, load),
         }
         show(f"one group, {name}", one_group[name])
-    groups = beside_before(load, 1 if options.small else ROUNDS)
+    rounds = 1 if options.small else options.rounds
+    groups = beside_before(load, rounds)
     for name, versions in groups.items():
         show(f"100,000 groups, {name}", versions)
     if options.record:
         queries = {"one group": ONE_GROUP, "100,000 groups": MANY_GROUPS}
         texts = {k: {name: one.cql for name, one in each.items()} for k, each in queries.items()}
-        configuration = {**asdict(load), "rounds": ROUNDS, "before": BEFORE, "queries": texts}
+        configuration = {**asdict(load), "rounds": rounds, "before": BEFORE, "queries": texts}
         record(options.record, configuration, {"one group": one_group, "100,000 groups": groups})
 
 
