@@ -305,6 +305,7 @@ class Queries:
         runner.promises = lambda: promises_of((archives or {}).values())
         runner.check_dead_letters()
         renewed(register.repository, runner.wiring.program, register.added)
+        register.check_claimed(runner.wiring.stages)
         settle(runner, register, self._remembered(runner))
         runner.sinks_of = {
             name: [*own[name], *self._archived(runner, fed, name), *asked[name]]

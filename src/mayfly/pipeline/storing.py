@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mayfly.errors import UnsupportedFormat
 from mayfly.kernels.delta import with_numbers
 from mayfly.kernels.kept import Kept
 from mayfly.kernels.resident import RESIDENTS, place_of
@@ -68,7 +69,15 @@ def load_state(
     if stored is None:
         return blank
     loaded: dict[str, Any] = {}
-    for name, part in parts_of(blank).items():
+    parts = parts_of(blank)
+    unclaimed = sorted(name for name in (*stored.runs, *stored.numbers) if name not in parts)
+    if unclaimed:
+        raise UnsupportedFormat(
+            f"a state in {directory.root} has parts that {type(blank).__name__} of this version "
+            f"of Mayfly does not know: {', '.join(unclaimed)}",
+            "use the version that wrote it, or a new checkpoint",
+        )
+    for name, part in parts.items():
         listed = [segments[path] for path in stored.runs.get(name, ())]
         if isinstance(part, Kept):
             loaded[name] = replace(part, runs=tuple(stored_run(directory, one) for one in listed))

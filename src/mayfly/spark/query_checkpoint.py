@@ -78,6 +78,21 @@ class Registered:
     def entries(self) -> dict[str, int | None]:
         return {name: one.get(ENTRY) for name, one in self.queries.items()}
 
+    def check_claimed(self, stages: StagedProgram) -> None:
+        """Refuse states that no operator goes on from: it would begin anew, and nobody know."""
+        if self.dropped or self.replaced:
+            return  # what they leave behind goes with them
+        stored = self.repository.current().properties["state"]
+        unclaimed = stored.keys() - _needed(stored, stages, set()).keys()
+        if unclaimed:
+            names = sorted({name.rpartition("/")[0] for name in unclaimed})
+            raise UnsupportedFormat(
+                f"the checkpoint {self.repository.directory.root} has states that no operator of "
+                f"its queries goes on from: {', '.join(names)}",
+                "the queries would begin anew without a word: use the version of Mayfly that wrote "
+                "them, or a new checkpoint",
+            )
+
     def edits(self, base: Manifest, stages: StagedProgram) -> list[Any]:
         """Which queries there are now, and no more of what belonged to others."""
         stored = base.properties

@@ -46,8 +46,21 @@ QUERIES = {
         "rest": "SELECT g FROM s1 [RANGE 10 s] EXCEPT ALL SELECT g FROM s2 [RANGE 6 s]",
         "without": f"SELECT g, v FROM s1 [RANGE 10 s] x WHERE {NULLS})",
     },
+    5: {
+        "statistics": "SELECT g, COUNT(*) AS n, SUM(v) AS s, AVG(x) AS a, MIN(v) AS low,"
+        " MAX(v) AS high, MEDIAN(x) AS m, COUNT(DISTINCT k) AS d, VAR_SAMP(x) AS r"
+        " FROM s1 [RANGE 10 s] GROUP BY g",
+        "values": "SELECT DISTINCT k, g FROM s1 [RANGE 10 s]",
+        "without": f"SELECT g, v FROM s1 [RANGE 10 s] x WHERE {NULLS})",
+        "pairs": "SELECT x.v, y.v AS w FROM s1 [RANGE 10 s] x, s2 [RANGE 6 s] y"
+        " WHERE x.k = y.k AND x.g = y.g",
+        "latest": "SELECT g, v FROM s1 [PARTITION BY g ROWS 2]",
+        "refreshed": "SELECT Rstream(g, SUM(v) AS s) FROM s1 [RANGE 6 s SLIDE 2 s] GROUP BY g",
+        "over pairs": "SELECT z.k, COUNT(*) AS n FROM (SELECT x.k AS k FROM s1 x, s2 y"
+        " WHERE x.k = y.k) [RANGE 9 s] z GROUP BY z.k",
+    },
 }
-STRATEGIES = {1: Strategy.NT, 2: Strategy.UPA, 3: Strategy.UPA, 4: Strategy.UPA}
+STRATEGIES = {1: Strategy.NT, **dict.fromkeys((2, 3, 4, 5), Strategy.UPA)}
 WRITTEN = 2
 """So many batches are in the golden checkpoints; the others come after."""
 

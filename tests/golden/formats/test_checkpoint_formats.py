@@ -10,7 +10,8 @@ import pytest
 from mayfly.errors import UnsupportedFormat
 from mayfly.faults import on_reach
 from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.spark.query_checkpoint import opened
+from mayfly.pipeline.storing import Stored, load_state
+from mayfly.spark.query_checkpoint import Registered, opened
 from mayfly.spark.state_format import CURRENT, STATE_FORMAT, renewed
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from tests.golden.formats.checkpoint_write import (
@@ -121,3 +122,32 @@ def test_a_checkpoint_of_a_window_join_as_it_was_once_run_is_refused(tmp_path: P
         opened(tmp_path / "ck", sync=False)
     assert "use a new checkpoint directory" in refused.value.hint
     assert repository.newest() == 0
+
+
+def test_states_that_no_operator_claims_are_refused(tmp_path: Path) -> None:
+    runner = golden_runner(copied(CURRENT, tmp_path), CURRENT)
+    repository, stages = runner.repository, runner.wiring.stages
+    Registered(repository, 2, {}).check_claimed(stages)
+    stored = repository.current().properties["state"]
+    name = next(one for one in stored if one.startswith("task/"))
+    repository.commit(
+        repository.current(), [SetProperties({"state": {**stored, "task/other/0": stored[name]}})]
+    )
+    with pytest.raises(UnsupportedFormat, match="no operator of its queries goes on from: task/ot"):
+        Registered(repository, 2, {}).check_claimed(stages)
+    Registered(repository, 2, {}, dropped=("gone",)).check_claimed(stages)
+
+
+def test_parts_of_a_state_that_its_operator_does_not_know_are_refused(tmp_path: Path) -> None:
+    runner = golden_runner(copied(CURRENT, tmp_path), CURRENT)
+    base = runner.repository.current()
+    task = next(
+        one for one in runner.wiring.stages.tasks
+        if f"task/{one.name}/0" in base.properties["state"]
+    )  # fmt: skip
+    stored = Stored.from_json(base.properties["state"][f"task/{task.name}/0"])
+    other = Stored({**stored.runs, "renamed": ()}, stored.numbers)
+    blank, directory = task.operator.state(), runner.repository.directory
+    load_state(blank, stored, base.segments, directory)
+    with pytest.raises(UnsupportedFormat, match="does not know: renamed"):
+        load_state(blank, other, base.segments, directory)
