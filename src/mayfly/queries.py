@@ -19,7 +19,7 @@ from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.physical.explain.sharing import Together, together
 from mayfly.physical.program import Program
-from mayfly.physical.sharing import canonical, described, fingerprint, shared
+from mayfly.physical.sharing import canonical, shared
 from mayfly.pipeline.commands import Commands, Reading
 from mayfly.pipeline.control import DECLARED, Control
 from mayfly.pipeline.declared import check_query_name, declarations
@@ -47,6 +47,7 @@ from mayfly.spark.query_checkpoint import (
     differing,
     opened,
     origins_of,
+    plan_digest,
     registered,
     sources_of,
     streams_known_to,
@@ -180,11 +181,10 @@ class CqlQuery:
 
     def description(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be continued."""
-        described_plan = [fingerprint(self.program.answer), described(self.program.sent)]
         found: dict[str, Any] = {
             TEXT: self.text,
             "strategy": self.program.strategy.value,
-            PLAN: " ".join(described_plan),
+            PLAN: plan_digest(self.program),
             "streams": [stream.name for stream in self.streams()],
         }
         for stream in self.streams():

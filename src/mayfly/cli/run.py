@@ -20,12 +20,15 @@ from mayfly.cli.printing import refusals, seconds
 from mayfly.cli.stopping import StopRequest, stop_signals
 from mayfly.cql.files import text_of
 from mayfly.errors import InvalidSetting, MayflyError
-from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, micros
+from mayfly.lifetime import MIN_TIME, NEVER, format_micros, in_zone, instant, micros
+from mayfly.physical.sharing import shared
+from mayfly.physical.stager import staged
 from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.pipeline.shedding import Shedding
 from mayfly.plan.windows import instant_text
+from mayfly.storage import Repository
 from mayfly.storage.files import local_root
 
 if TYPE_CHECKING:
@@ -110,7 +113,7 @@ def run_command(
     with refusals():
         end = None if until is None else instant(until)
         _check_options(once, interval, buckets, speed)
-        Shedding(shed, shed_by, stretch_above)
+        shedding = Shedding(shed, shed_by, stretch_above)
         settings = _settings(conf or [])
         zone = settings.get("spark.sql.session.timeZone", "UTC")
         declared = PipelineFile.read(file, allow_python=allow_python, zone=zone)
@@ -118,12 +121,18 @@ def run_command(
         place = checkpoint or file.with_suffix(".state")
         from mayfly.spark.local import local_spark
         from mayfly.spark.pipelines import carry_out, load_pipeline
-        from mayfly.spark.query_checkpoint import check_checkpoint
+        from mayfly.spark.query_checkpoint import check_checkpoint, check_unchanged
         from mayfly.spark.serving import ended_for_others, stopped_by_log
         from mayfly.spark.starting import run_settings
 
         run_settings(buckets or 1, history, max_state_bytes, max_gap)
         check_checkpoint(local_root(place), buckets, zone)
+        with in_zone(zone):
+            programs = declared.programs()
+        texts = {name: one.text for name, one in declared.queries.items()}
+        check_unchanged(local_root(place), texts, programs, replace or ())
+        if not Repository.exists(local_root(place)):  # commands may have added queries to others
+            shedding.check(staged(shared(programs, {})))
         console = Console(stderr=True)
         with console.status("starting Spark"):
             spark = local_spark(master=master, settings=settings)

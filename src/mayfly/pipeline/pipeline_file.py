@@ -13,6 +13,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import in_zone
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
+from mayfly.physical.program import Program
 from mayfly.physical.sharing import canonical
 from mayfly.pipeline.connectors import (
     FILES,
@@ -115,6 +116,15 @@ class PipelineFile:
                     check_name(definition.name, definition.kind)
                     check_relation(definition, self.folder)
 
+    def programs(self) -> dict[str, Program]:
+        """What would run, by query."""
+        catalog, found = catalog_after(list(self.statements)), dict[str, Program]()
+        for name, query in self.queries.items():
+            chosen = optimize(query.plan).chosen
+            assert isinstance(chosen.plan, Output)
+            found[name] = compile_plan(canonical(chosen.plan), catalog, strict=chosen.strict)
+        return found
+
     def _check_queries(self) -> None:
         catalog = catalog_after(list(self.statements))
         queries = self.queries
@@ -124,9 +134,7 @@ class PipelineFile:
                 check_sink(query)
             else:
                 check_letters(query)
-            plan = optimize(query.plan).plan
-            assert isinstance(plan, Output)
-            compile_plan(canonical(plan), catalog)
+        self.programs()
         folders = ((name, self.parquet_folder(one)) for name, one in queries.items())
         written = check_writers((name, one) for name, one in folders if one is not None)
         streams = list(catalog.of_kind(StreamDefinition))

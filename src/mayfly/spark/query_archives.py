@@ -101,7 +101,12 @@ class ArchivedAnswers:
                 rows = rows.selectExpr(f"* EXCEPT ({own})", ending)
             rows = rows.select(*(quoted(name) for name in archive.settings.all_columns))
         self.sink.accept(
-            rows, delivery.batch_id, source=self.source, place=self.checkpoint, clock=delivery.clock
+            rows,
+            delivery.batch_id,
+            source=self.source,
+            place=self.checkpoint,
+            clock=delivery.clock,
+            stopping=delivery.stopping,
         )
         if exp_known(archive):
             self._declare_void()

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.errors import InvalidSetting, UnsupportedFormat
+from mayfly.physical.program import Program
+from mayfly.physical.sharing import described, fingerprint
 from mayfly.physical.stages import StagedProgram
 from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.control import Control
+from mayfly.pipeline.control import Control, Controlled
 from mayfly.pipeline.sources import (
     HEARTBEAT,
     PART,
@@ -225,6 +227,28 @@ def check_checkpoint(root: Path, buckets: int | None, zone: str) -> None:
         check_zone(repository, zone)
         check_spark_part(repository)
         Control(repository).pending()
+
+
+def check_unchanged(
+    root: Path, texts: Mapping[str, str], programs: Mapping[str, Program], replace: Collection[str]
+) -> None:
+    """Refuse a checkpoint of other queries, as far as that shows in their texts and plans."""
+    if not Repository.exists(root):
+        return
+    repository = Repository.open(root)
+    control, manifest = Controlled.of(repository.current()), repository.current()
+    pending = (one.name for one in Control(repository).pending())
+    others = {*replace, *control.dropped, *control.queries, *pending}
+    known = manifest.properties["queries"]
+    for name in known.keys() & programs.keys() - others:
+        if _lines(known[name][TEXT]) != _lines(texts[name]):
+            changed = {**known[name], TEXT: texts[name], PLAN: plan_digest(programs[name])}
+            check_same(root, name, known[name], changed)
+
+
+def plan_digest(program: Program) -> str:
+    """What a query computes, in a word."""
+    return f"{fingerprint(program.answer)} {described(program.sent)}"
 
 
 def check_zone(repository: Repository, zone: str) -> None:

@@ -8,12 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from mayfly.cli.app import main
 from mayfly.cli.run import _tell_end, _view
+from mayfly.pipeline.pipeline_file import PipelineFile
+from mayfly.plan.stream_joins import Stream
 from mayfly.spark import local
+from mayfly.spark.query_checkpoint import plan_digest, registered
 from mayfly.spark.status import Status
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM json('in') TIMESTAMP BY ts;"
@@ -198,3 +202,44 @@ def test_the_view_tells_what_was_left_out_below_the_same_table(now: Status) -> N
     assert "…" not in folded
     assert "1,000,000,000 of and_another_one" in " ".join(folded.split())
     assert all(len(line) <= 40 for line in folded.splitlines())
+
+
+@pytest.fixture
+def without_spark(file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(local, "local_spark", lambda **_: pytest.fail("Spark was started"))
+    monkeypatch.chdir(file.parent)
+    (file.parent / "in").mkdir()
+    file.write_text(STREAM + QUERY)
+    return file
+
+
+def test_partners_without_a_join_are_refused(
+    without_spark: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refused(capsys, "run", "p.cql", "--shed", "0.2", "--shed-by", "partners")
+    assert "no query joins time windows" in told
+
+
+def test_a_changed_query_on_an_old_checkpoint_is_refused(
+    without_spark: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = PipelineFile.read(without_spark)
+    schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string())])
+    plan = plan_digest(before.programs()["q"])
+    text = before.queries["q"].text
+    stored = {"q": {"text": text, "plan": plan, "streams": ["s"], "strategy": "UPA"}}
+    registered(Path("p.state"), [Stream("s", schema)], stored, 2, None, sync=False)
+    without_spark.write_text(STREAM + QUERY.replace("1 SEC", "2 SEC"))
+    told = refused(capsys, "run", "p.cql")
+    assert "belongs to another query q" in told
+    assert "+ FROM s [RANGE 2 SEC]" in told
+    for same in (
+        QUERY.replace("SELECT k", "SELECT  k -- the key\n"),
+        QUERY.replace("1 SEC", "1 s"),
+    ):
+        without_spark.write_text(STREAM + same)
+        with pytest.raises(pytest.fail.Exception, match="Spark was started"):
+            main(["run", "p.cql"])
+    without_spark.write_text(STREAM + QUERY.replace("1 SEC", "2 SEC"))
+    with pytest.raises(pytest.fail.Exception, match="Spark was started"):
+        main(["run", "p.cql", "--replace", "q"])
