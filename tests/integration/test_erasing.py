@@ -20,7 +20,7 @@ from mayfly.session import Session
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.pipelines import ARCHIVES, load_pipeline
 from mayfly.spark.query_run import QueryRun
-from tests.integration.recorded import record
+from tests.integration.recorded import declare, record
 
 SCHEMA = pa.schema(
     {"ts": pa.timestamp("us", "UTC"), "seq": pa.int64(), "k": pa.int32(), "tag": pa.string()}
@@ -119,6 +119,34 @@ def test_no_byte_is_left_in_the_checkpoint(
             assert archive.scan().num_rows
         assert runs["pairs"].snapshot().num_rows
     assert runs["totals"].status().last_changes > 0
+
+
+@pytest.mark.slow
+def test_a_join_built_in_python_keeps_the_promise_too(spark: SparkSession, tmp_path: Path) -> None:
+    """The archive gets pairs of the last round only, and nothing keeps older ones."""
+    columns = {"a_k": "INT", "a_tag": "STRING", "b_tag": "STRING", "ts": "TIMESTAMP",
+               "exp": "TIMESTAMP"}  # fmt: skip
+    archive = Session(spark).create_archive(
+        tmp_path / "pairs", columns, key="a_k", max_lifetime="30 us", exp="exp", refresh="10 us",
+        origin=0, contract="PHYSICAL WITHIN 10 us",
+    )  # fmt: skip
+    for number in range(3):
+        record(tmp_path / "streams", [round_of(number)], number)
+        streams = declare(Session(spark), tmp_path / "streams", dict.fromkeys("ab", SCHEMA))
+        left, right = streams["a"].window("30 us"), streams["b"].window("20 us")
+        run = left.join(right, ["k"]).start(
+            tmp_path / "state", archive=archive, available_now=True, sync=False, buckets=2
+        )
+        assert run.await_done(240)
+        due = archive.settings.contract.due(
+            archive.settings.calendar, archive.version().state.update
+        )
+        assert due is not None
+        assert due > number * STEP
+        tags = tags_in(tmp_path / "state", tmp_path / "pairs")
+        assert not {tag for tag in tags if int(tag.split("-")[1]) + LIFE < due}
+        assert archive.scan().num_rows
+        assert archive.verify().problems == ()
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ class Feeder:
 
     def files(self, longest: int) -> Iterator[tuple[str, Int64Array]]:
         """Its data files, whether a version names them or not, with the expirations in them."""
-        directory, named = self.repository.directory, self._named()
+        directory, named = self.repository.directory, named_files(self.repository)
         for name in directory.all_names(DATA):
             segment = named.get(name)
             kind = "" if segment is None else segment.group.rpartition("/")[2]
@@ -64,23 +64,28 @@ class Feeder:
             elif kind != COVERS:
                 yield name, _times(directory.path(name), OWN_EXP, EXP, segment=segment)
 
-    def _named(self) -> dict[str, Segment]:
-        """The files that some version names."""
-        found: dict[str, Segment] = {}
-        for number in self.repository.stored_versions():
-            with contextlib.suppress(VersionExpired, CorruptFile):
-                found |= self.repository.load(number).segments
-        return found
+
+def named_files(repository: Repository) -> dict[str, Segment]:
+    """The files that some version on disk names: these can be compared before they are read."""
+    found: dict[str, Segment] = {}
+    for number in repository.stored_versions():
+        with contextlib.suppress(VersionExpired, CorruptFile):
+            found |= repository.load(number).segments
+    return found
+
+
+def staged_repositories(root: str | os.PathLike[str]) -> list[Repository]:
+    """Where streams into the archive have staged rows."""
+    folder = Path(root) / STAGED
+    places = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [Repository.open(place) for place in places if Repository.exists(place)]
 
 
 def feeders(root: str | os.PathLike[str]) -> list[Feeder]:
     """The checkpoints of queries that feed the archive, as far as they are where they were."""
     found = []
-    folder = Path(root) / STAGED
-    for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
-        if not Repository.exists(folder / name):
-            continue
-        place = brought(Repository.open(folder / name).current()).place
+    for staged in staged_repositories(root):
+        place = brought(staged.current()).place
         if place is not None and Repository.exists(place):
             repository = Repository.open(place)
             if repository.current().properties.get("kind") == QUERIES:
@@ -96,11 +101,13 @@ def kept_elsewhere(
     And the clock by which they are removed: that of the query, or none (NEVER).
     """
     base = Path(root)
-    for folder, column in ((STAGED, EXP), (WAITING, ENDED)):
-        for parent, _, names in os.walk(base / folder):
-            for name in sorted(names):
-                path = Path(parent) / name
-                yield str(path.relative_to(base)), _times(path, column), NEVER
+    for repository in staged_repositories(root):
+        directory, named = repository.directory, named_files(repository)
+        for name in directory.all_names(DATA):
+            path = directory.path(name)
+            yield str(path.relative_to(base)), _times(path, EXP, segment=named.get(name)), NEVER
+    for path in sorted((base / WAITING).glob("*")):
+        yield str(path.relative_to(base)), _times(path, ENDED), NEVER
     for feeder in feeders(root):
         for name, found in feeder.files(longest):
             yield str(feeder.checkpoint / name), found, feeder.clock

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import mayfly.archive
 from mayfly.archive import Archive
+from mayfly.archive.feeding import kept_elsewhere
 from mayfly.errors import CorruptFile
 from mayfly.storage import Segment, vacuum
 
@@ -142,3 +144,19 @@ def test_verify_looks_into_older_versions_and_rollback_refuses_them(tmp_path: Pa
     with pytest.raises(CorruptFile, match=f"version {older.version} .* is not whole"):
         archive.rollback(older.version)
     assert archive.version().manifest == newest
+
+
+def test_staged_files_are_compared_before_anybody_looks_into_them(tmp_path: Path) -> None:
+    """Where bytes must be gone in time, other bytes than those written say nothing."""
+    shutil.copytree(OLD / "array", tmp_path / "a")
+    whole = {name: ends for name, ends, _ in kept_elsewhere(tmp_path / "a", 0)}
+    assert whole
+    assert all(len(ends) for ends in whole.values())
+    shutil.move(tmp_path / "a", tmp_path / "b")
+    name = min(whole)
+    rows = pq.read_table(tmp_path / "b" / name)
+    at = rows.schema.get_field_index("_exp")
+    rows = rows.set_column(at, "_exp", pa.array([1] * rows.num_rows, pa.int64()))
+    pq.write_table(rows, tmp_path / "b" / name)
+    found = {name: ends for name, ends, _ in kept_elsewhere(tmp_path / "b", 0)}
+    assert [name for name, ends in found.items() if not len(ends)] == [name]
