@@ -28,8 +28,9 @@ from mayfly.kernels.rows import Bools, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
-from mayfly.windows.domain import has_ranks
+from mayfly.windows.domain import has_ranks, of_ranks, ranks
 from mayfly.windows.ranked import LARGEST, MEDIAN, QUANTILE, SMALLEST, Ranked, Script
+from mayfly.windows.small import are_small, play_extremes
 
 SPREADS = ("var_samp", "stddev_samp")
 RANKS, SUMS, SQUARES = "ranks", "sums", "squares"
@@ -160,6 +161,22 @@ def _distinct(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 def _extreme(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     what = SMALLEST if call.function == "min" else LARGEST
     return _picked(ranked, ranked.positions(script, what)[0])
+
+
+def _extremes(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
+    """MIN and MAX: by rank, unless all groups are small."""
+    before, values = versions.alive_before, events.values(argument)
+    plain = has_ranks(values.type) and not before.known and not len(before.large)
+    if not plain or not are_small(before.owner, events.group_of_event, len(events.codes)):
+        return by_rank(_extreme)(call, events, versions, argument)
+    held = before.values(argument)
+    living = pc.is_valid(held).to_numpy(zero_copy_only=False)
+    sign = events.sign * pc.is_valid(values).to_numpy(zero_copy_only=False)
+    answers, filled = play_extremes(
+        ranks(held)[living], before.owner[living], ranks(values), sign, events.marks,
+        len(events.codes), call.function == "max",
+    )  # fmt: skip
+    return of_ranks(answers, ~filled, values.type)
 
 
 def _quantile(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
@@ -295,6 +312,11 @@ _POSITIONS = Way(
     None,
     RANKS,
 )
+_EXTREMES = replace(
+    _POSITIONS,
+    structure="counts by rank in a Fenwick tree, or a short list where groups are small",
+    play=_extremes,
+)
 _BEST = Way(
     "counts by rank in a tournament",
     "the largest counts are found in the logarithm of the distinct values; no row is read again",
@@ -318,8 +340,8 @@ DECIMAL_SUMS = Way("a sum as a whole number of any size", "decimals are exact", 
 WAYS = {
     "count": replace(_COUNTS, play=by_rank(_distinct)),
     "collect_set": replace(_COUNTS, play=by_rank(_set)),
-    "min": replace(_POSITIONS, play=by_rank(_extreme)),
-    "max": replace(_POSITIONS, play=by_rank(_extreme)),
+    "min": _EXTREMES,
+    "max": _EXTREMES,
     "median": replace(_POSITIONS, play=by_rank(_median)),
     "quantile": replace(_POSITIONS, play=by_rank(_quantile)),
     "top": replace(_BEST, play=by_rank(_top)),

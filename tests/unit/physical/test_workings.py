@@ -11,14 +11,15 @@ from mayfly import LocalSession
 from mayfly.kernels import frequent_items, holistic
 from mayfly.windows.ranked import Ranked
 
+EXTREMES = "counts by rank in a Fenwick tree, or a short list where groups are small"
 STRUCTURES = {
     "COUNT(*)": ("a running total", "running"),
     "SUM(n)": ("a running total", "running"),
     "AVG(n)": ("a running total", "running"),
     "COUNT(DISTINCT x)": ("a count per distinct value", "distinct"),
     "COLLECT_SET(x)": ("a count per distinct value", "listed"),
-    "MIN(x)": ("counts by rank in a Fenwick tree", "positions"),
-    "MAX(t)": ("counts by rank in a Fenwick tree", "positions"),
+    "MIN(x)": (EXTREMES, "play_extremes"),
+    "MAX(t)": (EXTREMES, "positions"),
     "MEDIAN(x)": ("counts by rank in a Fenwick tree", "positions"),
     "QUANTILE(x, 0.9)": ("counts by rank in a Fenwick tree", "positions"),
     "TOP(x, 2)": ("counts by rank in a tournament", "top"),
@@ -62,7 +63,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     for name in ("distinct", "listed", "positions", "top"):
         record(Ranked, name)
-    for name in ("play_sums", "play_variances", "_decimals"):
+    for name in ("play_sums", "play_variances", "play_extremes", "_decimals"):
         record(holistic, name)
     record(frequent_items, "_played")
     return names

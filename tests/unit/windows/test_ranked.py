@@ -19,7 +19,8 @@ from mayfly.windows.ranked import _ranks_within
 AGGREGATES = (
     "MEDIAN(x) AS median, QUANTILE(x, 0.3) AS quantile, COUNT(DISTINCT x) AS distinct_x, "
     "TOP(x, 2) AS top, MODE(t) AS mode, COLLECT_SET(x) AS held, VAR(d) AS spread, "
-    "MIN(t) AS low, MAX(t) AS high, SUM(d) AS total, AVG(d) AS mean"
+    "MIN(t) AS low, MAX(t) AS high, MIN(d) AS least, "
+    "MAX(x) AS most, SUM(d) AS total, AVG(d) AS mean"
 )
 ROWS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 1), st.none() | st.integers(0, 5)), max_size=30
@@ -46,6 +47,8 @@ def model(rows: list[tuple[int, int, int | None]], at: int, window: int) -> dict
             "mode": f"t{min(counts, key=lambda v: (-counts[v], v))}" if size else None,
             "held": sorted(counts),
             "spread": pytest.approx(variance(floats), abs=1e-12) if size > 1 else None,
+            "least": min(floats) if size else None,
+            "most": max(present) if size else None,
             "low": f"t{present[0]}" if size else None,
             "high": f"t{present[-1]}" if size else None,
             "total": pytest.approx(sum(floats)) if size else None,
