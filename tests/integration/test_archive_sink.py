@@ -191,7 +191,7 @@ def test_the_gap_of_the_archive_counts_unless_another_is_given(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     archive = new_archive(spark, tmp_path / "a", max_gap="none")
-    far = rows(0.5, 500_000)
+    far = rows(0.5, 900_000)  # more than a year ahead
     Feeder(archive, {"max_gap": "1 day"}).send(far)
     assert archive.sink().status().beyond == 1
     with pytest.raises(BadInput, match="too far ahead to be true"):

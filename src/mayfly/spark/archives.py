@@ -98,7 +98,7 @@ class SparkArchive(Archive):
         """
         rows = self._rows(batch)
         assert rows is not None
-        self._check_ahead(rows, max_gap)
+        trusted = self._check_ahead(rows, max_gap) == NEVER
         self.prepare()
         settings = self.with_origin(rows, None, checked=True).settings
         before = self.version().state.update
@@ -118,17 +118,20 @@ class SparkArchive(Archive):
             else:
                 own += f" AND {time_micros(settings)} > {settings.calendar.time_of(day - 1)}"
             part = rows.where(own)
-            reports.append(self.update(part, update=day, calendar=settings.calendar))
+            # Without a limit no number is too far ahead: the update is named by its time.
+            number, at = (None, until) if trusted else (day, None)
+            reports.append(self.update(part, update=number, at=at, calendar=settings.calendar))
             if done is not None:
                 done(reports[-1])
         return reports
 
-    def _check_ahead(self, rows: DataFrame, max_gap: Duration | None) -> None:
+    def _check_ahead(self, rows: DataFrame, max_gap: Duration | None) -> int:
+        """Refuse rows that are too far ahead to be true; the last instant that is not."""
         now = time.time_ns() // 1000
         settings = self.version().settings
         beyond = last_likely(now, settings.max_gap if max_gap is None else gap_of(max_gap))
         if beyond == NEVER:
-            return
+            return beyond
         far = rows.where(f"{time_micros(settings)} > {beyond}")
         shown = list(dict.fromkeys([*settings.key, settings.time]))
         examples = far.select(*shown).limit(EXAMPLES_SHOWN).toArrow().to_pylist()
@@ -137,6 +140,7 @@ class SparkArchive(Archive):
             counts = {Verdict.BEYOND_GAP: far.count()}
             summary = AdmissionSummary(counts, {Verdict.BEYOND_GAP: seen})
             summary.require_none_refused(self.version().state.update + 1)
+        return beyond
 
     @known_settings()
     def sink(
