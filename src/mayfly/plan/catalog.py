@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import Node, Output, RelationScan, StreamScan
+from mayfly.plan.logical import Node, Output, RelationScan, StreamScan, check_letters
 from mayfly.plan.types import DataType, arrow_type, parse_type
 
 TIME_TYPES = ("timestamp", "bigint")
@@ -247,6 +247,7 @@ def _check_columns(owner: str, columns: tuple[ColumnDefinition, ...]) -> None:
         raise InvalidSetting(f"{owner} has no columns", "declare at least one")
     seen: set[str] = set()
     for column in columns:
+        check_letters(column.name)
         if column.name.casefold() in seen:
             raise InvalidSetting(
                 f"{owner} has two columns called {column.name}", "names differ in more than case"

@@ -19,6 +19,7 @@ from enum import Enum
 from functools import cached_property
 from typing import ClassVar, TypeAlias
 
+from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import Column, Expression, Value
 from mayfly.plan.types import DataType
 from mayfly.plan.windows import Window
@@ -37,12 +38,26 @@ class Position:
         return f"line {self.line}, column {self.column}"
 
 
+def check_letters(name: str) -> None:
+    """Refuse a name that files cannot hold: one with half of a surrogate pair."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidSetting(
+            f"the column name {name!a} is not Unicode: it has half of a pair",
+            "use letters that UTF-8 can write",
+        ) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """An expression and the name of the output column it becomes."""
 
     name: str
     expression: Expression
+
+    def __post_init__(self) -> None:
+        check_letters(self.name)
 
     def column(self, relation: str) -> Column:
         return Column(relation, self.name, self.expression.type, self.expression.nullable)

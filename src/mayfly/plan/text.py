@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mayfly.plan.expressions import Column, Expression, Literal
 from mayfly.plan.logical import (
@@ -25,11 +25,16 @@ from mayfly.plan.logical import (
 )
 
 
-def plan_text(node: Node, depth: int = 0) -> str:
+def plan_text(node: Node) -> str:
     """The whole tree; inputs are indented below their operator."""
-    detail = node_detail(node)
-    line = "  " * depth + node_name(node) + (f" {detail}" if detail else "")
-    return "\n".join([line, *(plan_text(child, depth + 1) for child in node.children())])
+    return "\n".join(plan_lines(node))
+
+
+def plan_lines(node: Node, depth: int = 0) -> Iterator[str]:
+    """The same, line by line: names may hold ends of lines."""
+    yield "  " * depth + " ".join(filter(None, (node_name(node), node_detail(node))))
+    for child in node.children():
+        yield from plan_lines(child, depth + 1)
 
 
 def node_name(node: Node) -> str:

@@ -24,6 +24,7 @@ from mayfly.physical.explain.words import (
     flow_words,
     heading,
     number,
+    on_one_line,
     place_words,
     results_words,
     size,
@@ -39,7 +40,9 @@ Line = list[Piece]
 
 def plain_text(explanation: Explained, timings: bool = False) -> str:
     """The explanation without colours; without timings it is the same on every run."""
-    lines = ("".join(text for text, _ in line) for line in _lines(explanation, timings))
+    lines = (
+        "".join(on_one_line(text) for text, _ in line) for line in _lines(explanation, timings)
+    )
     return encodable("\n".join(line.rstrip() for line in lines) + "\n")
 
 
@@ -48,7 +51,7 @@ def rich_text(explanation: Explained, timings: bool = True) -> Text:
     whole = Text()
     for line in _lines(explanation, timings):
         for text, style in line:
-            whole.append(text, style)
+            whole.append(on_one_line(text), style)
         whole.append("\n")
     return whole
 

@@ -16,7 +16,7 @@ from mayfly.physical.explain.model import (
     State,
 )
 from mayfly.physical.explain.words import encodable, results_words
-from mayfly.plan.text import plan_text
+from mayfly.plan.text import plan_lines
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | int | bool | None
 DIGITS = 3
@@ -38,7 +38,7 @@ def as_values(explanation: Explained, timings: bool = False) -> dict[str, Json]:
 def _plan(plan: ExplainedPlan, timings: bool) -> Json:
     physical = plan.physical
     rules: list[Json] = [_rule(rule, timings) for rule in plan.rules]
-    logical: list[Json] = [*plan_text(physical.output).splitlines()]
+    logical: list[Json] = [*plan_lines(physical.output)]
     return {
         "title": plan.title,
         "strategy": physical.strategy.value,
