@@ -110,7 +110,7 @@ def test_row_groups_that_nobody_reads_are_not_checked(
     archive = archive_of(tmp_path / "a", row_group_bytes=2_000, **LAYOUTS[layout])
     assert format in {one.format for one in files(archive)}
     assert archive.probe("key 00").num_rows == 16
-    for segment in files(archive):
+    for segment in (one for one in files(archive) if one.format == format):
         flip(archive, segment, 2 * segment.bytes // 3)
     again = mayfly.archive.open(tmp_path / "a")
     assert again.probe("key 00").num_rows == 16
