@@ -36,6 +36,7 @@ LAYERS: dict[str, set[str]] = {
     **dict.fromkeys(COMPUTING, GROUND | COMPUTING | {"plan", "storage"}),
     "physical": GROUND | COMPUTING | {"plan", "storage", "optimizer"},
     "pipeline": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer", "physical"},
+    "pipeline.archive_settings": GROUND | {"archive", "physical", "plan"},
     "local": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer", "physical", "pipeline"},
     "archive": GROUND | {"plan", "storage"},
     "archive.lifetimes": GROUND | {"plan", "archive", "cql", "kernels"},

@@ -30,7 +30,7 @@ def parts_of(keys: Sequence[pa.Array], parts: int) -> Int64s:
 
 def key_parts(keys: Sequence[Sequence[Any]], types: Sequence[DataType], parts: int) -> list[int]:
     """The same of keys given as values."""
-    if parts == 1:
+    if parts == 1 or not keys:
         return [0] * len(keys)
     columns = zip(*keys, strict=True)
     found = [_column(values, kind) for values, kind in zip(columns, types, strict=True)]

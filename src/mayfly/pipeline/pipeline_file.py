@@ -15,6 +15,7 @@ from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program
 from mayfly.physical.sharing import canonical
+from mayfly.pipeline.archive_settings import settings_of
 from mayfly.pipeline.connectors import (
     FILES,
     check_letters,
@@ -134,7 +135,10 @@ class PipelineFile:
                 check_sink(query)
             else:
                 check_letters(query)
-        self.programs()
+        for name, program in self.programs().items():
+            query = queries[name]
+            if isinstance(query, ArchiveDefinition):
+                settings_of(query, program)
         folders = ((name, self.parquet_folder(one)) for name, one in queries.items())
         written = check_writers((name, one) for name, one in folders if one is not None)
         streams = list(catalog.of_kind(StreamDefinition))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,10 @@ import pyarrow.compute as pc
 from mayfly.archive.contract import Contract, Promise, longest_interval
 from mayfly.archive.declaring import columns_of
 from mayfly.archive.feeding import ROWS, WAITING, waiting_rows
-from mayfly.archive.layouts.wave import WaveScheme
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
-from mayfly.lifetime import MIN_TIME, format_micros, gap_text
-from mayfly.physical.program import Task
+from mayfly.lifetime import MIN_TIME, gap_text
+from mayfly.pipeline.archive_settings import settings_of
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.plan.expressions import quoted
@@ -210,56 +209,7 @@ def declared_archive(
     columns = columns_of(results.ddl(log=True))
     if path.exists():
         return _opened(session, definition, columns, path)
-    settings: dict[str, Any] = {
-        "key": definition.key, "refresh": format_micros(definition.refresh),
-        "time": results.times.ts, "max_gap": gap_text(definition.max_gap),
-    }  # fmt: skip
-    longest = definition.max_lifetime or longest_life(results.member.program.answer)
-    if longest is None:
-        raise InvalidSetting(
-            f"nothing says how long rows of the archive {definition.name} live",
-            "add MAX LIFETIME 90 DAYS, or put a RANGE window on every stream",
-        )
-    layout, sizes = definition.layout, "x".join(map(str, definition.layout.sizes))
-    if layout.name in {scheme.value for scheme in WaveScheme}:
-        if results.strict:
-            raise InvalidSetting(
-                f"{layout.name} keeps every row equally long, but results of {definition.name} "
-                "may end early",
-                "use AUTO, ROUND_ROBIN, CHRONOLOGICAL, LAZY or COUNT",
-            )
-        if definition.physical_within is not None:
-            raise InvalidSetting(
-                f"{layout.name} does not promise when bytes are gone, as PHYSICAL WITHIN of "
-                f"{definition.name} asks",
-                "use AUTO, ROUND_ROBIN, CHRONOLOGICAL, LAZY or COUNT",
-            )
-        settings |= {"window": format_micros(longest), "scheme": layout.name}
-        settings |= {"constituents": layout.sizes[0]} if layout.sizes else {}
-        if layout.technique:
-            technique = layout.technique.lower()
-            settings["technique"] = "in-place" if technique == "in place" else technique
-        return session.create_archive(path, columns, **settings)
-    if layout.technique not in (None, "REBUILD", "NO REBUILD"):
-        raise InvalidSetting(
-            f"{layout.name} of {definition.name} is not updated by {layout.technique}",
-            "write USING REBUILD or USING NO REBUILD, or take a wave layout such as WATA(4)",
-        )
-    if layout.name in ("INSERTION", "EXPIRATION"):
-        kind = "R" if layout.technique == "REBUILD" else "D"
-        settings["layout"] = f"{kind}-{layout.name[:3].lower()}{sizes or 16}"
-    elif layout.name != "AUTO":
-        settings["layout"] = f"{layout.name.lower().replace('_', '-')} {sizes}".strip()
-    if layout.technique is not None:
-        settings["rebuild"] = layout.technique == "REBUILD"
-    contract = str(Contract(definition.soft, definition.physical_within))
-    endless = results.member.program.answer.longest is None and not results.strict
-    life: dict[str, Any] = (
-        {"lifetime": format_micros(longest)} if endless else {"exp": results.times.exp}
-    )
-    return session.create_archive(
-        path, columns, max_lifetime=format_micros(longest), contract=contract, **life, **settings
-    )
+    return session.create_archive(path, columns, **settings_of(definition, results.member.program))
 
 
 def _opened(
@@ -288,12 +238,3 @@ def _opened(
             "give it another name, or move the old archive away",
         )
     return archive
-
-
-def longest_life(task: Task) -> int | None:
-    """A bound on the lives of a task's results from its windows; None if one has none."""
-    if task.longest is not None:
-        return task.longest
-    below = [longest_life(one) for one in task.inputs if isinstance(one, Task)]
-    known = [one for one in below if one is not None]
-    return max(known) if known and len(known) == len(below) else None

@@ -23,6 +23,10 @@ def test_parts_are_numbered_from_zero_as_pmod_does() -> None:
         assert not ((hashes - found) % parts).any()
 
 
+def test_no_keys_are_in_no_part() -> None:
+    assert key_parts([], [TEXT, NUMBER], 2) == []
+
+
 def test_keys_with_a_null_are_in_part_0() -> None:
     keys = [pa.array(["x", None, "x"]), pa.array([1, 1, None])]
     found = parts_of(keys, 64).tolist()

@@ -22,6 +22,8 @@ from mayfly.spark.status import Status
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM json('in') TIMESTAMP BY ts;"
 QUERY = "CREATE QUERY q AS SELECT k FROM s [RANGE 1 SEC];"
+ARCHIVE = "CREATE ARCHIVE q KEY k REFRESH 1 SEC "
+COUNTS = "SELECT k, COUNT(*) AS n FROM s [{}] GROUP BY k;"
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -102,6 +104,18 @@ def test_a_file_without_statements_is_checked(
         ([], "CREATE QUERY q AS SELECT z FROM s [RANGE 1 SEC];", "z"),
         ([], "CREATE STREAM t (ts BIGINT) FROM python('x:Y') TIMESTAMP BY ts;", "--allow-python"),
         ([], "", "has no query to run"),
+        ([], f"{ARCHIVE} AS {COUNTS.format('ROWS 5')}", "how long rows of the archive q live"),
+        ([], f"{ARCHIVE} LAYOUT WATA(2) AS {COUNTS.format('RANGE 5 SEC')}", "q may end early"),
+        (
+            [],
+            f"{ARCHIVE} LAYOUT WATA(4) PHYSICAL WITHIN 3 HOURS AS SELECT k FROM s [RANGE 5 SEC];",
+            "does not promise when bytes are gone",
+        ),
+        (
+            [],
+            f"{ARCHIVE} LAYOUT LAZY(2, 2) USING IN PLACE AS SELECT k FROM s [RANGE 5 SEC];",
+            "is not updated by IN PLACE",
+        ),
         (["--history", "long"], QUERY, "the duration 'long'"),
         (["--max-gap", "wide"], QUERY, "the duration 'wide'"),
         (["--max-state-bytes", "0"], QUERY, "max_state_bytes = 0"),

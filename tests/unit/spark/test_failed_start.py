@@ -173,7 +173,7 @@ def test_a_start_that_fails_is_told_without_a_stack_trace(
     (tmp_path / "in").mkdir()
     (tmp_path / "p.cql").write_text(
         "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM json('in') TIMESTAMP BY ts;\n"
-        "SELECT k FROM s [RANGE 1 MINUTE];\n"
+        "CREATE QUERY q AS SELECT k FROM s [RANGE 1 MINUTE];\n"
     )
     command = "import sys; from mayfly.cli import main; main(sys.argv[1:])"
     ended = subprocess.run(
