@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,36 @@ def test_what_cannot_be_archived_is_refused(
     (folder / "pipeline.cql").write_text(f"{STREAMS} CREATE ARCHIVE x {archive};")
     with pytest.raises(InvalidSetting, match=problem):
         load_pipeline(spark, folder / "pipeline.cql").start(folder / "state", sync=False)
+
+
+def test_an_archive_doubts_what_its_stream_believes(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows beyond the archive's own MAX GAP are dead letters, and do not move it there."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    times = [now - timedelta(seconds=20), now - timedelta(seconds=10), datetime(2206, 1, 1)]
+    (tmp_path / "in").mkdir()
+    rows = [json.dumps({"ts": f"{ts:%F %T}", "k": k}) for k, ts in enumerate(times)]
+    (tmp_path / "in" / "rows.json").write_text("\n".join(rows))
+    file = tmp_path / "pipeline.cql"
+    stream = (
+        "CREATE STREAM s (ts TIMESTAMP, k BIGINT) FROM json('in') TIMESTAMP BY ts MAX GAP NONE;"
+    )
+    archive = (
+        "CREATE ARCHIVE kept KEY k REFRESH 1 MIN MAX GAP {} DEAD LETTERS TO parquet('left') AS"
+    )
+    text = f"{stream} {archive} SELECT k FROM s [RANGE 5 DAYS];"
+    file.write_text(text.format("1 DAY"))
+    pipeline = load_pipeline(spark, file)
+    runs = pipeline.start(tmp_path / "state", available_now=True, sync=False, buckets=2)
+    assert all(run.await_done(240) for run in runs.values())
+    kept = pipeline.session.open_archive(tmp_path / ARCHIVES / "kept")
+    assert sorted(kept.scan()["k"].to_pylist()) == [0, 1]
+    assert kept.version().time <= int((now + timedelta(days=1, hours=1)).timestamp() * 1_000_000)
+    letters = pq.read_table(tmp_path / "left").to_pylist()
+    assert [(row["k"], row["reason"]) for row in letters] == [(2, "beyond MAX GAP")]
+    file.write_text(text.format("2 DAYS"))
+    pipeline = load_pipeline(spark, file)
+    with pytest.raises(InvalidSetting, match="has max_gap 1 d, not what CREATE ARCHIVE kept says"):
+        pipeline.archives(pipeline._together().results())
 
 
 def delivered(

@@ -244,7 +244,8 @@ class ArchiveSink:
         self, before: int | None, added: Sequence[Segment], promised: int | None
     ) -> int | None:
         reached = [segment.ts.high - self.slack for segment in added] if promised is None else []
-        reached += [promised] if promised is not None and promised > MIN_TIME else []
+        if promised is not None and promised > MIN_TIME:
+            reached.append(min(promised, self._beyond()))
         after = max([*reached, *([] if before is None else [before])], default=None)
         moved = 0 if before is None or after is None else after - before
         if self.max_gap is not None and self.max_gap != NEVER and moved > self.max_gap:
