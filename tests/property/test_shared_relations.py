@@ -71,6 +71,30 @@ def test_another_relation_is_refused(tmp_path: Path) -> None:
         opened(tmp_path / "ck", catalog, "(1, 'eins')", q=CQL)
 
 
+def test_what_is_new_in_the_file_after_a_command_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    """A statement added to the file would come before what a command did later."""
+    catalog = catalog_after(parse(TEXT))
+    runner = opened(tmp_path / "ck", catalog, "(1, 'one')", q=CQL)
+    control = Control(runner.repository)
+    control._written("change", text="INSERT INTO r VALUES (2, 'two')")
+
+    def begun(*inserts: str) -> HereRunner:
+        runner = runner_of(tmp_path / "ck", catalog, {"q": CQL})
+        runner.commands = Commands.of(control, catalog, relation(catalog, *inserts))
+        runner.relations = runner.commands.relations
+        read = runner.repository.current().properties["read"]
+        runner.reads.check(read, runner.commands.changes_of)
+        return runner
+
+    begun("(1, 'one')").feed({"s1": table_of("s1", ROWS[:4])}, {})
+    begun("(1, 'one')")
+    with pytest.raises(InvalidSetting) as refusal:
+        begun("(1, 'one')", "(3, 'three')")
+    assert "a command changed it behind what the program says" in refusal.value.message
+    assert "INSERT INTO r VALUES (2, 'two')" in refusal.value.message
+    assert "mayfly control change" in refusal.value.hint
+
+
 def test_a_relation_changed_by_a_command_is_that_relation(tmp_path: Path) -> None:
     """What a command changes takes effect with the next batch, once, also after a new start."""
     catalog = catalog_after(parse(TEXT))
