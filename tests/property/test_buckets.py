@@ -44,6 +44,7 @@ STAGES = {
     f"{THREE} WHERE x.k = y.k AND x.k = z.k": 1,
     f"{THREE} WHERE x.g = y.g AND x.g = z.h": 1,
     f"{THREE} WHERE x.k = y.k AND x.k = z.k + 0": 1,
+    IN_TURN: 1,
     f"SELECT j.k, COUNT(*) AS n FROM ({PAIRS}) j GROUP BY j.k": 1,
     f"SELECT DISTINCT j.k FROM ({PAIRS}) j WHERE j.v > 0": 1,
     "SELECT c.k, c.n, y.v FROM (SELECT k, COUNT(*) AS n FROM s1 [RANGE 9 s] GROUP BY k) c,"
@@ -53,7 +54,6 @@ STAGES = {
     f"SELECT p.v, q.v AS w FROM ({PAIRS}) p, (SELECT x.k AS k, x.v AS v FROM s1 [RANGE 9 s] x,"
     " s3 [RANGE 7 s] z WHERE x.g = z.h) q WHERE p.k = q.k": 2,
     f"{THREE} WHERE x.k = y.k AND x.g = z.h": 2,
-    IN_TURN: 2,
     f"{THREE} WHERE x.k = y.k AND x.x = z.w": 2,
     f"SELECT TRY_CAST(j.k AS TINYINT) AS t, COUNT(*) AS n FROM ({PAIRS}) j"
     " GROUP BY TRY_CAST(j.k AS TINYINT)": 2,
