@@ -143,6 +143,15 @@ def test_what_spark_cannot_cast_is_refused() -> None:
         evaluate(ex.Cast(day, INT), lambda column: pa.array([1], pa.date32()))
 
 
+def test_texts_of_thousands_of_digits_are_no_whole_numbers() -> None:
+    text = ex.Column("t", "s", STRING)
+    texts = pa.array(["9" * 5000, "-" + "0" * 6000 + "7", "+12"])
+    tried = evaluate(ex.Cast(text, BIGINT, safe=True), lambda column: texts)
+    assert tried.to_pylist() == [None, -7, 12]
+    with pytest.raises(BadInput, match="overflow: a number of 5,000 digits does not fit INT"):
+        evaluate(ex.Cast(text, INT), lambda column: texts)
+
+
 def test_months_have_no_column_type() -> None:
     with pytest.raises(InvalidSetting, match="cannot be stored"):
         evaluate(ex.Literal(14, parse_type("interval year to month")), _nothing)

@@ -168,6 +168,8 @@ _WRITTEN: dict[str, Reading] = {
     "interval day to second": calendar.interval_text,
 }
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32}
+MOST_DIGITS = 100
+"""Of whole numbers that are looked at; Python refuses to read several thousand."""
 
 
 def _ranged(value: int, target: DataType) -> int:
@@ -204,7 +206,10 @@ def _read_integer(text: str, target: DataType) -> int:
     bare = digits[1:] if digits[:1] in ("+", "-") else digits
     if not (bare.isascii() and bare.isdigit()):
         raise Undefined(f"{text!r} is not a whole number")
-    return _ranged(int(digits), target)
+    significant = bare.lstrip("0") or "0"
+    if len(significant) > MOST_DIGITS:
+        raise Undefined(f"overflow: a number of {len(significant):,} digits does not fit {target}")
+    return _ranged(-int(significant) if digits[0] == "-" else int(significant), target)
 
 
 def _read_number(text: str) -> float:
