@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.caching import CACHED
+from mayfly.kernels.matching import first_at_least
 from mayfly.kernels.probing import Check, Effort, Partial
 from mayfly.kernels.rows import CODE, numbers
 from mayfly.kernels.sorting import Int64s, stable_order
@@ -219,25 +220,6 @@ def _merge(codes: Int64s, ts: Int64s, other_codes: Int64s, other_ts: Int64s) -> 
     return order
 
 
-@numba.njit(numba.int64(_READ, numba.int64, numba.int64, numba.int64), cache=CACHED, nogil=True)
-def _seek(codes: Int64s, start: int, stop: int, code: int) -> int:
-    """The first position from ``start`` to ``stop`` whose code is ``code`` or larger."""
-    if start >= stop or codes[start] >= code:
-        return start
-    low, step = start, 1
-    while low + step < stop and codes[low + step] < code:
-        low += step
-        step *= 2
-    high = min(low + step, stop)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if codes[middle] < code:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
 @numba.njit(
     numba.boolean(_READ, _READ, _READ, _WRITE_2, _WRITE), cache=CACHED, nogil=True
 )  # fmt: skip
@@ -253,12 +235,12 @@ def _aligned(
             level += 1
             continue
         cursor[PROBES] += 1
-        low = _seek(other_codes, frame[HIGH], stop, code)
+        low = first_at_least(other_codes, frame[HIGH], stop, code)
         frame[LOW] = frame[HIGH] = low
         if low == stop:
             row = len(codes)
         elif other_codes[low] != code:
-            row, level = _seek(codes, row, len(codes), other_codes[low]), 0
+            row, level = first_at_least(codes, row, len(codes), other_codes[low]), 0
         else:
             high = low
             while high < stop and other_codes[high] == code:

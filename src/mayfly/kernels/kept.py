@@ -190,7 +190,7 @@ def _of_codes(stored: Int64s, codes: Int64s) -> Int64s:
     places = np.empty(len(stored), np.int64)
     at = found = 0
     for i in range(len(codes)):
-        at = first_at_least(stored, at, codes[i])
+        at = first_at_least(stored, at, len(stored), codes[i])
         while at < len(stored) and stored[at] == codes[i]:
             places[found] = at
             found += 1
@@ -210,7 +210,7 @@ def _located(
     at = end = 0
     for i in range(len(codes)):
         if i == 0 or codes[i] != codes[i - 1]:
-            at = first_at_least(stored, end, codes[i])
+            at = first_at_least(stored, end, len(stored), codes[i])
             end = at
             while end < len(stored) and stored[end] == codes[i]:
                 end += 1

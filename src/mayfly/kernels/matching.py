@@ -22,18 +22,16 @@ _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _WRITE = numba.types.Array(numba.int64, 1, "C")
 
 
-@numba.njit(numba.int64(_READ, numba.int64, numba.int64), cache=CACHED, nogil=True)
-def first_at_least(codes: Int64s, start: int, code: int) -> int:
-    """The first position from ``start`` on whose code is ``code`` or larger."""
-    size = len(codes)
-    if start >= size or codes[start] >= code:
+@numba.njit(numba.int64(_READ, numba.int64, numba.int64, numba.int64), cache=CACHED, nogil=True)
+def first_at_least(codes: Int64s, start: int, stop: int, code: int) -> int:
+    """The first position from ``start`` to ``stop`` whose code is ``code`` or larger."""
+    if start >= stop or codes[start] >= code:
         return start
-    step = 1
-    low = start
-    while low + step < size and codes[low + step] < code:
+    low, step = start, 1
+    while low + step < stop and codes[low + step] < code:
         low += step
         step *= 2
-    high = min(low + step, size)
+    high = min(low + step, stop)
     while high - low > 1:
         middle = (low + high) // 2
         if codes[middle] < code:
@@ -68,13 +66,13 @@ def _fill(
         if candidate < 0:
             code = left_code[row]
             if high == 0 or right_code[high - 1] != code:
-                low = first_at_least(right_code, high, code)
+                low = first_at_least(right_code, high, others, code)
                 if low == others:
                     row = rows
                     break
                 high = low
                 if right_code[low] != code:
-                    row = first_at_least(left_code, row, right_code[low])
+                    row = first_at_least(left_code, row, rows, right_code[low])
                     continue
                 while high < others and right_code[high] == code:
                     high += 1

@@ -98,7 +98,7 @@ def test_extreme_codes_and_times() -> None:
 def test_first_at_least(values: list[int], start: int, code: int) -> None:
     codes = np.array(sorted(values), np.int64)
     expected = next((i for i in range(start, len(codes)) if codes[i] >= code), len(codes))
-    assert first_at_least(codes, min(start, len(codes)), code) == max(
+    assert first_at_least(codes, min(start, len(codes)), len(codes), code) == max(
         expected, min(start, len(codes))
     )
 
@@ -108,4 +108,4 @@ def test_galloping_lands_everywhere_in_a_long_run() -> None:
     for start in (0, 1, 7, 199):
         for code in range(-1, 402):
             expected = max(start, min(200, -(-code // 2)))
-            assert first_at_least(codes, start, code) == expected
+            assert first_at_least(codes, start, len(codes), code) == expected
