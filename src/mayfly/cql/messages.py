@@ -54,9 +54,13 @@ class Source:
         return word.end() if word else start + 1
 
     def excerpt(self, span: Span) -> str:
-        """The line of the place with carets under it; long lines are cut around the place."""
+        """The line of the place with carets under it; long lines are cut around the place.
+
+        What UTF-8 cannot hold is shown as ``?``, so that the message can be printed and stored.
+        """
         position = self.position(span.start)
         line = self.text.split("\n")[position.line - 1].replace("\t", " ").rstrip("\r")
+        line = line.encode(errors="replace").decode()
         at = position.column - 1
         width = max(1, min(span.end - span.start, len(line) - at))
         cut = max(0, at - 2 * SHOWN_WIDTH // 3) if len(line) > SHOWN_WIDTH else 0

@@ -23,6 +23,7 @@ _PIECE = re.compile(
     r"[^-/'`\"]+|--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|/\*|.",
     re.DOTALL,
 )
+_HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 _NAMES_OF_OPENERS = {"'": "string", "`": "quoted name", '"': "string", "/*": "comment"}
 
 
@@ -35,6 +36,7 @@ def tokenize(source: Source) -> list[Token]:
     # The dialect is built on the parser, which reads windows with the cursor of this module.
     from mayfly.cql.dialect import Cql
 
+    _refuse_half_pairs(source)
     _refuse_double_quotes(source)
     try:
         tokens = Cql().tokenize(source.text)
@@ -45,6 +47,17 @@ def tokenize(source: Source) -> list[Token]:
 
 def _pieces(source: Source) -> Iterable[re.Match[str]]:
     return _PIECE.finditer(source.text)
+
+
+def _refuse_half_pairs(source: Source) -> None:
+    """Neither files nor columns nor Spark can hold them, wherever they stand in the text."""
+    if not source.text.isascii() and (half := _HALF_OF_A_PAIR.search(source.text)):
+        raise error_at(
+            source,
+            Span(*half.span()),
+            f"{half[0]!a} is half of a pair (a lone surrogate), which is not Unicode",
+            "write the whole letter; only text that UTF-8 can hold is read",
+        )
 
 
 def _refuse_double_quotes(source: Source) -> None:

@@ -243,6 +243,7 @@ def check_zone(name: str) -> None:
 
 
 def _check_columns(owner: str, columns: tuple[ColumnDefinition, ...]) -> None:
+    check_letters(owner)
     if not columns:
         raise InvalidSetting(f"{owner} has no columns", "declare at least one")
     seen: set[str] = set()

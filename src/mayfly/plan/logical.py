@@ -44,7 +44,7 @@ def check_letters(name: str) -> None:
         name.encode()
     except UnicodeEncodeError:
         raise InvalidSetting(
-            f"the column name {name!a} is not Unicode: it has half of a pair",
+            f"the name {name!a} is not Unicode: it has half of a pair",
             "use letters that UTF-8 can write",
         ) from None
 

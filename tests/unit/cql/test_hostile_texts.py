@@ -140,6 +140,30 @@ def test_slack_may_be_nothing() -> None:
         assert len(parse(declared)) == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT '\ud800' AS z {FROM}",
+        f"SELECT a {FROM} WHERE x = 'a\udfffb'",
+        f"SELECT a AS `\ud800` {FROM}",
+        f"SELECT a {FROM} -- \udc00",
+        "INSERT INTO r VALUES ('\ud800')",
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused_where_it_stands(text: str) -> None:
+    with pytest.raises(CqlError, match="half of a pair") as refused:
+        session().execute(text)
+    str(refused.value).encode()
+    place = next(at for at, letter in enumerate(text) if "\ud800" <= letter <= "\udfff")
+    assert refused.value.position is not None
+    assert refused.value.position.column == place + 1
+
+
+def test_letters_beyond_the_first_plane_and_escapes_are_no_half_pairs() -> None:
+    text = rf"SELECT '\uD83D🙂' AS z, a AS `é🙂` {FROM}"
+    session().query(text)
+
+
 WORDS = st.sampled_from(
     [
         *("SELECT", "a", "b", "x", "s", "FROM", "[RANGE 1 h]", "WHERE", "(", ")", ",", "+", "AND"),

@@ -13,7 +13,7 @@ from mayfly import LocalSession
 from mayfly.cli.app import command_line
 
 
-@pytest.mark.parametrize("odd", ["\x00", "\x1b", "\ud800", "\uffff", '"', "<b>&"])
+@pytest.mark.parametrize("odd", ["\x00", "\x1b", "\uffff", '"', "<b>&"])
 def test_every_form_can_be_read_and_stored(odd: str) -> None:
     session = LocalSession()
     session.stream("s", {"ts": "BIGINT", "x": "STRING"})

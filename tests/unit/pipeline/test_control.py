@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -494,3 +495,16 @@ def test_changes_of_a_relation_by_commands_are_told(control: Control) -> None:
     applied.taken()
     assert applied.changes_of("R") == (INSERT, "DELETE FROM R WHERE id = 1")
     assert applied.changes_of("fixed") == ()
+
+
+def test_a_text_that_is_not_unicode_is_refused_before_anything_is_stored(control: Control) -> None:
+    asked: tuple[Callable[[], object], ...] = (
+        lambda: control.change("INSERT INTO r VALUES (1, '\ud800')"),
+        lambda: control.add("more", "SELECT k FROM s [RANGE 1 h] WHERE name = '\ud800'"),
+        lambda: control.stream(CLICKS.replace("in/clicks", "in/\ud800")),
+        lambda: control.relation("CREATE RELATION t (id INT) KEY id -- \ud800"),
+    )
+    for ask in asked:
+        with pytest.raises(CqlError, match="half of a pair"):
+            ask()
+    assert control.commands() == []
