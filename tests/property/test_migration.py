@@ -205,6 +205,14 @@ TEXTS = (
 )
 
 
+# Negations over several columns of which a row that excludes has no left row with its key.
+REFUSED = (
+    "SELECT x.v FROM s1 [PARTITION BY v ROWS 2] x WHERE NOT EXISTS",
+    "SELECT k, g, COUNT(*) AS n FROM s1 [PARTITION BY v ROWS 2] x WHERE NOT EXISTS",
+    "SELECT j.g, j.k, COUNT(*) AS n FROM s1 [RANGE 9 s] j WHERE NOT EXISTS",
+)
+
+
 @pytest.mark.parametrize("strategy", [Strategy.UPA, Strategy.NT])
 @pytest.mark.parametrize(
     ("former", "cql"), [*((2, cql) for cql in ALL), *((4, cql) for cql in (*TEXTS, *MORE[:4]))]
@@ -234,7 +242,7 @@ def test_checkpoints_of_former_formats_go_on(
                 stored = SetProperties({STATE_FORMAT: former})
                 here.repository.commit(here.repository.current(), [stored])
                 here = runner_of(tmp_path, known, {"q": cql}, 3, strategy=strategy)
-                if any(task.operator.keyless_parts for task in here.wiring.stages.tasks):
+                if cql.startswith(REFUSED):
                     with pytest.raises(UnsupportedFormat, match="hashes only"):
                         renewed(here.repository, here.wiring.program)
                     assert here.repository.current().properties[STATE_FORMAT] == former
