@@ -3,8 +3,7 @@
 Idea: a group changes when a row arrives, expires or is cut. The events of a step, sorted by group
 and instant, give versions: one per group and instant at which something happened. COUNT, and SUM
 and AVG of whole numbers, are running totals over the events; other aggregates play the events over
-what the groups held before (aggregates.py). Equal versions in a row are one result; a result is
-born for ever and cut when the next one replaces it (an array by group, thesis 3.5.2).
+what the groups held before (aggregates.py). What becomes of versions is in group_results.py.
 Invariants: one row per group and instant; the value of a version depends only on the rows alive.
 Cost: O(events · log); other aggregates also lay out the rows that touched groups held before.
 """
@@ -19,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.aggregates import Aggregator, Known, Totals, aggregator
-from mayfly.kernels.codes import adjacent_equal, group_codes, unsigned_zeros
+from mayfly.kernels.codes import group_codes, unsigned_zeros
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -28,11 +27,11 @@ from mayfly.kernels.delta import (
     SEEN_END,
     Delta,
     concatenated,
-    mixed_ids,
     taken,
     with_numbers,
 )
 from mayfly.kernels.group_events import Events, Wide
+from mayfly.kernels.group_results import COUNT, SHOWN, Results
 from mayfly.kernels.holistic import Before, Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
@@ -40,7 +39,7 @@ from mayfly.kernels.operator import NO_IDS, Alone, Copy, Holding, Key, StateKey,
 from mayfly.kernels.refreshes import Refreshes, listed
 from mayfly.kernels.resident import RESIDENTS, Parts, place_of
 from mayfly.kernels.room import touch
-from mayfly.kernels.rows import CODE, Bools, chosen, clustered, numbers, whole
+from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.sorting import Int64s, places_in, stable_order
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -52,9 +51,6 @@ from mayfly.plan.text import aggregate_text, expression_text
 from mayfly.plan.types import arrow_type
 from mayfly.plan.windows import Slide
 from mayfly.storage.segment import EXP, TS
-
-COUNT = "_count"
-SHOWN = "_shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +204,7 @@ class GroupRows(Alone):
         if not fresh.num_rows and not due.num_rows and self._is_idle(state, interval):
             kept = members.aged(interval.clock - 1)
             RESIDENTS.move(place_of(state.members), place_of(kept))
-            return replace(state, members=kept, first=first), self._nothing()
+            return replace(state, members=kept, first=first), self._output.nothing
         events = self._events(state, fresh, due, interval)
         instants = self._answered(interval)
         if self.append_only and self.slide is not None:
@@ -220,7 +216,7 @@ class GroupRows(Alone):
         lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
         kept = members.after(lasting, interval.clock - 1)
         if not len(events.code):
-            return GroupState(kept, state.groups, state.begun, first), self._nothing()
+            return GroupState(kept, state.groups, state.begun, first), self._output.nothing
         known = RESIDENTS.take(self._owner, state.members) if self._residue else {}
         state = replace(state, members=members)
         groups, delta, before = self._replaced(state, events, interval, known)
@@ -357,100 +353,16 @@ class GroupRows(Alone):
         events.check(known)
         versions, totals = self._versions(events, known, state.members, interval, resident)
         table = self._version_rows(events, versions, totals)
+        groups = state.groups
         if self.append_only:
-            return *self._appended(state, table, versions, codes, interval), versions.before
-        previous = places_in(codes, numbers(known, CODE))
-        sequence = concatenated([known.select(table.schema.names), table])
-        order = _each_before(previous, versions.group, len(codes))
-        sequence = taken(sequence, order)
-        group = np.concatenate([previous, versions.group])[order]
-        old = order < len(previous)
-        starts = self._changes(sequence, group) & ~old
-        return *self._pieces(state, sequence, group, old, starts, codes), versions.before
+            kept, delta = self._output.append(groups, table, versions.group, codes)
+        else:
+            kept, delta = self._output.replace(groups, known, table, versions.group, codes)
+        return kept, delta, versions.before
 
-    def _changes(self, sequence: pa.Table, group: Int64s) -> Bools:
-        """Where a version differs from the one before it."""
-        changed = np.ones(len(group), dtype=bool)
-        if len(group) > 1:
-            same = group[1:] == group[:-1]
-            shown = numbers(sequence, SHOWN)
-            equal = np.ones(len(same), dtype=bool)
-            for name in self.columns.names[len(self.keys) :]:
-                equal &= adjacent_equal(whole(sequence.column(name)))
-            hidden = (shown[1:] == 0) & (shown[:-1] == 0)
-            changed[1:] = ~(same & (hidden | ((shown[1:] == shown[:-1]) & equal)))
-        return changed
-
-    def _pieces(
-        self,
-        state: GroupState,
-        sequence: pa.Table,
-        group: Int64s,
-        old: Bools,
-        starts: Bools,
-        codes: Int64s,
-    ) -> tuple[Kept, Delta]:
-        ts, shown = numbers(sequence, TS).copy(), numbers(sequence, SHOWN) == 1
-        # A result keeps the identity that it was born with.
-        ids = np.where(old, numbers(sequence, ID), mixed_ids(numbers(sequence, CODE), ts))
-        sequence = with_numbers(sequence, **{ID: ids})
-        heads = np.flatnonzero(starts | old)
-        following = np.full(len(heads), NEVER, dtype=np.int64)
-        if len(heads) > 1:
-            joined = group[heads[1:]] == group[heads[:-1]]
-            following[:-1][joined] = ts[heads[1:]][joined]
-        born_at = starts[heads] & shown[heads]
-        born = taken(sequence, heads[born_at])
-        born = with_numbers(born, **{EXP: following[born_at]})
-        cut_at = old[heads] & shown[heads] & (following != NEVER)
-        cut = with_numbers(taken(sequence, heads[cut_at]), **{END: following[cut_at]})
-        kept = self._latest(sequence, group, heads)
-        groups = state.groups.without(codes).after(kept, MIN_TIME)
-        return groups, self._delta(born, cut)
-
-    def _latest(self, sequence: pa.Table, group: Int64s, heads: Int64s) -> pa.Table:
-        """The row to keep per group: totals of its last version, since when its result holds."""
-        last = np.flatnonzero(np.append(group[1:] != group[:-1], True)) if len(group) else group
-        at = np.searchsorted(heads, last, side="right") - 1
-        since, ids = (numbers(sequence, name)[heads[at]] for name in (TS, ID))
-        life = {TS: since, EXP: np.full(len(since), NEVER), ID: ids}
-        rows = with_numbers(taken(sequence, last), **life)
-        if self.is_global:
-            return rows
-        return chosen(rows, numbers(rows, COUNT) > 0)
-
-    def _appended(
-        self,
-        state: GroupState,
-        table: pa.Table,
-        versions: Versions,
-        codes: Int64s,
-        interval: Interval,
-    ) -> tuple[Kept, Delta]:
-        """INTERNAL: every version is a result that stays."""
-        shown = numbers(table, SHOWN) == 1
-        ts = numbers(table, TS)
-        visible = chosen(table, shown & (ts > MIN_TIME))
-        times = numbers(visible, TS)
-        never = np.full(len(times), NEVER)
-        born = with_numbers(visible, **{EXP: never, ID: mixed_ids(numbers(visible, CODE), times)})
-        last = np.flatnonzero(np.append(versions.group[1:] != versions.group[:-1], True))
-        kept = taken(table, last)
-        if not self.is_global:
-            kept = chosen(kept, numbers(kept, COUNT) > 0)
-        return state.groups.without(codes).after(kept, MIN_TIME), self._delta(
-            born, with_numbers(born.slice(0, 0), **{END: np.empty(0, np.int64)})
-        )
-
-    def _delta(self, born: pa.Table, cut: pa.Table) -> Delta:
-        nothing = self._nothing()
-        if self.dual:
-            born = with_numbers(born, **{SEEN: numbers(born, EXP)})
-            cut = with_numbers(cut, **{SEEN: numbers(cut, EXP), SEEN_END: numbers(cut, END)})
-        return Delta(born.select(nothing.born.schema.names), cut.select(nothing.cut.schema.names))
-
-    def _nothing(self) -> Delta:
-        return Delta.empty(self.columns, dual=self.dual)
+    @cached_property
+    def _output(self) -> Results:
+        return Results(self.columns, len(self.keys), self.is_global, self.dual)
 
     # ── values of versions ────────────────────────────────────────────────────────────────
 
@@ -552,16 +464,3 @@ class GroupRows(Alone):
             Totals(pa.nulls(size, kind), {name: np.empty(0, np.int64) for name in one.kept})
             for one, kind in zip(self._aggregators, kinds, strict=True)
         ]
-
-
-def _each_before(few: Int64s, many: Int64s, groups: int) -> Int64s:
-    """The order of few and many (both sorted) in which one of the few precedes its group."""
-    present = np.zeros(groups, np.int64)
-    present[few] = 1
-    place = np.arange(len(many)) + np.cumsum(present)[many]
-    first = np.ones(len(few) + len(many), dtype=bool)
-    first[place] = False
-    order = np.empty(len(first), np.int64)
-    order[place] = np.arange(len(few), len(first))
-    order[first] = np.arange(len(few))
-    return order
