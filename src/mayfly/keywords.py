@@ -81,7 +81,13 @@ def text(name: str, value: object) -> str:
     """A setting that must be a text."""
     if not isinstance(value, str):
         raise InvalidSetting(f"{name} is {value!r}", "give a text")
+    if not value.isascii() and not _is_unicode(value):
+        raise InvalidSetting(f"{name} is {value!a}: half of a pair is not Unicode", "leave it out")
     return value
+
+
+def _is_unicode(value: str) -> bool:
+    return value.encode(errors="ignore").decode() == value
 
 
 def flag(name: str, value: object) -> bool:
@@ -89,3 +95,11 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidSetting(f"{name} is {value!r}", "give True or False")
     return value
+
+
+def names(name: str, value: object) -> tuple[str, ...]:
+    """A setting that is one name or several."""
+    listed = (value,) if isinstance(value, str) else value
+    if not isinstance(listed, Iterable) or isinstance(listed, bytes | Mapping):
+        raise InvalidSetting(f"{name} is {value!r}", "give a name, or a list of names")
+    return tuple(text(name, one) for one in listed)

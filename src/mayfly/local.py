@@ -15,8 +15,9 @@ from mayfly.cql import Create, Delete, Drop, Insert, Update, bind_query, parse
 from mayfly.cql.statements import apply
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.evaluation import Evaluation
-from mayfly.kernels.room import default_state_bytes
-from mayfly.keywords import known_settings
+from mayfly.kernels.room import checked_state_bytes
+from mayfly.keywords import flag, known_settings, names
+from mayfly.keywords import text as text_of
 from mayfly.lifetime import MIN_TIME, Duration, duration, in_zone
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
@@ -35,16 +36,19 @@ from mayfly.plan.logical import Output
 from mayfly.plan.rows import arrow_of
 from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.types import from_arrow, parse_type
+from mayfly.plan.zones import check_zone_in_use
 
-Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table"
+Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table | Any"
 
 
 class LocalSession:
     """Where streams, relations and queries are declared and run, without Spark."""
 
-    def __init__(self, zone: str = "UTC") -> None:
+    @known_settings()
+    def __init__(self, *, zone: str = "UTC") -> None:
         """``zone`` is that of times without one, and in which they have a day and an hour."""
-        self.zone = zone
+        self.zone = text_of("zone", zone)
+        check_zone_in_use(zone)
         self.catalog = Catalog()
         self._relations: dict[str, Changing] = {}
         self._runs: list[ContinuousRun] = []
@@ -81,18 +85,24 @@ class LocalSession:
         columns: Columns,
         *,
         time: str = "ts",
-        sequence: Sequence[str] = (),
+        sequence: str | Sequence[str] = (),
         slack: Duration = 0,
         max_gap: Duration | None = None,
     ) -> None:
-        """Declare a stream; its columns come from types by name, a schema, or a table.
+        """Declare a stream; its columns come from types by name, a schema, or rows: a table, a
+        pandas DataFrame, a list of dicts.
 
         ``max_gap="1 day"``: time goes on in steps of a day at most; a larger jump counts when the
         next batch confirms it, and until then its rows wait.
         """
         gap = None if max_gap is None else duration(max_gap)
         definition = StreamDefinition(
-            name, _columns(columns), time, tuple(sequence), slack=duration(slack), max_gap=gap
+            text_of("the name of a stream", name),
+            _columns(columns),
+            text_of("time", time),
+            names("sequence", sequence),
+            slack=duration(slack),
+            max_gap=gap,
         )
         self.catalog = self.catalog.declare(definition)
 
@@ -101,9 +111,9 @@ class LocalSession:
         self, name: str, rows: Any, *, key: str | Sequence[str] = (), retroactive: bool = True
     ) -> None:
         """Declare a relation (or with ``retroactive=False`` an NRR) and fill it with a table."""
-        rows = arrow_of(name, rows)
+        rows = arrow_of(text_of("the name of a relation", name), rows)
         definition = RelationDefinition(
-            name, _columns(rows), (key,) if isinstance(key, str) else tuple(key), retroactive
+            name, _columns(rows), names("key", key), flag("retroactive", retroactive)
         )
         self.catalog = self.catalog.declare(definition)
         changing = Changing(definition)
@@ -130,30 +140,31 @@ class LocalSession:
         depends on none of them. A step that would need more than ``max_state_bytes`` (by default
         half of the machine's memory) is refused before it is tried.
         """
-        way = Strategy.named(strategy)
+        way, without = Strategy.named(strategy), names("without", without)
         with in_zone(self.zone):
-            joining = Joining.named(joins) if isinstance(joins, str) else Joining.MULTIWAY
+            joining = Joining.MULTIWAY if isinstance(joins, Evaluation) else Joining.named(joins)
             chosen = optimize(
                 self._bound(cql), strategy=way, without=without, joining=joining
             ).chosen
         assert isinstance(chosen.plan, Output)
         weak, strict = "weak-distinct" not in without, chosen.strict
-        ways = joining if isinstance(joins, str) else joins
+        ways = joins if isinstance(joins, Evaluation) else joining
         program = compile_plan(chosen.plan, self.catalog, way, weak, ways, strict)
-        room = default_state_bytes() if max_state_bytes is None else max_state_bytes
+        room = checked_state_bytes(max_state_bytes)
         run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone)
         self._runs.append(run)
         return run
 
+    @known_settings()
     def explain(self, cql: str, *, compare: bool = False, strategy: str = "UPA") -> Explanation:
         """What a query means and costs, before it runs."""
-        way = Strategy.named(strategy)
+        way, compare = Strategy.named(strategy), flag("compare", compare)
         with in_zone(self.zone):
             return explain(self._bound(cql), self.catalog, cql, strategy=way, compare=compare)
 
     def table(self, relation: str) -> pa.Table:
         """A relation as its last change left it."""
-        if relation.casefold() not in self._relations:
+        if text_of("the name of a relation", relation).casefold() not in self._relations:
             known = ", ".join(one.definition.name for one in self._relations.values())
             raise InvalidSetting(
                 f"there is no relation {relation}", f"relations: {known or 'none'}"
@@ -161,7 +172,7 @@ class LocalSession:
         return self._relations[relation.casefold()].rows
 
     def _bound(self, cql: str) -> Output:
-        entry = self.catalog.lookup(cql)
+        entry = self.catalog.lookup(cql) if isinstance(cql, str) else None
         return entry.plan if isinstance(entry, QueryDefinition) else bind_query(cql, self.catalog)
 
     def _clock(self, relation: str) -> int:
@@ -179,8 +190,8 @@ def replay(run: ContinuousRun, batches: Iterable[Mapping[str, Any]]) -> Continuo
 
 
 def _columns(columns: Columns) -> tuple[ColumnDefinition, ...]:
-    if isinstance(columns, pa.Table):
-        columns = columns.schema
-    if isinstance(columns, pa.Schema):
-        return tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in columns)
-    return tuple(ColumnDefinition(name, parse_type(text)) for name, text in columns.items())
+    if isinstance(columns, Mapping):
+        kinds = {text_of("the name of a column", one): kind for one, kind in columns.items()}
+        return tuple(ColumnDefinition(one, parse_type(text_of(one, kinds[one]))) for one in kinds)
+    schema = columns if isinstance(columns, pa.Schema) else arrow_of("a stream", columns).schema
+    return tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in schema)

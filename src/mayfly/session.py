@@ -20,7 +20,7 @@ from mayfly.archive.opening import declared_for
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.computed import EVENT_TIME, UNITS
 from mayfly.errors import InvalidSetting
-from mayfly.keywords import known_settings
+from mayfly.keywords import flag, known_settings, names, text
 from mayfly.lifetime import MIN_TIME, Duration, duration, gap_of, in_zone
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
@@ -60,6 +60,7 @@ class Session:
     it such streams are refused, also those that commands bring.
     """
 
+    @known_settings()
     def __init__(
         self,
         spark: SparkSession | None = None,
@@ -85,7 +86,7 @@ class Session:
         frame: DataFrame,
         *,
         time: str = "ts",
-        sequence: Sequence[str] = (),
+        sequence: str | Sequence[str] = (),
         slack: Duration = 0,
         idle: Duration | None = None,
         null_time: Literal["error", "dead_letter"] = "error",
@@ -122,12 +123,22 @@ class Session:
         another one.
         """
         _check_name(name, (*self._frames, *self.relations), "stream")
+        if not isinstance(frame, DataFrame):
+            raise InvalidSetting(
+                f"stream {name} is declared over a {type(frame).__name__}",
+                "give a streaming DataFrame (spark.readStream), or use mayfly.LocalSession",
+            )
         if not frame.isStreaming:
             raise InvalidSetting(
                 f"the DataFrame of stream {name} is not streaming",
                 "make it with spark.readStream (files, Kafka, rate, …)",
             )
-        unit_given = unit is not None or dict(frame.dtypes).get(time) != "bigint"
+        time = _column_called(name, frame.columns, text("time", time), "take its time from")
+        sequence = tuple(
+            _column_called(name, frame.columns, column, "order its rows by")
+            for column in names("sequence", sequence)
+        )
+        unit_given = unit is not None or dict(frame.dtypes)[time] != "bigint"
         if unit is not None and unit.casefold() != "microseconds":
             derivation = derivation or f"{EVENT_TIME} from {time} {unit.casefold()}"
             frame, time = _in_unit(name, frame, time, unit), EVENT_TIME
@@ -152,15 +163,9 @@ class Session:
                 f"the time column {name}.{time} has no time zone",
                 "cast it to TIMESTAMP in the DataFrame, or give BIGINT microseconds",
             )
-        for column in sequence:
-            if column not in stream.schema.names:
-                raise InvalidSetting(
-                    f"stream {name} has no column {column!r} to order its rows by",
-                    f"name some of its columns: {', '.join(stream.schema.names)}",
-                )
         self._frames[name] = frame
         self._declared[name] = stream
-        self._sequences[name] = tuple(sequence)
+        self._sequences[name] = sequence
         return SparkStream(self, stream)
 
     def forget(self, name: str) -> None:
@@ -203,6 +208,7 @@ class Session:
         """The time zone of times without one: Spark's for this session."""
         return str(self.spark.conf.get("spark.sql.session.timeZone"))
 
+    @known_settings()
     def query(self, cql: str, *, strategy: str = "UPA", without: Sequence[str] = ()) -> CqlQuery:
         """A query of the language over the declared streams and relations.
 
@@ -210,23 +216,28 @@ class Session:
         """
         with in_zone(self.zone):
             bound = bind_query(cql, self.catalog)
-        return CqlQuery.of(self, cql, bound, Strategy.named(strategy), without)
+        return CqlQuery.of(self, cql, bound, Strategy.named(strategy), names("without", without))
 
+    @known_settings()
     def relation(
         self,
         name: str,
         rows: Any,
         *,
-        key: Sequence[str] = (),
+        key: str | Sequence[str] = (),
         retroactive: bool = True,
     ) -> None:
         """Declare a relation (or with ``retroactive=False`` an NRR) and fill it; ``change`` and
         commands change it."""
         table = rows.toArrow() if isinstance(rows, DataFrame) else arrow_of(name, rows)
         columns = tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in table.schema)
-        self.add_relation(RelationDefinition(name, columns, tuple(key), retroactive), table)
+        self.add_relation(
+            RelationDefinition(name, columns, names("key", key), flag("retroactive", retroactive)),
+            table,
+        )
 
-    def nrr(self, name: str, rows: Any, *, key: Sequence[str]) -> None:
+    @known_settings()
+    def nrr(self, name: str, rows: Any, *, key: str | Sequence[str]) -> None:
         """Declare a non-retroactive relation and fill it: a later change concerns only tuples
         generated after it, and a key that was deleted is never used again."""
         self.relation(name, rows, key=key, retroactive=False)
@@ -264,6 +275,7 @@ class Session:
     def declared(self, stream: str) -> Stream:
         return self._declared[stream]
 
+    @known_settings()
     def explain(
         self,
         cql: str,
@@ -283,8 +295,8 @@ class Session:
                 self.catalog,
                 cql,
                 strategy=Strategy.named(strategy),
-                without=without,
-                compare=compare,
+                without=names("without", without),
+                compare=flag("compare", compare),
             )
 
     @known_settings(lambda: declare_lifetimes)
@@ -415,15 +427,21 @@ def _check_name(name: str, taken: Iterable[str], kind: str) -> None:
         raise InvalidSetting(f"the name {name} is declared twice", "choose another name")
 
 
+def _column_called(stream: str, columns: Sequence[str], column: str, purpose: str) -> str:
+    """A column as the DataFrame spells it."""
+    for one in columns:
+        if one.casefold() == column.casefold():
+            return one
+    raise InvalidSetting(
+        f"stream {stream} has no column {column!r} to {purpose}",
+        f"name one of its columns: {', '.join(columns)}",
+    )
+
+
 def _in_unit(name: str, frame: DataFrame, time: str, unit: str) -> DataFrame:
     """With the time that a whole number of this unit is."""
     form = UNITS.get(unit.upper())
     if form is None:
         known = ", ".join(one.lower() for one in UNITS)
         raise InvalidSetting(f"stream {name}: {unit!r} is no unit of time", f"use one of {known}")
-    if time not in frame.columns:
-        raise InvalidSetting(
-            f"stream {name} has no column {time!r} to take its time from",
-            f"name one of its columns: {', '.join(frame.columns)}",
-        )
     return frame.selectExpr("*", f"{form.format(quoted(time))} AS {EVENT_TIME}")

@@ -39,6 +39,13 @@ DOORS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: Session.create_archive(NOBODY, "a", COLUMNS, key="k", lifetimes="1 d"), "lifetime"),
     "LocalSession.stream": (
         lambda: LocalSession().stream("s", COLUMNS, sequenc=["k"]), "sequence"),
+    "LocalSession": (lambda: LocalSession(zonee="UTC"), "zone"),
+    "LocalSession.explain": (lambda: LocalSession().explain("", compar=True), "compare"),
+    "Session": (lambda: Session(NOBODY, allow_pyton="."), "allow_python"),
+    "Session.query": (lambda: Session.query(NOBODY, "", withot=()), "without"),
+    "Session.explain": (lambda: Session.explain(NOBODY, "", strategi="NT"), "strategy"),
+    "Session.relation": (lambda: Session.relation(NOBODY, "r", NOBODY, keys="k"), "key"),
+    "Session.nrr": (lambda: Session.nrr(NOBODY, "r", NOBODY, keey="k"), "key"),
     "LocalSession.query": (lambda: LocalSession().query("", strategi="NT"), "strategy"),
     "archive.create": (
         lambda: mayfly.archive.create("a", COLUMNS, key="k", window=3, layot="x"), ""),

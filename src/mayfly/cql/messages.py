@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 
-from mayfly.errors import MayflyError
+from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.plan.logical import Position
 
 SHOWN_WIDTH = 100
@@ -31,6 +31,8 @@ class Source:
     name: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InvalidSetting(f"{self.text!r} is no statement or query", "give it as a text")
         # Editors put a byte order mark before a text; a blank keeps all places as they are.
         if self.text.startswith("\ufeff"):
             object.__setattr__(self, "text", f" {self.text[1:]}")

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from mayfly.errors import LimitExceeded
+from mayfly.errors import InvalidSetting, LimitExceeded
+from mayfly.keywords import whole
 
 _limit: ContextVar[int | None] = ContextVar("max_state_bytes", default=None)
 
@@ -20,6 +21,15 @@ def default_state_bytes(buckets: int = 1) -> int:
     """Half of this machine's memory, shared by the buckets."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return memory // 2 // buckets
+
+
+def checked_state_bytes(asked: object, buckets: int = 1) -> int:
+    """The bytes a step may take: as somebody asks, or by default for so many buckets."""
+    if asked is None:
+        return default_state_bytes(buckets)
+    if whole("max_state_bytes", asked) < 1:
+        raise InvalidSetting(f"max_state_bytes = {asked}", "use 1 or more")
+    return whole("max_state_bytes", asked)
 
 
 class Touched:

@@ -26,6 +26,7 @@ from mayfly.kernels.outputs import seen
 from mayfly.kernels.refreshes import repeated, repetitions
 from mayfly.kernels.room import Touched, default_state_bytes, limited
 from mayfly.kernels.rows import chosen, numbers
+from mayfly.keywords import known_settings, text
 from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant, use_zone
 from mayfly.physical.program import Program, Relation, Stream, Task
 from mayfly.pipeline.bucketing import checked_buckets
@@ -104,6 +105,7 @@ class ContinuousRun:
 
     # ── feeding ───────────────────────────────────────────────────────────────────────────
 
+    @known_settings()
     def feed(
         self,
         batch: Mapping[str, Any] | None = None,
@@ -114,11 +116,11 @@ class ContinuousRun:
         ``heartbeats`` promise per stream that no row before an instant follows. Times without a
         zone are of the stream's, or the session's.
         """
-        batch = {self._read(name): rows for name, rows in (batch or {}).items()}
+        rows_of = self._by_stream("a batch", "rows", batch)
+        instants = self._by_stream("heartbeats", "'2026-01-31T12:00:00'", heartbeats)
         with in_zone(self.zone):
-            given = (heartbeats or {}).items()
-            promised = {self._read(name): instant_in_zone(at) for name, at in given}
-            prepared = {name: self._prepared(name, rows) for name, rows in batch.items()}
+            promised = {name: instant_in_zone(at) for name, at in instants.items()}
+            prepared = {name: self._prepared(name, rows) for name, rows in rows_of.items()}
         largest = {name: pc.max(rows[TS]).as_py() for name, rows in prepared.items()}
         slack = {name: self._stream(name).slack for name in self.clocks.streams}
         before, reached = self._reached(prepared, promised)
@@ -140,10 +142,25 @@ class ContinuousRun:
             came[name] = joined([*times, *promises], step)
         return self.clocks.reaching(came, steps)
 
+    def _by_stream(self, what: str, value: str, given: Any) -> dict[str, Any]:
+        """What is given by stream; a stream has one place, however its name is written."""
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            form = f"give it by stream: {{{next(iter(self.clocks.streams))!r}: {value}}}"
+            raise BadInput(f"{what} is a {type(given).__name__}", form)
+        named = {self._read(name): one for name, one in given.items()}
+        if len(named) < len(given):
+            raise BadInput(
+                f"{what} names one stream twice: {', '.join(given)}",
+                "names are compared without regard to case: put its rows together",
+            )
+        return named
+
     def _read(self, name: str) -> str:
         """A stream of the query as it was declared, named without regard to case."""
         for stream in self.clocks.streams:
-            if stream.casefold() == name.casefold():
+            if stream.casefold() == text("the name of a stream", name).casefold():
                 return stream
         known = ", ".join(self.clocks.streams)
         raise InvalidSetting(f"the query reads no stream {name}", f"it reads {known}")
@@ -273,7 +290,7 @@ class ContinuousRun:
     def reads(self, relation: str) -> bool:
         """Whether the query reads a relation or NRR."""
         names = [source.relation.casefold() for source in self._sources(Relation)]
-        return relation.casefold() in names
+        return text("the name of a relation", relation).casefold() in names
 
     # ── what came of it ───────────────────────────────────────────────────────────────────
 
@@ -376,9 +393,10 @@ class ContinuousRun:
         """Rows whose instant was already closed, by stream."""
         counts = dict.fromkeys(self.clocks.streams, 0)
         for task in self._tasks:
-            for source, state in zip(task.inputs, self._states[task], strict=False):
+            # A window, which knows what came late, has one input; its buckets share the rows.
+            late = sum(task.operator.late(state) for state in self._states[task])
+            for source in task.inputs:
                 if isinstance(source, Stream):
-                    late = task.operator.late(state)
                     counts[source.stream] = max(counts[source.stream], late)
         return counts
 

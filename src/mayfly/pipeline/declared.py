@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import text
 from mayfly.plan.catalog import Catalog, ColumnDefinition, RelationDefinition, StreamDefinition
 from mayfly.plan.types import parse_type
 
@@ -60,7 +61,7 @@ def _columns(stored: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:
 
 def check_name(name: str, kind: str) -> None:
     """Refuse what cannot name a stream, a relation or a query that is added."""
-    if not name.isidentifier() or name.startswith("_"):
+    if not text(f"the name of a {kind}", name).isidentifier() or name.startswith("_"):
         raise InvalidSetting(
             f"{name!r} cannot name a {kind}", "use letters, digits and _, beginning with a letter"
         )
@@ -68,5 +69,5 @@ def check_name(name: str, kind: str) -> None:
 
 def check_query_name(name: str) -> None:
     """Refuse what cannot name a query of a program: its name is part of paths."""
-    if not name or "/" in name:
+    if not text("the name of a query", name) or "/" in name:
         raise InvalidSetting(f"{name!r} cannot name a query", "leave out the slash")

@@ -79,13 +79,14 @@ class StreamDefinition:
     def __post_init__(self) -> None:
         _check_columns(self.name, self.columns)
         time = _column(self.name, self.columns, self.time, "TIMESTAMP BY")
+        object.__setattr__(self, "time", time.name)
         if time.type.name not in TIME_TYPES:
             raise InvalidSetting(
                 f"the time column {time.name} of {self.name} has type {time.type}",
                 "use TIMESTAMP, or BIGINT microseconds since the epoch",
             )
-        for name in self.sequence:
-            _comparable(self.name, _column(self.name, self.columns, name, "SEQUENCE"))
+        order = _columns(self.name, self.columns, self.sequence, "SEQUENCE")
+        object.__setattr__(self, "sequence", order)
         check_gap(self.name, self.max_gap, self.slack)
         if self.zone is not None:
             check_zone(self.zone)
@@ -103,8 +104,7 @@ class RelationDefinition:
 
     def __post_init__(self) -> None:
         _check_columns(self.name, self.columns)
-        for name in self.key:
-            _comparable(self.name, _column(self.name, self.columns, name, "KEY"))
+        object.__setattr__(self, "key", _columns(self.name, self.columns, self.key, "KEY"))
         if not self.retroactive and not self.key:
             raise InvalidSetting(
                 f"the NRR {self.name} has no key",
@@ -244,6 +244,8 @@ def check_zone(name: str) -> None:
 
 def _check_columns(owner: str, columns: tuple[ColumnDefinition, ...]) -> None:
     check_letters(owner)
+    if not owner:
+        raise InvalidSetting("a stream or relation has no name", "give it one")
     if not columns:
         raise InvalidSetting(f"{owner} has no columns", "declare at least one")
     seen: set[str] = set()
@@ -257,11 +259,21 @@ def _check_columns(owner: str, columns: tuple[ColumnDefinition, ...]) -> None:
         arrow_type(column.type)
 
 
+def _columns(
+    owner: str, columns: tuple[ColumnDefinition, ...], names: tuple[str, ...], clause: str
+) -> tuple[str, ...]:
+    """Columns that can be compared, as they are declared."""
+    chosen = [_column(owner, columns, name, clause) for name in names]
+    for column in chosen:
+        _comparable(owner, column)
+    return tuple(column.name for column in chosen)
+
+
 def _column(
     owner: str, columns: tuple[ColumnDefinition, ...], name: str, clause: str
 ) -> ColumnDefinition:
     for column in columns:
-        if column.name == name:
+        if column.name.casefold() == name.casefold():
             return column
     known = ", ".join(column.name for column in columns)
     raise InvalidSetting(f"{owner} has no column {name} for {clause}", f"its columns are: {known}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import text
 
 
 class Strategy(Enum):
@@ -17,7 +18,7 @@ class Strategy(Enum):
     @staticmethod
     def named(name: str) -> Strategy:
         try:
-            return Strategy(name.upper())
+            return Strategy(text("strategy", name).upper())
         except ValueError:
             known = ", ".join(one.value for one in Strategy)
             raise InvalidSetting(f"there is no strategy {name!r}", f"use one of {known}") from None
@@ -45,7 +46,7 @@ class Joining(Enum):
     @staticmethod
     def named(name: str) -> Joining:
         try:
-            return Joining(name)
+            return Joining(text("joins", name))
         except ValueError:
             names = ", ".join(repr(one.value) for one in Joining)
             raise InvalidSetting(

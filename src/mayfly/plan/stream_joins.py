@@ -70,11 +70,13 @@ class Stream:
             raise InvalidSetting(
                 f"stream {self.name} has a slack of {self.slack} µs", "use a slack of 0 or more"
             )
-        if self.time not in self.schema.names:
+        time = [one for one in self.schema.names if one.casefold() == self.time.casefold()]
+        if not time:
             raise InvalidSetting(
                 f"stream {self.name} has no column {self.time!r} to take its time from",
                 f"name one of its columns: {', '.join(self.schema.names)}",
             )
+        object.__setattr__(self, "time", time[0])
         kind = self.schema.field(self.time).type
         if not (pa.types.is_timestamp(kind) or pa.types.is_int64(kind)):
             raise InvalidSetting(

@@ -193,7 +193,9 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def from_arrow(kind: pa.DataType) -> DataType:
-    """The type of an Arrow column."""
+    """The type of an Arrow column; that of a dictionary is the type of its values."""
+    if pa.types.is_dictionary(kind):
+        return from_arrow(kind.value_type)
     if pa.types.is_decimal(kind):
         return decimal(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):

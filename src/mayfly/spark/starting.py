@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, StorageError
-from mayfly.kernels.room import default_state_bytes
+from mayfly.kernels.room import checked_state_bytes
 from mayfly.lifetime import NEVER, Duration, duration
 from mayfly.pipeline.bucketing import MOST_BUCKETS, checked_buckets
 from mayfly.pipeline.folders import IDENTITY, check_loops, check_owner, check_writers
@@ -62,11 +62,9 @@ def run_settings(
     pace: Pace | None = None,
     replay: bool = False,
 ) -> RunSettings:
-    if max_state_bytes is not None and max_state_bytes < 1:
-        raise InvalidSetting(f"max_state_bytes = {max_state_bytes}", "use 1 or more")
     return RunSettings(
         buckets=buckets,
-        max_state_bytes=max_state_bytes or default_state_bytes(buckets),
+        max_state_bytes=checked_state_bytes(max_state_bytes, buckets),
         history=NEVER if history == "forever" else duration(history),
         max_gap=None if max_gap is None else duration(max_gap),
         sync=sync,
