@@ -59,11 +59,86 @@ def test_nothing_is_no_rows() -> None:
         ([{"k": "a"}], "missing: d; missing: x; missing: n"),
         (pa.table([pa.array(["a"])] * 2, names=["k", "K"]), "a name occurs twice"),
         (7, "are a int"),
+        ("text", "are a str"),
+        ([{**ROW, "n": 1.9}], "values of n do not fit INT: 1.9 would lose a part"),
+        ([{**ROW, "n": Decimal("1.5")}], "values of n do not fit"),
+        ([{**ROW, "n": np.float32(1.5)}], "values of n do not fit"),
+        ([{**ROW, "n": float("inf")}], "values of n do not fit"),
+        ({**{name: [value] for name, value in ROW.items()}, "n": [1.9]}, "values of n do not fit"),
+        ([{**ROW, "N": 8}], "in row 0 for r a name occurs twice"),
+        ([{**ROW, 5: 8}], "a column of the rows for r is called 5"),
+        (pd.DataFrame(index=range(3)), "missing: k"),
     ],
 )
 def test_what_does_not_fit_is_refused(rows: Any, problem: str) -> None:
     with pytest.raises(BadInput, match=problem):
         as_table("r", rows, KINDS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("BIGINT", 1.9),
+        ("TIMESTAMP", 1.9),
+        ("DATE", datetime(2026, 1, 1, 5)),
+        ("FLOAT", 1e300),
+        ("ARRAY<BIGINT>", [1, 1.9]),
+        ("MAP<STRING, INT>", {"a": 1.9}),
+        ("MAP<STRING, INT>", [("a", 1.9)]),
+        ("STRUCT<a: INT, b: ARRAY<INT>>", {"a": 1, "b": [2.5]}),
+        ("STRUCT<a: INT>", (1.9,)),
+    ],
+)
+def test_no_part_of_a_value_is_cut_off(kind: str, value: object) -> None:
+    with pytest.raises(BadInput, match="would lose a part of its value"):
+        as_table("r", [{"v": value}], {"v": parse_type(kind)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "stored"),
+    [
+        ("BIGINT", 2.0, 2),
+        ("BIGINT", Decimal(2), 2),
+        ("DATE", datetime(2026, 1, 1), date(2026, 1, 1)),
+        ("FLOAT", float("inf"), float("inf")),
+        ("ARRAY<BIGINT>", [1, None], [1, None]),
+        ("TIMESTAMP", date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)),
+        ("TIMESTAMP", np.datetime64("2026-01-01"), datetime(2026, 1, 1, tzinfo=UTC)),
+        ("TIMESTAMP_NTZ", date(2026, 1, 1), datetime(2026, 1, 1)),
+    ],
+)
+def test_what_a_type_holds_exactly_is_taken(kind: str, value: object, stored: object) -> None:
+    assert as_table("r", [{"v": value}], {"v": parse_type(kind)})["v"].to_pylist() == [stored]
+
+
+def test_rows_may_write_a_name_in_several_ways() -> None:
+    rows = [ROW, {name.upper(): value for name, value in ROW.items()}, {**ROW, "k": "c"}]
+    assert as_table("r", rows, KINDS)["k"].to_pylist() == ["a", "a", "c"]
+
+
+@pytest.mark.parametrize(
+    "rows", [[], {}, pa.table({}), pd.DataFrame(), pd.DataFrame(columns=["k", "a"])]
+)
+def test_nothing_is_no_rows_in_every_form(rows: Any) -> None:
+    kinds = {"k": parse_type("STRING"), "a": parse_type("ARRAY<STRING>")}
+    assert as_table("r", rows, kinds).num_rows == 0
+
+
+def test_lists_without_values_fit_every_array() -> None:
+    rows = pd.DataFrame({"a": [[], []], "s": [{"x": None}, {"x": None}]})
+    kinds = {"a": parse_type("ARRAY<STRING>"), "s": parse_type("STRUCT<x: INT>")}
+    assert as_table("r", rows, kinds).to_pylist() == [{"a": [], "s": {"x": None}}] * 2
+
+
+def test_a_relation_has_the_columns_of_all_its_rows() -> None:
+    session = LocalSession()
+    session.relation("names", [{"x": 1}, {"X": 2, "name": "two"}])
+    assert session.table("names").to_pylist() == [
+        {"x": 1, "name": None},
+        {"x": 2, "name": "two"},
+    ]
+    with pytest.raises(BadInput, match="have no common types"):
+        session.relation("others", [{"x": 1}, {"x": "a"}])
 
 
 def test_undeclared_columns_are_refused_where_all_are_kept() -> None:
@@ -138,9 +213,11 @@ def test_times_with_and_without_a_zone_side_by_side() -> None:
     with in_zone("Europe/Berlin"):
         found = as_table("r", {"t": times}, {"t": parse_type("TIMESTAMP")})["t"]
         days = as_table("r", pa.table({"t": [date(2026, 7, 1)]}), {"t": parse_type("TIMESTAMP")})
+        listed = as_table("r", [{"t": date(2026, 7, 1)}], {"t": parse_type("TIMESTAMP")})
     wanted = ["2026-07-01T10:00:00", "2026-07-01T12:00:00", "2025-12-31T23:00:00"]
     assert found.cast("int64").to_pylist() == [*map(instant, wanted), None]
     assert days["t"].cast("int64").to_pylist() == [instant("2026-06-30T22:00:00")]
+    assert listed["t"] == days["t"]
 
 
 def test_heartbeats_without_a_zone_are_of_the_sessions() -> None:
