@@ -28,7 +28,10 @@ def known_settings(
 
     def decorate(function: F) -> F:
         own = signature(function).parameters.values()
-        names = [one.name for one in own if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        arguments = [one for one in own if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        names = [one.name for one in arguments]
+        needed = [one.name for one in arguments if one.default is Parameter.empty]
+        any_number = any(one.kind is Parameter.VAR_POSITIONAL for one in own)
 
         @cache
         def settings() -> Mapping[str, Parameter]:
@@ -39,11 +42,28 @@ def known_settings(
         @wraps(function)
         def checked(*args: Any, **given: Any) -> Any:
             _check(settings(), [name for name in given if name not in names])
+            if len(args) > len(names) and not any_number:
+                raise _too_many(function.__name__, args, names)
+            if missing := [one for one in needed[len(args) :] if one not in given]:
+                what = f"{function.__name__}: {', '.join(missing)} is missing"
+                raise InvalidSetting(what, "give it")
+            if twice := [one for one in names[: len(args)] if one in given]:
+                raise InvalidSetting(f"{', '.join(twice)} is given twice", "give it once")
             return function(*args, **given)
 
         return cast(F, checked)
 
     return decorate
+
+
+def _too_many(function: str, args: tuple[Any, ...], names: list[str]) -> InvalidSetting:
+    own = [name for name in names if name not in ("self", "cls")]
+    return InvalidSetting(
+        f"{function} was given {args[len(names)]!r} without a name",
+        f"only {', '.join(own)} may stand without; write the others as settings, name=…"
+        if own
+        else "leave it out",
+    )
 
 
 def check_settings(function: Callable[..., object], given: Mapping[str, object]) -> None:

@@ -17,6 +17,7 @@ from mayfly.archive.declaring import Declaration, Origin, declare
 from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.opening import declared_for
+from mayfly.archive.settings import brought_columns
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.computed import EVENT_TIME, UNITS
 from mayfly.errors import InvalidSetting
@@ -303,7 +304,7 @@ class Session:
     def create_archive(
         self,
         path: str | os.PathLike[str],
-        columns: str | Mapping[str, str] | StructType | DataFrame,
+        columns: Any,
         *,
         key: str | Sequence[str],
         window: int | str | timedelta | None = None,
@@ -327,7 +328,8 @@ class Session:
     ) -> SparkArchive:
         """Make an archive of the last ``window``, by ``key``, refreshed every ``refresh``.
 
-        ``columns`` is DDL text, a schema, or a DataFrame that has them; ``time`` is its TIMESTAMP
+        ``columns`` is DDL text, a schema, or rows that have them (a DataFrame of Spark or pandas,
+        an Arrow table, a list of dicts); ``time`` is its TIMESTAMP
         (or BIGINT of µs) column. ``window`` is a duration or a number of updates. Updates are
         counted from ``origin``, by default from the interval of the first row; with ``zone``
         they are that zone's calendar days. ``scheme`` is WATA by default; "auto" takes the layout
@@ -411,14 +413,12 @@ def _arrow_schema(name: str, frame: DataFrame) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _columns_of(
-    columns: str | Mapping[str, str] | StructType | DataFrame,
-) -> str | dict[str, str]:
+def _columns_of(columns: Any) -> Any:
     if isinstance(columns, DataFrame):
         return dict(columns.dtypes)
     if isinstance(columns, StructType):
         return {one.name: one.dataType.simpleString() for one in columns}
-    return columns if isinstance(columns, str) else dict(columns)
+    return brought_columns(columns)
 
 
 def _check_name(name: str, taken: Iterable[str], kind: str) -> None:

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -50,10 +51,24 @@ def with_keys(table: pa.Table, *keys: str) -> pa.Table:
     return table.filter(pc.is_in(table["k"], value_set=pa.array(keys)))
 
 
+def test_rows_may_come_in_every_form(spark: SparkSession, tmp_path: Path) -> None:
+    session = mayfly.Session(spark)
+    archive = session.create_archive(tmp_path / "a", DDL, key="K", time="TS", window="9 days")
+    archive.update([{"K": "a", "ts": datetime(2026, 1, 1, 12), "V": 1}])
+    archive.update(pd.DataFrame({"k": ["a"], "TS": [date(2026, 1, 3)], "v": [2]}))
+    archive.update(spark.sql("SELECT 'a' AS K, timestamp_micros(1767480000000000) AS Ts, 3L AS V"))
+    archive.load([{"k": "a", "ts": datetime(2026, 1, 4, 12), "v": 4}])
+    assert sorted(archive.probe("a", columns=["V"])["v"].to_pylist()) == [1, 2, 3, 4]
+    with pytest.raises(BadInput, match="would lose a part of its value"):
+        archive.update([{"k": "a", "ts": datetime(2026, 1, 5, 12), "v": 1.9}])
+
+
 def test_columns_may_be_text_a_schema_or_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:
     session = mayfly.Session(spark)
     frame = spark.createDataFrame(rows(1, 1, 1))
     forms: list[Any] = [DDL, {"k": "string", "ts": "timestamp", "v": "long"}, frame, frame.schema]
+    forms += [rows(1, 1, 1), rows(1, 1, 1).schema, rows(1, 1, 1).to_pandas()]
+    forms.append([{"k": "a", "ts": datetime(2026, 1, 1), "v": 1}])
     settings = [
         session.create_archive(tmp_path / str(at), form, key="k", window="9 days").settings
         for at, form in enumerate(forms)

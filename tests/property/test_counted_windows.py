@@ -26,7 +26,7 @@ LAYOUTS = [
 
 
 def counted(path: Path, layout: str | None = "CountNoRebuild2x3", **more: Any) -> Archive:
-    chosen = {
+    chosen: dict[str, Any] = {
         "key": "k",
         "max_lifetime": "60 us",
         "refresh": "10 us",

@@ -22,6 +22,7 @@ Pipeline: Any = pipelines.Pipeline
 Session: Any = session.Session
 SparkArchive: Any = archives.SparkArchive
 LocalSession: Any = mayfly.LocalSession
+CREATE: Any = mayfly.archive.create
 Window: Any = SlidingWindow
 NOBODY: Any = None
 """In place of the object: settings are looked at first."""
@@ -48,7 +49,7 @@ DOORS: dict[str, tuple[Callable[[], object], str]] = {
     "Session.nrr": (lambda: Session.nrr(NOBODY, "r", NOBODY, keey="k"), "key"),
     "LocalSession.query": (lambda: LocalSession().query("", strategi="NT"), "strategy"),
     "archive.create": (
-        lambda: mayfly.archive.create("a", COLUMNS, key="k", window=3, layot="x"), ""),
+        lambda: CREATE("a", COLUMNS, key="k", window=3, layot="x"), "layout"),
     "archive.update": (lambda: SparkArchive.update(NOBODY, NOBODY, batchid="1"), "batch_id"),
     "archive.load": (lambda: SparkArchive.load(NOBODY, NOBODY, maxgap="1 d"), "max_gap"),
     "archive.sink": (lambda: SparkArchive.sink(NOBODY, "s", slck="1 s"), "slack"),

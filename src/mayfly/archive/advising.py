@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ class Workload:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if value is not None and not value >= 0:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (number and 0 <= value < inf):
                 raise InvalidSetting(f"a workload with {name} = {value}", "use 0 or more")
 
     def asked_of(self, parameters: CostParameters) -> CostParameters:

@@ -21,7 +21,7 @@ from mayfly.archive.admission import AdmissionSummary, LateRows, total
 from mayfly.archive.asking import Asking, Moment
 from mayfly.archive.calendar import UpdateCalendar
 from mayfly.archive.care import Care
-from mayfly.archive.counting import Positions
+from mayfly.archive.counting import Positions, announced
 from mayfly.archive.erasing import Erasing
 from mayfly.archive.foresight import Foresight
 from mayfly.archive.insight import Insight
@@ -47,7 +47,7 @@ from mayfly.errors import (
     VersionExpired,
 )
 from mayfly.faults import reach
-from mayfly.keywords import known_settings, whole
+from mayfly.keywords import known_settings, text, whole
 from mayfly.lifetime import instant
 from mayfly.storage import (
     AddSegments,
@@ -157,6 +157,10 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         streams have come, if further than the rows of the batch. An update that was numbered by
         a ``calendar`` is not done (CommitConflict) if the archive has got another since.
         """
+        if batch_id is not None:
+            text("batch_id", batch_id)
+        if properties is not None and not isinstance(properties, Mapping):
+            raise InvalidSetting(f"properties is {properties!r}", "give them by name")
         self.prepare()
         moment = None if at is None else instant(at)
         version = self.with_origin(batch, moment, checked=update is not None)
@@ -225,13 +229,8 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         seen: dict[str, int | None] = dict.fromkeys(before.sizes)
         if batch is not None:
             seen |= self.executor.highest(batch, version.settings)
-        for name, at in (given or {}).items():
-            if name not in before.sizes:
-                raise InvalidSetting(
-                    f"there is no window with positions {name!r}",
-                    f"the windows are {', '.join(before.sizes)}",
-                )
-            seen[name] = max(at, seen[name] or at)
+        for name, position in announced(given or {}, before.sizes).items():
+            seen[name] = max(position, seen[name] or position)
         return before.after(seen, number - version.state.update)
 
     def _planned(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mayfly.archive.column_names import by_column, columns_named
 from mayfly.archive.declaring import window_updates
 from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import KeyRange, ReadReport, Selection
@@ -60,7 +61,7 @@ class Asking:
 
         def read(reader: Reader, moment: int) -> pa.Table:
             wanted = selection(reader.settings, moment, generated_between, soft, window)
-            return reader.probe(keys, wanted, columns)
+            return reader.probe(keys, wanted, columns_named(columns, reader.settings.all_columns))
 
         self.asked["probes"] += len(keys)
         return self._read(read, as_of, report)
@@ -82,7 +83,8 @@ class Asking:
 
         def read(reader: Reader, moment: int) -> pa.Table:
             wanted = selection(reader.settings, moment, generated_between, soft, window)
-            return reader.probe_range(KeyRange(low, high), wanted, columns)
+            chosen = columns_named(columns, reader.settings.all_columns)
+            return reader.probe_range(KeyRange(low, high), wanted, chosen)
 
         self.asked["probes"] += 1
         return self._read(read, as_of, report)
@@ -102,11 +104,12 @@ class Asking:
 
         def read(reader: Reader, moment: int) -> pa.Table:
             wanted = selection(reader.settings, moment, generated_between, soft, window)
-            return reader.scan(wanted, columns)
+            return reader.scan(wanted, columns_named(columns, reader.settings.all_columns))
 
         self.asked["scans"] += 1
         return self._read(read, as_of, report)
 
+    @known_settings()
     def scan_tables(self, *, as_of: Moment | None = None, soft: bool = False) -> Iterator[pa.Table]:
         """All rows alive at ``as_of``, file by file, for archives larger than memory."""
         self.asked["scans"] += 1
@@ -117,6 +120,7 @@ class Asking:
             for table in reader.scan_tables(selection(wanted.settings, moment, None, soft)):
                 yield table.select(list(wanted.settings.all_columns))
 
+    @known_settings()
     def pin(self, version: int | None = None) -> Pin:
         """Keep a version readable across updates and vacuums until the pin is released.
 
@@ -228,6 +232,7 @@ def _smaller(
     if window is None:
         return settings.contract.returned_until(settings.calendar, as_of) - as_of, ()
     if isinstance(window, Mapping):
+        window = by_column(window, settings.all_columns)
         for name in window:
             if settings.all_columns.get(name) not in ("timestamp", "bigint"):
                 raise InvalidSetting(
@@ -270,7 +275,9 @@ def _fewer_rows(settings: ArchiveSettings, window: Window | None) -> tuple[tuple
     sizes = settings.lifetimes.counts
     if window is None:
         return ()
-    wanted = window if isinstance(window, Mapping) else dict.fromkeys(sizes, window)
+    wanted = by_column(
+        window if isinstance(window, Mapping) else dict.fromkeys(sizes, window), sizes
+    )
     found = []
     for name, given in wanted.items():
         if name not in sizes:

@@ -34,12 +34,14 @@ class Care:
         """The current version."""
         raise AssertionError("every archive has one")
 
+    @known_settings()
     def add_column(self, name: str, kind: str) -> None:
         """Add a column; rows stored before have NULL in it."""
         version = self.version()
         settings = version.settings.with_column(name, kind)
         self.repository.commit(version.manifest, [SetProperties({"archive": settings.to_json()})])
 
+    @known_settings()
     def rollback(self, version: int) -> None:
         """Make a retained version the current one again, as a new version."""
         if whole("version", version) < (clean := self.first_clean()):
@@ -57,6 +59,7 @@ class Care:
         """The first version without rows that were declared void and whose bytes must go."""
         raise AssertionError("every archive can tell")
 
+    @known_settings()
     def history(self) -> list[ArchiveVersion]:
         """The retained versions, oldest first."""
         found = []
@@ -65,6 +68,7 @@ class Care:
                 found.append(ArchiveVersion.of(self.repository.load(number)))
         return found
 
+    @known_settings()
     def verify(self) -> VerifyReport:
         """Look into every file of the current version, and compare its counts."""
         found = verify(self.repository)

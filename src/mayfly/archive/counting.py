@@ -22,6 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.calendar import Int64Array, UpdateCalendar
+from mayfly.archive.column_names import by_column
+from mayfly.errors import InvalidSetting
+from mayfly.keywords import whole
+from mayfly.lifetime import NEVER
 from mayfly.storage.segment import Segment
 
 BOUNDS = "positions"
@@ -110,6 +114,24 @@ class Positions:
             {name: at for name, (at, _) in stored.items()},
             {name: rate for name, (_, rate) in stored.items() if rate is not None},
         )
+
+
+def announced(given: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
+    """How far streams are said to have come, by the columns of positions as they are declared."""
+    if not isinstance(given, Mapping):
+        raise InvalidSetting(f"positions is {given!r}", 'give them like {"position": 100}')
+    positions = by_column(given, sizes)
+    for name, position in positions.items():
+        if name not in sizes:
+            raise InvalidSetting(
+                f"there is no window with positions {name!r}",
+                f"the windows are {', '.join(sizes)}",
+            )
+        if not 0 <= whole(f"the position in {name}", position) < NEVER:
+            raise InvalidSetting(
+                f"the position in {name} is {position}", "give one from 0 up that fits 64 bits"
+            )
+    return positions
 
 
 def times_of(calendar: UpdateCalendar, updates: Int64Array) -> Int64Array:

@@ -11,7 +11,7 @@ from math import isqrt
 from mayfly.archive.admission import LateRows
 from mayfly.archive.calendar import CalendarDays, FixedIntervals, UpdateCalendar, update_calendar
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
-from mayfly.archive.settings import ArchiveSettings, key_names
+from mayfly.archive.settings import MOST_CONSTITUENTS, ArchiveSettings, key_names
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import text, whole
 from mayfly.lifetime import Duration, duration, gap_of
@@ -137,7 +137,7 @@ def default_constituents(scheme: WaveScheme, window: int) -> int:
     """About √W: with n constituents an update touches W/n days, and a probe looks into n."""
     root = isqrt(window)
     nearest = root if window - root * root <= root else root + 1
-    return min(max(nearest, scheme.fewest_constituents), window)
+    return min(max(nearest, scheme.fewest_constituents), window, MOST_CONSTITUENTS)
 
 
 def late_rows(late: str) -> LateRows:

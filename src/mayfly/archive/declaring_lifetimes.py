@@ -20,7 +20,7 @@ from mayfly.archive.layouts.doubly_partitioned import (
     square,
 )
 from mayfly.archive.lifetimes import declared_lifetimes
-from mayfly.archive.settings import ArchiveSettings, key_names
+from mayfly.archive.settings import MOST_CONSTITUENTS, ArchiveSettings, key_names
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import flag, text, whole
 from mayfly.lifetime import Duration, gap_of
@@ -111,7 +111,7 @@ def declare_lifetimes(
 
 def default_layout(updates: int) -> PartitionedLayout:
     """Quick to update and to probe: about √p ranges of removing updates, merged, never rebuilt."""
-    span = max(1, isqrt(updates))
+    span = max(1, isqrt(updates), updates // MOST_CONSTITUENTS + 1)
     return PartitionedLayout(
         PartitionRule.ROUND_ROBIN, updates, 1, -(-updates // span), rebuild=False, span=span
     )

@@ -21,6 +21,7 @@ from mayfly.archive.staging import staged_figures
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.status import ArchiveStatus, status_of
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import known_settings, whole
 from mayfly.storage import Repository
 
 
@@ -33,6 +34,7 @@ class Insight:
         """The current version."""
         raise AssertionError("every archive has one")
 
+    @known_settings()
     def status(self) -> ArchiveStatus:
         """The current version in figures, from manifests and from files that no version names."""
         root, version = os.fspath(self.repository.directory.root), self.version()
@@ -44,6 +46,7 @@ class Insight:
         """Rows that expired up to this instant have left everything that belongs to the archive."""
         raise AssertionError("every archive can tell")
 
+    @known_settings()
     def reports(self) -> list[Mapping[str, Any]]:
         """The reports of the last updates, oldest first; they outlive their versions."""
         version = self.version()
@@ -56,6 +59,7 @@ class Insight:
         """Rows that expired up to this instant have left the data files."""
         raise AssertionError("every archive can tell")
 
+    @known_settings()
     def predictions(self) -> list[Prediction]:
         """For each kept report, what the cost model expected of it and what it took."""
         properties = self.version().manifest.properties
@@ -67,9 +71,10 @@ class Insight:
             for one in reports
         ]
 
+    @known_settings()
     def plan(self, updates: int = 10) -> list[str]:
         """The coming transitions as the lines of a table."""
-        if updates < 1:
+        if whole("updates", updates) < 1:
             raise InvalidSetting(f"a plan of {updates} updates", "ask for 1 or more")
         version = self.version()
         first = version.state.update + 1
@@ -78,6 +83,7 @@ class Insight:
             return cell_lines(layout, coming)
         return plan_lines(layout, version.state.wave, coming)
 
+    @known_settings()
     def advise(
         self,
         workload: Workload | None = None,

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.calendar import DAY, Int64Array
+from mayfly.archive.column_names import by_column, spelled
 from mayfly.cql import bind_scalar
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.expression import evaluate
@@ -164,10 +165,11 @@ def declared_lifetimes(
         raise InvalidSetting(f"exp is {exp!r}", "name a column, or write an expression")
     if not isinstance(lifetime, str | Mapping | None):
         lifetime = timedelta(microseconds=duration(lifetime))
-    if counts is not None and (counted := _counted(counts)):
+    if counts is not None and (counted := by_column(_counted(counts), columns)):
         return Lifetimes(longest, exp, constant=None if lifetime is None else 1, counts=counted)
     if exp is None and lifetime is None:
         exp = "exp"
+    exp = None if exp is None else spelled(exp, columns)
     if lifetime is None:
         if exp in columns or exp is None or exp.isidentifier():
             return Lifetimes(longest, exp=exp)
@@ -178,7 +180,7 @@ def declared_lifetimes(
                 "lifetimes follow from the values of one column",
                 'write lifetime={"class": {"free": "1 day", "paid": "90 days"}}',
             )
-        ((column, classes),) = lifetime.items()
+        ((column, classes),) = by_column(lifetime, columns).items()
         if not isinstance(classes, Mapping):
             raise InvalidSetting(
                 f"the lifetimes by {column} are {classes!r}",
@@ -186,8 +188,8 @@ def declared_lifetimes(
             )
         of_class = {value: duration(life) for value, life in classes.items()}
         return Lifetimes(longest, exp, column, of_class)
-    if isinstance(lifetime, str) and lifetime in columns:
-        return Lifetimes(longest, exp, lifetime)
+    if isinstance(lifetime, str) and (column := spelled(lifetime, columns)) in columns:
+        return Lifetimes(longest, exp, column)
     if isinstance(lifetime, str) and not _is_duration(lifetime):
         if lifetime.isidentifier():
             raise InvalidSetting(

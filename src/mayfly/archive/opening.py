@@ -7,21 +7,21 @@ tests and small data; ``Session.open_archive`` updates the same archive by Spark
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
-
-import pyarrow as pa
 
 from mayfly.archive.advising import Workload
 from mayfly.archive.archive import Archive
 from mayfly.archive.cell_advising import AUTO, laid_out_for, with_advised_layout
 from mayfly.archive.cell_advisor import CellAdvice
-from mayfly.archive.declaring import Declaration, declare
+from mayfly.archive.declaring import Declaration, Origin, declare
 from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.local import InProcess
-from mayfly.archive.settings import arrow_columns
+from mayfly.archive.settings import brought_columns
 from mayfly.errors import InvalidSetting
-from mayfly.keywords import check_settings
+from mayfly.keywords import check_settings, known_settings
+from mayfly.lifetime import Duration
 from mayfly.storage.files import local_root
 
 _OF_WINDOWS = frozenset({"window", "scheme", "constituents", "technique", "spread"})
@@ -29,26 +29,61 @@ _OF_LAYOUTS = frozenset({"groups", "lanes", "rebuild", "span", "fan_in", "cluste
 _OF_LIFETIMES = frozenset({"exp", "lifetime", "counts", "layout", "contract", "young", "expect"})
 
 
+@known_settings()
 def open(path: str | os.PathLike[str]) -> Archive:
     """Open an archive for reading, and for updates with Arrow tables."""
     return Archive.open(path, InProcess())
 
 
-def create(path: str | os.PathLike[str], columns: Any, **settings: Any) -> Archive:
-    """Create an archive; ``columns`` is DDL text, a mapping or an Arrow schema or table.
+@known_settings()
+def create(
+    path: str | os.PathLike[str],
+    columns: Any,
+    *,
+    key: str | Sequence[str],
+    window: int | str | timedelta | None = None,
+    time: str | None = None,
+    refresh: Duration | None = None,
+    origin: Origin | None = None,
+    zone: str | None = None,
+    scheme: str | None = None,
+    constituents: int | None = None,
+    technique: str | None = None,
+    spread: bool | None = None,
+    late: str | None = None,
+    parts: int | None = None,
+    keep_versions: int | None = None,
+    max_gap: Duration | None = None,
+    max_lifetime: Duration | None = None,
+    exp: str | None = None,
+    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
+    counts: Mapping[str, int] | None = None,
+    layout: str | None = None,
+    groups: int | None = None,
+    lanes: int | None = None,
+    rebuild: bool | None = None,
+    span: int | None = None,
+    fan_in: int | None = None,
+    clustered: bool | None = None,
+    contract: str | None = None,
+    row_group_bytes: int | None = None,
+    compression: str | None = None,
+    young: int | None = None,
+    expect: Workload | None = None,
+) -> Archive:
+    """Create an archive; ``columns`` is DDL text, a mapping, an Arrow schema, or rows that have
+    the columns (an Arrow table, a pandas DataFrame, a list of dicts).
 
-    The settings are those of ``mayfly.archive.declaring.declare``: key, window, time, refresh,
-    origin, zone, scheme, constituents, technique, late, parts, keep_versions. With
-    ``max_lifetime`` in place of a window every row has its own lifetime, and the settings are
-    those of ``mayfly.archive.declaring_lifetimes.declare_lifetimes``; there ``layout="auto"``
+    With a ``window`` the settings are those of ``mayfly.archive.declaring.declare``, and have its
+    defaults. With ``max_lifetime`` in place of it every row has its own lifetime, and the settings
+    are those of ``mayfly.archive.declaring_lifetimes.declare_lifetimes``; there ``layout="auto"``
     with ``expect=Workload(…)`` takes the layout that would do the least work.
     """
-    if isinstance(columns, pa.Table):
-        columns = columns.schema
-    if isinstance(columns, pa.Schema):
-        columns = arrow_columns(columns)
+    given = {n: v for n, v in locals().items() if n not in ("path", "columns") and v is not None}
+    settings: dict[str, Any] = {"key": key, **given}
+    columns = brought_columns(columns)
     advice = None
-    if "max_lifetime" in settings:
+    if max_lifetime is not None:
         declared, advice = declared_for(path, columns, settings)
     else:
         others = (_OF_LAYOUTS | _OF_LIFETIMES) & settings.keys()

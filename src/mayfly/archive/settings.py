@@ -21,12 +21,15 @@ from mayfly.archive.calendar import (
     UpdateCalendar,
     calendar_from_settings,
 )
-from mayfly.archive.contract import HARD, Contract
+from mayfly.archive.column_names import column_named
+from mayfly.archive.contract import HARD, Contract, longest_interval
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.lifetimes import Lifetimes
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import text
+from mayfly.lifetime import format_micros
+from mayfly.plan.rows import are_rows, arrow_of
 from mayfly.plan.types import DataType, arrow_type, from_arrow, parse_type
 from mayfly.storage.segment import EXP, TS, Format
 
@@ -43,6 +46,9 @@ ROW_GROUP_BYTES = 128_000
 """Of uncompressed rows: a probe decodes one row group per constituent; larger ones scan faster."""
 UNBOUNDED = 365_000 * DAY
 """How long a row in windows of a number of rows may stay by the clock."""
+LONGEST = 50_000_000 * DAY
+"""Of a window: half of what 64 bits of microseconds hold, so that no expiration overflows."""
+MOST_CONSTITUENTS = 100_000
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -93,6 +99,7 @@ class ArchiveSettings:
                 "use a TIMESTAMP, or a BIGINT of microseconds",
             )
         self._check_lifetimes()
+        self._check_size()
         if self.compression not in COMPRESSIONS:
             raise InvalidSetting(
                 f"there is no compression {self.compression!r}",
@@ -139,15 +146,23 @@ class ArchiveSettings:
                 'use late="this update", or refuse late rows',
             )
 
+    def _check_size(self) -> None:
+        if (self.window + 1) * longest_interval(self.calendar) > LONGEST:
+            raise InvalidSetting(
+                f"a window of {self.window:,} updates, {self.calendar}",
+                f"keep at most {format_micros(LONGEST)}",
+            )
+        if self.layout.constituents > MOST_CONSTITUENTS:
+            raise InvalidSetting(
+                f"{self.layout.constituents:,} constituents", f"use at most {MOST_CONSTITUENTS:,}"
+            )
+
     def _check_key(self) -> None:
         if not self.key:
             raise InvalidSetting("an archive without a search key", "name at least one column")
-        for name in (*self.key, self.time):
-            if name not in self.columns:
-                raise InvalidSetting(
-                    f"the archive has no column {name!r}",
-                    f"its columns are {', '.join(self.columns)}",
-                )
+        key = tuple(column_named(name, self.columns) for name in self.key)
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "time", column_named(self.time, self.columns))
         if len(set(self.key)) < len(self.key):
             raise InvalidSetting(
                 f"the key {', '.join(self.key)} names a column twice", "name each column once"
@@ -372,6 +387,23 @@ def _stretches(days: Iterable[int]) -> Iterator[tuple[int, int]]:
 def arrow_columns(schema: pa.Schema) -> dict[str, str]:
     """Column declarations of an Arrow schema."""
     return {one.name: from_arrow(one.type).sql() for one in schema}
+
+
+def brought_columns(columns: Any) -> Any:
+    """Column declarations of a schema, or of rows that have the columns; others as they are.
+
+    Arrow says whether a time has a zone. Elsewhere a time without one is an instant in the zone in
+    use, as it is in every batch.
+    """
+    if isinstance(columns, pa.Schema):
+        return arrow_columns(columns)
+    declared = isinstance(columns, Mapping) and all(isinstance(k, str) for k in columns.values())
+    if declared or not are_rows(columns):
+        return columns
+    found = arrow_columns(arrow_of("the archive", columns).schema)
+    if isinstance(columns, pa.Table | pa.RecordBatch):
+        return found
+    return {name: "timestamp" if k == "timestamp_ntz" else k for name, k in found.items()}
 
 
 def with_added_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -16,6 +16,7 @@ import mayfly.archive
 from mayfly.archive import ReadReport
 from mayfly.archive.advisor import Need, advise
 from mayfly.archive.asking import selection
+from mayfly.archive.column_names import columns_named
 from mayfly.archive.key_text import instant_from_text, key_from_text
 from mayfly.archive.layouts import plan_table
 from mayfly.archive.published_cases import PUBLISHED_CASES, PublishedCase, published_case
@@ -150,7 +151,8 @@ def scan(
             version = ArchiveVersion.of(manifest)
             touched = ReadReport()
             reader = Reader(archive.repository.directory, version, report=touched)
-            names = _names(columns) or list(version.settings.all_columns)
+            stored = version.settings.all_columns
+            names = columns_named(_names(columns), stored) or list(stored)
             tables = reader.scan_tables(
                 selection(reader.settings, at, _between(between), soft, _window(window)), names
             )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,20 @@ def _columns(owner: str, rows: Any) -> list[tuple[str, Any]]:
         if len({name.casefold() for name in names}) < len(names):
             rows, names = _with_one_spelling(owner, rows, names)
         return [(name, [row.get(name) for row in rows]) for name in names]
+    if hasattr(rows, "iloc") and not len(rows):
+        return [(str(name), []) for name in rows.columns]  # pandas calls nothing a DOUBLE
     table = arrow_of(owner, rows)
     return list(zip(table.column_names, table.columns, strict=True))
+
+
+def are_rows(value: Any) -> bool:
+    """Whether it is one of the forms that rows come in."""
+    return (
+        isinstance(value, pa.Table | pa.RecordBatch | Mapping)
+        or hasattr(value, "to_arrow_table")
+        or hasattr(value, "iloc")
+        or (_are_dicts(value) and bool(value))
+    )
 
 
 def _are_dicts(rows: Any) -> bool:
@@ -182,7 +195,7 @@ def _is_cut(value: Any, kind: DataType) -> bool:
     if isinstance(value, float | np.floating | Decimal):
         if kind.is_integral or kind.name in ("date", *_INSTANTS):
             return bool(value != int(value))
-        return kind == FLOAT and bool(_LARGEST_FLOAT < abs(value) < np.inf)
+        return kind == FLOAT and _LARGEST_FLOAT < abs(float(value)) < inf
     if isinstance(value, datetime):
         return kind == DATE and value.time() != time()
     if isinstance(value, Mapping):

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly import errors
 from mayfly.archive.admission import AdmissionSummary, RefusedRow, Verdict
+from mayfly.archive.column_names import spelled
 from mayfly.archive.settings import NTH, VALUES, ArchiveSettings
 from mayfly.archive.writing import PartResult, WriteJob, write_part
 from mayfly.errors import BadInput, MayflyError
@@ -230,10 +231,10 @@ def time_micros(settings: ArchiveSettings) -> str:
 def in_columns(batch: DataFrame, settings: ArchiveSettings) -> DataFrame:
     """The batch with the archive's columns and types; columns added later may be missing."""
     check_columns(batch, settings)
-    found = dict(batch.dtypes)
+    given = {name.casefold(): quoted(name) for name in batch.columns}
     return batch.selectExpr(
         *(
-            f"CAST({quoted(name) if name in found else 'NULL'} AS {kind}) AS {quoted(name)}"
+            f"CAST({given.get(name.casefold(), 'NULL')} AS {kind}) AS {quoted(name)}"
             for name, kind in settings.all_columns.items()
         )
     )
@@ -241,7 +242,8 @@ def in_columns(batch: DataFrame, settings: ArchiveSettings) -> DataFrame:
 
 def check_columns(batch: DataFrame, settings: ArchiveSettings) -> None:
     """Refuse a batch that lacks columns, has others, or others of a type that does not fit."""
-    found, wanted = dict(batch.dtypes), settings.all_columns
+    wanted = settings.all_columns
+    found = {spelled(name, wanted): kind for name, kind in batch.dtypes}
     missing = [name for name in settings.columns if name not in found]
     surplus = [name for name in found if name not in wanted]
     problems = [f"missing: {', '.join(missing)}"] if missing else []

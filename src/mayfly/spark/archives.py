@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.archive.accounting import UpdateReport
@@ -17,12 +16,13 @@ from mayfly.archive.archive import Archive
 from mayfly.archive.asking import Moment, Window, selection
 from mayfly.archive.calendar import UpdateCalendar
 from mayfly.archive.leasing import leased
+from mayfly.archive.local import as_declared
 from mayfly.archive.reading import Reader
 from mayfly.archive.selecting import ReadReport
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.keywords import known_settings
-from mayfly.lifetime import NEVER, Duration, gap_of, last_likely
+from mayfly.lifetime import NEVER, Duration, gap_of, in_zone, last_likely
 from mayfly.spark.archive_frames import archive_frame, frame_request
 from mayfly.spark.archive_jobs import OnSpark, time_micros
 from mayfly.spark.archive_sink import ArchiveSink
@@ -52,7 +52,7 @@ class SparkArchive(Archive):
     @known_settings()
     def update(
         self,
-        batch: DataFrame | pa.Table | None,
+        batch: Any | None,
         *,
         update: int | None = None,
         at: Moment | None = None,
@@ -64,11 +64,12 @@ class SparkArchive(Archive):
         """Insert the rows of one interval and remove what has expired, as one commit.
 
         The update is the next one, or number ``update``, or the one whose interval holds ``at``;
-        missed updates before it run as empty ones in the same commit. ``None`` is an empty
-        batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
-        of the same commit. Where windows are of a number of rows, ``positions`` say how far their
-        streams have come, if further than the rows of the batch. An update that was numbered by
-        a ``calendar`` is not done (CommitConflict) if the archive has got another since.
+        missed updates before it run as empty ones in the same commit. The batch is a DataFrame, of
+        Spark or pandas, an Arrow table or a list of dicts; ``None`` is an empty one. A ``batch_id``
+        that is already committed does nothing. ``properties`` become part of the same commit.
+        Where windows are of a number of rows, ``positions`` say how far their streams have come,
+        if further than the rows of the batch. An update that was numbered by a ``calendar`` is not
+        done (CommitConflict) if the archive has got another since.
         """
         return super().update(
             self._rows(batch),
@@ -83,7 +84,7 @@ class SparkArchive(Archive):
     @known_settings()
     def load(
         self,
-        batch: DataFrame | pa.Table,
+        batch: Any,
         *,
         done: Callable[[UpdateReport], object] | None = None,
         max_gap: Duration | None = None,
@@ -166,11 +167,12 @@ class SparkArchive(Archive):
             self, name, slack=slack, late=late, max_gap=max_gap, dead_letter=dead_letter
         )
 
-    def _rows(self, batch: DataFrame | pa.Table | None) -> DataFrame | None:
+    def _rows(self, batch: Any | None) -> DataFrame | None:
         if batch is None:
             return None
-        if isinstance(batch, pa.Table):
-            return self.spark.createDataFrame(batch)
+        if not isinstance(batch, DataFrame):
+            with in_zone(self.spark.conf.get("spark.sql.session.timeZone") or "UTC"):
+                return self.spark.createDataFrame(as_declared(batch, self.settings))
         if batch.isStreaming:
             raise InvalidSetting(
                 "the DataFrame is streaming",

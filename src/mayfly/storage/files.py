@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from mayfly.errors import StorageError, UnsupportedStore
+from mayfly.errors import InvalidSetting, StorageError, UnsupportedStore
 from mayfly.faults import reach
 
 _URI = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -63,7 +63,8 @@ class IoCounters:
 
 def local_root(path: str | os.PathLike[str]) -> Path:
     """The absolute directory behind ``path``; refuses stores without atomic put-if-absent."""
-    text = os.fspath(path)
+    if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
+        raise InvalidSetting(f"the path is {path!r}", "give the path of a directory as a text")
     if not text or "\0" in text:
         raise StorageError(f"{text!r} is not a path", "give the path of a directory")
     if _URI.match(text):

@@ -25,8 +25,9 @@ P = 8
 
 
 def made(path: Path, layout: str | None = None, contract: str = "HARD", **more: Any) -> Archive:
-    settings = {"key": "k", "max_lifetime": f"{P * 10} us", "refresh": "10 us", "origin": 0} | more
-    return mayfly.archive.create(path, DDL, layout=layout, contract=contract, **settings)
+    usual: dict[str, Any] = {"key": "k", "max_lifetime": f"{P * 10} us", "refresh": "10 us"}
+    settings = {**usual, "origin": 0, "layout": layout, "contract": contract, **more}
+    return mayfly.archive.create(path, DDL, **settings)
 
 
 def rows_of(update: int, count: int = 6) -> list[tuple[int, int, int, int]]:

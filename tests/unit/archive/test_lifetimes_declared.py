@@ -86,10 +86,9 @@ def test_nothing_that_is_asked_for_is_ignored(
 
 @pytest.mark.parametrize("setting", ["contract", "layout", "exp", "lifetime", "counts", "span"])
 def test_what_a_window_cannot_have_is_not_ignored(tmp_path: Path, setting: str) -> None:
+    settings: dict[str, Any] = {"key": "k", "window": 3, setting: "x"}
     with pytest.raises(InvalidSetting, match=rf"{setting}[^→]*window(.|\n)*max_lifetime"):
-        mayfly.archive.create(
-            tmp_path / "a", "k STRING, ts BIGINT", key="k", window=3, **{setting: "x"}
-        )
+        mayfly.archive.create(tmp_path / "a", "k STRING, ts BIGINT", **settings)
     assert not (tmp_path / "a").exists()
 
 
@@ -295,7 +294,8 @@ def test_smaller_windows(tmp_path: Path) -> None:
 def test_a_number_is_no_duration_of_an_archive(tmp_path: Path, change: dict[str, Any]) -> None:
     """Nobody can tell whether 3600 means seconds."""
     columns = "k BIGINT, ts BIGINT, exp BIGINT, class STRING"
-    settings = {"key": "k", "max_lifetime": "80 us", "refresh": "10 us", "origin": 0, "exp": "exp"}
+    settings: dict[str, Any] = {"key": "k", "max_lifetime": "80 us", "refresh": "10 us"}
+    settings |= {"origin": 0, "exp": "exp"}
     with pytest.raises(InvalidSetting, match="has no unit") as refusal:
         mayfly.archive.create(tmp_path / "a", columns, **(settings | change))
     assert '"1 hour"' in refusal.value.hint

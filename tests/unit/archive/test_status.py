@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,7 +26,7 @@ def rows(day: int, count: int) -> pa.Table:
     )
 
 
-def after(path: Path, updates: int, **declared: object) -> ArchiveStatus:
+def after(path: Path, updates: int, **declared: Any) -> ArchiveStatus:
     archive = mayfly.archive.create(
         path, "k STRING, ts TIMESTAMP", key="k", origin=0, **{"window": 4, **declared}
     )

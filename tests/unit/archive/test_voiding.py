@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from mayfly.errors import InvalidSetting
 from tests.unit.archive.test_contract import ids, made, rows_of, stored_exps, table
 
 
-def named(path: Path, **more: str) -> Archive:
+def named(path: Path, **more: Any) -> Archive:
     archive = mayfly.archive.create(
         path, "k STRING, ts BIGINT, exp BIGINT, id BIGINT", key="k", max_lifetime="80 us",
         refresh="10 us", origin=0, **more,

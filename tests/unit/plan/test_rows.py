@@ -23,7 +23,7 @@ KINDS = {
     name: parse_type(kind)
     for name, kind in {"k": "STRING", "d": "DECIMAL(10,2)", "x": "DOUBLE", "n": "INT"}.items()
 }
-ROW = {"k": "a", "d": Decimal("1.25"), "x": 1, "n": 7}
+ROW: dict[Any, Any] = {"k": "a", "d": Decimal("1.25"), "x": 1, "n": 7}
 EXPECTED = [{"k": "a", "d": Decimal("1.25"), "x": 1.0, "n": 7}]
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_no_rows() -> None:
         ([{**ROW, "n": float("inf")}], "values of n do not fit"),
         ({**{name: [value] for name, value in ROW.items()}, "n": [1.9]}, "values of n do not fit"),
         ([{**ROW, "N": 8}], "in row 0 for r a name occurs twice"),
-        ([{**ROW, 5: 8}], "a column of the rows for r is called 5"),
+        ([ROW | {5: 8}], "a column of the rows for r is called 5"),
         (pd.DataFrame(index=range(3)), "missing: k"),
     ],
 )
@@ -169,11 +169,12 @@ def test_archives_take_them_and_refuse_unknown_settings(tmp_path: Path) -> None:
     archive.update([{"K": "a", "ts": datetime(2026, 1, 1), "d": Decimal("1.25")}])
     archive.update(pd.DataFrame({"k": ["b"], "ts": [datetime(2026, 1, 2)], "d": [1]}))
     assert archive.scan().num_rows == 2
+    create: Any = mayfly.archive.create
     for settings in ({"window": "7 days"}, {"max_lifetime": "7 days", "lifetime": "1 day"}):
         with pytest.raises(InvalidSetting, match="there is no setting windwo"):
-            mayfly.archive.create(tmp_path / "b", columns, key="k", windwo=3, **settings)
+            create(tmp_path / "b", columns, key="k", windwo=3, **settings)
     with pytest.raises(InvalidSetting, match="key"):
-        mayfly.archive.create(tmp_path / "b", columns, window="7 days")
+        create(tmp_path / "b", columns, window="7 days")
 
 
 def in_berlin(rows: Any) -> list[Any]:

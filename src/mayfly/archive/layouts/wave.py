@@ -134,7 +134,7 @@ class WaveLayout:
             )
 
     @property
-    def initial_clusters(self) -> tuple[Days, ...]:
+    def initial_clusters(self) -> tuple[range, ...]:
         split = throw_away_clusters if self.scheme.throws_away else even_clusters
         return split(self.window, self.constituents)
 
