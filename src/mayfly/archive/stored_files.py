@@ -25,8 +25,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mayfly.storage.bounds import Bounds
 from mayfly.storage.checksum import Piece, check_file_once, check_tail, differing
-from mayfly.storage.segment import ARROW_SUFFIX, KEYS, ROW_GROUPS, Bounds
+from mayfly.storage.segment import ARROW_SUFFIX, KEYS, ROW_GROUPS
 
 KEPT_OPEN, KEPT_MAPPED = 256, 8192
 """Parquet files, which need a descriptor each, and Arrow files, which do not."""

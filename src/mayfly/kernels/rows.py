@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mayfly.kernels.sorting import Int64s, stable_order
-from mayfly.storage.segment import EXP, TS, Bounds, Segment
+from mayfly.storage.bounds import Bounds
+from mayfly.storage.segment import EXP, TS, Segment
 
 CODE = "_code"
 Bools: TypeAlias = npt.NDArray[np.bool_]

@@ -1,5 +1,6 @@
 """Segments, manifests and commits: the storage core shared by operator state and archives."""
 
+from mayfly.storage.bounds import Bounds
 from mayfly.storage.commit import Pin, Repository
 from mayfly.storage.edits import (
     AddSegments,
@@ -15,7 +16,6 @@ from mayfly.storage.merge import plan_merge
 from mayfly.storage.segment import (
     EXP,
     TS,
-    Bounds,
     Segment,
     SegmentWriter,
     open_segment,

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from mayfly.errors import InvalidSetting
-from mayfly.storage.segment import Bounds
+from mayfly.storage.bounds import Bounds
 
 FAN_IN = 4
 LIMIT = 32

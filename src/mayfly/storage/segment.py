@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,12 +18,11 @@ from types import TracebackType
 from typing import Any, BinaryIO, Literal, get_args
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mayfly.errors import BadInput, CorruptFile, InvalidSetting, StorageError, UnsupportedFormat
 from mayfly.faults import reach
-from mayfly.storage import scalars
+from mayfly.storage.bounds import Bounds, bounds_of, key_bounds
 from mayfly.storage.checksum import RESTORE, HashingFile, Piece, check_file, check_file_once
 from mayfly.storage.files import Directory, explained, is_plain, told
 
@@ -41,60 +39,6 @@ tail."""
 KEYS = "mayfly.keys"
 """Beside it in an Arrow file: the key bounds of every row group, null where they are not known."""
 PARQUET_GROUP_ROWS = 16_384
-LONGEST_BOUND = 64
-"""Letters or bytes of a key bound that a manifest keeps: bounds serve to skip files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Smallest and largest value of a column, both included, or bounds a little wider than that."""
-
-    low: Any
-    high: Any
-
-    def union(self, other: Bounds | None) -> Bounds:
-        if other is None:
-            return self
-        return Bounds(min(self.low, other.low), max(self.high, other.high))
-
-    def meets(self, low: Any, high: Any) -> bool:
-        return bool(self.low <= high and low <= self.high)
-
-    def to_json(self) -> list[Json]:
-        return [scalars.encode(self.low), scalars.encode(self.high)]
-
-    @staticmethod
-    def from_json(stored: list[Json]) -> Bounds:
-        low, high = map(scalars.decode, stored)
-        return Bounds(low, high)
-
-    def shortened(self) -> Bounds | None:
-        """Bounds of at most ``LONGEST_BOUND`` letters or bytes around these; None if there are
-        none, which takes 64 letters that are the last of all."""
-        if not isinstance(self.low, str | bytes):
-            return self
-        high = _above(self.high)
-        return None if high is None else Bounds(self.low[:LONGEST_BOUND], high)
-
-
-def _above(value: Any) -> Any:
-    """The value, or if it is long, a short one that is larger."""
-    if len(value) <= LONGEST_BOUND:
-        return value
-    start = value[:LONGEST_BOUND]
-    while start:
-        if (after := _following(start[-1:])) is not None:
-            return start[:-1] + after
-        start = start[:-1]
-    return None
-
-
-def _following(last: Any) -> Any:
-    """The next letter or byte in order; None after the last one."""
-    if isinstance(last, bytes):
-        return bytes([last[0] + 1]) if last[0] < 0xFF else None
-    code = ord(last) + 1
-    return None if code > sys.maxunicode else chr(0xE000 if 0xD800 <= code < 0xE000 else code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +182,7 @@ class SegmentWriter:
             rows = table.slice(start, group_rows)
             if self._format == "arrow":
                 rows = rows.combine_chunks()  # one batch
-                bounds = _key_bounds(rows.column(self._key)) if self._key else None
+                bounds = key_bounds(rows.column(self._key)) if self._key else None
                 self._group_keys.append(bounds.shortened() if bounds else None)
             self._sink.write_table(rows)
             self._row_groups.append(self._hashing.cut())
@@ -260,9 +204,9 @@ class SegmentWriter:
                     f"{nulls} rows of {self._group} have NULL in {column}",
                     "give every row a generation and an expiration time",
                 )
-            self._extend(column, _bounds(batch.column(column)))
+            self._extend(column, bounds_of(batch.column(column)))
         if self._key is not None and self._key_ordered:
-            found = _key_bounds(batch.column(self._key))
+            found = key_bounds(batch.column(self._key))
             self._key_ordered = found is not None
             if found is not None:
                 self._extend(self._key, found)
@@ -366,25 +310,6 @@ def _check_columns(schema: pa.Schema, format: str, key: str | None) -> None:
             f"there is no key column {key!r}; the columns are {schema.names}",
             "name one of the columns",
         )
-
-
-def _bounds(column: pa.Array | pa.ChunkedArray) -> Bounds:
-    extremes = pc.min_max(column)
-    return Bounds(extremes["min"].as_py(), extremes["max"].as_py())
-
-
-def _key_bounds(column: pa.Array | pa.ChunkedArray) -> Bounds | None:
-    """None where a value has no place in the order: see Segment.key."""
-    if column.null_count or pa.types.is_nested(column.type):
-        return None
-    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-        return None
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        return None  # finer than a Python datetime: bounds would be cut off
-    try:
-        return _bounds(column)
-    except pa.ArrowNotImplementedError:
-        return None
 
 
 def write_segment(

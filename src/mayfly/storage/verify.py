@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import CorruptFile, StorageError, VersionExpired
+from mayfly.storage.bounds import Bounds
 from mayfly.storage.commit import Repository, manifest_name
 from mayfly.storage.files import Directory
-from mayfly.storage.segment import EXP, TS, Bounds, Segment, open_segment
+from mayfly.storage.segment import EXP, TS, Segment, open_segment
 
 SORTED_BY = "sorted_by"
 """Tag of a segment whose rows are clustered: the columns it is sorted by, NULLs first."""

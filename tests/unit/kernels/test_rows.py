@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly.kernels.rows import CODE, Run, chosen, clustered, gathered, numbers
-from mayfly.storage.segment import EXP, TS, Bounds
+from mayfly.storage.bounds import Bounds
+from mayfly.storage.segment import EXP, TS
 
 Rows = list[tuple[int, int]]
 ROWS: st.SearchStrategy[Rows] = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 9)))

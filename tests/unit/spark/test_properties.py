@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mayfly.spark.properties import without_dead
 from mayfly.storage import Manifest
-from mayfly.storage.segment import Bounds, Segment
+from mayfly.storage.bounds import Bounds
+from mayfly.storage.segment import Segment
 
 
 def segment(path: str, exp: int) -> Segment:
