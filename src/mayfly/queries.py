@@ -71,9 +71,9 @@ from mayfly.spark.starting import (
     started,
 )
 from mayfly.spark.state_format import renewed
-from mayfly.storage import Repository
+from mayfly.storage import Directory, Repository
 from mayfly.storage.commit import check_place
-from mayfly.storage.files import local_root
+from mayfly.storage.store import local_root
 
 if TYPE_CHECKING:
     from mayfly.session import Session
@@ -274,7 +274,7 @@ class Queries:
         self = replace(self, anew=tuple(anew))
         root, folders = local_root(checkpoint), sink_folders(sinks or {})
         check_streams(folders, [self.session.declared(one) for one in self.session.streams()])
-        check_place(root)
+        check_place(Directory.at(root))
         if Repository.exists(root):
             check_zone(Repository.open(root), self.session.zone)
 
@@ -351,7 +351,7 @@ class Queries:
         if name not in archives:
             return []
         source = f"{identity(runner.repository)}/{name}"
-        place = os.fspath(runner.repository.directory.root)
+        place = runner.repository.directory.address
         letters = self.letters.get(name, self.dead_letters)
         return [archive_sink(archives[name], runner.results[name], source, place, letters)]
 

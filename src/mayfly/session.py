@@ -47,7 +47,7 @@ from mayfly.spark.archive_jobs import OnSpark
 from mayfly.spark.archive_progress import Told
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.local import local_spark
-from mayfly.storage.files import local_root
+from mayfly.storage.store import local_root
 from mayfly.streams import SparkStream
 
 AUTO = "auto"

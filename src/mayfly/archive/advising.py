@@ -30,7 +30,8 @@ from mayfly.archive.sorting import sorted_by_key
 from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.wave_cost import WaveCost, wave_cost
 from mayfly.errors import InvalidSetting
-from mayfly.storage.files import Directory, local_root
+from mayfly.storage.files import Directory
+from mayfly.storage.store import local_root
 
 SAMPLE_ROWS, SAMPLE_ROW_BYTES = 8_000, 900
 

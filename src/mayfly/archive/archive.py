@@ -114,7 +114,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         kind = _readable(repository).properties.get("kind")
         if kind != ARCHIVE:
             raise StorageError(
-                f"{repository.directory.root} holds a {kind}, not an archive", "check the path"
+                f"{repository.directory.address} holds a {kind}, not an archive", "check the path"
             )
         return cls(repository, executor)
 
@@ -125,7 +125,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         if self._cached is None or self._cached[0] != self.repository.newest():
             manifest = self.repository.current()
             self._cached = (manifest.version, ArchiveVersion.of(manifest))
-            root = str(self.repository.directory.root)
+            root = self.repository.directory.address
             let_go(root, manifest.segments)
             forget_hashes(root, manifest.segments)
         return self._cached[1]
@@ -167,7 +167,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         state = version.state
         if calendar is not None and calendar != version.settings.calendar:
             raise CommitConflict(
-                f"the times of updates of {self.repository.directory.root} have changed",
+                f"the times of updates of {self.repository.directory.address} have changed",
                 "look at its settings again, and number the update anew",
             )
         number = self._number(version, update, at)

@@ -141,7 +141,7 @@ class Asking:
             except VersionExpired:
                 continue
         raise StorageError(
-            f"versions of {self.repository.directory.root} vanish faster than they can be read",
+            f"versions of {self.repository.directory.address} vanish faster than they can be read",
             "keep more versions (keep_versions)",
         )
 
@@ -163,7 +163,7 @@ class Asking:
             if version.state.update == 0 or version.time <= as_of:
                 return version
         raise VersionExpired(
-            f"no retained version of {self.repository.directory.root} is as old as "
+            f"no retained version of {self.repository.directory.address} is as old as "
             f"{instant_text(as_of)}",
             "ask for a later instant, or keep more versions (keep_versions)",
         )

@@ -51,7 +51,7 @@ class Care:
             )
         with contextlib.suppress(CorruptFile):  # of a damaged one nobody knows how rows were staged
             now, target = self.version(), ArchiveVersion.of(self.repository.load(version))
-            root = self.repository.directory.root
+            root = self.repository.directory.address
             require_nothing_staged(root, now.settings, target.settings)
         self.repository.rollback(version)
 

@@ -58,14 +58,14 @@ def measured_constants(
     fitted = fitted_updates(reports)
     if fitted is None or not version.state.used_runs():
         raise InvalidSetting(
-            f"the archive {directory.root} has not stored any rows yet, so there is nothing to "
+            f"the archive {directory.address} has not stored any rows yet, so there is nothing to "
             "measure",
             "run some updates first",
         )
     opened, scanned = _scan_speed(directory, version)
     reach = _reach(directory, version, scanned)
     return replace(
-        fitted, name=directory.root.name, reach=reach, decode=scanned, open=opened, scan=scanned
+        fitted, name=directory.name, reach=reach, decode=scanned, open=opened, scan=scanned
     )
 
 

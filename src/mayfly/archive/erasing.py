@@ -77,7 +77,7 @@ class Erasing:
         if due is None:
             return hidden
         self._give_up(due)
-        erase_staged(self.repository.directory.root, due, version.manifest.properties)
+        erase_staged(self.repository.directory.address, due, version.manifest.properties)
         return {**hidden, "erased_until": self.erased_until()}
 
     def gone_until(self) -> int:
@@ -144,7 +144,7 @@ class Erasing:
         """Other files with rows of the archive."""
         lifetimes = self.version().settings.lifetimes
         longest = 0 if lifetimes is None else lifetimes.longest
-        found = kept_elsewhere(self.repository.directory.root, longest)
+        found = kept_elsewhere(self.repository.directory.address, longest)
         return (one for one in found if len(one[1]))
 
     def _give_up(self, due: int) -> None:
@@ -190,7 +190,7 @@ class Erasing:
 
     def _expirations(self, name: str, segment: Segment | None = None) -> Int64Array:
         """The expiration times in a file, by looking into it."""
-        return expirations(self.repository.directory.path(name), segment)
+        return expirations(self.repository.directory, name, segment)
 
     def _manifests(self) -> Iterator[Manifest]:
         """Every version on disk, also those that are kept for a reader only."""

@@ -8,10 +8,8 @@ speaks of all of them, so whoever checks it looks into all of these files.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mayfly.archive.calendar import Int64Array
-from mayfly.archive.staging import STAGED, brought
+from mayfly.archive.staging import STAGED, brought, staged_repositories
 from mayfly.errors import CorruptFile, VersionExpired
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
@@ -27,9 +25,10 @@ from mayfly.pipeline.erasing import COVERS
 from mayfly.pipeline.storing import OWN_EXP
 from mayfly.storage import Repository
 from mayfly.storage.checksum import RESTORE, check_file_once
-from mayfly.storage.files import explained
+from mayfly.storage.files import Directory
 from mayfly.storage.sealed import unseal_table
 from mayfly.storage.segment import ARROW_SUFFIX, DATA, EXP, TS, Segment
+from mayfly.storage.store.problems import explained
 
 WAITING = "void"
 """The folder of an archive in which ends of results wait for their update."""
@@ -45,7 +44,6 @@ WAITING_ROWS = "waiting"
 class Feeder:
     """The checkpoint of the query whose results come in through a sink."""
 
-    checkpoint: Path
     repository: Repository
 
     @property
@@ -60,9 +58,9 @@ class Feeder:
             segment = named.get(name)
             kind = "" if segment is None else segment.group.rpartition("/")[2]
             if kind == WAITING_ROWS:
-                yield name, _times(directory.path(name), TS, segment=segment) + longest
+                yield name, _times(directory, name, TS, segment=segment) + longest
             elif kind != COVERS:
-                yield name, _times(directory.path(name), OWN_EXP, EXP, segment=segment)
+                yield name, _times(directory, name, OWN_EXP, EXP, segment=segment)
 
 
 def named_files(repository: Repository) -> dict[str, Segment]:
@@ -74,74 +72,70 @@ def named_files(repository: Repository) -> dict[str, Segment]:
     return found
 
 
-def staged_repositories(root: str | os.PathLike[str]) -> list[Repository]:
-    """Where streams into the archive have staged rows."""
-    folder = Path(root) / STAGED
-    places = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [Repository.open(place) for place in places if Repository.exists(place)]
-
-
-def feeders(root: str | os.PathLike[str]) -> list[Feeder]:
+def feeders(root: str) -> list[Feeder]:
     """The checkpoints of queries that feed the archive, as far as they are where they were."""
     found = []
-    for staged in staged_repositories(root):
+    for staged in staged_repositories(root).values():
         place = brought(staged.current()).place
         if place is not None and Repository.exists(place):
             repository = Repository.open(place)
             if repository.current().properties.get("kind") == QUERIES:
-                found.append(Feeder(Path(place), repository))
+                found.append(Feeder(repository))
     return found
 
 
-def kept_elsewhere(
-    root: str | os.PathLike[str], longest: int
-) -> Iterator[tuple[str, Int64Array, int]]:
+def kept_elsewhere(root: str, longest: int) -> Iterator[tuple[str, Int64Array, int]]:
     """Every file beside the archive's own data that holds rows of it, with their expirations.
 
     And the clock by which they are removed: that of the query, or none (NEVER).
     """
-    base = Path(root)
-    for repository in staged_repositories(root):
+    for sink, repository in staged_repositories(root).items():
         directory, named = repository.directory, named_files(repository)
         for name in directory.all_names(DATA):
-            path = directory.path(name)
-            yield str(path.relative_to(base)), _times(path, EXP, segment=named.get(name)), NEVER
-    for path in sorted((base / WAITING).glob("*")):
-        yield str(path.relative_to(base)), _times(path, ENDED), NEVER
+            times = _times(directory, name, EXP, segment=named.get(name))
+            yield f"{STAGED}/{sink}/{name}", times, NEVER
+    own = Directory.at(root)
+    for name in own.all_names(WAITING):
+        yield name, _times(own, name, ENDED), NEVER
     for feeder in feeders(root):
-        for name, found in feeder.files(longest):
-            yield str(feeder.checkpoint / name), found, feeder.clock
+        for name, times in feeder.files(longest):
+            yield feeder.repository.directory.address_of(name), times, feeder.clock
 
 
-def waiting_rows(path: Path) -> pa.Table:
+def waiting_rows(directory: Directory, name: str) -> pa.Table:
     """The ends of results in a file, or the longest lives of results."""
-    if path.suffix == ROWS:
-        with explained("read", path):
-            return unseal_table(path.read_bytes(), path, RESTORE)
-    try:
-        return pq.read_table(path)
-    except (pa.ArrowException, ValueError) as error:
-        raise CorruptFile(f"the data file {path} cannot be read: {error}", RESTORE) from error
+    path = directory.address_of(name)
+    with explained("read", path):
+        if name.endswith(ROWS):
+            return unseal_table(directory.read(name), path, RESTORE)
+        try:
+            with directory.open(name) as source:
+                return pq.read_table(source)
+        except (pa.ArrowException, ValueError) as error:
+            raise CorruptFile(f"the data file {path} cannot be read: {error}", RESTORE) from error
 
 
-def expirations(path: Path, segment: Segment | None) -> Int64Array:
+def expirations(directory: Directory, name: str, segment: Segment | None) -> Int64Array:
     """The expiration times in a data file, by looking into it."""
-    return _times(path, EXP, segment=segment)
+    return _times(directory, name, EXP, segment=segment)
 
 
-def _times(path: Path, *columns: str, segment: Segment | None = None) -> Int64Array:
+def _times(
+    directory: Directory, name: str, *columns: str, segment: Segment | None = None
+) -> Int64Array:
     """The first of these columns that the file has; without rows that were removed in place."""
     try:
         if segment is not None:
-            check_file_once(str(path), segment.checksum)
-        if path.name.endswith(ROWS):
-            rows = waiting_rows(path)
-        elif path.name.endswith(ARROW_SUFFIX):
-            with pa.OSFile(str(path)) as file:
-                rows = pa.ipc.open_file(file).read_all()
+            check_file_once(directory.store, name, segment.checksum)
+        if name.endswith(ROWS):
+            rows = waiting_rows(directory, name)
+        elif name.endswith(ARROW_SUFFIX):
+            with directory.open(name) as source:
+                rows = pa.ipc.open_file(source).read_all()
         else:
-            names = pq.read_schema(path).names
-            rows = pq.read_table(path, columns=[one for one in columns if one in names])
+            with directory.open(name) as source, pq.ParquetFile(source) as file:
+                names = file.schema_arrow.names
+                rows = file.read(columns=[one for one in columns if one in names])
         column = next(one for one in columns if one in rows.column_names)
         found: Int64Array = pc.fill_null(rows[column].cast(pa.int64()), NEVER).to_numpy()
     except (pa.ArrowException, OSError, StopIteration, ValueError, CorruptFile):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -37,7 +36,7 @@ class Insight:
     @known_settings()
     def status(self) -> ArchiveStatus:
         """The current version in figures, from manifests and from files that no version names."""
-        root, version = os.fspath(self.repository.directory.root), self.version()
+        root, version = self.repository.directory.address, self.version()
         erased = None if version.settings.lifetimes is None else self.gone_until()
         found = status_of(root, version, self.repository.versions(), staged_figures(root), erased)
         return replace(found, last=self.reports()[-1]) if found.last else found

@@ -141,7 +141,7 @@ def _in_columns(
     directory: Directory, segment: Segment, kind: str, settings: ArchiveSettings
 ) -> pa.Table:
     """What a file lists; whole rows with the columns that the archive has by now."""
-    listed = _listed(str(directory.root), segment)
+    listed = _listed(directory.address, segment)
     if kind == KEYS:
         return listed
     own = pa.schema([settings.stored.field(name) for name in settings.all_columns])

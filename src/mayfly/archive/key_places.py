@@ -25,6 +25,7 @@ from mayfly.kernels.codes import group_codes
 from mayfly.kernels.rows import whole
 from mayfly.storage.checksum import check_file_once
 from mayfly.storage.segment import ARROW_SUFFIX, Segment
+from mayfly.storage.store import Store
 
 SMALL, MANY = 50_000, 16
 """Files of at most so many rows are small; fewer than so many of them are looked at one by one."""
@@ -80,16 +81,17 @@ _known: dict[str, Hashes | None] = {}
 """None of a file that was met once."""
 
 
-def file_hashes(path: str, checksum: str, key: str) -> Hashes | None:
+def file_hashes(store: Store, name: str, checksum: str, key: str) -> Hashes | None:
     """The key hashes of a file that was met before, kept by its name, which is never used again."""
+    path = f"{store.address}/{name}"
     if path not in _known:
         _known[path] = None
         return None
     hashes = _known.get(path)  # another thread may forget it at any time
     if hashes is None:
-        check_file_once(path, checksum)
-        with pa.memory_map(path) as source:
-            if path.endswith(ARROW_SUFFIX):
+        check_file_once(store, name, checksum)
+        with store.open(name, mapped=True) as source:
+            if name.endswith(ARROW_SUFFIX):
                 file = pa.ipc.open_file(source)
                 batches = [file.get_batch(at) for at in range(file.num_record_batches)]
                 keys = pa.chunked_array([one.column(key) for one in batches])

@@ -131,7 +131,7 @@ def measured_parameters(
     segments = list(version.manifest.in_group(RUN))
     if updates is None or not segments:
         raise InvalidSetting(
-            f"the archive {directory.root} has not stored any rows yet, so there is nothing to "
+            f"the archive {directory.address} has not stored any rows yet, so there is nothing to "
             "measure",
             "run some updates first, or give the constants (parameters=…)",
         )
@@ -141,7 +141,7 @@ def measured_parameters(
     seek, transfer, bucket = _measured_reads(directory, version, segments)
     constants = replace(
         _priced(updates.seconds),
-        name=directory.root.name,
+        name=directory.name,
         seek=seek,
         transfer=transfer,
         packed_day=day,
@@ -209,7 +209,7 @@ def _measured_reads(
     for segment in largest:
         check_content(directory, segment, again=False)
         began = time.perf_counter()
-        with pq.ParquetFile(directory.path(segment.path)) as file:
+        with directory.open(segment.path) as source, pq.ParquetFile(source) as file:
             opened = time.perf_counter() - began
             group = file.read_row_group(0)
             reached = time.perf_counter() - began

@@ -108,7 +108,7 @@ class Migrating:
         self.prepare()
         version = self.version()
         after, update = wanted.applied(version, self.advised_layout)
-        require_nothing_staged(self.repository.directory.root, version.settings, after)
+        require_nothing_staged(self.repository.directory.address, version.settings, after)
         if method == "side by side":
             return self._side_by_side(version, after, update)
         return self._rebuilt(version, after, update)
@@ -139,7 +139,7 @@ class Migrating:
         following: ArchiveState,
         tags: Sequence[TagSegment],
     ) -> None:
-        require_nothing_staged(self.repository.directory.root, version.settings, after)
+        require_nothing_staged(self.repository.directory.address, version.settings, after)
         state = following.to_json()
         stored = {"archive": after.to_json(), "state": state, CHANGED_AT: following.update}
         edits: list[Edit] = [
@@ -169,7 +169,7 @@ class Migrating:
         )
         reach("archive.moved")
         # Rows that were staged while all was written anew: the check before was in vain.
-        require_nothing_staged(self.repository.directory.root, version.settings, after)
+        require_nothing_staged(self.repository.directory.address, version.settings, after)
         noted: dict[str, Any] = {CHANGED_AT: update}
         if version.settings.lifetimes is None and after.contract.erased_within is not None:
             # What lies in older versions says when it expires by the window, which holds no more.

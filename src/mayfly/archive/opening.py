@@ -22,7 +22,7 @@ from mayfly.archive.settings import brought_columns
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import check_settings, known_settings
 from mayfly.lifetime import Duration
-from mayfly.storage.files import local_root
+from mayfly.storage.store import local_root
 
 _OF_WINDOWS = frozenset({"window", "scheme", "constituents", "technique", "spread"})
 _OF_LAYOUTS = frozenset({"groups", "lanes", "rebuild", "span", "fan_in", "clustered"})

@@ -59,7 +59,7 @@ class CountedFrom:
     def _check_likely(self, first: int) -> None:
         if first > last_likely(wall_clock(), self.version().settings.max_gap):
             raise BadInput(
-                f"the earliest of the first rows of {self.repository.directory.root} is of "
+                f"the earliest of the first rows of {self.repository.directory.address} is of "
                 f"{instant_text(first)}, later than the wall clock plus max_gap: too far ahead to "
                 "be true",
                 "repair these rows, name their update (at=…), or create the archive with an origin "

@@ -9,7 +9,6 @@ them that are new. Cost: the steps of a gap, of which whole rounds are skipped.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -167,7 +166,7 @@ def write_job(
         held = version.state.constituent_runs().values()
         read = {run.id for runs in held for run in runs}
     return WriteJob(
-        root=os.fspath(directory.root),
+        root=directory.address,
         sync=directory.sync,
         settings=moved_to or version.settings,
         update=planned.update,

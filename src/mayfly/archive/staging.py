@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from mayfly.archive.settings import ArchiveSettings
@@ -30,6 +29,7 @@ from mayfly.storage import (
     SetProperties,
     vacuum,
 )
+from mayfly.storage.files import Directory
 
 STAGED, SINKS, DAY = "staged", "sinks", "day"
 LETTERS = "dead"
@@ -72,7 +72,7 @@ class Staging:
             raise InvalidSetting(
                 f"{name!r} cannot name a sink", "use letters, digits, _ and -, a letter first"
             )
-        folder = Path(root) / STAGED / name
+        folder = f"{os.fspath(root)}/{STAGED}/{name}"
         if Repository.exists(folder):
             return Staging(name, Repository.open(folder, sync=sync))
         properties = {"kind": STAGED, **asdict(Brought())}
@@ -141,9 +141,7 @@ def due_for_merge(segments: Iterable[Segment]) -> list[Segment]:
     return []
 
 
-def require_nothing_staged(
-    root: str | os.PathLike[str], before: ArchiveSettings, after: ArchiveSettings
-) -> None:
+def require_nothing_staged(root: str, before: ArchiveSettings, after: ArchiveSettings) -> None:
     """Refuse changes of how rows are taken in while some wait that were staged by the old rule:
     they are sorted by the numbers of updates, and were found fit for the old lifetimes."""
     alike = (before.lifetimes is None) == (after.lifetimes is None)
@@ -158,20 +156,25 @@ def require_nothing_staged(
             )
 
 
-def staged_figures(root: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+def staged_repositories(root: str) -> dict[str, Repository]:
+    """Where streams into the archive have staged rows, by the names of their sinks."""
+    places = {name: f"{root}/{STAGED}/{name}" for name in Directory.at(root).entries(STAGED)}
+    return {
+        name: Repository.open(place) for name, place in places.items() if Repository.exists(place)
+    }
+
+
+def staged_figures(root: str) -> dict[str, dict[str, Any]]:
     """What every stream into the archive has brought, and what of it still waits."""
-    folder = Path(root) / STAGED
-    names = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
-    found = {}
-    for name in names:
-        if Repository.exists(folder / name):
-            manifest = Repository.open(folder / name).current()
-            days = days_of(manifest)
-            held = [one for files in days.values() for one in files]
-            found[name] = {
-                **asdict(brought(manifest)),
-                "staged_rows": sum(one.rows for one in held),
-                "staged_bytes": sum(one.bytes for one in held),
-                "staged_updates": list(days),
-            }
-    return found
+    figures = {}
+    for name, repository in staged_repositories(root).items():
+        manifest = repository.current()
+        days = days_of(manifest)
+        held = [one for files in days.values() for one in files]
+        figures[name] = {
+            **asdict(brought(manifest)),
+            "staged_rows": sum(one.rows for one in held),
+            "staged_bytes": sum(one.bytes for one in held),
+            "staged_updates": list(days),
+        }
+    return figures

@@ -6,33 +6,29 @@ somebody else, rows of a stream that lags would stay staged beyond their lives.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.archive.staging import SINKS, STAGED, Staging, brought
+from mayfly.archive.staging import SINKS, Staging, brought, staged_repositories
 from mayfly.faults import reach
-from mayfly.storage import Repository, Segment, vacuum
+from mayfly.storage import Segment, vacuum
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, segment_batches, write_segment
 
 
-def erase_staged(root: str | os.PathLike[str], due: int, properties: Mapping[str, Any]) -> None:
+def erase_staged(root: str, due: int, properties: Mapping[str, Any]) -> None:
     """Remove staged rows that expired before ``due``, unless their stream is about to.
 
     ``properties`` are the archive's: they note what an update has taken in and its stream will
     drop next.
     """
-    folder, notes = Path(root) / STAGED, properties.get(SINKS, {})
-    for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
-        if not Repository.exists(folder / name):
-            continue
-        staging = Staging.at(root, name)
+    notes = properties.get(SINKS, {})
+    for name, repository in staged_repositories(root).items():
+        staging = Staging(name, repository)
         if notes.get(name, {}).get("staged_version") != staging.current().version:
             _erase(staging, due)
 

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from mayfly.storage.bounds import Bounds
 from mayfly.storage.checksum import Piece, check_file_once, check_tail, differing
 from mayfly.storage.segment import ARROW_SUFFIX, KEYS, ROW_GROUPS
+from mayfly.storage.store import Store
 
 KEPT_OPEN, KEPT_MAPPED = 256, 8192
 """Parquet files, which need a descriptor each, and Arrow files, which do not."""
@@ -89,19 +90,28 @@ class FileDirectory:
 
 @lru_cache(maxsize=KEPT_MAPPED)
 def file_directory(
-    path: str, size: int, checksum: str, tail: Piece | None, key: str, ordered: bool
+    store: Store,
+    name: str,
+    size: int,
+    checksum: str,
+    tail: Piece | None,
+    key: str,
+    ordered: bool,
 ) -> FileDirectory:
     """The directory of an immutable file; cached by its name, which is never used again.
 
     ``ordered`` says that every key has a place in the order of plain values (not so NaN).
     """
-    if path.endswith(ARROW_SUFFIX):
+    if name.endswith(ARROW_SUFFIX):
         if tail is None:
-            return _batches_of(path, size, checksum, key, ordered)
-        return _arrow_directory(path, size, tail, ordered)
+            return _batches_of(store, name, size, checksum, key, ordered)
+        return _arrow_directory(store, name, size, tail, ordered)
     if tail is None:
-        check_file_once(path, checksum)
-    with pq.ParquetFile(path if tail is None else pa.BufferReader(check_tail(path, tail))) as file:
+        check_file_once(store, name, checksum)
+        source = store.open(name)
+    else:
+        source = pa.BufferReader(check_tail(store, name, tail))
+    with source, pq.ParquetFile(source) as file:
         footer, schema = file.metadata, file.schema_arrow
     lows, highs = [], []
     ordered = ordered and not pa.types.is_duration(schema.field(key).type)
@@ -122,15 +132,15 @@ def file_directory(
         footer,
         ()
         if tail is None
-        else _pieces(footer.metadata, footer.num_row_groups, size - tail.bytes, path),
+        else _pieces(footer.metadata, footer.num_row_groups, size - tail.bytes, store, name),
     )
 
 
-def _pieces(metadata: Any, groups: int, size: int, path: str) -> tuple[Piece, ...]:
+def _pieces(metadata: Any, groups: int, size: int, store: Store, name: str) -> tuple[Piece, ...]:
     """The row groups, which fill the file up to its tail."""
     pieces = tuple(Piece(*one) for one in json.loads((metadata or {})[ROW_GROUPS.encode()]))
     if len(pieces) != groups or sum(one.bytes for one in pieces) != size:
-        raise differing(path)
+        raise differing(f"{store.address}/{name}")
     return pieces
 
 
@@ -139,14 +149,16 @@ def _column_number(footer: pq.FileMetaData, name: str) -> int:
     return next(n for n in range(group.num_columns) if group.column(n).path_in_schema == name)
 
 
-def _arrow_directory(path: str, size: int, tail: Piece, ordered: bool) -> FileDirectory:
-    check_tail(path, tail)
-    with pa.memory_map(path) as source:
+def _arrow_directory(
+    store: Store, name: str, size: int, tail: Piece, ordered: bool
+) -> FileDirectory:
+    check_tail(store, name, tail)
+    with store.open(name, mapped=True) as source:
         file = pa.ipc.open_file(source)
         groups = file.num_record_batches - 1
         noted = file.get_batch_with_custom_metadata(groups).custom_metadata
         names = frozenset(file.schema.names)
-    pieces = _pieces(noted, groups, size - tail.bytes, path)
+    pieces = _pieces(noted, groups, size - tail.bytes, store, name)
     keys = [one and Bounds.from_json(one) for one in json.loads(noted[KEYS.encode()])]
     lows, highs = None, None
     if ordered and None not in keys:
@@ -154,10 +166,12 @@ def _arrow_directory(path: str, size: int, tail: Piece, ordered: bool) -> FileDi
     return FileDirectory(names, groups, lows, highs, size, None, pieces)
 
 
-def _batches_of(path: str, size: int, checksum: str, key: str, ordered: bool) -> FileDirectory:
+def _batches_of(
+    store: Store, name: str, size: int, checksum: str, key: str, ordered: bool
+) -> FileDirectory:
     """The directory of a file that earlier versions wrote: it is compared and looked through."""
-    check_file_once(path, checksum)
-    with pa.memory_map(path) as source:
+    check_file_once(store, name, checksum)
+    with store.open(name, mapped=True) as source:
         file = pa.ipc.open_file(source)
         keys = [file.get_batch(at).column(key) for at in range(file.num_record_batches)]
         lows, highs = (tuple(k[end].as_py() for k in keys) if ordered else None for end in (0, -1))
@@ -171,9 +185,9 @@ class _Open(Protocol):
 
 
 class _OpenParquet:
-    def __init__(self, path: str, directory: FileDirectory) -> None:
-        self._path, self._directory = path, directory
-        self._source = pa.memory_map(path)
+    def __init__(self, store: Store, name: str, directory: FileDirectory) -> None:
+        self._path, self._directory = f"{store.address}/{name}", directory
+        self._source = store.open(name, mapped=True)
         self._file = pq.ParquetFile(self._source, metadata=directory.footer, pre_buffer=False)
 
     def read(self, groups: Sequence[int], columns: list[str]) -> pa.Table:
@@ -186,13 +200,12 @@ class _OpenParquet:
 
 
 class _OpenArrow:
-    def __init__(self, path: str, directory: FileDirectory, mapped: bool) -> None:
-        self._path, self._directory = path, directory
+    def __init__(self, store: Store, name: str, directory: FileDirectory, mapped: bool) -> None:
+        self._path, self._directory = f"{store.address}/{name}", directory
+        self._source = store.open(name, mapped=mapped)
         if mapped:  # the bytes stay mapped without a descriptor
-            with pa.memory_map(path) as source:
-                self._source: pa.NativeFile = pa.BufferReader(source.read_buffer())
-        else:
-            self._source = pa.OSFile(path)
+            with self._source as source:
+                self._source = pa.BufferReader(source.read_buffer())
         self._file = pa.ipc.open_file(self._source)
         self._tables: dict[tuple[Any, ...], pa.Table] = {}
 
@@ -215,20 +228,29 @@ _turn = threading.Lock()
 
 
 def read_row_groups(
-    path: str, directory: FileDirectory, groups: Sequence[int], columns: list[str], *, again: bool
+    store: Store,
+    name: str,
+    directory: FileDirectory,
+    groups: Sequence[int],
+    columns: list[str],
+    *,
+    again: bool,
 ) -> pa.Table:
     """Some columns of some row groups.
 
     ``again`` if the file is likely to be asked for more: then it stays open, and rows of an Arrow
     file are its mapped bytes, to be copied before they are given away.
     """
+    path = f"{store.address}/{name}"
     opened: _Open | None = None
     if again:
         with _turn:
             opened = _files_like(path).pop(path, None)
     if opened is None:
-        in_arrow = directory.footer is None
-        opened = _OpenArrow(path, directory, again) if in_arrow else _OpenParquet(path, directory)
+        if directory.footer is None:
+            opened = _OpenArrow(store, name, directory, again)
+        else:
+            opened = _OpenParquet(store, name, directory)
     try:
         rows = opened.read(groups, columns)
     except BaseException:

@@ -6,11 +6,8 @@ because the version was given up is another error than one that is damaged.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -20,8 +17,9 @@ from mayfly.archive.state import ArchiveVersion
 from mayfly.archive.stored_files import FileDirectory, file_directory, read_row_groups
 from mayfly.errors import CorruptFile
 from mayfly.storage.commit import reading_version
-from mayfly.storage.files import Directory, told
+from mayfly.storage.files import Directory
 from mayfly.storage.segment import Segment, check_present
+from mayfly.storage.store.problems import told
 
 
 @dataclass(frozen=True)
@@ -46,30 +44,34 @@ class VersionFiles:
 
     def _hashes(self, segment: Segment) -> Hashes | None:
         self._require(segment)
-        path = self._path(segment)
+        key = self.settings.sort_columns[0]
         try:
-            return file_hashes(path, segment.checksum, self.settings.sort_columns[0])
+            return file_hashes(self.directory.store, segment.path, segment.checksum, key)
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(Path(path), error) from error
-
-    def _path(self, segment: Segment) -> str:
-        return f"{self.directory.root}/{segment.path}"
+            raise self._unreadable(segment, error) from error
 
     def directory_of(self, segment: Segment) -> FileDirectory:
         self._require(segment)
         key = self.settings.sort_columns[0]
         floating = pa.types.is_floating(self.settings.stored.field(key).type)
-        path = self._path(segment)
+        ordered = self.settings.clustered and (not floating or segment.key is not None)
         try:
-            ordered = self.settings.clustered and (not floating or segment.key is not None)
-            return file_directory(path, segment.bytes, segment.checksum, segment.tail, key, ordered)
+            return file_directory(
+                self.directory.store,
+                segment.path,
+                segment.bytes,
+                segment.checksum,
+                segment.tail,
+                key,
+                ordered,
+            )
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(Path(path), error) from error
+            raise self._unreadable(segment, error) from error
 
     def _require(self, segment: Segment) -> None:
-        with contextlib.suppress(OSError):
-            if os.stat(self._path(segment)).st_size == segment.bytes:
-                return
+        info = self.directory.store.info(segment.path)
+        if info is not None and info.size == segment.bytes:
+            return
         with reading_version(self.directory, self.version.manifest.version):
             check_present(self.directory, segment)
 
@@ -82,19 +84,20 @@ class VersionFiles:
         *,
         again: bool = False,
     ) -> pa.Table:
-        path, names = self._path(segment), directory.names
-        present = [name for name in schema.names if name in names]
+        present = [name for name in schema.names if name in directory.names]
         try:
-            rows = read_row_groups(path, directory, groups, present, again=again)
+            rows = read_row_groups(
+                self.directory.store, segment.path, directory, groups, present, again=again
+            )
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(Path(path), error) from error
+            raise self._unreadable(segment, error) from error
         return with_added_columns(rows, schema)
 
-
-def _unreadable(path: Path, error: Exception) -> Exception:
-    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
-        return told("read", path, error)
-    return CorruptFile(
-        f"the data file {path} cannot be read: {error}",
-        "restore it from a copy, or run verify to see what is still readable",
-    )
+    def _unreadable(self, segment: Segment, error: Exception) -> Exception:
+        path = f"{self.directory.address}/{segment.path}"
+        if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
+            return told("read", path, error)
+        return CorruptFile(
+            f"the data file {path} cannot be read: {error}",
+            "restore it from a copy, or run verify to see what is still readable",
+        )

@@ -35,8 +35,9 @@ from mayfly.archive.sorting import merge_sorted, sorted_by_key
 from mayfly.archive.state import DAYS, PART, run_group
 from mayfly.errors import ProtocolError, StorageError
 from mayfly.faults import reach
-from mayfly.storage.files import Directory, explained
+from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches
+from mayfly.storage.store.problems import explained
 from mayfly.storage.verify import SORTED_BY
 
 BYTES_IN_MEMORY = 512 * 2**20

@@ -27,7 +27,7 @@ from mayfly.cli.printing import print_json, refusals
 from mayfly.cli.stopping import stop_signals
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import instant_text
-from mayfly.storage.files import local_root
+from mayfly.storage.store import local_root
 
 if TYPE_CHECKING:
     from mayfly.spark.archives import SparkArchive

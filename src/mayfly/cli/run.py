@@ -29,7 +29,7 @@ from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.pipeline.shedding import Shedding
 from mayfly.plan.windows import instant_text
 from mayfly.storage import Repository
-from mayfly.storage.files import local_root
+from mayfly.storage.store import local_root
 
 if TYPE_CHECKING:
     from mayfly.spark.pipelines import Pipeline

@@ -29,8 +29,8 @@ from mayfly.pipeline.sources import ORIGINS, folder_of
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
 from mayfly.plan.logical import Output, RelationScan
 from mayfly.storage import Directory, Manifest, Repository
-from mayfly.storage.files import local_root
 from mayfly.storage.sealed import read_json, seal_json
+from mayfly.storage.store import local_root
 
 CONTROL, DECLARED = "control", "declared"
 ADD, DROP, CHANGE, STOP = "add", "drop", "change", "stop"
@@ -260,7 +260,7 @@ class Control:
         declared = manifest.properties.get(DECLARED)
         if declared is None:
             raise InvalidSetting(
-                f"{self.repository.directory.root} does not say what the pipeline's streams are",
+                f"{self.repository.directory.address} does not say what the pipeline's streams are",
                 "start the pipeline once with this version of Mayfly",
             )
         return declared_catalog(declared)
@@ -292,7 +292,7 @@ class Control:
 def _command(directory: Directory, number: int, name: str) -> Command:
     """A command as its file has it; what is none is refused."""
     hint = "remove the file, and give the command again with mayfly control"
-    stored, file = read_json(directory, name, hint), directory.path(name)
+    stored, file = read_json(directory, name, hint), directory.address_of(name)
     try:
         command = Command(number, **stored)
     except TypeError as error:

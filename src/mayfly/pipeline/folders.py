@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mayfly.errors import InvalidSetting, StorageError
-from mayfly.storage.files import TEMPORARY, explained
+from mayfly.storage.store import TEMPORARY
+from mayfly.storage.store.problems import explained
 
 IDENTITY = "id"
 """Property: what a checkpoint is known by, wherever it is moved."""

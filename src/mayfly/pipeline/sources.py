@@ -13,7 +13,6 @@ Cost: a copy of Spark's notes; no row is read.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,6 @@ from typing import Any
 from mayfly.errors import InvalidSetting, StorageError
 from mayfly.faults import reach
 from mayfly.storage import Directory, Manifest
-from mayfly.storage.files import explained
 
 SOURCES, PART, ORIGINS = "sources", "spark_part", "origins"
 FIRST_PART = "spark"
@@ -142,7 +140,7 @@ class Move:
     def made(self, number: int) -> str:
         """Write the notes anew into a folder of this number; its name."""
         folder = f"{FIRST_PART}-{number}"
-        self._remove(folder)
+        self.directory.remove_folder(folder)
         for name in _notes(self.directory, self.part):
             target, data = self._placed(name), self.directory.read(f"{self.part}/{name}")
             if _LOG.match(name):
@@ -154,9 +152,9 @@ class Move:
 
     def remove_others(self, part: str) -> None:
         """Of Spark's folders, leave only the one in force."""
-        for one in sorted(self.directory.root.iterdir()):
-            if _PARTS.match(one.name) and one.name != part:
-                self._remove(one.name)
+        for folder in self.directory.entries():
+            if _PARTS.match(folder) and folder != part:
+                self.directory.remove_folder(folder)
 
     def _placed(self, name: str) -> str | None:
         """Where a note belongs now; None for one on a source that is gone."""
@@ -166,12 +164,6 @@ class Move:
         place = int(found[1])
         source = self.before[place] if place < len(self.before) else None
         return f"sources/{self.after.index(source)}/{found[2]}" if source in self.after else None
-
-    def _remove(self, folder: str) -> None:
-        path = self.directory.path(folder)
-        if path.exists():
-            with explained("remove", path):
-                shutil.rmtree(path)
 
 
 def logged(directory: Directory, part: str) -> list[int]:
@@ -199,8 +191,8 @@ def sources_left(directory: Directory, manifest: Manifest, declared: Sequence[st
     if len(names) < len(known):
         gone = sorted(set(known) - set(names))
         raise InvalidSetting(
-            f"the checkpoint {directory.root} does not say which source belongs to which stream, "
-            f"and {_listed(gone)} is missing",
+            f"the checkpoint {directory.address} does not say which source belongs to which "
+            f"stream, and {_listed(gone)} is missing",
             "start it once with all its streams with this version of Mayfly; then it can leave",
         )
     log = last_log(directory, part_of(manifest))

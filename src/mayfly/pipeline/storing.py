@@ -73,7 +73,7 @@ def load_state(
     unclaimed = sorted(name for name in (*stored.runs, *stored.numbers) if name not in parts)
     if unclaimed:
         raise UnsupportedFormat(
-            f"a state in {directory.root} has parts that {type(blank).__name__} of this version "
+            f"a state in {directory.address} has parts that {type(blank).__name__} of this version "
             f"of Mayfly does not know: {', '.join(unclaimed)}",
             "use the version that wrote it, or a new checkpoint",
         )

@@ -157,7 +157,7 @@ def _parquet_rows(
     segments: Sequence[Segment],
     settings: ArchiveSettings,
 ) -> DataFrame:
-    paths = [str(directory.path(one.path)) for one in segments]
+    paths = [directory.address_of(one.path) for one in segments]
     return spark.read.schema(stored_ddl(settings)).parquet(*paths)
 
 
@@ -170,7 +170,7 @@ def _arrow_rows(
     """Spark has no reader of Arrow files, so tasks map them: they are few and small."""
     tasks = min(len(segments), spark.sparkContext.defaultParallelism)
     files = spark.range(0, len(segments), 1, tasks)
-    task = _MappedFiles(str(directory.root), tuple(segments), settings)
+    task = _MappedFiles(directory.address, tuple(segments), settings)
     return files.mapInArrow(task, stored_ddl(settings))
 
 
@@ -207,7 +207,7 @@ def _without(
     """The rows that an invalidation does not hide."""
     settings = version.settings
     file = version.invalid_segments[entry.group]
-    listed = spark.read.parquet(str(directory.path(file.path)))
+    listed = spark.read.parquet(directory.address_of(file.path))
     for name, kind in settings.added.items():
         if entry.kind == ROWS and name not in listed.columns:  # it came later
             listed = listed.withColumn(name, sql.lit(None).cast(kind))

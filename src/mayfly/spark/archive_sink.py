@@ -57,7 +57,7 @@ from mayfly.spark.archive_jobs import (
 from mayfly.spark.file_checks import check_files
 from mayfly.spark.sinks import Delivery, Unfinished, write_parquet
 from mayfly.storage import EXP, TS, Manifest, Segment, segment_batches
-from mayfly.storage.files import local_root
+from mayfly.storage.store import local_root
 
 if TYPE_CHECKING:
     from mayfly.spark.archives import SparkArchive
@@ -103,7 +103,7 @@ class ArchiveSink:
         directory = archive.repository.directory
         return ArchiveSink(
             archive,
-            Staging.at(directory.root, name, sync=directory.sync),
+            Staging.at(directory.address, name, sync=directory.sync),
             duration(slack),
             late == "error",
             gap_of(max_gap),
@@ -187,7 +187,7 @@ class ArchiveSink:
         rows = pa.Table.from_batches(b for one in held for b in segment_batches(directory, one))
         rows = rows.append_column(free_name("reason", rows.column_names), rows[REASON])
         rows = rows.drop_columns([TS, EXP, REASON])
-        archive = Path(self.archive.repository.directory.root).name
+        archive = self.archive.repository.directory.name
         name = f"{archive}-{self.staging.name}-{batch:012d}.parquet"
         write_parquet(self.dead_letter / name, rows.schema, iter(rows.to_batches()))
 
@@ -211,7 +211,7 @@ class ArchiveSink:
         beyond = self._beyond()
         task = _Task(
             StageRows(
-                str(directory.root),
+                directory.address,
                 directory.sync,
                 version.settings,
                 version.state.update,
@@ -261,7 +261,7 @@ class ArchiveSink:
         directory = self.staging.repository.directory
         for held in days_of(base).values():
             while files := due_for_merge(held):
-                task = _Task(MergeFiles(str(directory.root), directory.sync, tuple(files)))
+                task = _Task(MergeFiles(directory.address, directory.sync, tuple(files)))
                 one = self.archive.spark.range(0, 1, 1, 1)
                 written = one.mapInArrow(task, f"{RESULT} STRING").collect()
                 results = [decode_result(row[0]) for row in written]
@@ -338,7 +338,7 @@ class ArchiveSink:
     def _frame(self, files: Sequence[Segment]) -> DataFrame:
         settings, directory = self.archive.settings, self.staging.repository.directory
         check_files(self.archive.spark, directory, files, again=True)
-        paths = [str(directory.path(one.path)) for one in files]
+        paths = [directory.address_of(one.path) for one in files]
         rows = self.archive.spark.read.schema(stored_ddl(settings)).parquet(*paths)
         return rows.select(*settings.all_columns)
 
@@ -350,8 +350,8 @@ class ArchiveSink:
         if source is None or before.source in (None, source):
             return
         raise InvalidSetting(
-            f"the sink {self.staging.name} of {self.archive.repository.directory.root} is fed by "
-            "another streaming query: its checkpoint is new, so its batches are numbered anew, "
+            f"the sink {self.staging.name} of {self.archive.repository.directory.address} is fed "
+            "by another streaming query: its checkpoint is new, so its batches are numbered anew, "
             "and what was archived would come again or be taken for done",
             "start the query with its old checkpoint, or give the sink another name",
         )

@@ -117,7 +117,7 @@ def clock_record(batch: int) -> str:
 
 def passed_over(missing: int, batch_id: int, repository: Repository) -> ProtocolError:
     return ProtocolError(
-        f"batch {missing} is missing from {repository.directory.root}, "
+        f"batch {missing} is missing from {repository.directory.address}, "
         f"but Spark goes on with batch {batch_id}",
         "the checkpoint is older than its folder spark/ (a copy, or a power cut with sync=False): "
         "restore both from one copy, or start anew with a new checkpoint",

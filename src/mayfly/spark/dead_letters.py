@@ -15,7 +15,7 @@ from mayfly.plan.stream_joins import Stream
 from mayfly.spark.arrivals import Arrived
 from mayfly.spark.sinks import write_parquet
 from mayfly.storage import EXP, TS, Manifest, Repository, Segment, segment_batches
-from mayfly.storage.files import local_root
+from mayfly.storage.store import local_root
 
 DEAD_LETTERS = "dead"
 YEAR = 365 * 86_400_000_000

@@ -27,7 +27,7 @@ def check_files(
     spark: SparkSession, directory: Directory, segments: Sequence[Segment], *, again: bool = False
 ) -> None:
     """Raise CorruptFile if one of these files is missing or not as it was written."""
-    root = str(directory.root)
+    root = directory.address
     left = [one for one in segments if again or (root, one.path) not in _checked]
     if sum(one.bytes for one in left) <= ON_THE_DRIVER:
         for segment in left:

@@ -134,7 +134,7 @@ class Results:
         wanted: Wanted = EVERYTHING,
     ) -> SegmentReader:
         sources = tuple(column_name(one) for one in self.member.program.plan.schema)
-        root, version = str(directory.root), manifest.version
+        root, version = directory.address, manifest.version
         sent = self.member.program.sent
         slide = sent.slide if sent is not None and sent.is_periodic else None
         return SegmentReader(root, version, tuple(segments), schema, sources, wanted, slide)

@@ -46,7 +46,7 @@ def empty_properties(
 def identity(repository: Repository) -> str:
     """What a checkpoint is known by to those who take its batches: it may be moved, and another
     one made in its place. One of an earlier version is known by its path."""
-    return str(repository.current().properties.get(IDENTITY, repository.directory.root))
+    return str(repository.current().properties.get(IDENTITY, repository.directory.address))
 
 
 def without_dead(base: Manifest, ends: Mapping[str, int]) -> dict[str, Any]:

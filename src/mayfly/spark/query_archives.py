@@ -11,9 +11,10 @@ Rows equal in all columns, ts and exp cannot be told apart: when one of them end
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,7 @@ from mayfly.spark.archive_sink import ArchivedResults, ArchiveSink
 from mayfly.spark.archives import SparkArchive
 from mayfly.spark.program_results import Results
 from mayfly.spark.sinks import Delivery, Sink
+from mayfly.storage.files import Directory
 from mayfly.storage.sealed import seal_table
 
 if TYPE_CHECKING:
@@ -118,12 +120,18 @@ class ArchivedAnswers:
         lifetimes = self.sink.archive.settings.lifetimes
         return 0 if lifetimes is None else lifetimes.longest
 
-    def _folder(self) -> Path:
-        return Path(self.sink.archive.repository.directory.root) / WAITING
+    @property
+    def _directory(self) -> Directory:
+        return self.sink.archive.repository.directory
+
+    def _waiting(self, beginning: str) -> list[str]:
+        """The files of waiting ends whose names begin so."""
+        names = self._directory.names(WAITING)
+        return [name for name in names if re.match(f"{WAITING}/{beginning}", name)]
 
     def _noted(self) -> pa.Table:
-        listed = sorted(self._folder().glob("longest.*"), reverse=True)  # of two, the newer form
-        return waiting_rows(listed[0]) if listed else self._note(MIN_TIME)
+        listed = self._waiting(r"longest\.")  # of two, the last is the newer form
+        return waiting_rows(self._directory, listed[-1]) if listed else self._note(MIN_TIME)
 
     def _note(self, since: int) -> pa.Table:
         return pa.table([[since], [self._longest()]], schema=_LONGEST)
@@ -133,7 +141,7 @@ class ArchivedAnswers:
 
         Results of later batches do not begin before those of this one.
         """
-        file, noted = self._folder() / LONGEST, self._noted()
+        noted = self._noted()
         if noted["longest"][-1].as_py() != self._longest():
             begun = [
                 batch.filter(pc.is_null(batch.column(self.times.cut)))
@@ -145,7 +153,7 @@ class ArchivedAnswers:
             if first is None:
                 return
             noted = pa.concat_tables([noted, self._note(first)])
-        elif file.exists():
+        elif self._directory.exists(f"{WAITING}/{LONGEST}"):
             return
         self._write(LONGEST, noted)
 
@@ -161,11 +169,11 @@ class ArchivedAnswers:
     def _declare_void(self) -> None:
         """Declare void what ended up to the last update."""
         archive = self.sink.archive
-        if not archive.has_origin or not self._folder().is_dir():
+        if not archive.has_origin:
             return
         done = pa.scalar(archive.version().time, pa.int64())
-        for file in sorted(self._folder().glob("[0-9]*")):
-            ended = waiting_rows(file)
+        for name in self._waiting("[0-9]"):
+            ended = waiting_rows(self._directory, name)
             due = pc.less_equal(ended[self.times.cut].cast(pa.int64()), done)
             if not pc.any(due).as_py():
                 continue
@@ -174,13 +182,12 @@ class ArchivedAnswers:
             reach("archive.ends-applied")
             rest = ended.filter(pc.invert(due))
             if rest.num_rows:
-                self._write(f"{file.stem}{ROWS}", rest)
-            if not rest.num_rows or file.suffix != ROWS:
-                file.unlink()
+                self._write(f"{PurePath(name).stem}{ROWS}", rest)
+            if not rest.num_rows or not name.endswith(ROWS):
+                self._directory.remove(name)
 
     def _write(self, name: str, rows: pa.Table) -> None:
-        directory = self.sink.archive.repository.directory.without_sync()
-        directory.replace(f"{WAITING}/{name}", seal_table(rows))
+        self._directory.without_sync().replace(f"{WAITING}/{name}", seal_table(rows))
 
     def _as_archived(self, ended: pa.Table) -> pa.Table:
         """The rows as they were stored."""
@@ -207,7 +214,7 @@ def declared_archive(
 ) -> SparkArchive:
     """The archive a statement declares: opened if it is there, made otherwise."""
     columns = columns_of(results.ddl(log=True))
-    if path.exists():
+    if Directory.at(path).entries():
         return _opened(session, definition, columns, path)
     return session.create_archive(path, columns, **settings_of(definition, results.member.program))
 

@@ -39,7 +39,7 @@ from mayfly.spark.program_tasks import LOG, OUT, SENT
 from mayfly.spark.properties import REFRESHES, empty_properties
 from mayfly.spark.starting import beats, check_spark_part
 from mayfly.spark.state_format import check_format
-from mayfly.storage import DropSegments, Manifest, Repository, SetProperties
+from mayfly.storage import Directory, DropSegments, Manifest, Repository, SetProperties
 from mayfly.storage.commit import check_place
 
 SINCE, TEXT, PLAN = "since", "text", "plan"
@@ -89,8 +89,8 @@ class Registered:
         if unclaimed:
             names = sorted({name.rpartition("/")[0] for name in unclaimed})
             raise UnsupportedFormat(
-                f"the checkpoint {self.repository.directory.root} has states that no operator of "
-                f"its queries goes on from: {', '.join(names)}",
+                f"the checkpoint {self.repository.directory.address} has states that no operator "
+                f"of its queries goes on from: {', '.join(names)}",
                 "the queries would begin anew without a word: use the version of Mayfly that wrote "
                 "them, or a new checkpoint",
             )
@@ -221,7 +221,7 @@ def opened(root: Path, *, sync: bool, buckets: int | None = None) -> Repository:
 
 def check_checkpoint(root: Path, buckets: int | None, zone: str) -> None:
     """Refuse a place on which queries cannot be started, as far as that shows without them."""
-    check_place(root)
+    check_place(Directory.at(root))
     if Repository.exists(root):
         repository = opened(root, sync=False, buckets=buckets)
         check_zone(repository, zone)
@@ -256,7 +256,7 @@ def check_zone(repository: Repository, zone: str) -> None:
     before = repository.current().properties.get(ZONE, zone)
     if not same_zone(before, zone):
         raise InvalidSetting(
-            f"the checkpoint {repository.directory.root} was made in the time zone {before}; "
+            f"the checkpoint {repository.directory.address} was made in the time zone {before}; "
             f"this session's is {zone}, in which its answers would change from here on",
             f"go on in {before}: mayfly run … --conf spark.sql.session.timeZone={before}, in "
             f'Python spark.conf.set("spark.sql.session.timeZone", "{before}"); or begin anew '

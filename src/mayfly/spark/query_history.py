@@ -210,7 +210,7 @@ def _stepped(
     counts = stages.counts(runner.settings.buckets)
     due = [list(range(count)) for count in counts]
     reader = HistoryReader(
-        str(runner.repository.directory.root), stages, tuple(_pieces(base, history.fillings)),
+        runner.repository.directory.address, stages, tuple(_pieces(base, history.fillings)),
         counts, {one.name: one.schema.field(one.time).type for one in runner.wiring.streams},
     )  # fmt: skip
     moving = runner.wiring.kept_rows(runner.spark, reader, len(reader.pieces))

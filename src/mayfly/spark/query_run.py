@@ -6,7 +6,6 @@ the same as the one that started the query.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Iterator
@@ -57,7 +56,7 @@ class QueryRun:
 
     @property
     def checkpoint(self) -> str:
-        return os.fspath(self.runner.repository.directory.root)
+        return self.runner.repository.directory.address
 
     def going_on(self, run: QueryRun) -> QueryRun:
         """This handle, for the same query that was started anew."""

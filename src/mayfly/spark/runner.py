@@ -403,7 +403,7 @@ class Runner:
                 delta, _ = changed[task.name]
                 relations[str(task.number)] = packed(delta.born), packed(delta.cut)
         return ProgramTask(
-            root=str(self.repository.directory.root),
+            root=self.repository.directory.address,
             sync=self.settings.sync,
             program=self.wiring.stages,
             stage=stage,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -13,6 +12,7 @@ from pyspark.sql import SparkSession
 from mayfly.errors import StorageError
 from mayfly.storage import Repository
 from mayfly.storage.commit import manifest_name
+from mayfly.storage.store import open_store
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,22 @@ class Unseen:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            missing = [path for path in self.paths if not Path(path).exists()]
+            missing = [path for path in self.paths if not _is_there(path)]
             yield pa.record_batch(
                 {"host": [platform.node()] * len(missing), "path": missing},
                 schema=pa.schema([("host", pa.string()), ("path", pa.string())]),
             )
 
 
-def unseen_on(spark: SparkSession, paths: Iterable[Path]) -> dict[str, list[str]]:
+def _is_there(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return open_store(folder or "/").info(name) is not None
+
+
+def unseen_on(spark: SparkSession, paths: Iterable[str]) -> dict[str, list[str]]:
     """Paths that some worker does not see, and where, as far as one small job gets around."""
     tasks = 2 * spark.sparkContext.defaultParallelism
-    asking = Unseen(tuple(map(str, paths)))
+    asking = Unseen(tuple(paths))
     asked = spark.range(0, tasks, 1, tasks).mapInArrow(asking, "host STRING, path STRING")
     found: dict[str, set[str]] = {}
     for host, path in asked.collect():
@@ -49,11 +54,11 @@ def check_shared(
     if (spark.sparkContext.master or "local").startswith("local"):
         return
     looked_for = {
-        str(one.directory.root / manifest_name(one.current().version)): one.directory.root
+        one.directory.address_of(manifest_name(one.current().version)): one.directory.address
         for one in repositories
     }
-    looked_for |= {folder: Path(folder) for folder in folders if "://" not in folder}
-    for path, hosts in unseen_on(spark, map(Path, looked_for)).items():
+    looked_for |= {folder: folder for folder in folders if "://" not in folder}
+    for path, hosts in unseen_on(spark, looked_for).items():
         raise StorageError(
             f"workers on {', '.join(hosts)} do not see {looked_for[path]}",
             "put it on storage that all machines of the cluster have under the same path",

@@ -22,7 +22,8 @@ from mayfly.errors import InvalidSetting, NotClosed
 from mayfly.faults import reach
 from mayfly.pipeline.folders import check_owner, take_possession
 from mayfly.plan.added_columns import LifetimeColumns
-from mayfly.storage.files import TEMPORARY, explained, local_root
+from mayfly.storage.store import TEMPORARY, local_root
+from mayfly.storage.store.problems import explained
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class PlannedRead:
         if wanted.keys is not None and wanted.key_range is not None:
             raise InvalidSetting("keys and a range of keys were given", "give one of them")
         columns = _columns(schema, version.settings)
-        root = str(archive.repository.directory.root)
+        root = archive.repository.directory.address
         return PlannedRead(root, version.manifest.version, columns, wanted)
 
     def load(self) -> tuple[Archive, ArchiveVersion]:

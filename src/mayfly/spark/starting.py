@@ -22,7 +22,7 @@ from mayfly.spark.batches import RunSettings
 from mayfly.spark.connectors import named
 from mayfly.spark.sinks import Callback, ParquetFiles, Sink
 from mayfly.storage import Repository
-from mayfly.storage.files import local_root
+from mayfly.storage.store import local_root
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -43,11 +43,12 @@ def bucket_count(spark: SparkSession, asked: int | None) -> int:
 
 def check_spark_part(repository: Repository) -> None:
     """Without Spark's part all input would come again, under batch numbers already done."""
-    root, manifest = repository.directory.root, repository.current()
+    directory, manifest = repository.directory, repository.current()
     part = part_of(manifest)
-    if manifest.properties["batch"] >= 0 and not (root / part / "metadata").exists():
+    if manifest.properties["batch"] >= 0 and not directory.exists(f"{part}/metadata"):
         raise StorageError(
-            f"the checkpoint {root} has lost its folder {part}, which says what was read",
+            f"the checkpoint {directory.address} has lost its folder {part}, which says "
+            "what was read",
             "restore it from a copy, or start anew with a new checkpoint",
         )
 
@@ -130,7 +131,7 @@ def started(
     tagged = runner.wiring.tagged(frames, source.load() if beats(streams) else None)
     part = part_of(runner.repository.current())
     writer = tagged.writeStream.foreachBatch(runner.process).option(
-        "checkpointLocation", f"{runner.repository.directory.root}/{part}"
+        "checkpointLocation", f"{runner.repository.directory.address}/{part}"
     )
     if available_now:
         writer = writer.trigger(availableNow=True)

@@ -9,15 +9,15 @@ Cost: whoever reads a whole file reads it twice, the second time from the system
 from __future__ import annotations
 
 import io
-import os
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import xxhash
 
 from mayfly.errors import CorruptFile
-from mayfly.storage.files import explained
+from mayfly.storage.store import NewFile, Store
+from mayfly.storage.store.problems import explained
 
 RESTORE = "restore it from a copy, or run verify to see what is still readable"
 CHECKED_AT_ONCE = 1 << 18
@@ -30,16 +30,16 @@ class Piece(NamedTuple):
     bytes: int
     checksum: str
 
-    def check(self, data: Any, path: str | Path) -> None:
+    def check(self, data: Any, path: str) -> None:
         """Raise CorruptFile unless these are the bytes that were written."""
         if len(data) != self.bytes or xxhash.xxh3_64_hexdigest(data) != self.checksum:
             raise differing(path)
 
 
 class HashingFile(io.RawIOBase):
-    """A write-only file that computes checksum and size on the way to disk."""
+    """A write-only file that computes checksum and size on the way to its store."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: NewFile) -> None:
         self.file = file
         self.hash = xxhash.xxh3_64()
         self.size = 0
@@ -64,17 +64,18 @@ class HashingFile(io.RawIOBase):
         return piece
 
 
-def differing(path: str | Path) -> CorruptFile:
+def differing(path: str) -> CorruptFile:
     return CorruptFile(f"the data file {path} differs from its checksum", RESTORE)
 
 
-def check_file(path: str | Path, checksum: str) -> None:
+def check_file(store: Store, name: str, checksum: str) -> None:
     """Raise CorruptFile unless the whole file is as it was written.
 
     It is read, not mapped: a bad block is then an error and not the end of the process.
     """
     digest, buffer = xxhash.xxh3_64(), memoryview(bytearray(CHECKED_AT_ONCE))
-    with explained("read", Path(path)), open(path, "rb", buffering=0) as file:
+    path = f"{store.address}/{name}"
+    with explained("read", path), store.open(name) as file:
         while count := file.readinto(buffer):
             digest.update(buffer[:count])
     if digest.hexdigest() != checksum:
@@ -82,15 +83,16 @@ def check_file(path: str | Path, checksum: str) -> None:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def check_file_once(path: str, checksum: str) -> None:
+def check_file_once(store: Store, name: str, checksum: str) -> None:
     """The same before this process uses the file for the first time; names are never used again."""
-    check_file(path, checksum)
+    check_file(store, name, checksum)
 
 
-def check_tail(path: str | Path, tail: Piece) -> bytes:
+def check_tail(store: Store, name: str, tail: Piece) -> pa.Buffer:
     """The last bytes of a file, compared."""
-    with explained("read", Path(path)), open(path, "rb") as file:
-        file.seek(-tail.bytes, os.SEEK_END)
-        data = file.read()
+    path = f"{store.address}/{name}"
+    with explained("read", path), store.open(name) as file:
+        file.seek(max(0, file.size() - tail.bytes))
+        data = file.read_buffer()
     tail.check(data, path)
     return data

@@ -20,7 +20,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
@@ -33,11 +32,12 @@ from mayfly.errors import (
 )
 from mayfly.faults import reach
 from mayfly.storage.edits import Draft, Edit, as_stored
-from mayfly.storage.files import Directory, is_denied
+from mayfly.storage.files import Directory
 from mayfly.storage.intents import intent
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.sealed import seal_json, unseal_json
 from mayfly.storage.segment import DATA, Json, Segment, check_content
+from mayfly.storage.store.problems import is_denied
 
 MANIFESTS, PINS = "manifest", "pins"
 OLDEST = f"{MANIFESTS}/oldest"
@@ -75,7 +75,7 @@ def reading_version(directory: Directory, version: int) -> Iterator[None]:
         if directory.exists(manifest_name(version)):
             raise
         raise VersionExpired(
-            f"version {version} of {directory.root} is gone: rows in it had expired, or nobody "
+            f"version {version} of {directory.address} is gone: rows in it had expired, or nobody "
             "held it",
             "read the current version; a contract to erase bytes wins over readers",
         ) from missing
@@ -144,20 +144,15 @@ class Listing(NamedTuple):
     last: int
 
 
-def check_place(root: Path) -> None:
+def check_place(directory: Directory) -> None:
     """Refuse a folder that holds other things: files that no version names would be removed."""
-    if root.exists() and not root.is_dir():
-        raise InvalidSetting(f"{root} is a file", "name a folder of its own")
-    if not root.exists() or Repository.exists(root):
-        return
     # A creation that was cut short leaves the folder of manifests, and volumes have lost+found.
     known = (MANIFESTS, "lost+found")
-    others = sorted(
-        one.name for one in root.iterdir() if one.name not in known and one.name[0] != "."
-    )
-    if others:
+    others = [one for one in directory.entries() if one not in known and one[0] != "."]
+    if others and not Repository(directory).versions():
         raise InvalidSetting(
-            f"{root} was not made by Mayfly, and has other things in it, such as {others[0]}",
+            f"{directory.address} was not made by Mayfly, and has other things in it, "
+            f"such as {others[0]}",
             "name a folder that is empty or not there yet",
         )
 
@@ -173,7 +168,7 @@ class Repository:
         root: str | os.PathLike[str], properties: Mapping[str, Json], *, sync: bool = True
     ) -> Repository:
         repository = Repository(Directory.at(root, sync=sync))
-        check_place(repository.directory.root)
+        check_place(repository.directory)
         first = Manifest(-1).followed_by(
             properties=as_stored(properties, "a property"), written_at=wall_clock()
         )
@@ -183,7 +178,7 @@ class Repository:
             or not repository.directory.put_if_absent(manifest_name(0), first.encode())
         ):
             raise CommitConflict(
-                f"{repository.directory.root} already holds a Mayfly directory",
+                f"{repository.directory.address} already holds a Mayfly directory",
                 "open it, or choose another path",
             )
         repository._mark_head(0)
@@ -196,7 +191,7 @@ class Repository:
             if repository.last() >= 0:
                 raise repository._lost_all()
             raise StorageError(
-                f"there is no Mayfly directory at {repository.directory.root}",
+                f"there is no Mayfly directory at {repository.directory.address}",
                 "check the path, or create one there",
             )
         return repository
@@ -244,7 +239,7 @@ class Repository:
             return 0
         except ValueError:
             raise CorruptFile(
-                f"{self.directory.root}/{OLDEST} is damaged",
+                f"{self.directory.address}/{OLDEST} is damaged",
                 "write the number of the oldest version you want to keep into it",
             ) from None
 
@@ -271,13 +266,13 @@ class Repository:
 
     def _lost_all(self) -> CorruptFile:
         return CorruptFile(
-            f"{self.directory.root} has lost all its manifests",
+            f"{self.directory.address} has lost all its manifests",
             f"restore {MANIFESTS}/ from a copy",
         )
 
     def _lost_newest(self, last: int) -> CorruptFile:
         return CorruptFile(
-            f"version {last} of {self.directory.root} was committed, but its manifest "
+            f"version {last} of {self.directory.address} was committed, but its manifest "
             f"{manifest_name(last)} is gone",
             f"restore it from a copy, or roll back to version {max(self.versions())} to go on "
             "without it",
@@ -289,7 +284,7 @@ class Repository:
             data = self.directory.read(name)
         except FileNotFoundError:
             raise self._expired(version) from None
-        place = f"{self.directory.root}/{name}"
+        place = f"{self.directory.address}/{name}"
         manifest = Manifest.decode(data, place)
         if manifest.version != version:
             raise CorruptFile(
@@ -320,7 +315,7 @@ class Repository:
         added = [segment for segment in draft.added if segment.path in draft.segments]
         with intent(self.directory, following.version, added):
             if added:
-                self.directory.sync_folder(self.directory.path(DATA))
+                self.directory.store.persist(DATA)
             return self._publish(following)
 
     def rollback(self, version: int) -> Manifest:
@@ -342,7 +337,7 @@ class Repository:
             check_content(self.directory, segment)
         except CorruptFile as damage:
             raise CorruptFile(
-                f"version {version} of {self.directory.root} is not whole: {damage.message}",
+                f"version {version} of {self.directory.address} is not whole: {damage.message}",
                 "roll back to another version (verify names what is damaged), or restore the file",
             ) from damage
 
@@ -365,7 +360,7 @@ class Repository:
             raise self._conflict(following)
         if not known:
             raise StorageError(
-                f"there is no version {base.version} in {self.directory.root}",
+                f"there is no version {base.version} in {self.directory.address}",
                 "start from the current version of the directory you commit to",
             )
         if self.directory.exists(head_name(following)):
@@ -396,8 +391,8 @@ class Repository:
         found = self.current().commit_id(published.version)
         if found is None:
             raise StorageError(
-                f"other writers moved {self.directory.root} far past version {published.version} "
-                "while it was being committed",
+                f"other writers moved {self.directory.address} far past version "
+                f"{published.version} while it was being committed",
                 "read the current version to see whether this commit is part of it",
             )
         if found != published.lineage[0]:
@@ -405,7 +400,7 @@ class Repository:
 
     def _conflict(self, version: int) -> CommitConflict:
         return CommitConflict(
-            f"another writer committed version {version} of {self.directory.root}",
+            f"another writer committed version {version} of {self.directory.address}",
             "nothing of this commit was applied: read the current version and try again",
         )
 
@@ -413,13 +408,13 @@ class Repository:
         kept = self.versions()
         span = f"{kept[0]} to {kept[-1]}" if kept else "none"
         return VersionExpired(
-            f"version {version} of {self.directory.root} is not retained (kept: {span})",
+            f"version {version} of {self.directory.address} is not retained (kept: {span})",
             "read a retained version",
         )
 
     def _too_busy(self) -> StorageError:
         return StorageError(
-            f"versions of {self.directory.root} vanish faster than they can be read",
+            f"versions of {self.directory.address} vanish faster than they can be read",
             "let vacuum keep more versions",
         )
 

@@ -69,8 +69,8 @@ def _require_present(directory: Directory, segment: Segment) -> None:
 
 def _removed(directory: Directory, path: str) -> CommitConflict:
     return CommitConflict(
-        f"{path}, which this commit adds to {directory.root}, was removed by a vacuum, or written "
-        "to another place",
+        f"{path}, which this commit adds to {directory.address}, was removed by a vacuum, or "
+        "written to another place",
         "nothing of this commit was applied: write its files again, and let vacuums have a grace "
         "longer than that takes",
     )

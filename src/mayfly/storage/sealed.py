@@ -7,7 +7,6 @@ recorded clocks, pins, the number of the oldest version, ends of results that wa
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ def seal(content: bytes) -> bytes:
     return b"%b\n%b\n" % (content, xxhash.xxh3_64_hexdigest(content).encode())
 
 
-def unseal(data: bytes, path: str | Path, hint: str) -> bytes:
+def unseal(data: bytes, path: str, hint: str) -> bytes:
     """The content of a file; of one line only, written before there were checksums, all of it."""
     content, line_end, checksum = data.removesuffix(b"\n").rpartition(b"\n")
     if not line_end:
@@ -36,7 +35,7 @@ def seal_json(value: Any) -> bytes:
     return seal(json.dumps(value).encode())
 
 
-def unseal_json(data: bytes, path: str | Path, hint: str) -> Any:
+def unseal_json(data: bytes, path: str, hint: str) -> Any:
     try:
         return json.loads(unseal(data, path, hint))
     except (ValueError, RecursionError) as error:
@@ -50,7 +49,7 @@ def seal_table(table: pa.Table) -> bytes:
     return seal(sink.getvalue().to_pybytes())
 
 
-def unseal_table(data: bytes, path: str | Path, hint: str) -> pa.Table:
+def unseal_table(data: bytes, path: str, hint: str) -> pa.Table:
     content = unseal(data, path, hint)
     try:
         return pa.ipc.open_stream(content).read_all()
@@ -59,4 +58,4 @@ def unseal_table(data: bytes, path: str | Path, hint: str) -> pa.Table:
 
 
 def read_json(directory: Directory, name: str, hint: str) -> Any:
-    return unseal_json(directory.read(name), directory.path(name), hint)
+    return unseal_json(directory.read(name), directory.address_of(name), hint)

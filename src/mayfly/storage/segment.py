@@ -10,12 +10,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +22,9 @@ from mayfly.errors import BadInput, CorruptFile, InvalidSetting, StorageError, U
 from mayfly.faults import reach
 from mayfly.storage.bounds import Bounds, bounds_of, key_bounds
 from mayfly.storage.checksum import RESTORE, HashingFile, Piece, check_file, check_file_once
-from mayfly.storage.files import Directory, explained, is_plain, told
+from mayfly.storage.files import Directory, is_plain
+from mayfly.storage.store import NewFile
+from mayfly.storage.store.problems import told
 
 Format = Literal["arrow", "parquet"]
 Json = Any
@@ -151,8 +151,7 @@ class SegmentWriter:
         self._compression = compression
         self._row_group_rows = row_group_rows
         self._name = directory.fresh_name(DATA, f".{format}")
-        self._path = directory.path(self._name)
-        self._file: BinaryIO | None = None
+        self._file: NewFile | None = None
         self._hashing: HashingFile | None = None
         self._sink: Any = None
         self._row_groups: list[Piece] = []
@@ -165,14 +164,13 @@ class SegmentWriter:
         if batch.num_rows == 0:
             return
         self._note_bounds(batch)
-        with explained("write", self._path):
-            if self._sink is None:
-                self._open()
-            if self._row_group_rows is None:
-                self._sink.write(batch)
-            else:
-                table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-                self._write_row_groups(table, self._row_group_rows)
+        if self._sink is None:
+            self._open()
+        if self._row_group_rows is None:
+            self._sink.write(batch)
+        else:
+            table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+            self._write_row_groups(table, self._row_group_rows)
         self.rows += batch.num_rows
         reach("segment.batch-written")
 
@@ -215,8 +213,7 @@ class SegmentWriter:
         self._bounds[column] = found.union(self._bounds.get(column))
 
     def _open(self) -> None:
-        self._directory.make_folder(self._path.parent)
-        self._file = open(self._path, "xb")  # noqa: SIM115 - closed by close() or abandon()
+        self._file = self._directory.store.create(self._name)
         self._hashing = HashingFile(self._file)
         target = pa.PythonFile(self._hashing, mode="w")
         if self._format == "arrow":
@@ -242,18 +239,14 @@ class SegmentWriter:
         if self._sink is None or self._hashing is None or self._file is None:
             return None
         try:
-            with explained("write", self._path):
-                if self._row_groups:
-                    self._note_row_groups()
-                self._sink.close()
-                self._file.flush()
-                self._directory.sync_file(self._path, self._file.fileno())
-                self._file.close()
+            if self._row_groups:
+                self._note_row_groups()
+            self._sink.close()
+            self._file.finish()
         except BaseException:
             self.abandon()
             raise
-        self._directory.io.files_written += 1
-        self._directory.io.bytes_written += self._hashing.size
+        self._directory.io.note_written(self._hashing.size)
         reach("segment.closed")
         return Segment(
             path=self._name,
@@ -272,12 +265,11 @@ class SegmentWriter:
 
     def abandon(self) -> None:
         """Give the file up after a failure; nothing refers to it."""
-        for part in (self._sink, self._file):
-            with contextlib.suppress(Exception):
-                if part is not None:
-                    part.close()
-        with contextlib.suppress(StorageError):
-            self._directory.remove(self._name)
+        with contextlib.suppress(Exception):
+            if self._sink is not None:
+                self._sink.close()
+        if self._file is not None:
+            self._file.abandon()
 
     def __enter__(self) -> SegmentWriter:
         return self
@@ -336,12 +328,12 @@ def check_present(directory: Directory, segment: Segment) -> None:
     if size is None:
         raise CorruptFile(
             f"the data file {segment.path} ({segment.rows} rows of {segment.group}) is missing "
-            f"from {directory.root}",
+            f"from {directory.address}",
             RESTORE,
         )
     if size != segment.bytes:
         raise CorruptFile(
-            f"the data file {segment.path} in {directory.root} has {size} bytes "
+            f"the data file {segment.path} in {directory.address} has {size} bytes "
             f"instead of {segment.bytes}",
             RESTORE,
         )
@@ -355,7 +347,7 @@ def check_content(directory: Directory, segment: Segment, *, again: bool = True)
     """
     check_present(directory, segment)
     compare = check_file if again else check_file_once
-    compare(f"{directory.root}/{segment.path}", segment.checksum)
+    compare(directory.store, segment.path, segment.checksum)
 
 
 def open_segment(
@@ -369,13 +361,14 @@ def open_segment(
 
     They are compared with the checksum first: ``again`` if this process has done so before.
     """
-    with _reading(directory, segment, again=again) as path:
+    with _reading(directory, segment, again=again):
+        source = directory.open(segment.path, mapped=segment.format == "arrow")
         if segment.format == "parquet":
-            with pq.ParquetFile(path) as file:
+            with source, pq.ParquetFile(source) as file:
                 table = file.read(columns=columns)
                 taken = _chunk_bytes(file.metadata, columns)
         else:
-            table = pa.ipc.open_file(pa.memory_map(os.fspath(path))).read_all()
+            table = pa.ipc.open_file(source).read_all()
             table = table if columns is None else table.select(columns)
             taken = table.nbytes
         if table.num_rows != segment.rows:
@@ -387,12 +380,11 @@ def open_segment(
 def segment_batches(directory: Directory, segment: Segment) -> Iterator[pa.RecordBatch]:
     """The segment's rows in bounded batches, for whoever copies them, and for logs that may be
     larger than memory; always compared with the checksum first."""
-    with _reading(directory, segment, again=True) as path:
+    with _reading(directory, segment, again=True):
+        source = directory.open(segment.path, mapped=segment.format == "arrow")
         if segment.format == "parquet":
-            source: Any = pq.ParquetFile(path)
-            batches = source.iter_batches()
+            batches = pq.ParquetFile(source).iter_batches()
         else:
-            source = pa.memory_map(os.fspath(path))
             reader = pa.ipc.open_file(source)
             batches = map(reader.get_batch, range(reader.num_record_batches))
         rows = 0
@@ -409,16 +401,15 @@ def segment_batches(directory: Directory, segment: Segment) -> Iterator[pa.Recor
 
 
 @contextlib.contextmanager
-def _reading(directory: Directory, segment: Segment, *, again: bool) -> Iterator[Path]:
-    """The path to read from; what goes wrong inside is reported with the file's name."""
+def _reading(directory: Directory, segment: Segment, *, again: bool) -> Iterator[None]:
+    """Compares the file; what goes wrong inside is reported with its name."""
     check_content(directory, segment, again=again)
     directory.io.files_read += 1
-    path = directory.path(segment.path)
     try:
-        yield path
+        yield
     except OSError as error:
         if error.errno and not isinstance(error, FileNotFoundError):
-            raise told("read", path, error) from error
+            raise told("read", directory.address_of(segment.path), error) from error
         raise _unreadable(directory, segment, error) from error
     except (pa.ArrowException, ValueError) as error:
         raise _unreadable(directory, segment, error) from error
@@ -426,7 +417,7 @@ def _reading(directory: Directory, segment: Segment, *, again: bool) -> Iterator
 
 def _unreadable(directory: Directory, segment: Segment, error: Exception) -> CorruptFile:
     return CorruptFile(
-        f"the data file {segment.path} in {directory.root} cannot be read: {error}", RESTORE
+        f"the data file {segment.path} in {directory.address} cannot be read: {error}", RESTORE
     )
 
 

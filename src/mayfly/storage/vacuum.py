@@ -22,9 +22,10 @@ from itertools import pairwise
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
 from mayfly.faults import reach
 from mayfly.storage.commit import MANIFESTS, PINS, Repository, manifest_name, wall_clock
-from mayfly.storage.files import TEMPORARY, Directory
+from mayfly.storage.files import Directory
 from mayfly.storage.intents import INTENTS, NOTICES, notice, read_intents, remove_settled
 from mayfly.storage.segment import DATA
+from mayfly.storage.store import TEMPORARY
 
 DEFAULT_GRACE = 3_600_000_000
 """Unnamed files younger than this may belong to a commit under way. A commit that takes longer,

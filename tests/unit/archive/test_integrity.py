@@ -149,7 +149,7 @@ def test_verify_looks_into_older_versions_and_rollback_refuses_them(tmp_path: Pa
 def test_staged_files_are_compared_before_anybody_looks_into_them(tmp_path: Path) -> None:
     """Where bytes must be gone in time, other bytes than those written say nothing."""
     shutil.copytree(OLD / "array", tmp_path / "a")
-    whole = {name: ends for name, ends, _ in kept_elsewhere(tmp_path / "a", 0)}
+    whole = {name: ends for name, ends, _ in kept_elsewhere(f"{tmp_path}/a", 0)}
     assert whole
     assert all(len(ends) for ends in whole.values())
     shutil.move(tmp_path / "a", tmp_path / "b")
@@ -158,5 +158,5 @@ def test_staged_files_are_compared_before_anybody_looks_into_them(tmp_path: Path
     at = rows.schema.get_field_index("_exp")
     rows = rows.set_column(at, "_exp", pa.array([1] * rows.num_rows, pa.int64()))
     pq.write_table(rows, tmp_path / "b" / name)
-    found = {name: ends for name, ends, _ in kept_elsewhere(tmp_path / "b", 0)}
+    found = {name: ends for name, ends, _ in kept_elsewhere(f"{tmp_path}/b", 0)}
     assert [name for name, ends in found.items() if not len(ends)] == [name]

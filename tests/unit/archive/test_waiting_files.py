@@ -27,7 +27,7 @@ def take_in(archive: Archive, day: int) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often files were looked at, and how many names came back from listings."""
     counts: Counter[str] = Counter()
-    stat, all_names = Directory._stat, Directory.all_names
+    stat, all_names = Directory._info, Directory.all_names
 
     def count_stat(self: Directory, name: str) -> Any:
         counts["looks"] += 1
@@ -38,7 +38,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counts["names"] += len(names)
         return names
 
-    monkeypatch.setattr(Directory, "_stat", count_stat)
+    monkeypatch.setattr(Directory, "_info", count_stat)
     monkeypatch.setattr(Directory, "all_names", count_names)
     return counts
 

@@ -13,7 +13,7 @@ from mayfly.pipeline.bucketing import MOST_BUCKETS
 from mayfly.spark.query_migration import migrated
 from mayfly.spark.sinks import ParquetFiles
 from mayfly.spark.starting import bucket_count, run_settings, sink_folders
-from mayfly.storage import Repository
+from mayfly.storage import Directory, Repository
 from mayfly.storage.commit import check_place
 
 
@@ -22,23 +22,23 @@ def test_a_checkpoint_is_not_made_among_other_things(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.json").write_text("{}")
     with pytest.raises(InvalidSetting, match=r"not made by Mayfly.*such as data"):
-        check_place(tmp_path)
+        check_place(Directory.at(tmp_path))
     with pytest.raises(InvalidSetting, match="not made by Mayfly"):
         Repository.create(tmp_path, {"buckets": 1}, sync=False)
     assert not (tmp_path / "manifest").exists()
     with pytest.raises(InvalidSetting, match="is a file"):
-        check_place(tmp_path / "data" / "mine.json")
+        check_place(Directory.at(tmp_path / "data" / "mine.json"))
 
 
 def test_a_checkpoint_is_made_where_nothing_is_or_only_its_own(tmp_path: Path) -> None:
-    check_place(tmp_path / "new")
+    check_place(Directory.at(tmp_path / "new"))
     (tmp_path / ".hidden").touch()
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "manifest").mkdir()
-    check_place(tmp_path)
+    check_place(Directory.at(tmp_path))
     Repository.create(tmp_path, {}, sync=False)
     (tmp_path / "data").mkdir()
-    check_place(tmp_path)
+    check_place(Directory.at(tmp_path))
 
 
 def test_two_queries_do_not_write_to_one_folder(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 from mayfly.errors import StorageError, UnsupportedStore
 from mayfly.faults import on_reach
 from mayfly.storage import Directory, IoCounters, write_segment
-from mayfly.storage.files import SYNCS_WAITING, is_plain, local_root
+from mayfly.storage.files import is_plain
+from mayfly.storage.store import local_root
+from mayfly.storage.store.posix import SYNCS_WAITING
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_replace_is_all_or_nothing(directory: Directory, monkeypatch: pytest.Mon
     def fail(descriptor: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    syncing = Directory(directory.root, sync=True)
+    syncing = Directory.at(directory.root, sync=True)
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(StorageError, match="Input/output error"):
         syncing.replace("a", b"new")
@@ -207,7 +209,7 @@ def test_files_written_together_last_when_all_are_written(
     synced: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda one: synced.append(os.readlink(f"/proc/self/fd/{one}")))
     opened = len(os.listdir("/proc/self/fd"))
-    written_together(Directory(tmp_path), count)
+    written_together(Directory.at(tmp_path), count)
     files = {str(path) for path in tmp_path.rglob("*") if path.is_file()}
     assert len(files) == count
     assert files <= set(synced)
@@ -223,14 +225,14 @@ def test_a_disk_that_fails_later_fails_the_files_written_together(
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(StorageError, match="Input/output error"):
-        written_together(Directory(tmp_path), 3)
+        written_together(Directory.at(tmp_path), 3)
 
 
 def test_without_sync_nothing_waits_for_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("the disk was waited for"))
-    written_together(Directory(tmp_path, sync=False), 2)
+    written_together(Directory.at(tmp_path, sync=False), 2)
 
 
 def test_a_missing_file_is_left_to_the_caller(directory: Directory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import sys
 from datetime import datetime
@@ -182,10 +183,13 @@ def test_a_full_disk_is_reported_and_leaves_no_file(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    class FullFile(io.FileIO):
+        write = full  # type: ignore[assignment]
+
+    (tmp_path / "data").mkdir()
     if where == "write":
-        monkeypatch.setattr("mayfly.storage.checksum.HashingFile.write", full)
+        monkeypatch.setattr("mayfly.storage.store.posix.open", FullFile, raising=False)
     else:
-        directory.make_folder(tmp_path / "data")
         monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match="No space left on device") as caught:
         write_segment(directory, "g", table(range(100)), format=format)

@@ -1,0 +1,16 @@
+"""Where files lie: one protocol, and the POSIX file system as its first implementation."""
+
+from mayfly.storage.store.addresses import open_store, register_scheme
+from mayfly.storage.store.posix import PosixStore, local_root
+from mayfly.storage.store.protocol import TEMPORARY, FileInfo, NewFile, Store
+
+__all__ = [
+    "TEMPORARY",
+    "FileInfo",
+    "NewFile",
+    "PosixStore",
+    "Store",
+    "local_root",
+    "open_store",
+    "register_scheme",
+]

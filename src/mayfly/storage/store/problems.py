@@ -1,0 +1,44 @@
+"""What a file system reports, as errors that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+from mayfly.errors import StorageError
+
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_HINTS = {
+    "free space there or raise the limit; what was committed before is unharmed": (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+    ),
+    "give this user access, or make the file system writable": _DENIED,
+    "raise the limit on open files": (errno.EMFILE, errno.ENFILE),
+}
+_HINT_OF = {code: hint for hint, codes in _HINTS.items() for code in codes}
+
+
+@contextlib.contextmanager
+def explained(doing: str, path: str | Path) -> Iterator[None]:
+    """Turn what the operating system reports into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise told(doing, path, error) from error
+
+
+def told(doing: str, path: str | Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"cannot {doing} {path}: {error.strerror or error}",
+        _HINT_OF.get(error.errno or 0, "check that the file system is in order"),
+    )
+
+
+def is_denied(error: StorageError) -> bool:
+    """Whether this user may not write there, or nobody may."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in _DENIED
