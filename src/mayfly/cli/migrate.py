@@ -32,7 +32,6 @@ def migrate_command(
     with refusals():
         checked_buckets(buckets)
         declared = PipelineFile.read(file, allow_python=allow_python)
-        declared.check_queries()
         place = checkpoint or file.with_suffix(".state")
         if not Repository.exists(place):
             raise InvalidSetting(f"there is no checkpoint at {place}", "run the pipeline first")

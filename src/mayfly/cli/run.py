@@ -117,7 +117,6 @@ def run_command(
         settings = _settings(conf or [])
         zone = settings.get("spark.sql.session.timeZone", "UTC")
         declared = PipelineFile.read(file, allow_python=allow_python, zone=zone)
-        declared.check_queries()
         place = checkpoint or file.with_suffix(".state")
         from mayfly.spark.local import local_spark
         from mayfly.spark.pipelines import carry_out, load_pipeline

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from mayfly.archive.contract import Contract
+from mayfly.archive.declaring import declare
+from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.layouts.wave import WaveScheme
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros, gap_text
@@ -47,6 +49,19 @@ def settings_of(definition: ArchiveDefinition, program: Program) -> dict[str, An
         **settings, "max_lifetime": format_micros(longest), "contract": contract, **life,
         **_cells(definition),
     }  # fmt: skip
+
+
+def archived_columns(program: Program) -> dict[str, str]:
+    """The columns of an archive of a query's results: its own, and when they live."""
+    own = {column.name: column.type.sql() for column in program.plan.schema}
+    times = LifetimeColumns.beside(own)
+    return {**own, times.ts: "timestamp", times.exp: "timestamp"}
+
+
+def check_declaration(definition: ArchiveDefinition, program: Program) -> None:
+    """Refuse an archive that could not be made."""
+    settings, columns = settings_of(definition, program), archived_columns(program)
+    (declare if "window" in settings else declare_lifetimes)(columns, **settings)
 
 
 def _check_wave(definition: ArchiveDefinition, strict: bool) -> None:

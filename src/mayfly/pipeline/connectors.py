@@ -5,50 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
+import ast
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mayfly.errors import InvalidSetting
+from mayfly.pipeline.source_options import FILES, PAYLOAD, check_options
 from mayfly.plan.catalog import (
     ArchiveDefinition,
+    ColumnDefinition,
     Connector,
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
 )
+from mayfly.plan.types import STRING
 
-FILES = ("parquet", "json", "csv", "orc", "text", "avro", "delta")
 _OF_KAFKA = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 GIVEN = {"rate": ("timestamp", "value"), "socket": ("value",), "kafka": _OF_KAFKA}
 """Sources whose columns Spark gives, and which."""
 ASKED_FOR = {"includeTimestamp": "timestamp", "includeHeaders": "headers"}
 """Options of theirs that add a column."""
 PYTHON = "python"
-PAYLOAD = "payload"
-"""An option of sources whose columns Spark gives: what their column ``value`` holds."""
-
-_OF_FILES = (
-    "maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "fileNameOnly", "maxFileAge",
-    "maxCachedFiles", "discardCachedInputRatio", "cleanSource", "sourceArchiveDir",
-    "pathGlobFilter", "recursiveFileLookup", "modifiedBefore", "modifiedAfter",
-    "ignoreCorruptFiles", "ignoreMissingFiles", "mergeSchema", "basePath",
-)  # fmt: skip
-_OPTIONS = {
-    **dict.fromkeys(FILES, _OF_FILES),
-    "rate": ("rowsPerSecond", "rampUpTime", "numPartitions"),
-    "socket": ("host", "port", "includeTimestamp", PAYLOAD),
-    "kafka": (
-        "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
-        "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss",
-        "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
-        "maxRecordsPerPartition", "kafka.bootstrap.servers", "includeHeaders", "groupIdPrefix",
-        PAYLOAD,
-    ),
-}  # fmt: skip
-"""What streams are usually told; sources know more, and Spark passes over what nobody knows."""
-_NEEDED = {"socket": ("host", "port"), "kafka": ("kafka.bootstrap.servers",)}
-"""Options without which a source cannot be read."""
 
 
 def check_letters(definition: StreamDefinition | ArchiveDefinition) -> None:
@@ -73,32 +51,76 @@ def check_stream(definition: StreamDefinition, folder: Path, python: Path | None
             f"the stream {definition.name} has no source",
             "add FROM parquet('folder'), json, csv, rate, socket or kafka to its declaration",
         )
-    check_letters(definition)
-    _check_format(f"stream {definition.name}", source, (*FILES, *GIVEN, PYTHON))
-    _check_options(definition.name, source)
+    check_source(definition)
     if source.format in GIVEN:
         _check_columns(definition, source)
     elif source.format == PYTHON:
         python_file(definition.name, source, python)
-    check_files(source, folder)
+    else:
+        _check_files(f"stream {definition.name}", source, definition.given, folder)
     return source
+
+
+def check_source(definition: StreamDefinition | RelationDefinition) -> None:
+    """Refuse a source that nobody could read, wherever its files may be."""
+    owner, streaming = f"{definition.kind} {definition.name}", definition.kind == "stream"
+    if isinstance(definition, StreamDefinition):
+        check_letters(definition)
+    if definition.source is not None:
+        formats = (*FILES, *GIVEN, PYTHON) if streaming else FILES
+        _check_format(owner, definition.source, formats)
+        check_options(owner, definition.source, streaming=streaming)
 
 
 def check_relation(definition: RelationDefinition, folder: Path) -> None:
     """Refuse a relation whose first rows could not be read."""
+    check_source(definition)
     if definition.source is not None:
-        _check_format(definition.name, definition.source, FILES)
-        check_files(definition.source, folder)
+        owner = f"{definition.kind} {definition.name}"
+        _check_files(owner, definition.source, definition.columns, folder)
 
 
-def check_files(source: Connector, folder: Path) -> None:
-    """Refuse files that are not there."""
-    if source.format in FILES and source.path is not None and "://" not in source.path:
+def _check_files(
+    owner: str, source: Connector, columns: tuple[ColumnDefinition, ...], folder: Path
+) -> None:
+    """Refuse files that are not there, and columns that files of this format cannot have."""
+    if not source.path:
+        raise InvalidSetting(
+            f"the source of {owner} does not say where the files are",
+            f"write {source.format}('folder')",
+        )
+    partitions: set[str] = set()
+    if "://" not in source.path:
         path = folder / source.path
         if not path.exists():
             raise InvalidSetting(
                 f"there is no folder {path} to read from", "create it, or fix the path"
             )
+        partitions = _partitions(path)
+    own = [one for one in columns if one.name.casefold() not in partitions]
+    if source.format == "text" and [one.type for one in own] != [STRING]:
+        raise InvalidSetting(
+            f"{owner} has the columns {', '.join(f'{one.name} {one.type}' for one in own)}, "
+            "but a text file gives one, the line",
+            "declare one STRING, such as value STRING, and compute the others from it: "
+            "name AS (expression)",
+        )
+    nested = [one for one in own if one.type.is_nested]
+    if source.format == "csv" and nested:
+        raise InvalidSetting(
+            f"the column {nested[0].name} of {owner} has type {nested[0].type}, "
+            "which CSV files cannot hold",
+            "declare it as STRING, or read JSON or Parquet files",
+        )
+
+
+def _partitions(folder: Path) -> set[str]:
+    """Columns that the names of sub-folders give, as in ``day=3/town=Kiel``."""
+    names: set[str] = set()
+    while (below := next((one for one in folder.glob("*=*") if one.is_dir()), None)) is not None:
+        names.add(below.name.partition("=")[0].casefold())
+        folder = below
+    return names
 
 
 def check_sink(query: QueryDefinition) -> None:
@@ -111,6 +133,11 @@ def check_sink(query: QueryDefinition) -> None:
             f"the query {query.name} goes to {sink.format} with {sink.options[0][0]}, "
             "which has no effect",
             f"leave the options out: TO {sink.format}({sink.path or ''!r})",
+        )
+    if sink.format == "console" and sink.path is not None:
+        raise InvalidSetting(
+            f"the query {query.name} goes to console({sink.path!r}), which has no place of its own",
+            "write TO console()",
         )
     if sink.format != "console" and not (sink.format == "parquet" and sink.path):
         raise InvalidSetting(
@@ -150,7 +177,37 @@ def python_file(stream: str, source: Connector, folder: Path | None) -> tuple[Pa
             "write python('module:Class'), of a file beside the pipeline; it may import the class "
             "from an installed module",
         )
+    _check_class(stream, file, name)
     return file, name
+
+
+def _check_class(stream: str, file: Path, name: str) -> None:
+    """Refuse a file that defines no such name, without running it."""
+    try:
+        module = ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError) as error:
+        raise InvalidSetting(
+            f"{file} of stream {stream} is not Python: {error}", "repair the file"
+        ) from None
+    names = set(_names_defined(module.body))
+    if name not in names and not names & {"*", "__getattr__"}:
+        raise InvalidSetting(
+            f"there is no data source {name} in {file} of stream {stream}",
+            f"define a class {name} there, or import it there",
+        )
+
+
+def _names_defined(body: Iterable[ast.AST]) -> Iterator[str]:
+    """The names that statements of a module give to something, in branches too."""
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        else:
+            yield from _names_defined(ast.iter_child_nodes(node))
 
 
 def given_columns(source: Connector) -> tuple[str, ...]:
@@ -165,25 +222,6 @@ def _check_format(what: str, source: Connector, formats: Iterable[str]) -> None:
         raise InvalidSetting(
             f"the source of {what} is {source.format}, which cannot be read",
             f"read FROM one of: {', '.join(formats)}",
-        )
-
-
-def _check_options(stream: str, source: Connector) -> None:
-    """Refuse an option that is nearly one we know: Spark would pass over it without a word."""
-    known = {name.casefold(): name for name in _OPTIONS.get(source.format, ())}
-    given = {name.casefold() for name, _ in source.options}
-    for name, _ in source.options:
-        near = get_close_matches(name.casefold(), known, 1, cutoff=0.85)
-        if near and name.casefold() not in known:
-            raise InvalidSetting(
-                f"the source {source.format} of stream {stream} has no option {name}",
-                f"write {known[near[0]]}",
-            )
-    missing = [one for one in _NEEDED.get(source.format, ()) if one.casefold() not in given]
-    if missing:
-        raise InvalidSetting(
-            f"the source {source.format} of stream {stream} cannot be read without {missing[0]}",
-            f"write {source.format}({missing[0]} => '…', …)",
         )
 
 

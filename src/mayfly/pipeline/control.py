@@ -23,6 +23,7 @@ from mayfly.errors import CorruptFile, InvalidSetting, MayflyError
 from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.sharing import streams_of
+from mayfly.pipeline.connectors import check_source
 from mayfly.pipeline.declared import check_name, declared_catalog
 from mayfly.pipeline.folders import IDENTITY, check_owner
 from mayfly.pipeline.sources import ORIGINS, folder_of
@@ -193,6 +194,7 @@ class Control:
         on when a query needs it. Paths are relative to the folder this process is in."""
         definition = stream_of(text)
         check_name(definition.name, definition.kind)
+        check_source(definition)
         self.expected().catalog.declare(definition)
         folder = os.fspath(local_root("."))
         return self._written(STREAM, name=definition.name, text=text, folder=folder)
@@ -208,6 +210,7 @@ class Control:
         folder this process is in."""
         definition = relation_of(text)
         check_name(definition.name, definition.kind)
+        check_source(definition)
         self.expected().catalog.declare(definition)
         folder = os.fspath(local_root("."))
         return self._written(RELATION, name=definition.name, text=text, folder=folder)

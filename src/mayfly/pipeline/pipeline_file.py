@@ -15,9 +15,8 @@ from mayfly.optimizer.pipeline import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program
 from mayfly.physical.sharing import canonical
-from mayfly.pipeline.archive_settings import settings_of
+from mayfly.pipeline.archive_settings import check_declaration
 from mayfly.pipeline.connectors import (
-    FILES,
     check_letters,
     check_relation,
     check_sink,
@@ -25,6 +24,7 @@ from mayfly.pipeline.connectors import (
 )
 from mayfly.pipeline.declared import check_name, check_query_name
 from mayfly.pipeline.folders import check_loops, check_writers
+from mayfly.pipeline.source_options import FILES
 from mayfly.plan.catalog import (
     ArchiveDefinition,
     Connector,
@@ -77,13 +77,6 @@ class PipelineFile:
                     found.pop(name, None)
         return found
 
-    def check_queries(self) -> None:
-        """Refuse a file that leaves nothing to run."""
-        if not self.queries:
-            raise InvalidSetting(
-                f"{self.file.name} has no query to run", "add CREATE QUERY name AS SELECT …"
-            )
-
     @property
     def passed_over(self) -> tuple[str, ...]:
         """What the file says and nobody does, in words."""
@@ -129,6 +122,10 @@ class PipelineFile:
     def _check_queries(self) -> None:
         catalog = catalog_after(list(self.statements))
         queries = self.queries
+        if not queries:
+            raise InvalidSetting(
+                f"{self.file.name} has no query to run", "add CREATE QUERY name AS SELECT …"
+            )
         for query in queries.values():
             check_query_name(query.name)
             if isinstance(query, QueryDefinition):
@@ -138,7 +135,7 @@ class PipelineFile:
         for name, program in self.programs().items():
             query = queries[name]
             if isinstance(query, ArchiveDefinition):
-                settings_of(query, program)
+                check_declaration(query, program)
         folders = ((name, self.parquet_folder(one)) for name, one in queries.items())
         written = check_writers((name, one) for name, one in folders if one is not None)
         streams = list(catalog.of_kind(StreamDefinition))

@@ -23,14 +23,13 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import gap_text
 from mayfly.pipeline.computing import Computing
 from mayfly.pipeline.connectors import (
-    FILES,
     GIVEN,
-    PAYLOAD,
     PYTHON,
     check_relation,
     check_stream,
     python_file,
 )
+from mayfly.pipeline.source_options import FILES, PAYLOAD
 from mayfly.pipeline.sources import origin
 from mayfly.plan.catalog import (
     ColumnDefinition,

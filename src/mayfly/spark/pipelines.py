@@ -94,7 +94,6 @@ def load_pipeline(spark: SparkSession, file: Path, *, allow_python: bool = False
 
 def carry_out(spark: SparkSession, declared: PipelineFile) -> Pipeline:
     """Declare on Spark what a file declares."""
-    declared.check_queries()
     session, passed_over = Session(spark, allow_python=declared.python), list[str]()
     folder = declared.folder
     for statement in declared.statements:

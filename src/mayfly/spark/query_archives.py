@@ -22,12 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.contract import Contract, Promise, longest_interval
-from mayfly.archive.declaring import columns_of
 from mayfly.archive.feeding import ROWS, WAITING, waiting_rows
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.lifetime import MIN_TIME, gap_text
-from mayfly.pipeline.archive_settings import settings_of
+from mayfly.pipeline.archive_settings import archived_columns, settings_of
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.plan.expressions import quoted
@@ -213,10 +212,11 @@ def declared_archive(
     session: Session, definition: ArchiveDefinition, results: Results, path: Path
 ) -> SparkArchive:
     """The archive a statement declares: opened if it is there, made otherwise."""
-    columns = columns_of(results.ddl(log=True))
+    program = results.member.program
+    columns = archived_columns(program)
     if Directory.at(path).entries():
         return _opened(session, definition, columns, path)
-    return session.create_archive(path, columns, **settings_of(definition, results.member.program))
+    return session.create_archive(path, columns, **settings_of(definition, program))
 
 
 def _opened(

@@ -85,15 +85,14 @@ def test_files_that_cannot_be_read_are_refused(
     assert "is not UTF-8 text" in refused(capsys, *command, str(broken))
 
 
-def test_a_file_without_statements_is_checked(
+def test_a_file_without_a_query_is_checked_as_it_would_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "empty.cql"
     file.write_text("-- nothing yet\n")
-    with pytest.raises(SystemExit) as end:
-        main(["check", str(file)])
-    assert not end.value.code
-    assert "0 statements, 0 queries, no errors" in capsys.readouterr().out
+    checked = refused(capsys, "check", str(file))
+    assert "empty.cql has no query to run" in checked
+    assert refused(capsys, "run", str(file)) == checked
     assert "has no query to explain" in refused(capsys, "explain", str(file))
 
 

@@ -151,4 +151,4 @@ def test_a_file_without_queries_has_nothing_to_explain(tmp_path: Path) -> None:
     path.write_text(SCRIPT.splitlines()[0])
     (tmp_path / "in").mkdir()
     assert run("explain", path).exit_code == 2
-    assert run("check", path).exit_code == 0
+    assert run("check", path).exit_code == 2

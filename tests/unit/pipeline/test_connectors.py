@@ -14,6 +14,7 @@ from mayfly.plan.catalog import Connector
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM {} TIMESTAMP BY ts;\n"
 PARQUET = STREAM.format("parquet('in')")
+ARCHIVE = "CREATE ARCHIVE a KEY k REFRESH 1 MIN AS SELECT k, {} FROM s [RANGE 1 HOUR];\n"
 QUERY = "CREATE QUERY q {} AS SELECT k FROM s [RANGE 1 SEC];\n"
 
 
@@ -47,8 +48,38 @@ def read(folder: Path, text: str, *, allow_python: bool = False) -> PipelineFile
             "dead letters of s go to json",
         ),
         ("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts;", "no source"),
-        ("CREATE RELATION r (a INT) KEY a FROM rate();", "source of r is rate"),
+        ("CREATE RELATION r (a INT) KEY a FROM rate();", "source of relation r is rate"),
         ("CREATE RELATION r (a INT) KEY a FROM csv('nowhere');", "there is no folder"),
+        (PARQUET, "has no query to run"),
+        (PARQUET + QUERY.format("TO console('x')"), "no place of its own"),
+        (PARQUET + ARCHIVE.format("k AS _v"), "'_v' cannot be stored"),
+        (PARQUET + ARCHIVE.format("k AS `a.b`"), "'a.b' cannot be stored"),
+        (STREAM.format("text('in')"), "a text file gives one"),
+        (STREAM.replace("k STRING", "k ARRAY<INT>").format("csv('in')"), "CSV files cannot hold"),
+        (STREAM.format("json('')"), "does not say where the files are"),
+        (STREAM.format("json('in', maxFilesPerTrigger => 'abc')"), "maxFilesPerTrigger .* 'abc'"),
+        (STREAM.format("json('in', maxFilesPerTrigger => '0')"), "maxFilesPerTrigger .* '0'"),
+        (STREAM.format("json('in', multiline => 'maybe')"), "multiLine .* 'maybe'"),
+        (STREAM.format("json('in', mode => 'LAX')"), "mode .* 'LAX'"),
+        (STREAM.format("csv('in', quote => 'ab')"), "quote .* 'ab'"),
+        (STREAM.format("json('in', maxFileAge => '5 days')"), "maxFileAge .* '5 days'"),
+        (STREAM.format("json('in', cleanSource => 'archive')"), "does not say where"),
+        (STREAM.format("json('in', modifiedAfter => '2026-01-01')"), "no option modifiedAfter"),
+        (
+            STREAM.format("json('in', maxFilesPerTrigger => '1', maxBytesPerTrigger => '1')"),
+            "both maxFilesPerTrigger and maxBytesPerTrigger",
+        ),
+        (STREAM.format("json('in', latestFirst => 'true', LATESTFIRST => 'false')"), "twice"),
+        (STREAM.format("json('in', colour => 'red')"), "no option colour"),
+        (
+            STREAM.format("kafka(`kafka.bootstrap.servers` => 'b:1', payload => 'json')"),
+            "without subscribe or subscribePattern or assign",
+        ),
+        ("CREATE RELATION r (a INT) KEY a FROM csv('in', header => 'yes');", "header .* 'yes'"),
+        (
+            "CREATE RELATION r (a INT) KEY a FROM csv('in', maxFilesPerTrigger => '1');",
+            "no option maxFilesPerTrigger",
+        ),
         (PARQUET + QUERY.format("TO json('x')"), "goes to json"),
         (PARQUET + QUERY.format("TO memory()"), "goes to memory"),
         (PARQUET + QUERY.format("TO console(rows => '3')"), "with rows"),
@@ -77,7 +108,6 @@ def test_what_could_not_run_is_refused(folder: Path, text: str, problem: str) ->
 @pytest.mark.parametrize("sink", ["", "TO console()", "TO parquet('out')"])
 def test_what_could_run_is_not_refused(folder: Path, source: str, sink: str) -> None:
     found = read(folder, STREAM.format(source) + QUERY.format(sink))
-    found.check_queries()
     assert list(found.queries) == ["q"]
 
 
@@ -87,16 +117,60 @@ def test_columns_that_options_add_are_given(folder: Path) -> None:
     with pytest.raises(InvalidSetting, match="which socket does not give"):
         read(folder, text.format(asked).replace("BY value", "BY timestamp"))
     timed = text.format(f"{asked}, includeTimestamp => 'true'").replace("BY value", "BY timestamp")
-    assert len(read(folder, timed).statements) == 1
+    query = "CREATE QUERY q AS SELECT value FROM s [RANGE 1 SEC];"
+    assert len(read(folder, timed + query).statements) == 2
 
 
 def test_python_runs_only_where_it_is_allowed(folder: Path) -> None:
-    (folder / "own.py").write_text("")
+    (folder / "own.py").write_text("class Source: ...")
     text = STREAM.format("python('own:Source')")
     with pytest.raises(InvalidSetting, match="would run Python code") as refusal:
         read(folder, text)
     assert "--allow-python" in refusal.value.hint
-    assert len(read(folder, text, allow_python=True).statements) == 1
+    assert len(read(folder, text + QUERY.format(""), allow_python=True).statements) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("", "no data source Source in"),
+        ("class Other: ...\ndef f():\n    class Source: ...", "no data source Source in"),
+        ("class Source(:", "is not Python"),
+        ("\x00", "is not Python"),
+    ],
+)
+def test_the_class_of_a_python_source_is_looked_for(folder: Path, code: str, problem: str) -> None:
+    (folder / "own.py").write_text(f"{code}\nraise SystemExit('this must never run')")
+    with pytest.raises(InvalidSetting, match=problem):
+        read(folder, STREAM.format("python('own:Source')") + QUERY.format(""), allow_python=True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class Source: ...",
+        "from somewhere import Source",
+        "from somewhere import Other as Source",
+        "from somewhere import *",
+        "Source = make()",
+        "try:\n    from a import Source\nexcept ImportError:\n    Source = None",
+        "def __getattr__(name): ...",
+    ],
+)
+def test_a_class_may_come_from_anywhere(folder: Path, code: str) -> None:
+    (folder / "own.py").write_text(f"{code}\nraise SystemExit('this must never run')")
+    text = STREAM.format("python('own:Source', colour => 'red')") + QUERY.format("")
+    assert read(folder, text, allow_python=True).queries
+
+
+def test_columns_of_text_files_may_be_computed_or_named_by_folders(folder: Path) -> None:
+    (folder / "in" / "day=3" / "town=Kiel").mkdir(parents=True)
+    text = (
+        "CREATE STREAM s (value STRING, DAY INT, town STRING, k AS (split_part(value, ',', 1)),"
+        " ts AS (CAST(split_part(value, ',', 2) AS TIMESTAMP)))"
+        " FROM text('in') TIMESTAMP BY ts;"
+    )
+    assert read(folder, text + QUERY.format("")).queries
 
 
 @pytest.mark.parametrize(
@@ -115,7 +189,7 @@ def test_python_runs_only_where_it_is_allowed(folder: Path) -> None:
     ],
 )
 def test_a_python_source_has_no_way_out_of_the_folder(folder: Path, path: str) -> None:
-    (folder / "own.py").write_text("")
+    (folder / "own.py").write_text("class Source: ...")
     with pytest.raises(InvalidSetting, match="is no class of a file beside the pipeline"):
         python_file("s", Connector("python", path), folder)
 
@@ -124,7 +198,7 @@ def test_links_do_not_lead_out_of_the_folder(folder: Path) -> None:
     (folder / "linked.py").symlink_to(folder.parent / "elsewhere.py")
     with pytest.raises(InvalidSetting, match="leads out of the folder"):
         python_file("s", Connector("python", "linked:Source"), folder)
-    (folder / "own.py").write_text("")
+    (folder / "own.py").write_text("class Source: ...")
     (folder.parent / "alias").symlink_to(folder)
     file, name = python_file("s", Connector("python", "own:Source"), folder.parent / "alias")
     assert (file, name) == ((folder / "own.py").resolve(), "Source")

@@ -508,3 +508,14 @@ def test_a_text_that_is_not_unicode_is_refused_before_anything_is_stored(control
         with pytest.raises(CqlError, match="half of a pair"):
             ask()
     assert control.commands() == []
+
+
+@pytest.mark.parametrize("source", ["json('in', colour => 'red')", "memory()", "rate(x => '1')"])
+def test_a_source_that_nobody_could_read_is_refused_by_control(
+    control: Control, source: str
+) -> None:
+    with pytest.raises(InvalidSetting):
+        control.stream(CLICKS.replace("json('in/clicks')", source))
+    with pytest.raises(InvalidSetting):
+        control.relation(f"CREATE RELATION t (id INT) KEY id FROM {source}")
+    assert control.commands() == []

@@ -1,0 +1,182 @@
+"""The options of sources: which there are, and which values they take, told without Spark.
+
+Spark passes over an option that it does not know without a word, and looks at the value of many
+only when the first file is read. Of sources that are not part of Spark we know the usual options
+only: there what is nearly one of them is refused, and others are passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from mayfly.errors import InvalidSetting
+from mayfly.plan.catalog import Connector
+
+FILES = ("parquet", "json", "csv", "orc", "text", "avro", "delta")
+PAYLOAD = "payload"
+"""An option of sources whose columns Spark gives: what their column ``value`` holds."""
+_OPEN = ("kafka", "avro", "delta")
+"""Sources that may have options of which we do not know."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The values that an option takes, in words and as a test."""
+
+    words: str
+    takes: Callable[[str], bool]
+
+
+def _matching(words: str, pattern: str) -> Kind:
+    form = re.compile(pattern, re.IGNORECASE)
+    return Kind(words, lambda value: form.fullmatch(value.strip()) is not None)
+
+
+TEXT = Kind("a text", lambda value: True)
+SOME_TEXT = Kind("a text that is not empty", bool)
+LETTER = Kind("one letter or sign", lambda value: len(value) <= 1)
+FLAG = _matching("true or false", "true|false")
+NUMBER = _matching("a whole number", r"-?\d{1,9}")
+COUNT = _matching("a whole number of 1 or more", r"0*[1-9]\d{0,17}")
+COUNT_OR_NONE = _matching("a whole number of 0 or more", r"\d{1,9}")
+SHARE = _matching("a number from 0 to 1", r"0(\.\d*)?|1(\.0*)?|\.\d+")
+SPAN = _matching("a time such as 100ms, 50s, 10min, 2h or 7d", r"-?\d{1,12}(us|ms|s|m|min|h|d)?")
+PORT = Kind("a port from 1 to 65535", lambda value: value.isdecimal() and 0 < int(value) < 65536)
+CLEANING = _matching("archive, delete or off", "archive|delete|off")
+MODE = _matching("PERMISSIVE, DROPMALFORMED or FAILFAST", "permissive|dropmalformed|failfast")
+
+Options = Mapping[str, Kind]
+_OF_ALL_FILES: Options = {
+    "pathGlobFilter": TEXT, "basePath": TEXT, "recursiveFileLookup": FLAG,
+    "ignoreCorruptFiles": FLAG, "ignoreMissingFiles": FLAG,
+}  # fmt: skip
+_OF_NEW_FILES: Options = {
+    "maxFilesPerTrigger": COUNT, "maxBytesPerTrigger": COUNT, "latestFirst": FLAG,
+    "fileNameOnly": FLAG, "maxFileAge": SPAN, "maxCachedFiles": COUNT_OR_NONE,
+    "discardCachedInputRatio": SHARE, "cleanSource": CLEANING, "sourceArchiveDir": SOME_TEXT,
+}  # fmt: skip
+"""How a stream looks for files; a relation is read once."""
+_OF_OLD_FILES: Options = {"modifiedBefore": SOME_TEXT, "modifiedAfter": SOME_TEXT}
+"""Which files a relation is read from; Spark refuses both in streams."""
+_OF_TEXTS: Options = {
+    "encoding": SOME_TEXT, "charset": SOME_TEXT, "lineSep": SOME_TEXT, "compression": TEXT,
+    "multiLine": FLAG, "mode": MODE, "columnNameOfCorruptRecord": SOME_TEXT, "locale": SOME_TEXT,
+    "timeZone": SOME_TEXT, "dateFormat": SOME_TEXT, "timeFormat": SOME_TEXT,
+    "timestampFormat": SOME_TEXT, "timestampNTZFormat": SOME_TEXT,
+    "enableDateTimeParsingFallback": FLAG,
+}  # fmt: skip
+_OF_JSON: Options = {
+    **_OF_TEXTS,
+    **dict.fromkeys(
+        (
+            "allowComments", "allowUnquotedFieldNames", "allowSingleQuotes",
+            "allowNumericLeadingZeros", "allowBackslashEscapingAnyCharacter",
+            "allowUnquotedControlChars", "allowNonNumericNumbers",
+        ),
+        FLAG,
+    ),
+}  # fmt: skip
+_OF_CSV: Options = {
+    **_OF_TEXTS,
+    "sep": SOME_TEXT, "delimiter": SOME_TEXT, "quote": LETTER, "escape": LETTER, "comment": LETTER,
+    "charToEscapeQuoteEscaping": LETTER, "header": FLAG, "enforceSchema": FLAG,
+    "ignoreLeadingWhiteSpace": FLAG, "ignoreTrailingWhiteSpace": FLAG, "columnPruning": FLAG,
+    "nullValue": TEXT, "emptyValue": TEXT, "nanValue": TEXT, "positiveInf": TEXT,
+    "negativeInf": TEXT, "maxColumns": COUNT, "maxCharsPerColumn": NUMBER,
+    "inputBufferSize": COUNT, "unescapedQuoteHandling": SOME_TEXT,
+}  # fmt: skip
+_OF_FORMAT: Mapping[str, Options] = {
+    "parquet": {"mergeSchema": FLAG, "datetimeRebaseMode": TEXT, "int96RebaseMode": TEXT},
+    "orc": {"mergeSchema": FLAG},
+    "text": {"wholetext": FLAG, "lineSep": SOME_TEXT, "encoding": SOME_TEXT},
+    "json": _OF_JSON,
+    "csv": _OF_CSV,
+    "avro": {"mode": MODE, "avroSchema": SOME_TEXT, "ignoreExtension": FLAG},
+    "delta": {"ignoreDeletes": FLAG, "ignoreChanges": FLAG, "skipChangeCommits": FLAG},
+    "rate": {"rowsPerSecond": COUNT, "rampUpTime": SPAN, "numPartitions": COUNT},
+    "socket": {"host": SOME_TEXT, "port": PORT, "includeTimestamp": FLAG, PAYLOAD: TEXT},
+    "kafka": {
+        "subscribe": SOME_TEXT, "subscribePattern": SOME_TEXT, "assign": SOME_TEXT,
+        "startingOffsets": SOME_TEXT, "startingTimestamp": NUMBER,
+        "startingOffsetsByTimestamp": SOME_TEXT, "startingOffsetsByTimestampStrategy": SOME_TEXT,
+        "failOnDataLoss": FLAG, "maxOffsetsPerTrigger": COUNT, "minOffsetsPerTrigger": COUNT,
+        "maxTriggerDelay": SPAN, "minPartitions": COUNT, "maxRecordsPerPartition": COUNT,
+        "kafka.bootstrap.servers": SOME_TEXT, "includeHeaders": FLAG, "groupIdPrefix": SOME_TEXT,
+        PAYLOAD: TEXT,
+    },
+}  # fmt: skip
+_NEEDED = {
+    "socket": (("host",), ("port",)),
+    "kafka": (("kafka.bootstrap.servers",), ("subscribe", "subscribePattern", "assign")),
+}
+"""Of each of these options a source needs one."""
+_APART = (("maxFilesPerTrigger", "maxBytesPerTrigger"),)
+"""Options of which Spark takes one at most."""
+
+
+def check_options(owner: str, source: Connector, *, streaming: bool) -> None:
+    """Refuse options that would have no effect, values that Spark would refuse later, and the
+    lack of what a source needs."""
+    if source.format not in _OF_FORMAT:
+        return
+    options = _options(source.format, streaming)
+    known = {name.casefold(): name for name in options}
+    given: dict[str, str] = {}
+    for name, value in source.options:
+        folded = name.casefold()
+        if folded in given:
+            raise InvalidSetting(
+                f"the source of {owner} has the option {name} twice", "keep one of them"
+            )
+        given[folded] = value
+        if folded not in known:
+            _refuse_unknown(owner, source.format, name, known)
+        elif not options[known[folded]].takes(value):
+            raise InvalidSetting(
+                f"the option {known[folded]} of the source of {owner} is {value!r}",
+                f"write {options[known[folded]].words}",
+            )
+    _check_together(owner, source.format, given)
+
+
+def _options(form: str, streaming: bool) -> Options:
+    of_files = {**_OF_ALL_FILES, **(_OF_NEW_FILES if streaming else _OF_OLD_FILES)}
+    return {**(of_files if form in FILES else {}), **_OF_FORMAT[form]}
+
+
+def _refuse_unknown(owner: str, form: str, name: str, known: Mapping[str, str]) -> None:
+    near = get_close_matches(name.casefold(), known, 1, cutoff=0.85)
+    if near:
+        hint = f"write {known[near[0]]}"
+    elif form in _OPEN:
+        return
+    else:
+        hint = f"leave it out; the options are {', '.join(known.values())}"
+    raise InvalidSetting(f"the source {form} of {owner} has no option {name}", hint)
+
+
+def _check_together(owner: str, form: str, given: Mapping[str, str]) -> None:
+    for choice in _NEEDED.get(form, ()):
+        if not _named(choice, given):
+            raise InvalidSetting(
+                f"the source {form} of {owner} cannot be read without {' or '.join(choice)}",
+                f"write {form}({choice[0]} => '…', …)",
+            )
+    for pair in _APART:
+        if len(_named(pair, given)) == len(pair):
+            raise InvalidSetting(
+                f"the source of {owner} has both {' and '.join(pair)}", "keep one of them"
+            )
+    archived = given.get("cleansource", "").casefold() == "archive"
+    if archived and "sourcearchivedir" not in given:
+        raise InvalidSetting(
+            f"the source of {owner} archives what is read, but does not say where",
+            "write sourceArchiveDir => 'folder', …",
+        )
+
+
+def _named(names: Iterable[str], given: Mapping[str, str]) -> list[str]:
+    return [name for name in names if name.casefold() in given]
