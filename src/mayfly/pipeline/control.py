@@ -9,12 +9,13 @@ command is told to the one who asks, before it is written, as far as the checkpo
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,13 @@ STREAM, DROP_STREAM = "stream", "drop-stream"
 RELATION, DROP_RELATION = "relation", "drop-relation"
 RENEWING = (ADD, DROP, STREAM, DROP_STREAM, RELATION, DROP_RELATION)
 """After these the queries are started anew."""
-KINDS = (*RENEWING, CHANGE, STOP)
+_SAYING = {
+    ADD: ("name", "text"), DROP: ("name",),
+    STREAM: ("name", "text"), DROP_STREAM: ("name",),
+    RELATION: ("name", "text"), DROP_RELATION: ("name",),
+    CHANGE: ("text",), STOP: (),
+}  # fmt: skip
+"""What each command must say."""
 OPTIONAL = ("parquet", "folder")
 """What a command need not say."""
 REMEMBERED = 100
@@ -62,8 +69,12 @@ class Command:
     """To which paths in the text are relative."""
 
     def __str__(self) -> str:
-        words = [self.kind, self.name, *(line.strip() for line in self.text.splitlines())]
+        """Every line of a text behind the first is set off, for a comment ends with its line."""
+        words = [self.kind, self.name, "\n\t".join(self.text.strip().splitlines())]
         return " ".join(word for word in words if word)
+
+
+_PARTS = {one.name for one in fields(Command)} - {"number"}
 
 
 @dataclass(frozen=True)
@@ -296,16 +307,25 @@ def _command(directory: Directory, number: int, name: str) -> Command:
     """A command as its file has it; what is none is refused."""
     hint = "remove the file, and give the command again with mayfly control"
     stored, file = read_json(directory, name, hint), directory.address_of(name)
-    try:
-        command = Command(number, **stored)
-    except TypeError as error:
-        raise CorruptFile(f"{file} is not a command: {error}", hint) from error
+    if problem := _problem(stored):
+        raise CorruptFile(f"{file} is not a command: {problem}", hint)
+    return Command(number, **stored)
+
+
+def _problem(stored: object) -> str | None:
+    """What is wrong with a command, if anything is."""
+    if not isinstance(stored, dict):
+        return "it does not say what kind it is"
+    if str(stored.get("kind")) not in _SAYING:
+        known = f"the kinds are {', '.join(_SAYING)}"
+        return f"its kind is {json.dumps(stored.get('kind'))}; {known}"
+    if strangers := [part for part in stored if part not in _PARTS]:
+        return f"nobody knows its {strangers[0]}"
     for part, value in stored.items():
         if not isinstance(value, str) and not (value is None and part in OPTIONAL):
-            raise CorruptFile(f"{file} is not a command: its {part} is {value!r}", hint)
-    if command.kind not in KINDS:
-        raise CorruptFile(f"{file} is not a command: nobody knows {command.kind!r}", hint)
-    return command
+            return f"its {part} is {json.dumps(value)}"
+    missing = [part for part in _SAYING[stored["kind"]] if not stored.get(part)]
+    return f"{stored['kind']} needs a {missing[0]}" if missing else None
 
 
 def check_addition(name: str, cql: str, names: set[str], catalog: Catalog) -> None:

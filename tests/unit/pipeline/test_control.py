@@ -464,12 +464,16 @@ def test_a_comment_in_a_change_does_not_widen_it(control: Control) -> None:
         (b'{"kind": "stop", ', "is damaged"),
         (b"", "is damaged"),
         (b"\xff\xfe", "is damaged"),
-        (b"[1]", "is not a command"),
-        (b'{"name": "q"}', "is not a command"),
+        (b"[1]", "is not a command: it does not say what kind it is"),
+        (b'{"name": "q"}', "is not a command: its kind is null"),
+        (b'{"kind": []}', "is not a command"),
+        (b'{"kind": "stream"}', "is not a command: stream needs a name"),
+        (b'{"kind": "add", "name": "q"}', "is not a command: add needs a text"),
+        (b'{"kind": "change", "text": ""}', "is not a command: change needs a text"),
         (b'{"kind": "add", "name": "q", "text": 3}', "is not a command"),
         (b'{"kind": "stop", "parquet": {}}', "is not a command"),
         (b'{"kind": "stop", "loud": "yes"}', "is not a command"),
-        (b'{"kind": "explode"}', "nobody knows 'explode'"),
+        (b'{"kind": "explode"}', 'its kind is "explode"'),
     ],
 )
 def test_a_broken_command_is_named(control: Control, data: bytes, problem: str) -> None:
@@ -519,3 +523,8 @@ def test_a_source_that_nobody_could_read_is_refused_by_control(
     with pytest.raises(InvalidSetting):
         control.relation(f"CREATE RELATION t (id INT) KEY id FROM {source}")
     assert control.commands() == []
+
+
+def test_a_text_is_shown_line_by_line(control: Control) -> None:
+    command = control.change("DELETE FROM r -- the second one\n  WHERE id = 2\n")
+    assert str(command) == "change DELETE FROM r -- the second one\n\t  WHERE id = 2"
