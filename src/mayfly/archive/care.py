@@ -44,7 +44,9 @@ class Care:
     @known_settings()
     def rollback(self, version: int) -> None:
         """Make a retained version the current one again, as a new version."""
-        if whole("version", version) < (clean := self.first_clean()):
+        if whole("version", version) < 0:
+            raise InvalidSetting(f"there is no version {version}", "history() lists the versions")
+        if version < (clean := self.first_clean()):
             raise InvalidSetting(
                 f"version {version} holds rows that were declared void and must be gone",
                 f"roll back to version {clean} or a later one",
@@ -70,15 +72,17 @@ class Care:
 
     @known_settings()
     def verify(self) -> VerifyReport:
-        """Look into every file of the current version, and compare its counts."""
+        """Look into every file of every retained version, and compare its counts."""
         found = verify(self.repository)
         try:
             version = ArchiveVersion.of(self.repository.load(found.version))
         except (CorruptFile, VersionExpired):  # named already; or vacuumed since, when it was whole
             return found
         name = manifest_name(found.version)
-        counts = [Problem(name, what) for what in miscounted(version)]
-        return replace(found, problems=(*found.problems, *counts, *self.overdue()))
+        problems = [*found.problems, *(Problem(name, what) for what in miscounted(version))]
+        with contextlib.suppress(CorruptFile):  # a lost manifest is named already
+            problems += self.overdue()
+        return replace(found, problems=tuple(problems))
 
     def overdue(self) -> Iterable[Problem]:
         """Files that hold rows whose bytes should be gone."""
@@ -102,6 +106,8 @@ class Care:
             if keep_versions is None
             else whole("keep_versions", keep_versions)
         )
+        if kept < 1:
+            raise InvalidSetting(f"keep_versions is {kept}", "keep those of 1 update or more")
         return vacuum(
             self.repository,
             keep_versions=self._versions_of(kept),

@@ -1,7 +1,7 @@
 """Segments, manifests and commits: the storage core shared by operator state and archives."""
 
 from mayfly.storage.bounds import Bounds
-from mayfly.storage.commit import Pin, Repository
+from mayfly.storage.commit import Repository
 from mayfly.storage.edits import (
     AddSegments,
     DropSegments,
@@ -13,6 +13,7 @@ from mayfly.storage.edits import (
 from mayfly.storage.files import Directory, IoCounters
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.merge import plan_merge
+from mayfly.storage.pins import Pin
 from mayfly.storage.segment import (
     EXP,
     TS,

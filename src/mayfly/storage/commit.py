@@ -9,7 +9,8 @@ raises it before it removes anything, so that a number whose manifest is gone ca
 second time, and a reader whose pin came too late to be seen by vacuum sees the raised number
 instead (see vacuum). Which files a commit may add beside a vacuum: see intents.
 ``manifest/head-<v>`` is an empty file beside the newest manifest: without it the loss of that one
-would look like the time before its commit.
+would look like the time before its commit. From version 1 on there always is one, of the newest
+version or, after a crash, of the one before; where all are gone the newest manifest may be, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import NamedTuple
 
 from mayfly.errors import (
@@ -35,7 +35,7 @@ from mayfly.storage.edits import Draft, Edit, as_stored
 from mayfly.storage.files import Directory
 from mayfly.storage.intents import intent
 from mayfly.storage.manifest import Manifest
-from mayfly.storage.sealed import seal_json, unseal_json
+from mayfly.storage.pins import Claim, Pin
 from mayfly.storage.segment import DATA, Json, Segment, check_content
 from mayfly.storage.store.problems import is_denied
 
@@ -81,67 +81,14 @@ def reading_version(directory: Directory, version: int) -> Iterator[None]:
         ) from missing
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """A reader's claim on a version: vacuum keeps its files until it is released or runs out.
-
-    A reader that may not write to the directory reads without a claim: a vacuum can then take the
-    version away, which the reader is told (VersionExpired).
-    """
-
-    directory: Directory
-    name: str | None
-    """None if the claim could not be written."""
-    manifest: Manifest
-
-    @property
-    def held(self) -> bool:
-        return self.name is not None
-
-    def release(self) -> None:
-        if self.name is not None:
-            self.directory.remove(self.name)
-
-    def __enter__(self) -> Manifest:
-        return self.manifest
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.release()
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a pin file says: ``version`` is needed until the wall clock passes ``until``."""
-
-    version: int
-    until: int
-
-    def encode(self) -> bytes:
-        claim = {"version": self.version, "until": self.until, "process": os.getpid()}
-        return seal_json(claim)
-
-    @staticmethod
-    def decode(data: bytes, name: str) -> Claim:
-        hint = "remove it once no reader of that time is left"
-        stored = unseal_json(data, f"the pin {name}", hint)
-        try:
-            return Claim(int(stored["version"]), int(stored["until"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptFile(f"the pin {name} is damaged", hint) from error
-
-
 class Listing(NamedTuple):
-    """The folder of manifests: versions on disk in order, the oldest retained one, and the last
-    one that was committed."""
+    """The folder of manifests: versions on disk in order, the oldest retained one, the last one
+    that was committed, and whether a version is marked as the newest."""
 
     stored: list[int]
     oldest: int
     last: int
+    marked: bool
 
 
 def check_place(directory: Directory) -> None:
@@ -230,7 +177,7 @@ class Repository:
                 last = max(last, int(match[1]))
             elif name == OLDEST:
                 oldest = max(oldest, self._oldest_of_old())
-        return Listing(stored, oldest, max([last, *stored[-1:]]))
+        return Listing(stored, oldest, max([last, *stored[-1:]]), last >= 0)
 
     def _oldest_of_old(self) -> int:
         try:
@@ -247,19 +194,27 @@ class Repository:
         """Retain only this version and later ones, for ever; marks of earlier ones, of which a
         crash may leave some, go."""
         self.directory.put_if_absent(oldest_name(version), b"")
-        for name in self.directory.names(MANIFESTS):
+        names = self.directory.names(MANIFESTS)
+        newest_mark = max(filter(_HEAD.match, names), default=None)
+        for name in names:
             match = _HEAD.match(name) or _NUMBERED.match(name)
             lower = match and match[0] != manifest_name(int(match[1])) and int(match[1]) < version
-            if lower or (name == OLDEST and self._oldest_of_old() <= version):
+            if (lower and name != newest_mark) or (
+                name == OLDEST and self._oldest_of_old() <= version
+            ):
                 self.directory.remove(name)
 
     def newest(self) -> int:
+        return self._newest().last
+
+    def _newest(self) -> Listing:
         for _ in range(ATTEMPTS):
-            stored, oldest, last = self._listed()
+            listed = self._listed()
+            stored, oldest, last, _ = listed
             if not stored or stored[-1] < oldest:
                 raise self._lost_all()
             if last == stored[-1] or self.directory.exists(manifest_name(last)):
-                return last
+                return listed
             if max(self.stored_versions()) < last:  # else others went on while this one looked
                 raise self._lost_newest(last)
         raise self._too_busy()
@@ -276,6 +231,20 @@ class Repository:
             f"{manifest_name(last)} is gone",
             f"restore it from a copy, or roll back to version {max(self.versions())} to go on "
             "without it",
+        )
+
+    def lost_mark(self, listed: Listing, newest: Manifest) -> CorruptFile | None:
+        """What to say where no version is marked as the newest any more.
+
+        A look that falls between two marks of commits shows none: the next one does.
+        """
+        if listed.marked or not newest.marked or self._listed().marked:
+            return None
+        return CorruptFile(
+            f"version {newest.version} is the newest there is of {self.directory.address}, but "
+            f"the mark of the newest ({MANIFESTS}/head-…) is gone, and later versions may be too",
+            f"restore {MANIFESTS}/ from a copy, or roll back to version {newest.version} to go on "
+            "from it",
         )
 
     def load(self, version: int) -> Manifest:
@@ -295,10 +264,14 @@ class Repository:
 
     def current(self) -> Manifest:
         for _ in range(ATTEMPTS):
+            listed = self._newest()
             try:
-                return self.load(self.newest())
+                manifest = self.load(listed.last)
             except VersionExpired:  # commits and a vacuum ran between the listing and the read
                 continue
+            if lost := self.lost_mark(listed, manifest):
+                raise lost
+            return manifest
         raise self._too_busy()
 
     def commit(self, base: Manifest, edits: Iterable[Edit]) -> Manifest:
@@ -356,8 +329,11 @@ class Repository:
         following = base.version + 1
         # In this order: a base that vacuum removed has raised the oldest version by then.
         known = self.directory.exists(manifest_name(base.version))
-        if self.directory.exists(manifest_name(following)) or self.oldest() > base.version:
+        listed = self._listed()
+        if self.directory.exists(manifest_name(following)) or listed.oldest > base.version:
             raise self._conflict(following)
+        if lost := self.lost_mark(listed, base):
+            raise lost
         if not known:
             raise StorageError(
                 f"there is no version {base.version} in {self.directory.address}",
@@ -421,7 +397,7 @@ class Repository:
     def pin(self, version: int | None = None, *, lease: int = DEFAULT_LEASE) -> Pin:
         """Keep a version (the current one by default) readable for at most ``lease`` µs."""
         for _ in range(ATTEMPTS):
-            wanted = self.newest() if version is None else version
+            wanted = self.current().version if version is None else version
             pin = self._claim(wanted, lease)
             if pin is not None:
                 return pin

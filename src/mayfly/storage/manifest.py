@@ -36,6 +36,9 @@ class Manifest:
     lineage: tuple[str, ...] = ()
     """Random ids of this commit and of those before it, newest first: they tell apart two commits
     of one number, of which vacuum may leave neither."""
+    marked: bool = False
+    """Whether the newest version had a mark of its own beside its manifest when this was written:
+    where there is none now, it was removed."""
 
     def commit_id(self, version: int) -> str | None:
         """The id of the commit that made ``version``, if it is among the last ones."""
@@ -45,7 +48,8 @@ class Manifest:
     def followed_by(self, **changes: Json) -> Manifest:
         """The next version, with a lineage of its own."""
         lineage = (uuid.uuid4().hex[:8], *self.lineage)[:LINEAGE]
-        return replace(self, version=self.version + 1, lineage=lineage, **changes)
+        version = self.version + 1
+        return replace(self, version=version, lineage=lineage, marked=version > 0, **changes)
 
     @cached_property
     def _by_group(self) -> Mapping[str, tuple[Segment, ...]]:
@@ -88,6 +92,7 @@ class Manifest:
                 "lineage": self.lineage,
                 "properties": dict(self.properties),
                 "segments": [segment.to_json() for segment in self.segments.values()],
+                **({"marked": True} if self.marked else {}),
             },
             separators=(",", ":"),
             sort_keys=True,
@@ -145,6 +150,7 @@ def _decoded(data: bytes, name: str) -> Manifest:
             properties=stored["properties"],
             written_at=stored["written_at"],
             lineage=tuple(stored["lineage"]),
+            marked=bool(stored.get("marked")),
         )
     except StorageError as error:
         raise type(error)(f"the manifest {name}: {error.message}", error.hint) from error

@@ -61,7 +61,7 @@ def vacuum(
             f"vacuum cannot keep {keep_versions} versions for {keep_for} µs with grace {grace} µs",
             "keep at least 1 version; durations are 0 or more",
         )
-    repository.newest()
+    repository.current()  # else files of a lost version would go
     directory = repository.directory
     listed = directory.all_names(DATA)
     reach("vacuum.listed")

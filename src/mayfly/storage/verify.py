@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mayfly.errors import CorruptFile, StorageError, VersionExpired
 from mayfly.storage.bounds import Bounds
-from mayfly.storage.commit import Repository, manifest_name
+from mayfly.storage.commit import Repository, head_name, manifest_name
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, open_segment
 
@@ -55,13 +55,19 @@ def verify(repository: Repository, version: int | None = None) -> VerifyReport:
             reports.append(_verify(repository, number, files, newest=not reports))
     problems = [problem for report in reports for problem in report.problems]
     if version is None:
-        problems += _missing_versions(repository)
+        problems += _missing_versions(repository, {problem.path for problem in problems})
     return replace(reports[0], problems=tuple(problems), versions=len(reports))
 
 
-def _missing_versions(repository: Repository) -> Iterator[Problem]:
-    """Versions from the oldest retained to the last committed whose manifests are gone."""
+def _missing_versions(repository: Repository, damaged: Collection[str]) -> Iterator[Problem]:
+    """Versions from the oldest retained to the last committed whose manifests are gone, and the
+    mark of the newest, without which nobody knows which that was."""
     stored, last = set(repository.stored_versions()), repository.last()
+    if last in stored and manifest_name(last) not in damaged:
+        try:
+            repository.current()
+        except CorruptFile as error:
+            yield Problem(head_name(last), error.message)
     for number in range(repository.oldest(), last + 1):
         if number not in stored and not repository.directory.exists(manifest_name(number)):
             yield Problem(manifest_name(number), f"the manifest of version {number} is missing")

@@ -16,6 +16,7 @@ from mayfly.archive import Archive
 from mayfly.archive.feeding import kept_elsewhere
 from mayfly.errors import CorruptFile
 from mayfly.storage import Segment, vacuum
+from mayfly.storage.commit import head_name, manifest_name
 
 OLD = Path(__file__).parents[2] / "golden/formats/archive-version-1"
 DAY = 86_400_000_000
@@ -144,6 +145,29 @@ def test_verify_looks_into_older_versions_and_rollback_refuses_them(tmp_path: Pa
     with pytest.raises(CorruptFile, match=f"version {older.version} .* is not whole"):
         archive.rollback(older.version)
     assert archive.version().manifest == newest
+
+
+@pytest.mark.parametrize("lifetimes", [False, True])
+@pytest.mark.parametrize("mark", [False, True])
+def test_verify_lists_a_lost_newest_manifest(tmp_path: Path, lifetimes: bool, mark: bool) -> None:
+    settings: dict[str, Any] = {"max_lifetime": "3 us", "lifetime": "3 us", "late": "this update"}
+    archive = mayfly.archive.create(
+        tmp_path / "a", "k STRING, ts BIGINT", key="k", refresh="1 us", origin=0,
+        **({**settings, "contract": "HARD PHYSICAL WITHIN 2 us"} if lifetimes else {"window": 3}),
+    )  # fmt: skip
+    for at in (1, 2):
+        archive.update({"k": ["a"], "ts": [at]})
+    last = archive.version().manifest.version
+    before = [number for number in archive.repository.versions() if number < last]
+    archive.repository.directory.remove(manifest_name(last))
+    if mark:
+        archive.repository.directory.remove(head_name(last))
+    paths = [problem.path for problem in mayfly.archive.open(tmp_path / "a").verify().problems]
+    assert paths == [head_name(before[-1]) if mark else manifest_name(last)]
+    with pytest.raises(CorruptFile, match="may be too" if mark else "is gone"):
+        archive.scan()
+    archive.rollback(before[-1])
+    assert archive.scan().num_rows
 
 
 def test_staged_files_are_compared_before_anybody_looks_into_them(tmp_path: Path) -> None:

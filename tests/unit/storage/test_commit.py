@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,52 @@ def test_a_lost_newest_manifest_is_noticed(repository: Repository) -> None:
         assert "roll back to version 1" in caught.value.hint
     assert repository.rollback(1).version == 3
     assert repository.current().properties == base.properties
+
+
+def test_a_newest_manifest_that_is_lost_with_its_mark_is_noticed(repository: Repository) -> None:
+    base, _ = advance(repository), advance(repository)
+    for name in (manifest_name(2), head_name(2)):
+        repository.directory.remove(name)
+    for attempt in (
+        repository.current,
+        repository.pin,
+        lambda: repository.commit(base, []),
+        lambda: vacuum(repository),
+    ):
+        with pytest.raises(
+            CorruptFile, match=r"version 1 is the newest .* later .* may be"
+        ) as lost:
+            attempt()
+        assert "roll back to version 1" in lost.value.hint
+    (problem,) = verify(repository).problems
+    assert problem.path == head_name(1)
+    assert repository.rollback(1).version == 2
+    assert repository.current().properties == base.properties
+    assert verify(repository).ok
+
+
+def test_a_mark_that_a_crash_did_not_move_is_mark_enough(repository: Repository) -> None:
+    advance(repository)
+
+    def crash() -> None:
+        raise KeyboardInterrupt
+
+    with on_reach("commit.published", once(crash)), pytest.raises(KeyboardInterrupt):
+        advance(repository)
+    vacuum(repository, keep_versions=1, grace=0)
+    assert repository.current().version == 2
+    assert advance(repository).version == 3
+
+
+def test_directories_without_marks_are_read_on(repository: Repository) -> None:
+    """Earlier versions made none, and a creation may be cut short before the first."""
+    repository.directory.remove(head_name(0))
+    assert repository.current().version == 0
+    for version in (1, 2):
+        unmarked = replace(repository.load(version - 1).followed_by(), marked=False)
+        repository.directory.put_if_absent(manifest_name(version), unmarked.encode())
+    assert repository.current().version == 2
+    assert advance(repository).version == 3
 
 
 def test_a_version_that_appears_while_others_are_listed_is_not_lost(repository: Repository) -> None:
