@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -15,18 +13,7 @@ from hypothesis import strategies as st
 
 from mayfly.errors import StorageError, UnsupportedStore
 from mayfly.storage.store import Store, open_store
-from mayfly.testing.memory_store import memory_store
-
-Place = Callable[[], contextlib.AbstractContextManager[str]]
-
-
-@contextlib.contextmanager
-def folder() -> Iterator[str]:
-    with TemporaryDirectory() as place:
-        yield f"{place}/store"
-
-
-PLACES: dict[str, Place] = {"posix": folder, "memory": memory_store}
+from tests.contract.store_places import PLACES
 
 
 @pytest.fixture(params=PLACES)

@@ -32,7 +32,7 @@ from tests.faults.storage_starter import Starter
 
 SOURCES = [
     Path(mayfly.archive.__path__[0]) / name for name in ("archive.py", "writing.py")
-] + sorted(Path(mayfly.storage.__path__[0]).glob("*.py"))
+] + sorted(Path(mayfly.storage.__path__[0]).rglob("*.py"))
 POINTS = sorted(
     {
         point

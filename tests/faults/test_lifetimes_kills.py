@@ -23,7 +23,7 @@ from tests.faults.storage_starter import Starter
 SOURCES = [
     Path(mayfly.archive.__path__[0]) / f"{name}.py"
     for name in ("archive", "writing", "voiding", "migrating", "erasing")
-] + sorted(Path(mayfly.storage.__path__[0]).glob("*.py"))
+] + sorted(Path(mayfly.storage.__path__[0]).rglob("*.py"))
 POINTS = sorted(
     {
         point

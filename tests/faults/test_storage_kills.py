@@ -29,7 +29,7 @@ SOURCES = Path(mayfly.storage.__file__).parent
 POINTS = sorted(
     {
         point
-        for source in SOURCES.glob("*.py")
+        for source in SOURCES.rglob("*.py")
         for point in re.findall(r'\breach\("([^"]+)"\)', source.read_text(encoding="utf-8"))
     }
 )
@@ -46,7 +46,7 @@ def test_the_points_are_found() -> None:
     assert len(POINTS) >= 10
 
 
-def check_readable(root: Path) -> None:
+def check_readable(root: Path | str) -> None:
     if not Repository.exists(root):
         return
     repository = Repository.open(root)
@@ -58,7 +58,7 @@ def check_readable(root: Path) -> None:
         assert ids_found(repository, repository.load(version)) == ids_expected(version)
 
 
-def check_carries_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_carries_on(root: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
     play_history(str(root))
     repository = Repository.open(root)
     assert repository.current().version == LAST_VERSION
@@ -67,11 +67,13 @@ def check_carries_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(time, "time_ns", lambda: two_hours_later)
         vacuum(repository, keep_versions=1)
-    files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    directory = repository.directory
+    files = {name for entry in directory.entries() for name in directory.all_names(entry)}
     number = f"{LAST_VERSION:020d}"
-    names = (f"{number}.json", f"head-{number}", f"{number}.oldest", "swept")
+    names = (f"{number}.json", f"{number}.oldest", "swept")
     bookkeeping = {f"manifest/{name}" for name in names}
-    assert files == bookkeeping | set(repository.current().segments)
+    head = {f"manifest/head-{number}"}  # not there if the last commit was cut short before it
+    assert files - head == bookkeeping | set(repository.current().segments)
 
 
 @pytest.mark.parametrize("point", POINTS)

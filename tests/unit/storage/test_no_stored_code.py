@@ -17,7 +17,7 @@ FORBIDDEN = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "eval", "exec
 
 
 def test_the_storage_core_knows_no_way_to_run_stored_code() -> None:
-    sources = sorted(Path(mayfly.storage.__file__).parent.glob("*.py"))
+    sources = sorted(Path(mayfly.storage.__file__).parent.rglob("*.py"))
     assert len(sources) > 5
     for source in sources:
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
