@@ -128,7 +128,7 @@ def with_advised_layout(
     techniques: tuple[UpdateTechnique, ...] = tuple(UpdateTechnique),
 ) -> tuple[Declaration, Advice]:
     """The declaration with the scheme, constituents and technique that do the least work."""
-    if workload is None or not workload.megabytes or workload.megabytes <= 0:
+    if not isinstance(workload, Workload) or not workload.megabytes:
         raise InvalidSetting(
             'scheme="auto" needs to know what to expect',
             "give expect=mayfly.archive.Workload(megabytes=…, probes=…, scans=…), per update",

@@ -21,8 +21,9 @@ from mayfly.archive.admission import AdmissionSummary, LateRows, total
 from mayfly.archive.asking import Asking, Moment
 from mayfly.archive.calendar import UpdateCalendar
 from mayfly.archive.care import Care
+from mayfly.archive.cell_advising import AUTO, PENDING
 from mayfly.archive.counting import Positions, announced
-from mayfly.archive.erasing import Erasing
+from mayfly.archive.erasing import VOID, Erasing
 from mayfly.archive.foresight import Foresight
 from mayfly.archive.insight import Insight
 from mayfly.archive.invalidation import still_pending
@@ -59,6 +60,7 @@ from mayfly.storage import (
 from mayfly.storage.commit import wall_clock
 
 ARCHIVE = "archive"
+OWN_PROPERTIES = frozenset({"kind", ARCHIVE, "state", ORIGIN_IS_OPEN, REPORTS, VOID, AUTO, PENDING})
 
 
 class Executor(Protocol):
@@ -159,8 +161,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         """
         if batch_id is not None:
             text("batch_id", batch_id)
-        if properties is not None and not isinstance(properties, Mapping):
-            raise InvalidSetting(f"properties is {properties!r}", "give them by name")
+        _check_properties(properties)
         self.prepare()
         moment = None if at is None else instant(at)
         version = self.with_origin(batch, moment, checked=update is not None)
@@ -393,6 +394,18 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
                 DropSegments.of(version.unused_by(following)),
                 SetProperties(stored),
             ],
+        )
+
+
+def _check_properties(given: object) -> None:
+    """Properties of a commit beside those that are the archive itself."""
+    if given is None:
+        return
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidSetting(f"properties is {given!r}", "give them by name")
+    if taken := sorted(OWN_PROPERTIES & given.keys()):
+        raise InvalidSetting(
+            f"the property {', '.join(taken)} is the archive's own", "choose another name"
         )
 
 

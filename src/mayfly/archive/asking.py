@@ -16,7 +16,7 @@ from mayfly.archive.selecting import KeyRange, ReadReport, Selection
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired
-from mayfly.keywords import known_settings, whole
+from mayfly.keywords import flag, known_settings, whole
 from mayfly.lifetime import duration, format_micros, instant, instant_text
 from mayfly.storage import Pin, Repository
 
@@ -175,6 +175,8 @@ class Asking:
         report: ReadReport | None,
     ) -> pa.Table:
         """A short read without a pin; one that loses its files to a vacuum starts anew, pinned."""
+        if not isinstance(report, ReadReport | None):
+            raise InvalidSetting(f"report is {report!r}", "give ReadReport()")
         wanted, moment = self.shown_at(as_of)
         found = None if report is None else ReadReport()
         try:
@@ -200,7 +202,10 @@ def selection(
     window: Window | None = None,
 ) -> Selection:
     """Which rows a read of an archive with these settings wants."""
-    if between is not None and (isinstance(between, str) or not isinstance(between, Sequence)):
+    flag("soft", soft)
+    if between is not None and (
+        isinstance(between, str) or not isinstance(between, Sequence) or len(between) != 2
+    ):
         raise InvalidSetting(
             f"generated_between is {between!r}", "give two instants: (first, last), None for open"
         )

@@ -99,7 +99,7 @@ def with_advised_layout(
     declared: Declaration, folder: Path, workload: Workload | None
 ) -> tuple[Declaration, CellAdvice]:
     """The declaration with the layout that does the least work, by a sample on this machine."""
-    if workload is None or not workload.megabytes or workload.megabytes <= 0:
+    if not isinstance(workload, Workload) or not workload.megabytes:
         raise InvalidSetting(
             'layout="auto" needs to know what to expect',
             "give expect=mayfly.archive.Workload(megabytes=…, probes=…, scans=…), per update; "

@@ -22,6 +22,7 @@ from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.settings import ArchiveSettings
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import InvalidSetting
+from mayfly.keywords import whole
 from mayfly.lifetime import Duration, duration, format_micros
 
 Advised = Callable[[], PartitionedLayout]
@@ -127,6 +128,7 @@ class Changes:
             allowed = scheme.fewest_constituents <= now.constituents <= window
             constituents = now.constituents if allowed else default_constituents(scheme, window)
         technique = before.technique if self.technique is None else UpdateTechnique(self.technique)
+        whole("constituents", constituents)
         layout = WaveLayout(scheme, window, constituents, now.spread and scheme is now.scheme)
         return replace(before, calendar=calendar, layout=layout, technique=technique)
 

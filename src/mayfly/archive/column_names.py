@@ -32,7 +32,7 @@ def columns_named(names: Sequence[str] | None, columns: Iterable[str]) -> list[s
     """A choice of columns as they are declared; None is all of them."""
     if names is None:
         return None
-    if isinstance(names, str | bytes) or not isinstance(names, Sequence):
+    if isinstance(names, str | bytes) or not isinstance(names, Sequence) or not names:
         raise InvalidSetting(f"columns is {names!r}", 'name them in a list, like ["price"]')
     declared = list(columns)
     return [column_named(name, declared) for name in names]

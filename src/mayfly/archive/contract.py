@@ -20,6 +20,9 @@ _WORDS = re.compile(
     r"\s*(?:(HARD)|SOFT\s*\(\s*(\d+)\s*\))?\s*(?:PHYSICAL\s+WITHIN\s+(.+?))?\s*", re.IGNORECASE
 )
 
+LATEST = 10_000
+"""Updates by which a dead row may be late: every update looks so far back."""
+
 
 @dataclass(frozen=True)
 class Contract:
@@ -43,7 +46,10 @@ class Contract:
                 "write HARD or SOFT(k), and PHYSICAL WITHIN a duration if bytes must be gone",
             )
         within = None if found[3] is None else micros(found[3])
-        return Contract(int(found[2] or 0), within)
+        late = found[2] or "0"
+        if len(late) > len(str(LATEST)) or int(late) > LATEST:
+            raise InvalidSetting(f"SOFT({late})", f"let rows be late by {LATEST:,} updates at most")
+        return Contract(int(late), within)
 
     def check(self, calendar: UpdateCalendar) -> None:
         """Refuse a promise that updates at these times cannot keep."""

@@ -23,6 +23,8 @@ from mayfly.errors import InvalidSetting
 from mayfly.keywords import known_settings, whole
 from mayfly.storage import Repository
 
+MOST_PLANNED = 10_000
+
 
 class Insight:
     """The part of an archive that only looks at manifests."""
@@ -73,8 +75,8 @@ class Insight:
     @known_settings()
     def plan(self, updates: int = 10) -> list[str]:
         """The coming transitions as the lines of a table."""
-        if whole("updates", updates) < 1:
-            raise InvalidSetting(f"a plan of {updates} updates", "ask for 1 or more")
+        if not 1 <= whole("updates", updates) <= MOST_PLANNED:
+            raise InvalidSetting(f"a plan of {updates} updates", f"ask for 1 to {MOST_PLANNED:,}")
         version = self.version()
         first = version.state.update + 1
         coming, layout = range(first, first + updates), version.settings.layout
@@ -101,6 +103,10 @@ class Insight:
         """
         if workload is None:
             workload = Workload(megabytes, probes, scans, probed_updates, scanned_updates)
+        if not isinstance(workload, Workload) or not isinstance(need, Need | None):
+            raise InvalidSetting(
+                f"the workload is {workload!r}, the need {need!r}", "give Workload(…) and Need(…)"
+            )
         if self.version().settings.lifetimes is not None:
             return advise_lifetimes(
                 self.repository.directory, self.version(), self.reports(), workload, need

@@ -24,7 +24,7 @@ from mayfly.archive.column_names import by_column, spelled
 from mayfly.cql import bind_scalar
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.expression import evaluate
-from mayfly.lifetime import Duration, duration, micros
+from mayfly.lifetime import NEVER, Duration, duration, micros
 from mayfly.plan.expressions import Expression
 from mayfly.plan.types import DataType, from_arrow
 
@@ -61,8 +61,9 @@ class Lifetimes:
                 "it is not clear how long a row lives",
                 'give either exp="column", lifetime=… or counts=…, and only one of them',
             )
-        if min(self.counts.values(), default=1) < 1:
-            raise InvalidSetting(f"a window of {min(self.counts.values())} rows", "use 1 or more")
+        for size in self.counts.values():
+            if not 0 < size < NEVER:
+                raise InvalidSetting(f"a window of {size} rows", "use 1 or more, within 64 bits")
         fixed = [*self.classes.values(), *([] if self.constant is None else [self.constant])]
         if wrong := [one for one in fixed if not 0 < one <= self.longest]:
             raise InvalidSetting(

@@ -49,6 +49,8 @@ UNBOUNDED = 365_000 * DAY
 LONGEST = 50_000_000 * DAY
 """Of a window: half of what 64 bits of microseconds hold, so that no expiration overflows."""
 MOST_CONSTITUENTS = 100_000
+MOST_UPDATES = 1_000_000
+"""Of rows with their own lifetimes: an update looks at each one that may remove its rows."""
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -147,15 +149,16 @@ class ArchiveSettings:
             )
 
     def _check_size(self) -> None:
+        shown = f"a window of {self.window:,} updates, {self.calendar}"
         if (self.window + 1) * longest_interval(self.calendar) > LONGEST:
-            raise InvalidSetting(
-                f"a window of {self.window:,} updates, {self.calendar}",
-                f"keep at most {format_micros(LONGEST)}",
-            )
-        if self.layout.constituents > MOST_CONSTITUENTS:
-            raise InvalidSetting(
-                f"{self.layout.constituents:,} constituents", f"use at most {MOST_CONSTITUENTS:,}"
-            )
+            raise InvalidSetting(shown, f"keep at most {format_micros(LONGEST)}")
+        if self.lifetimes is not None and self.window > MOST_UPDATES:
+            hint = f"where rows have their own lifetimes, keep at most {MOST_UPDATES:,} updates"
+            raise InvalidSetting(shown, f"{hint}: refresh less often")
+        sizes = {"constituents": self.layout.constituents, "parts": self.parts}
+        for what, size in sizes.items():
+            if size > MOST_CONSTITUENTS:
+                raise InvalidSetting(f"{size:,} {what}", f"use at most {MOST_CONSTITUENTS:,}")
 
     def _check_key(self) -> None:
         if not self.key:
@@ -286,7 +289,7 @@ class ArchiveSettings:
     def with_column(self, name: str, kind: str) -> ArchiveSettings:
         if text("name", name) in self.all_columns:
             raise InvalidSetting(f"the archive already has a column {name}", "choose another name")
-        return replace(self, added={**self.added, name: parse_type(kind).sql()})
+        return replace(self, added={**self.added, name: parse_type(text("kind", kind)).sql()})
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from mayfly.archive.asking import Moment
 from mayfly.archive.erasing import noted_void
 from mayfly.archive.invalidation import (
     KEYS,
@@ -29,6 +30,7 @@ from mayfly.archive.writing import PartResult
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.keywords import known_settings
+from mayfly.lifetime import instant
 from mayfly.storage import AddSegments, Repository, Segment, SetProperties
 from mayfly.storage.segment import write_segment
 
@@ -64,8 +66,8 @@ class Voiding:
         self,
         keys: Iterable[Any] | None = None,
         *,
-        rows: pa.Table | None = None,
-        ended: int | None = None,
+        rows: Any | None = None,
+        ended: Moment | None = None,
     ) -> VoidReport:
         """Return no longer what is stored under these keys, or the rows equal to these.
 
@@ -74,7 +76,7 @@ class Voiding:
         promises PHYSICAL WITHIN rewrites the runs that hold them at once, and gives up older
         versions as if the rows had expired now, or at the instant ``ended``.
         """
-        version = self.version()
+        version, ended = self.version(), None if ended is None else instant(ended)
         values, kind = self._values(version, keys, rows)
         entry = Invalidation(uuid.uuid4().hex[:12], version.state.update, kind)
         pending, latest = self._found(version, Hiding(entry, values, version.settings))
@@ -97,11 +99,11 @@ class Voiding:
         settings = version.settings
         returned = settings.horizon(version.state.update) - settings.contract.late
         shown = version.state.shown_runs()
-        rows = sum(entry.rows_hidden(returned, run) for run in shown)
-        return VoidReport(rows, len(shown & pending.keys()), at_once)
+        hidden = sum(entry.rows_hidden(returned, run) for run in shown)
+        return VoidReport(hidden, len(shown & pending.keys()), at_once)
 
     def _values(
-        self, version: ArchiveVersion, keys: Iterable[Any] | None, rows: pa.Table | None
+        self, version: ArchiveVersion, keys: Iterable[Any] | None, rows: Any | None
     ) -> tuple[pa.Table, str]:
         settings = version.settings
         if (keys is None) == (rows is None):

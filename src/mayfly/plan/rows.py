@@ -52,7 +52,8 @@ def as_table(
     columns = {declared[name.casefold()]: values for name, values in given if _in(name, declared)}
     problems = [f"missing: {name}" for name in kinds if name not in (*columns, *optional)]
     if strict:
-        problems += [f"not in {owner}: {name}" for name, _ in given if not _in(name, declared)]
+        others = [name or "''" for name, _ in given if not _in(name, declared)]
+        problems += [f"not in {owner}: {name}" for name in others]
     if len(columns) < sum(_in(name, declared) for name, _ in given):
         problems.append("a name occurs twice")
     for name, values in columns.items():
@@ -82,6 +83,11 @@ def _columns(owner: str, rows: Any) -> list[tuple[str, Any]]:
     """Names and values, in Arrow only where they came so: Python's own are converted later."""
     if isinstance(rows, Mapping):
         _require_texts(owner, rows)
+        for name, values in rows.items():
+            if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+                raise BadInput(
+                    f"the column {name} for {owner} is {values!r}", "give a list, a value per row"
+                )
         return list(rows.items())
     if _are_dicts(rows):
         names = dict.fromkeys(name for row in rows for name in row)

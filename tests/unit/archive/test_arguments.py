@@ -16,6 +16,8 @@ from mayfly.archive import Archive
 from mayfly.errors import InvalidSetting, MayflyError
 
 DDL = "K STRING, Ts TIMESTAMP, price INT"
+COUNTED: dict[str, Any] = {"key": "k", "max_lifetime": "3 days"}
+OWN: dict[str, Any] = {**COUNTED, "lifetime": "1 day"}
 DAY_ONE = datetime(2026, 3, 1, 12)
 
 
@@ -83,6 +85,9 @@ def test_a_window_longer_than_time_is_refused(tmp_path: Path, window: Any) -> No
     longest = timedelta(days=60_000_000)
     with pytest.raises(InvalidSetting, match="a window of"):
         mayfly.archive.create(tmp_path / "a", DDL, key="k", max_lifetime=longest, lifetime="1 day")
+    often: dict[str, Any] = {"key": "k", "refresh": "1 us", "lifetime": "1 s"}
+    with pytest.raises(InvalidSetting, match="a window of 10,000,000 updates"):
+        mayfly.archive.create(tmp_path / "a", DDL, **often, max_lifetime="10 s")
     assert not (tmp_path / "a").exists()
 
 
@@ -107,11 +112,23 @@ def test_unknown_and_surplus_arguments_are_ours_to_refuse(tmp_path: Path) -> Non
         lambda: archive.status(1),
         lambda: archive.advise(probess=3),
         lambda: archive.advise(probes="many"),
+        lambda: archive.advise(5),
+        lambda: archive.advise(need=5),
         lambda: archive.plan("x"),
+        lambda: archive.plan(10**9),
+        lambda: archive.add_column("x", 5),
+        lambda: archive.probe("ann", report=5),
+        lambda: archive.probe("ann", soft="no"),
+        lambda: archive.scan(generated_between=(1, 2, 3)),
+        lambda: archive.scan(columns=[]),
+        lambda: archive.invalidate(["ann"], ended="x"),
+        lambda: archive.migrate(constituents="x"),
         lambda: archive.update(),
         lambda: archive.update(None, 3),
         lambda: archive.update(None, batch=None),
         lambda: archive.update(None, properties=5),
+        lambda: archive.update(None, properties={5: 1}),
+        lambda: archive.update(None, properties={"archive": 1}),
         lambda: archive.update(None, batch_id=5),
         lambda: archive.scan(columns="price"),
         lambda: archive.scan(columns=5),
@@ -123,6 +140,10 @@ def test_unknown_and_surplus_arguments_are_ours_to_refuse(tmp_path: Path) -> Non
         lambda: mayfly.archive.open(b"a"),  # type: ignore[arg-type]
         lambda: create(tmp_path / "b"),
         lambda: create(tmp_path / "b", DDL, key="k"),
+        lambda: create(tmp_path / "b", DDL, key="k", window=3, parts=10**9),
+        lambda: create(tmp_path / "b", DDL, **OWN, layout="auto", expect=5),
+        lambda: create(tmp_path / "b", DDL, **OWN, contract=f"SOFT({10**20})"),
+        lambda: create(tmp_path / "b", f"{DDL}, p BIGINT", **COUNTED, counts={"p": 2**70}),
     )
     for use in uses:
         with pytest.raises(InvalidSetting):

@@ -68,6 +68,8 @@ def test_nothing_is_no_rows() -> None:
         ([{**ROW, "N": 8}], "in row 0 for r a name occurs twice"),
         ([ROW | {5: 8}], "a column of the rows for r is called 5"),
         (pd.DataFrame(index=range(3)), "missing: k"),
+        ({**ROW, "k": ["a"]}, "the column d for r is"),
+        ({"k": "abc"}, "the column k for r is 'abc'"),
     ],
 )
 def test_what_does_not_fit_is_refused(rows: Any, problem: str) -> None:
@@ -142,8 +144,9 @@ def test_a_relation_has_the_columns_of_all_its_rows() -> None:
 
 
 def test_undeclared_columns_are_refused_where_all_are_kept() -> None:
-    with pytest.raises(BadInput, match="not in r: z"):
-        as_table("r", [{**ROW, "z": 1}], KINDS, strict=True)
+    for name, shown in (("z", "z"), ("", "''")):
+        with pytest.raises(BadInput, match=f"not in r: {shown}"):
+            as_table("r", [{**ROW, name: 1}], KINDS, strict=True)
 
 
 def test_streams_and_relations_take_them() -> None:

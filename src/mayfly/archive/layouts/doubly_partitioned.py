@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isqrt
 from typing import Any
 
@@ -161,8 +161,7 @@ class PartitionedLayout:
         group, lane = divmod(int(name.removeprefix("I")) - 1, self.lanes)
         if group != self.group_of(inserted):
             return frozenset()
-        coming = range(inserted + 1, inserted + self.rollover + 1)
-        return frozenset(removed for removed in coming if self.lane_of(removed) == lane)
+        return _removals(self, inserted).get(lane, frozenset())
 
     def inserts(self, update: int) -> Names:
         """The sub-indices an update inserts into."""
@@ -230,6 +229,15 @@ class PartitionedLayout:
             "fan_in": self.fan_in,
             "clustered": self.clustered,
         }
+
+
+@lru_cache(maxsize=2)
+def _removals(layout: PartitionedLayout, inserted: int) -> dict[int, frozenset[int]]:
+    """By lane, the updates that remove rows of one update: each lane is asked for in turn."""
+    lanes: dict[int, list[int]] = {}
+    for removed in range(inserted + 1, inserted + layout.rollover + 1):
+        lanes.setdefault(layout.lane_of(removed), []).append(removed)
+    return {lane: frozenset(coming) for lane, coming in lanes.items()}
 
 
 BASELINES = ("R-ins", "D-ins", "R-exp", "D-exp", "WATA")
