@@ -64,7 +64,9 @@ class History:
     """So far no update was missed and no row was late."""
 
     @staticmethod
-    def begin(root: Path, settings: ArchiveSettings, keys: KeyKind, chance: Random) -> History:
+    def begin(
+        root: Path | str, settings: ArchiveSettings, keys: KeyKind, chance: Random
+    ) -> History:
         archive = Archive.create(root, settings, InProcess(), sync=False)
         history = History(settings, keys, chance, archive, ArchiveModel(settings, keys))
         history.note_commit(0)

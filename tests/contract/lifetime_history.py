@@ -128,7 +128,7 @@ class LifetimeHistory(History):
 
     @staticmethod
     def begin(
-        root: Path, settings: ArchiveSettings, keys: KeyKind, chance: Random
+        root: Path | str, settings: ArchiveSettings, keys: KeyKind, chance: Random
     ) -> LifetimeHistory:
         archive = Archive.create(root, settings, InProcess(), sync=False)
         model = LifetimeModel(settings, keys)

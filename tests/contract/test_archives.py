@@ -56,7 +56,7 @@ def drawn_settings(
 
 
 def play(
-    root: Path, chosen: ArchiveSettings, keys: KeyKind, chance: Random, updates: int
+    root: Path | str, chosen: ArchiveSettings, keys: KeyKind, chance: Random, updates: int
 ) -> History:
     history = History.begin(root, chosen, keys, chance)
     history.check()

@@ -74,7 +74,7 @@ def drawn_settings(layout: PartitionedLayout, keys: KeyKind, chance: Random) -> 
 
 
 def play(
-    root: Path, chosen: ArchiveSettings, keys: KeyKind, chance: Random, updates: int
+    root: Path | str, chosen: ArchiveSettings, keys: KeyKind, chance: Random, updates: int
 ) -> LifetimeHistory:
     history = LifetimeHistory.begin(root, chosen, keys, chance)
     history.check()

@@ -167,7 +167,7 @@ def program_of(cql: str, catalog: Catalog, strategy: Strategy = Strategy.UPA) ->
 
 
 def runner_of(
-    folder: Path,
+    folder: Path | str,
     catalog: Catalog,
     queries: Mapping[str, str],
     buckets: int = 2,

@@ -82,7 +82,7 @@ def moved(
     strategy: Strategy = Strategy.UPA,
     before: Strategy = Strategy.UPA,
 ) -> HereRunner:
-    folder = Path(runner.repository.directory.root)
+    folder = runner.repository.directory.address
     old, new = (
         shared({name: program_of(cql, known, way) for name, cql in queries.items()}, {})
         for way in (before, strategy)
