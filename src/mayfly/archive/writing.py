@@ -8,14 +8,11 @@ that part: nothing stored is ever shuffled, and parts are written in parallel.
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,12 +29,12 @@ from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
 from mayfly.archive.layouts.run_plan import RunWrite
 from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings, with_added_columns
 from mayfly.archive.sorting import merge_sorted, sorted_by_key
+from mayfly.archive.spills import Spills
 from mayfly.archive.state import DAYS, PART, run_group
 from mayfly.errors import ProtocolError, StorageError
 from mayfly.faults import reach
 from mayfly.storage.files import Directory
 from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches
-from mayfly.storage.store.problems import explained
 from mayfly.storage.verify import SORTED_BY
 
 BYTES_IN_MEMORY = 512 * 2**20
@@ -94,8 +91,8 @@ def write_part(job: WriteJob, which: Callable[[], int], batches: Iterable[pa.Tab
     """
     began = time.perf_counter()
     directory = Directory.at(job.root, sync=job.sync)
-    with tempfile.TemporaryDirectory(prefix="mayfly-sort-") as folder:
-        arrived = _Arrived(job, folder)
+    with Spills.begin() as spills:
+        arrived = _Arrived(job, spills)
         for rows in batches:
             arrived.add(rows)
         part = which()
@@ -145,11 +142,10 @@ def _require_planned(job: WriteJob, day_rows: Mapping[int, int]) -> None:
 class _Arrived:
     """The admitted rows of a batch as sorted stretches, spilled to disk where they are many."""
 
-    def __init__(self, job: WriteJob, folder: str) -> None:
-        self._job, self._folder = job, folder
+    def __init__(self, job: WriteJob, spills: Spills) -> None:
+        self._job, self._spills = job, spills
         self._held: list[pa.Table] = []
         self._size = 0
-        self._spilled: list[str] = []
         self.summary = AdmissionSummary()
         self.day_rows: Counter[int] = Counter()
 
@@ -174,7 +170,7 @@ class _Arrived:
         """The rows that go into a run, each stretch sorted by key."""
         self._held = [self._sorted()] if self._held else []
         found = [_sliced(table) for table in self._held]
-        found += [_spilled_tables(path) for path in self._spilled]
+        found += self._spills.stretches()
         settings = self._job.settings
         own = [_of_days(stretch, settings, write.batch_days) for stretch in found]
         if write.only is None:
@@ -212,13 +208,7 @@ class _Arrived:
         return sorted_by_key(rows, settings.sort_columns) if settings.clustered else rows
 
     def _spill(self) -> None:
-        path = os.path.join(self._folder, f"{len(self._spilled)}.arrow")
-        table = self._sorted()
-        with explained("write", Path(path)), pa.OSFile(path, "wb") as file:
-            writer = pa.ipc.new_file(file, table.schema)
-            writer.write_table(table, max_chunksize=ROWS_AT_ONCE)
-            writer.close()
-        self._spilled.append(path)
+        self._spills.add(self._sorted(), ROWS_AT_ONCE)
         self._held, self._size = [], 0
 
 
@@ -268,13 +258,6 @@ def _only(admission: Any, mask: np.ndarray) -> Any:
 def _sliced(table: pa.Table) -> Iterator[pa.Table]:
     for start in range(0, table.num_rows, ROWS_AT_ONCE):
         yield table.slice(start, ROWS_AT_ONCE)
-
-
-def _spilled_tables(path: str) -> Iterator[pa.Table]:
-    with pa.memory_map(path) as source:
-        reader = pa.ipc.open_file(source)
-        for at in range(reader.num_record_batches):
-            yield pa.Table.from_batches([reader.get_batch(at)])
 
 
 def _of_days(
