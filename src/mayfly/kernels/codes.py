@@ -9,13 +9,12 @@ from collections.abc import Sequence
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import LimitExceeded
 from mayfly.kernels.caching import CACHED
-from mayfly.kernels.rows import whole
+from mayfly.kernels.rows import Bools, whole
 from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.xxhash64 import SEED, Hashes, folded, hashed_number
 from mayfly.plan.types import DataType, arrow_type
@@ -136,49 +135,57 @@ def check_codes(codes: Int64s, columns: Sequence[pa.Array]) -> None:
             )
 
 
-def adjacent_equal(column: pa.Array) -> npt.NDArray[np.bool_]:
+def adjacent_equal(column: pa.Array) -> Bools:
     """Whether each value equals the one before it; NULL equals NULL, NaN equals NaN."""
-    places = np.arange(max(0, len(column) - 1))
-    return _equal_at(column, places, places + 1)
+    return _equal(column.slice(0, max(0, len(column) - 1)), column.slice(1))
 
 
-def _equal_at(column: pa.Array, left: Int64s, right: Int64s) -> npt.NDArray[np.bool_]:
-    """Whether the values at one list of places equal those at another."""
-    if pa.types.is_list(column.type):
-        return _equal_lists(column, left, right)
-    before, after = column.take(pa.array(left)), column.take(pa.array(right))
-    nulls = pc.and_(pc.is_null(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
-    if pa.types.is_struct(column.type):
-        same = ~(pc.is_null(before).to_numpy(zero_copy_only=False) ^
-                 pc.is_null(after).to_numpy(zero_copy_only=False))  # fmt: skip
-        for field in column.flatten():
-            same &= _equal_at(field, left, right)
-        return np.asarray(nulls | same, bool)
-    if pa.types.is_nested(column.type):
-        pairs = zip(before.to_pylist(), after.to_pylist(), strict=True)
-        return np.array([one == other for one, other in pairs], dtype=bool)
-    equal = pc.equal(before, after)
-    if pa.types.is_floating(column.type):
-        equal = pc.or_kleene(equal, pc.and_(pc.is_nan(before), pc.is_nan(after)))
-    same = pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
-    return np.asarray(nulls | same, bool)
+def _equal(left: pa.Array, right: pa.Array) -> Bools:
+    """Whether the values of one array equal those of another."""
+    if pa.types.is_nested(left.type):
+        return _equal_nested(left, right)
+    equal = pc.equal(left, right)
+    if pa.types.is_floating(left.type):
+        equal = pc.or_kleene(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    if not equal.null_count:
+        return np.asarray(equal.to_numpy(zero_copy_only=False), bool)
+    nulls = pc.and_(pc.is_null(left), pc.is_null(right))
+    return np.asarray(pc.coalesce(equal, nulls).to_numpy(zero_copy_only=False), bool)
 
 
-def _equal_lists(column: pa.Array, left: Int64s, right: Int64s) -> npt.NDArray[np.bool_]:
+def _equal_nested(left: pa.Array, right: pa.Array) -> Bools:
+    missing, absent = (pc.is_null(one).to_numpy(zero_copy_only=False) for one in (left, right))
+    if pa.types.is_struct(left.type):
+        same = missing == absent
+        for mine, other in zip(left.flatten(), right.flatten(), strict=True):
+            same &= _equal(mine, other)
+        return np.asarray((missing & absent) | same, bool)
+    if pa.types.is_list(left.type):
+        return _equal_lists(left, right)
+    pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+    return np.array([mine == other for mine, other in pairs], dtype=bool)
+
+
+def _equal_lists(left: pa.Array, right: pa.Array) -> Bools:
     """Lists are equal if they are as long and equal element by element."""
-    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-    starts = column.offsets.to_numpy()[:-1].astype(np.int64)
-    equal = lengths[left] == lengths[right]
-    pairs = np.flatnonzero(equal & (lengths[left] > 0))
-    sizes = lengths[left][pairs].astype(np.int64)
-    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    same = _equal_at(
-        column.values,
-        np.repeat(starts[left][pairs], sizes) + within,
-        np.repeat(starts[right][pairs], sizes) + within,
+    lengths, others = (
+        pc.fill_null(pc.list_value_length(one), -1).to_numpy(zero_copy_only=False)
+        for one in (left, right)
     )
-    np.logical_and.at(equal, np.repeat(pairs, sizes), same)
-    return np.asarray(equal, bool)
+    equal: Bools = lengths == others
+    pairs = np.flatnonzero(equal & (lengths > 0))
+    if not len(pairs):
+        return equal
+    sizes = lengths[pairs].astype(np.int64)
+    ends = np.cumsum(sizes)
+    within = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    elements = [
+        one.values.take(pa.array(np.repeat(starts[pairs], sizes) + within))
+        for one in (left, right)
+        for starts in [one.offsets.to_numpy().astype(np.int64)]
+    ]
+    equal[pairs] = np.logical_and.reduceat(_equal(*elements), ends - sizes)
+    return equal
 
 
 def _exact(key: pa.Array) -> pa.Array | None:

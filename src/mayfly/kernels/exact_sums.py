@@ -64,14 +64,13 @@ def play_sums(
     group: Int64s,
     carried: Carried,
 ) -> Floats:
-    """The sum of each version; ``before`` are the values alive at first, by group ``owner``.
+    """The sum of each version; ``before`` are the values alive at first, by group (``owner``).
 
-    ``amounts`` is +1 for a value that comes, −1 for one that goes, 0 for none.
+    Groups are in order. ``amounts`` is +1 for a value that comes, −1 for one that goes, 0 for none.
     """
-    order = np.argsort(owner, kind="stable")
     sums = np.empty(len(last), np.float64)
     _play(
-        before[order], owner[order], values, amounts, last, group, carried.first, carried.slot,
+        before, owner, values, amounts, last, group, carried.first, carried.slot,
         carried.last, carried.keep, sums,
     )  # fmt: skip
     return sums
@@ -228,22 +227,13 @@ def leading_bits(carried: Int64s, top: int) -> tuple[int, int]:
     while carried[top] >> bits:
         bits += 1
     # The 64 bits from the highest one down, and whether anything lies below them.
-    window, below = np.uint64(0), False
-    for i in range(64):
-        place = bits - 1 - i
-        digit = top
-        while place < 0:
-            place += 32
-            digit -= 1
-        bit = np.uint64(0)
-        if digit >= 0:
-            bit = np.uint64((carried[digit] >> place) & 1)
-        window = (window << np.uint64(1)) | bit
-    lowest = top * 32 + bits - 64
-    for i in range(max(0, lowest)):
-        if (carried[i >> 5] >> (i & 31)) & 1:
-            below = True
-            break
+    second = carried[top - 1] if top > 0 else 0
+    third = carried[top - 2] if top > 1 else 0
+    high = np.uint64(carried[top]) << np.uint64(32) | np.uint64(second)
+    window = high << np.uint64(32 - bits) | np.uint64(third >> bits)
+    below = third & ((1 << bits) - 1) != 0
+    for i in range(top - 2):
+        below |= carried[i] != 0
     mantissa = np.int64(window >> np.uint64(11))
     rest = np.int64(window & np.uint64(2047))
     if rest > 1024 or (rest == 1024 and (below or mantissa & 1)):

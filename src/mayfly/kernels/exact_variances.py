@@ -51,10 +51,9 @@ def play_variances(
 
     The arguments are those of ``play_sums``.
     """
-    order = np.argsort(owner, kind="stable")
     answers = np.empty(len(last), np.float64)
     _play(
-        before[order], owner[order], values, amounts, last, group, carried.first, carried.slot,
+        before, owner, values, amounts, last, group, carried.first, carried.slot,
         carried.last, carried.keep, root, answers,
     )  # fmt: skip
     return answers

@@ -37,7 +37,8 @@ def frequent_items(
 ) -> pa.Array:
     """The answer of FREQUENT at every version."""
     asked, before = Frequency.of(call), versions.alive_before
-    parts = pa.concat_arrays([before.values(argument), events.values(argument)])
+    fresh = events.values(argument)
+    parts = pa.concat_arrays([before.values(argument, fresh.type), fresh])
     owner = np.concatenate([before.owner, events.group_of_event])
     values, size = pc.struct_field(parts, "value"), len(events.codes)
     nothing: Int64s = np.empty(0, np.int64)

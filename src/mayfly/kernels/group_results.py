@@ -9,14 +9,18 @@ Invariant: at most one result per group and instant. Cost: O(versions).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numba
 import numpy as np
 import pyarrow as pa
 
+from mayfly.kernels.caching import CACHED
 from mayfly.kernels.codes import adjacent_equal
 from mayfly.kernels.delta import (
     END,
     ID,
+    LIFE,
     SEEN,
     SEEN_END,
     Delta,
@@ -33,6 +37,8 @@ from mayfly.storage.segment import EXP, TS
 
 COUNT = "_count"
 SHOWN = "_shown"
+_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_ORDER = numba.types.Array(numba.int64, 1, "C")
 
 
 @dataclass(frozen=True)
@@ -53,65 +59,52 @@ class Results:
     ) -> tuple[Kept, Delta]:
         """The versions in ``table`` (of these groups) against the last results, which are known."""
         previous = places_in(codes, numbers(known, CODE))
-        sequence = concatenated([known.select(table.schema.names), table])
-        order = _each_before(previous, versions, len(codes))
-        sequence = taken(sequence, order)
+        # A result keeps the identity that it was born with.
+        fresh = with_numbers(table, **{ID: mixed_ids(numbers(table, CODE), numbers(table, TS))})
+        rows = concatenated([known.select(table.schema.names), fresh])
+        order = _each_before(previous, versions)
         group = np.concatenate([previous, versions])[order]
         old = order < len(previous)
-        starts = self._changes(sequence, group) & ~old
-        return self._pieces(kept, sequence, group, old, starts, codes)
+        starts = self._changes(rows, order, group) & ~old
+        pieces = _Pieces(rows, order, group, old, starts)
+        latest = self._latest(pieces)
+        return kept.without(codes).after(latest, MIN_TIME), self._delta(pieces)
 
-    def _changes(self, sequence: pa.Table, group: Int64s) -> Bools:
+    def _changes(self, rows: pa.Table, order: Int64s, group: Int64s) -> Bools:
         """Where a version differs from the one before it."""
         changed = np.ones(len(group), dtype=bool)
         if len(group) > 1:
-            same = group[1:] == group[:-1]
-            shown = numbers(sequence, SHOWN)
-            equal = np.ones(len(same), dtype=bool)
+            shown = numbers(rows, SHOWN)[order]
+            equal = np.ones(len(group) - 1, dtype=bool)
             for name in self.columns.names[self.keys :]:
-                equal &= adjacent_equal(whole(sequence.column(name)))
+                equal &= adjacent_equal(whole(rows.column(name)).take(pa.array(order)))
             hidden = (shown[1:] == 0) & (shown[:-1] == 0)
-            changed[1:] = ~(same & (hidden | ((shown[1:] == shown[:-1]) & equal)))
+            same = hidden | ((shown[1:] == shown[:-1]) & equal)
+            changed[1:] = ~(same & (group[1:] == group[:-1]))
         return changed
 
-    def _pieces(
-        self,
-        groups: Kept,
-        sequence: pa.Table,
-        group: Int64s,
-        old: Bools,
-        starts: Bools,
-        codes: Int64s,
-    ) -> tuple[Kept, Delta]:
+    def _delta(self, pieces: _Pieces) -> Delta:
         """Each result from where it begins to where the next one of its group does."""
-        ts, shown = numbers(sequence, TS).copy(), numbers(sequence, SHOWN) == 1
-        # A result keeps the identity that it was born with.
-        ids = np.where(old, numbers(sequence, ID), mixed_ids(numbers(sequence, CODE), ts))
-        sequence = with_numbers(sequence, **{ID: ids})
-        heads = np.flatnonzero(starts | old)
-        following = np.full(len(heads), NEVER, dtype=np.int64)
-        if len(heads) > 1:
-            joined = group[heads[1:]] == group[heads[:-1]]
-            following[:-1][joined] = ts[heads[1:]][joined]
-        born_at = starts[heads] & shown[heads]
-        born = taken(sequence, heads[born_at])
-        born = with_numbers(born, **{EXP: following[born_at]})
-        cut_at = old[heads] & shown[heads] & (following != NEVER)
-        cut = with_numbers(taken(sequence, heads[cut_at]), **{END: following[cut_at]})
-        kept = self._latest(sequence, group, heads)
-        groups = groups.without(codes).after(kept, MIN_TIME)
-        return groups, self._delta(born, cut)
+        rows, heads = pieces.rows, pieces.heads
+        following = pieces.following
+        shown = numbers(rows, SHOWN)[pieces.order[heads]] == 1
+        life = [*self.columns.names, *LIFE]
+        fresh = pieces.starts[heads] & shown
+        born = taken(rows.select(life), pieces.order[heads[fresh]])
+        born = with_numbers(born, **{EXP: following[fresh]})
+        gone = pieces.old[heads] & shown & (following != NEVER)
+        cut = taken(rows.select(life), pieces.order[heads[gone]])
+        return self._seen(born, with_numbers(cut, **{END: following[gone]}))
 
-    def _latest(self, sequence: pa.Table, group: Int64s, heads: Int64s) -> pa.Table:
+    def _latest(self, pieces: _Pieces) -> pa.Table:
         """The row to keep per group: totals of its last version, since when its result holds."""
+        rows, order, group = pieces.rows, pieces.order, pieces.group
         last = np.flatnonzero(np.append(group[1:] != group[:-1], True)) if len(group) else group
-        at = np.searchsorted(heads, last, side="right") - 1
-        since, ids = (numbers(sequence, name)[heads[at]] for name in (TS, ID))
-        life = {TS: since, EXP: np.full(len(since), NEVER), ID: ids}
-        rows = with_numbers(taken(sequence, last), **life)
-        if self.is_global:
-            return rows
-        return chosen(rows, numbers(rows, COUNT) > 0)
+        if not self.is_global:
+            last = last[numbers(rows, COUNT)[order[last]] > 0]
+        since = order[pieces.heads[pieces.head_of[last]]]
+        life = {TS: numbers(rows, TS)[since], EXP: np.full(len(since), NEVER)}
+        return with_numbers(taken(rows, order[last]), **life, **{ID: numbers(rows, ID)[since]})
 
     def append(
         self, groups: Kept, table: pa.Table, versions: Int64s, codes: Int64s
@@ -127,11 +120,10 @@ class Results:
         kept = taken(table, last)
         if not self.is_global:
             kept = chosen(kept, numbers(kept, COUNT) > 0)
-        return groups.without(codes).after(kept, MIN_TIME), self._delta(
-            born, with_numbers(born.slice(0, 0), **{END: np.empty(0, np.int64)})
-        )
+        cut = with_numbers(born.slice(0, 0), **{END: np.empty(0, np.int64)})
+        return groups.without(codes).after(kept, MIN_TIME), self._seen(born, cut)
 
-    def _delta(self, born: pa.Table, cut: pa.Table) -> Delta:
+    def _seen(self, born: pa.Table, cut: pa.Table) -> Delta:
         nothing = self.nothing
         if self.dual:
             born = with_numbers(born, **{SEEN: numbers(born, EXP)})
@@ -139,14 +131,49 @@ class Results:
         return Delta(born.select(nothing.born.schema.names), cut.select(nothing.cut.schema.names))
 
 
-def _each_before(few: Int64s, many: Int64s, groups: int) -> Int64s:
-    """The order of few and many (both sorted) in which one of the few precedes its group."""
-    present = np.zeros(groups, np.int64)
-    present[few] = 1
-    place = np.arange(len(many)) + np.cumsum(present)[many]
-    first = np.ones(len(few) + len(many), dtype=bool)
-    first[place] = False
-    order = np.empty(len(first), np.int64)
-    order[place] = np.arange(len(few), len(first))
-    order[first] = np.arange(len(few))
+@dataclass(frozen=True)
+class _Pieces:
+    """Kept results and versions (``rows``), to be read in an ``order``: by group and instant.
+
+    ``old`` tells which are kept results, ``starts`` which versions differ from the one before.
+    """
+
+    rows: pa.Table
+    order: Int64s
+    group: Int64s
+    old: Bools
+    starts: Bools
+
+    @cached_property
+    def heads(self) -> Int64s:
+        """Where a result begins."""
+        heads: Int64s = np.flatnonzero(self.starts | self.old)
+        return heads
+
+    @cached_property
+    def head_of(self) -> Int64s:
+        """Which head each belongs to."""
+        return np.cumsum(self.starts | self.old) - 1
+
+    @cached_property
+    def following(self) -> Int64s:
+        """When each result is replaced by the next one of its group."""
+        ts, group = numbers(self.rows, TS)[self.order[self.heads]], self.group[self.heads]
+        following = np.full(len(group), NEVER, np.int64)
+        np.copyto(following[:-1], ts[1:], where=group[1:] == group[:-1])
+        return following
+
+
+@numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
+def _each_before(few: Int64s, many: Int64s) -> Int64s:
+    """The order of few and many (both sorted) in which one of the few precedes its group; each of
+    the few has some of the many."""
+    order, at, before = np.empty(len(few) + len(many), np.int64), 0, 0
+    for i in range(len(many)):
+        if before < len(few) and few[before] == many[i]:
+            order[at] = before
+            before += 1
+            at += 1
+        order[at] = len(few) + i
+        at += 1
     return order

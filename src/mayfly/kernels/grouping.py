@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.aggregates import Aggregator, Known, Totals, aggregator
+from mayfly.kernels.alive_before import Before
 from mayfly.kernels.codes import group_codes, unsigned_zeros
 from mayfly.kernels.delta import (
     END,
@@ -32,7 +33,7 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.group_results import COUNT, SHOWN, Results
-from mayfly.kernels.holistic import Before, Versions
+from mayfly.kernels.holistic import Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept import Kept, Shape, rows_with
 from mayfly.kernels.operator import NO_IDS, Alone, Copy, Holding, Key, StateKey, Working, plain_key
@@ -384,7 +385,8 @@ class GroupRows(Alone):
         full = time >= self.full_from(interval)
         versions = Versions(group, time, counts, events.codes[group], full)
         if any(one.way.play for one in self._aggregators):
-            before = self._before(events, members, interval.began, resident)
+            before = Before.of(members, events.codes, interval.began, resident)
+            touch(before.rows + len(events.code))
             large = versions.large if self._residue else events.codes[:0]
             versions = replace(versions, before=replace(before, large=large))
         names = self.columns.names[len(self.keys) :]
@@ -399,20 +401,6 @@ class GroupRows(Alone):
             for number, (one, name) in enumerate(zip(self._aggregators, names, strict=True))
         ]
         return versions, totals
-
-    def _before(
-        self, events: Events, members: Kept, began: int, resident: Mapping[int, Parts]
-    ) -> Before:
-        """The rows of the touched groups that were alive before the step, as far as nothing is
-        known of these groups."""
-        sought = np.fromiter(resident, np.int64, len(resident))
-        at = np.flatnonzero(np.isin(events.codes, sought))
-        codes = np.delete(events.codes, at)
-        rows = rows_with(members.of_codes(codes), self._no_members)
-        rows = chosen(rows, numbers(rows, EXP) >= began)
-        touch(rows.num_rows + len(events.code))
-        known = {int(group): resident[int(events.codes[group])] for group in at}
-        return Before(rows, np.searchsorted(events.codes, numbers(rows, CODE)), known)
 
     def _version_rows(self, events: Events, versions: Versions, totals: list[Totals]) -> pa.Table:
         first = events.first_of_group[versions.group]

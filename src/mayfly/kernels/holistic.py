@@ -9,8 +9,8 @@ million small ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -18,19 +18,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.kernels import resident
+from mayfly.kernels.alive_before import Before
 from mayfly.kernels.codes import unsigned_zeros
 from mayfly.kernels.exact_sums import SUM_WIDTH, Carried, Floats, play_sums
 from mayfly.kernels.exact_variances import SPREAD_WIDTH, play_variances
 from mayfly.kernels.group_events import Events, Wide
-from mayfly.kernels.resident import Part, Parts
 from mayfly.kernels.room import require_room
-from mayfly.kernels.rows import Bools, whole
+from mayfly.kernels.rows import Bools
 from mayfly.kernels.sorting import Int64s
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
 from mayfly.windows.domain import has_ranks, of_ranks, ranks
+from mayfly.windows.extremes import play_extremes
 from mayfly.windows.ranked import LARGEST, MEDIAN, QUANTILE, SMALLEST, Ranked, Script
-from mayfly.windows.small import are_small, play_extremes
 
 SPREADS = ("var_samp", "stddev_samp")
 RANKS, SUMS, SQUARES = "ranks", "sums", "squares"
@@ -45,40 +45,6 @@ class TooLarge(Exception):
     def __init__(self, version: int) -> None:
         super().__init__(version)
         self.version = version
-
-
-@dataclass(frozen=True)
-class Before:
-    """The rows of the touched groups that were alive before the step, and whose they are.
-
-    Of groups that are ``known`` from an earlier step there are no rows; ``left`` is what those that
-    are worth it (``large``) leave for the next one.
-    """
-
-    rows: pa.Table
-    owner: Int64s
-    known: Mapping[int, Parts] = field(default_factory=dict)
-    large: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    left: dict[int, dict[Hashable, Part]] = field(default_factory=dict)
-    laid_out: dict[Hashable, Ranked] = field(default_factory=dict)
-    """Several aggregates may ask about the values of one argument."""
-
-    def values(self, argument: str) -> pa.Array:
-        return unsigned_zeros(whole(self.rows.column(argument)))
-
-    def part(self, name: Hashable) -> dict[int, Part]:
-        """What is known of groups by one name."""
-        return {group: parts[name] for group, parts in self.known.items()}
-
-    def passed_on(self, known: Mapping[int, Parts], codes: Int64s) -> dict[int, Parts]:
-        """By code: what is left of the touched groups, and what is known of others."""
-        touched = set(codes.tolist())
-        others = {code: parts for code, parts in known.items() if code not in touched}
-        return others | {int(codes[group]): parts for group, parts in self.left.items()}
-
-    def leave(self, name: Hashable, parts: Mapping[int, Part]) -> None:
-        for group, part in parts.items():
-            self.left.setdefault(group, {})[name] = part
 
 
 @dataclass(frozen=True)
@@ -140,10 +106,11 @@ def by_rank(answers: Callable[[AggregateCall, Ranked, Script], pa.Array]) -> Pla
         before, name = versions.alive_before, (RANKS, call.argument)
         ranked = before.laid_out.get(name)
         if ranked is None:
+            values = unsigned_zeros(events.values(argument))
             ranked = before.laid_out[name] = Ranked.of(
-                before.values(argument),
+                before.values(argument, values.type),
                 before.owner,
-                unsigned_zeros(events.values(argument)),
+                values,
                 events.group_of_event,
                 len(events.codes),
             ).with_groups(before.part(name) if before.known else {})
@@ -164,18 +131,19 @@ def _extreme(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 
 
 def _extremes(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
-    """MIN and MAX: by rank, unless all groups are small."""
+    """MIN and MAX: by rank if groups are large, as that stays for the next step."""
     before, values = versions.alive_before, events.values(argument)
-    plain = has_ranks(values.type) and not before.known and not len(before.large)
-    if not plain or not are_small(before.owner, events.group_of_event, len(events.codes)):
+    if not has_ranks(values.type) or before.known or len(before.large):
         return by_rank(_extreme)(call, events, versions, argument)
-    held = before.values(argument)
-    living = pc.is_valid(held).to_numpy(zero_copy_only=False)
-    sign = events.sign * pc.is_valid(values).to_numpy(zero_copy_only=False)
-    answers, filled = play_extremes(
-        ranks(held)[living], before.owner[living], ranks(values), sign, events.marks,
-        len(events.codes), call.function == "max",
-    )  # fmt: skip
+    held, owner = before.present(argument, values.type)
+    starts = before.starts
+    if len(owner) < before.rows:
+        starts = np.searchsorted(owner, np.arange(len(events.codes) + 1))
+    sign = events.sign
+    if values.null_count:
+        sign = sign * pc.is_valid(values).to_numpy(zero_copy_only=False)
+    largest = call.function == "max"
+    answers, filled = play_extremes(ranks(held), starts, ranks(values), sign, events.marks, largest)
     return of_ranks(answers, ~filled, values.type)
 
 
@@ -236,12 +204,13 @@ def _set(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 
 def _summed(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
     """SUM and AVG of floating-point numbers and decimals, VAR and STDDEV, at every version."""
-    before = versions.alive_before
-    values, held = events.values(argument), before.values(argument)
-    present = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
-    living = pc.is_valid(held).to_numpy(zero_copy_only=False)
+    before, values = versions.alive_before, events.values(argument)
+    held, owner = before.present(argument, values.type)
+    present = np.ones(len(values), np.int64)
+    if values.null_count:
+        present = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
     groups = len(events.codes)
-    rows = np.bincount(before.owner[living], minlength=groups).astype(np.int64)
+    rows = np.bincount(owner, minlength=groups).astype(np.int64)
     residue, width = (SQUARES, SPREAD_WIDTH) if call.function in SPREADS else (SUMS, SUM_WIDTH + 1)
     name = (residue, call.argument)
     known = {g: row for g, (row,) in before.part(name).items()} if before.known else {}
@@ -250,14 +219,13 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
     carried = Carried.of(groups, known, before.large, width)
     counts = events.running(present, np.arange(groups), Wide.of(rows)).low
     amounts = present * events.sign
-    play = _floats(held)[living], before.owner[living], _floats(values), amounts, *events.marks
+    play = _floats(held), owner, _floats(values), amounts, *events.marks
     if call.function in SPREADS:
         spread = play_variances(*play, carried, call.function == "stddev_samp")
         before.leave(name, {g: (carried.last[carried.keep[g]],) for g in before.large.tolist()})
         return pa.array(spread, mask=counts < 2)
     if pa.types.is_decimal(values.type):
-        return _decimals(call, events, values, amounts, held.filter(pa.array(living)),
-                         before.owner[living], counts)  # fmt: skip
+        return _decimals(call, events, values, amounts, held, owner, counts)
     sums = play_sums(*play, carried)
     final = np.empty(groups, np.int64)
     final[events.group_of_instant] = counts
@@ -269,7 +237,8 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
 
 
 def _floats(values: pa.Array) -> Floats:
-    filled = pc.fill_null(values.cast(pa.float64(), safe=False), 0.0)
+    floats = values.cast(pa.float64(), safe=False)
+    filled = pc.fill_null(floats, 0.0) if floats.null_count else floats
     return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False))
 
 
@@ -314,7 +283,7 @@ _POSITIONS = Way(
 )
 _EXTREMES = replace(
     _POSITIONS,
-    structure="counts by rank in a Fenwick tree, or a short list where groups are small",
+    structure="two heaps, of what came and what went; counts by rank where groups are large",
     play=_extremes,
 )
 _BEST = Way(

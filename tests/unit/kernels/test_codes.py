@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from mayfly.kernels.codes import NULL_CODE, buckets, group_codes, key_codes
+from mayfly.kernels.codes import NULL_CODE, adjacent_equal, buckets, group_codes, key_codes
 from mayfly.kernels.xxhash64 import xxhash64
 from mayfly.plan.types import (
     BIGINT,
@@ -154,3 +156,31 @@ def test_the_bucket_of_a_code_is_that_of_spark() -> None:
     codes_of = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
     hashes = xxhash64([pa.array(codes_of)], 5)
     assert buckets(codes_of, 7).tolist() == [int(one) % 7 for one in hashes.tolist()]
+
+
+NESTED = [
+    (pa.int64(), [1, 1, None, None, 2, 1]),
+    (pa.float64(), [float("nan"), float("nan"), None, 0.0, -0.0, None, None]),
+    (pa.string(), ["a", "a", None, "", "", "a"]),
+    (pa.list_(pa.int64()), [[1, 2], [1, 2], [1], [], [], None, None, [None], [None], [1, None]]),
+    (pa.struct({"a": pa.int64(), "b": pa.string()}),
+     [{"a": 1, "b": "x"}, {"a": 1, "b": "x"}, {"a": 1, "b": None}, None, None,
+      {"a": None, "b": None}, {"a": None, "b": None}]),
+    (pa.list_(pa.struct({"v": pa.float64(), "n": pa.int64()})),
+     [[{"v": 1.0, "n": 2}], [{"v": 1.0, "n": 2}], [{"v": 1.0, "n": 3}],
+      [{"v": 1.0, "n": 3}, None], [{"v": 1.0, "n": 3}, None], [], None]),
+    (pa.list_(pa.list_(pa.int64())), [[[1], []], [[1], []], [[1], None], [[1], None], [[]]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values"), NESTED, ids=[str(kind) for kind, _ in NESTED])
+@pytest.mark.parametrize("skipped", [0, 1, 2])
+def test_neighbours_are_equal_as_their_values_are(
+    kind: pa.DataType, values: list[Any], skipped: int
+) -> None:
+    column = pa.array([*values, *values], kind).slice(skipped)
+    listed = [repr(value).replace("-0.0", "0.0") for value in column.to_pylist()]
+    expected = [one == other for one, other in pairwise(listed)]
+    assert adjacent_equal(column).tolist() == expected
+    assert adjacent_equal(column.slice(0, 1)).tolist() == []
+    assert adjacent_equal(column.slice(0, 0)).tolist() == []

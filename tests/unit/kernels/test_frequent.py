@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mayfly import LocalSession
@@ -112,6 +112,8 @@ def test_the_worked_example(window: str) -> None:
 @given(rows=ROWS, k=st.integers(1, 4), slots=st.integers(1, 3), function=FUNCTIONS, share=SHARES,
        errors=ERRORS, cuts=st.lists(st.integers(0, 45), max_size=4), buckets=st.integers(1, 3),
        strategy=st.sampled_from(["UPA", "NT", "DIRECT"]))  # fmt: skip
+@example(rows=[(1, 0, x) for x in "aaaaabbbbcccdde"], k=1, slots=1, function="FREQUENT", share="",
+         errors="", cuts=[], buckets=3, strategy="UPA")  # fmt: skip
 def test_groups_of_a_time_window(
     rows: list[Row], k: int, slots: int, function: str, share: str, errors: str, cuts: list[int],
     buckets: int, strategy: str,

@@ -11,7 +11,7 @@ from mayfly import LocalSession
 from mayfly.kernels import frequent_items, holistic
 from mayfly.windows.ranked import Ranked
 
-EXTREMES = "counts by rank in a Fenwick tree, or a short list where groups are small"
+EXTREMES = "two heaps, of what came and what went; counts by rank where groups are large"
 STRUCTURES = {
     "COUNT(*)": ("a running total", "running"),
     "SUM(n)": ("a running total", "running"),

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mayfly import LocalSession
-from mayfly.windows.ranked import _ranks_within
+from mayfly.windows.ranked import Ranked, Script, _ranks_within
 
 AGGREGATES = (
     "MEDIAN(x) AS median, QUANTILE(x, 0.3) AS quantile, COUNT(DISTINCT x) AS distinct_x, "
@@ -100,3 +100,38 @@ def test_ranks_by_table_are_ranks_by_sort(rows: list[tuple[int, int]]) -> None:
     for places, first in (by_table, by_sort):
         assert [expected[place] for place in places] == rows
         assert [rows[row] for row in first] == expected
+
+
+HELD = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6)), max_size=12)
+
+
+def columns(rows: list[tuple[int, int]]) -> tuple[pa.Array, Any]:
+    """Values and their groups."""
+    return pa.array([x for _, x in rows], pa.int64()), np.array([g for g, _ in rows], np.int64)
+
+
+@given(before=HELD, came=HELD)
+@example(before=[(0, 2), (0, 4), (1, 5)], came=[(0, 1), (0, 3), (0, 3), (2, 2)])
+def test_counts_go_from_step_to_step(
+    before: list[tuple[int, int]], came: list[tuple[int, int]]
+) -> None:
+    """What one step leaves of a group stands for its rows in the next one."""
+    before, came = sorted(before), sorted(came)
+    first = Ranked.of(pa.array([], pa.int64()), columns([])[1], *columns(before), 3)
+    left = first.after(np.ones(len(before), np.int64), np.array([0, 2]))
+    counts = Counter(before)
+    for group in (0, 2):
+        values = sorted(x for g, x in counts if g == group)
+        assert left[group][0].tolist() == values
+        assert left[group][1].tolist() == [counts[group, x] for x in values]
+    others = [row for row in before if row[0] == 1]
+    known = Ranked.of(*columns(others), *columns(came), 3).with_groups(left)
+    plain = Ranked.of(*columns(before), *columns(came), 3)
+    for name in ("keys", "starts", "counts", "ids"):
+        assert getattr(known, name).tolist() == getattr(plain, name).tolist(), name
+
+
+def test_a_set_forgets_what_left() -> None:
+    ranked = Ranked.of(*columns([(0, 5), (0, 7)]), *columns([(0, 5), (0, 6)]), 1)
+    script = Script(np.array([-1, 1]), np.array([0, 1]), np.array([0, 0]))
+    assert ranked.at(ranked.listed(script, 3)).to_pylist() == [7, 6, 7]

@@ -1,0 +1,104 @@
+"""The extremes of groups that are not worth ranking: a heap of what came, and one of what went.
+
+Idea: ranking the values of a group costs a sort; a heap of its values is laid out in one pass. What
+goes is put into a second heap, and leaves the first one with it when both have it on top.
+Invariant: what is in the first heap and not in the second is alive. Cost: O(log rows) per event.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mayfly.windows.domain import Int64s
+from mayfly.windows.nodes import jit
+
+
+def play_extremes(
+    before: Int64s, starts: Int64s, keys: Int64s, sign: Int64s, marks: tuple[Int64s, Int64s],
+    largest: bool,
+) -> tuple[Int64s, np.ndarray]:  # fmt: skip
+    """The smallest or largest key of each version, and where there is one.
+
+    ``before`` are the keys alive at first, those of a group from its ``starts`` on; an event of
+    sign 0 changes nothing.
+    """
+    answers, filled = np.zeros(len(marks[0]), np.int64), np.zeros(len(marks[0]), np.bool_)
+    # With all bits turned the smallest key is the largest.
+    turn = 0 if largest else -1
+    _play(before, starts, keys, sign, marks[0], marks[1], turn, answers, filled)
+    return answers, filled
+
+
+@jit
+def _play(
+    before: Int64s, starts: Int64s, keys: Int64s, sign: Int64s, last: Int64s, group: Int64s,
+    turn: int, answers: Int64s, filled: np.ndarray,
+) -> None:  # fmt: skip
+    came, went = np.empty(64, np.int64), np.empty(64, np.int64)
+    event, current, size, gone = 0, -1, 0, 0
+    for version in range(len(last)):
+        if group[version] != current:
+            current, gone = group[version], 0
+            start, size = starts[current], starts[current + 1] - starts[current]
+            came = _room(came, size)
+            for i in range(size):
+                came[i] = before[start + i] ^ turn
+            for i in range(size // 2 - 1, -1, -1):
+                _sink(came, size, i)
+        while event <= last[version]:
+            if sign[event] > 0:
+                came = _room(came, size + 1)
+                size = _push(came, size, keys[event] ^ turn)
+            elif sign[event] < 0:
+                if keys[event] ^ turn == came[0]:
+                    size = _pop(came, size)
+                else:
+                    went = _room(went, gone + 1)
+                    gone = _push(went, gone, keys[event] ^ turn)
+            event += 1
+        while gone and went[0] == came[0]:
+            size, gone = _pop(came, size), _pop(went, gone)
+        filled[version] = size > 0
+        if size:
+            answers[version] = came[0] ^ turn
+
+
+@jit
+def _room(heap: Int64s, size: int) -> Int64s:
+    if size <= len(heap):
+        return heap
+    grown = np.empty(2 * size, np.int64)
+    grown[: len(heap)] = heap
+    return grown
+
+
+@jit
+def _push(heap: Int64s, size: int, key: int) -> int:
+    at = size
+    while at and heap[(at - 1) // 2] < key:
+        heap[at] = heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    heap[at] = key
+    return size + 1
+
+
+@jit
+def _pop(heap: Int64s, size: int) -> int:
+    heap[0] = heap[size - 1]
+    _sink(heap, size - 1, 0)
+    return size - 1
+
+
+@jit
+def _sink(heap: Int64s, size: int, at: int) -> None:
+    key = heap[at]
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= key:
+            break
+        heap[at] = heap[child]
+        at = child
+    if at < size:
+        heap[at] = key
