@@ -87,12 +87,13 @@ class Before:
         return unsigned_zeros(pa.concat_arrays(parts).take(pa.array(self.order)))
 
     def present(self, argument: str, kind: pa.DataType) -> tuple[pa.Array, Int64s]:
-        """The values of a column that are not NULL, and whose they are."""
+        """The values of a column that are not NULL, and where those of each group begin."""
         values = self.values(argument, kind)
         if not values.null_count:
-            return values, self.owner
-        valid = np.flatnonzero(pc.is_valid(values).to_numpy(zero_copy_only=False))
-        return values.take(pa.array(valid)), self.owner[valid]
+            return values, self.starts
+        valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
+        starts: Int64s = np.append(0, np.cumsum(valid))[self.starts]
+        return values.filter(pa.array(valid)), starts
 
     def part(self, name: Hashable) -> dict[int, Part]:
         """What is known of groups by one name."""

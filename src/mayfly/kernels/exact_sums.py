@@ -57,20 +57,20 @@ class Carried:
 
 def play_sums(
     before: Floats,
-    owner: Int64s,
+    starts: Int64s,
     values: Floats,
     amounts: Int64s,
     last: Int64s,
     group: Int64s,
     carried: Carried,
 ) -> Floats:
-    """The sum of each version; ``before`` are the values alive at first, by group (``owner``).
+    """The sum of each version; ``before`` are the values alive at first, of a group from its start.
 
-    Groups are in order. ``amounts`` is +1 for a value that comes, −1 for one that goes, 0 for none.
+    ``amounts`` is +1 for a value that comes, −1 for one that goes, 0 for none.
     """
     sums = np.empty(len(last), np.float64)
     _play(
-        before, owner, values, amounts, last, group, carried.first, carried.slot,
+        before, starts, values, amounts, last, group, carried.first, carried.slot,
         carried.last, carried.keep, sums,
     )  # fmt: skip
     return sums
@@ -93,22 +93,19 @@ def save(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
 
 @numba.njit(cache=CACHED, nogil=True)
 def _play(
-    before: Floats, owner: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
+    before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
     known: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, sums: Floats,
 ) -> None:  # fmt: skip
     digits, span, odd = start_digits(DIGITS)
-    event, current, held = 0, -1, 0
+    event, current = 0, -1
     for version in range(len(last)):
         if group[version] != current:
             current = group[version]
             clear(digits, span, odd)
             if slot[current] >= 0:
                 load(known[slot[current]], digits, span, odd)
-            while held < len(owner) and owner[held] < current:
-                held += 1
-            while held < len(owner) and owner[held] == current:
+            for held in range(starts[current], starts[current + 1]):
                 add(digits, odd, span, before[held], 1)
-                held += 1
         while event <= last[version]:
             if amounts[event] != 0:
                 add(digits, odd, span, values[event], amounts[event])

@@ -44,7 +44,7 @@ _HALF = np.uint64(32)
 
 
 def play_variances(
-    before: Floats, owner: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
+    before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
     carried: Carried, root: bool,
 ) -> Floats:  # fmt: skip
     """The sample variance of each version, or its square root; NaN below two values.
@@ -53,7 +53,7 @@ def play_variances(
     """
     answers = np.empty(len(last), np.float64)
     _play(
-        before, owner, values, amounts, last, group, carried.first, carried.slot,
+        before, starts, values, amounts, last, group, carried.first, carried.slot,
         carried.last, carried.keep, root, answers,
     )  # fmt: skip
     return answers
@@ -61,12 +61,12 @@ def play_variances(
 
 @numba.njit(cache=CACHED, nogil=True)
 def _play(
-    before: Floats, owner: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
+    before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
     known: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, root: bool, answers: Floats,
 ) -> None:  # fmt: skip
     sums, span, odd = start_digits(DIGITS)
     squares, reach, unused = start_digits(_SQUARES)
-    event, current, held, rows = 0, -1, 0, 0
+    event, current, rows = 0, -1, 0
     for version in range(len(last)):
         if group[version] != current:
             current, rows = group[version], 0
@@ -77,13 +77,10 @@ def _play(
                 load(row, sums, span, odd)
                 load(row[SUM_WIDTH:], squares, reach, unused)
                 rows = row[-1]
-            while held < len(owner) and owner[held] < current:
-                held += 1
-            while held < len(owner) and owner[held] == current:
+            for held in range(starts[current], starts[current + 1]):
                 add(sums, odd, span, before[held], 1)
                 _add_square(squares, reach, before[held], 1)
                 rows += 1
-                held += 1
         while event <= last[version]:
             if amounts[event] != 0:
                 add(sums, odd, span, values[event], amounts[event])

@@ -135,10 +135,7 @@ def _extremes(call: AggregateCall, events: Events, versions: Versions, argument:
     before, values = versions.alive_before, events.values(argument)
     if not has_ranks(values.type) or before.known or len(before.large):
         return by_rank(_extreme)(call, events, versions, argument)
-    held, owner = before.present(argument, values.type)
-    starts = before.starts
-    if len(owner) < before.rows:
-        starts = np.searchsorted(owner, np.arange(len(events.codes) + 1))
+    held, starts = before.present(argument, values.type)
     sign = events.sign
     if values.null_count:
         sign = sign * pc.is_valid(values).to_numpy(zero_copy_only=False)
@@ -205,12 +202,12 @@ def _set(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 def _summed(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
     """SUM and AVG of floating-point numbers and decimals, VAR and STDDEV, at every version."""
     before, values = versions.alive_before, events.values(argument)
-    held, owner = before.present(argument, values.type)
+    held, starts = before.present(argument, values.type)
     present = np.ones(len(values), np.int64)
     if values.null_count:
         present = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
     groups = len(events.codes)
-    rows = np.bincount(owner, minlength=groups).astype(np.int64)
+    rows = np.diff(starts)
     residue, width = (SQUARES, SPREAD_WIDTH) if call.function in SPREADS else (SUMS, SUM_WIDTH + 1)
     name = (residue, call.argument)
     known = {g: row for g, (row,) in before.part(name).items()} if before.known else {}
@@ -219,13 +216,13 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
     carried = Carried.of(groups, known, before.large, width)
     counts = events.running(present, np.arange(groups), Wide.of(rows)).low
     amounts = present * events.sign
-    play = _floats(held), owner, _floats(values), amounts, *events.marks
+    play = _floats(held), starts, _floats(values), amounts, *events.marks
     if call.function in SPREADS:
         spread = play_variances(*play, carried, call.function == "stddev_samp")
         before.leave(name, {g: (carried.last[carried.keep[g]],) for g in before.large.tolist()})
         return pa.array(spread, mask=counts < 2)
     if pa.types.is_decimal(values.type):
-        return _decimals(call, events, values, amounts, held, owner, counts)
+        return _decimals(call, events, values, amounts, held, starts, counts)
     sums = play_sums(*play, carried)
     final = np.empty(groups, np.int64)
     final[events.group_of_instant] = counts
@@ -244,7 +241,7 @@ def _floats(values: pa.Array) -> Floats:
 
 def _decimals(
     call: AggregateCall, events: Events, values: pa.Array, amounts: Int64s, held: pa.Array,
-    owner: Int64s, counts: Int64s,
+    starts: Int64s, counts: Int64s,
 ) -> pa.Array:  # fmt: skip
     kind, totals = arrow_type(call.data_type), [Decimal(0)] * len(events.codes)
     listed, event = values.to_pylist(), 0
@@ -255,9 +252,10 @@ def _decimals(
         strict=True,
     )  # fmt: skip
     signs = amounts.tolist()
+    owner = np.repeat(np.arange(len(totals)), np.diff(starts)).tolist()
     with localcontext() as context:
         context.prec = 80
-        for value, group in zip(held.to_pylist(), owner.tolist(), strict=True):
+        for value, group in zip(held.to_pylist(), owner, strict=True):
             totals[group] += value
         for version, (last, group, count) in enumerate(versions):
             while event <= last:

@@ -1,7 +1,8 @@
 """The extremes of groups that are not worth ranking: a heap of what came, and one of what went.
 
-Idea: ranking the values of a group costs a sort; a heap of its values is laid out in one pass. What
-goes is put into a second heap, and leaves the first one with it when both have it on top.
+Idea: ranking the values of a group costs a sort; finding the best one costs a look, and a heap is
+made of them only when that one goes. What else goes is put into a second heap, and leaves the first
+one with it when both have it on top.
 Invariant: what is in the first heap and not in the second is alive. Cost: O(log rows) per event.
 """
 
@@ -35,32 +36,46 @@ def _play(
     turn: int, answers: Int64s, filled: np.ndarray,
 ) -> None:  # fmt: skip
     came, went = np.empty(64, np.int64), np.empty(64, np.int64)
-    event, current, size, gone = 0, -1, 0, 0
+    event, current, size, gone, best, ordered = 0, -1, 0, 0, 0, False
     for version in range(len(last)):
         if group[version] != current:
-            current, gone = group[version], 0
+            current, gone, ordered = group[version], 0, False
             start, size = starts[current], starts[current + 1] - starts[current]
             came = _room(came, size)
             for i in range(size):
                 came[i] = before[start + i] ^ turn
-            for i in range(size // 2 - 1, -1, -1):
-                _sink(came, size, i)
+                best = came[i] if i == 0 else max(best, came[i])
         while event <= last[version]:
+            key = keys[event] ^ turn
             if sign[event] > 0:
                 came = _room(came, size + 1)
-                size = _push(came, size, keys[event] ^ turn)
-            elif sign[event] < 0:
-                if keys[event] ^ turn == came[0]:
-                    size = _pop(came, size)
+                best = key if size == 0 else max(best, key)
+                if ordered:
+                    size = _push(came, size, key)
                 else:
-                    went = _room(went, gone + 1)
-                    gone = _push(went, gone, keys[event] ^ turn)
+                    came[size] = key
+                    size += 1
+            elif sign[event] < 0 and key == best:
+                if not ordered:
+                    _order(came, size)
+                    ordered = True
+                size = _pop(came, size)
+                while gone and went[0] == came[0]:
+                    size, gone = _pop(came, size), _pop(went, gone)
+                best = came[0]
+            elif sign[event] < 0:
+                went = _room(went, gone + 1)
+                gone = _push(went, gone, key)
             event += 1
-        while gone and went[0] == came[0]:
-            size, gone = _pop(came, size), _pop(went, gone)
         filled[version] = size > 0
         if size:
-            answers[version] = came[0] ^ turn
+            answers[version] = best ^ turn
+
+
+@jit
+def _order(heap: Int64s, size: int) -> None:
+    for i in range(size // 2 - 1, -1, -1):
+        _sink(heap, size, i)
 
 
 @jit

@@ -45,7 +45,7 @@ def test_the_sum_of_each_version_is_the_rounded_exact_sum(
         answers.append(expected(rows))
     sums = play_sums(
         np.array(before, np.float64),
-        np.full(len(before), 1),
+        np.array([0, 0, len(before)]),
         np.array([7.5, *values], np.float64),
         np.array([1, *amounts], np.int64),
         np.arange(len(values) + 1),

@@ -27,7 +27,7 @@ def played(before: list[float], values: list[float], amounts: list[int], root: b
     """The answer after each event of one group, behind another that has one row."""
     answers = play_variances(
         np.array(before, np.float64),
-        np.full(len(before), 1),
+        np.array([0, 0, len(before)]),
         np.array([7.5, *values], np.float64),
         np.array([1, *amounts], np.int64),
         np.arange(len(values) + 1),
