@@ -361,7 +361,7 @@ def test_a_stop_ends_a_catch_up_after_the_update_that_is_running(
 
     def ask() -> None:
         taken.append(archive.version().state.update)
-        run.runner.stopping.set()  # as a signal does
+        run.runner.stopping = True  # as a signal does
 
     with on_reach("staging.taken", ask):
         run = query.start(tmp_path / "ck", archive=archive)

@@ -181,7 +181,7 @@ def test_stopping_does_not_end_the_input(spark: SparkSession, tmp_path: Path) ->
 def test_a_stopped_query_that_ends_in_peace_has_not_read_its_input_to_the_end() -> None:
     """Whether Spark interrupts the batch that follows, or there is none to interrupt."""
     runner, query = Mock(in_batch=False), Mock()
-    runner.stopping.is_set.return_value = False
+    runner.stopping = False
     query.awaitTermination.return_value = None
     run = QueryRun(runner, query, drain=True)
     run.stop()
@@ -305,7 +305,7 @@ def test_sparks_own_stop_in_the_middle_of_a_batch(spark: SparkSession, tmp_path:
     assert run.query is not None
     run.query.stop()
     assert run.await_done(PATIENCE)
-    assert run.runner.stopping.is_set()
+    assert run.runner.stopping
     assert run.runner.error is None, "Spark knows the end for a stop, and nobody is told a trace"
     assert run.query.exception() is None
     record(tmp_path, case.batches[2:], first=2)

@@ -269,7 +269,7 @@ def _beginning(run: QueryRun) -> str:
 def _end_deliveries(runs: dict[str, QueryRun]) -> None:
     """Sinks that have much to do end after a part of it; the rest comes with the next start."""
     for run in runs.values():
-        run.runner.stopping.set()
+        run.runner.stopping = True
 
 
 def _watch(
@@ -302,6 +302,8 @@ def _watch(
             if awaited(runs) is not None:
                 return None
             asked.wait(REFRESH)
+    if shown and asked.is_set():
+        console.print(asked.answer)  # the view was drawn over what the signal's handler has said
     return None
 
 

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class StopRequest(threading.Event):
-    """Set by Ctrl-C or SIGTERM: Spark's own handler would cancel the job that is running."""
+class StopRequest:
+    """Made by Ctrl-C or SIGTERM: Spark's own handler would cancel the job that is running.
+
+    A handler runs in the main thread between any two of its steps, also while that waits here. So
+    nothing in it takes a lock, which the main thread may hold: who waits is woken through a pipe.
+    """
 
     def __init__(self, running: str) -> None:
-        super().__init__()
         self.running = running
         self.number: int | None = None
         self.pass_on: Callable[[], object] = lambda: None
-        """Tells those who work that they are to stop, too."""
+        """Tells those who work that they are to stop, too; it takes no lock either."""
+        self._woken, self._wake = os.pipe()
+
+    @property
+    def answer(self) -> str:
+        return f"stopping: the running {self.running} is finished first; once more to end at once"
 
     @property
     def exit_code(self) -> int:
         """As shells tell an end by this signal."""
         return 128 + (self.number or 0)
+
+    def is_set(self) -> bool:
+        return self.number is not None
+
+    def wait(self, timeout: float) -> bool:
+        """Return when a signal has come, or after so many seconds: whether one has."""
+        if not self.is_set():
+            select.select([self._woken], [], [], timeout)
+        return self.is_set()
 
     def take(self, number: int, frame: object) -> None:
         """Say so at once, for it may take long; the same signal again ends without waiting.
@@ -34,10 +51,13 @@ class StopRequest(threading.Event):
             os.kill(os.getpid(), number)
             return
         self.number = number
-        first = f"the running {self.running} is finished first"
-        os.write(2, f"\nstopping: {first}; once more to end at once\n".encode())
-        self.set()
+        os.write(2, f"\n{self.answer}\n".encode())
+        os.write(self._wake, b"!")
         self.pass_on()
+
+    def close(self) -> None:
+        os.close(self._woken)
+        os.close(self._wake)
 
 
 @contextmanager
@@ -51,3 +71,4 @@ def stop_signals(running: str) -> Iterator[StopRequest]:
     finally:
         for one, handler in zip(names, before, strict=True):
             signal.signal(one, handler)
+        asked.close()

@@ -248,10 +248,10 @@ class QueryRun:
         try:
             done = self._wait(timeout)
         except Exception as error:
-            if self.runner.stopping.is_set():
+            if self.runner.stopping:
                 return True
             raise self._cause(error) from (None if self.runner.error else error)
-        if done and self.drain and not self.runner.stopping.is_set():
+        if done and self.drain and not self.runner.stopping:
             with suppress(Unfinished):
                 self.runner.close_input()
         return bool(done)

@@ -93,7 +93,8 @@ class Runner:
     error: Exception | None = field(default=None, init=False)
     _session: SparkSession | None = field(default=None, init=False)
     """The one Spark made for the running stream."""
-    stopping: threading.Event = field(default_factory=threading.Event, init=False)
+    stopping: bool = field(default=False, init=False)
+    """A plain flag: handlers of signals set it, whatever locks the thread they interrupt holds."""
     stream: StreamingQuery | None = field(default=None, init=False)
     """What feeds the batches, once it is started."""
     _batch: Any = field(default_factory=threading.RLock, init=False)
@@ -122,7 +123,7 @@ class Runner:
         with self._batch:
             self._worker, self._began = threading.get_ident(), time.perf_counter()
             try:
-                if self.stopping.is_set():
+                if self.stopping:
                     raise Unfinished
                 self._process(rows, batch_id)
             except Unfinished:
@@ -132,7 +133,7 @@ class Runner:
                 if self.stream is None or self.stream.isActive:
                     raise
                 self.error = None
-                self.stopping.set()
+                self.stopping = True
                 raise Interrupted from None
             finally:
                 self._worker = self._began = None
@@ -147,7 +148,7 @@ class Runner:
     def end_soon(self) -> None:
         """End the stream after the batch that is running, without waiting for that: Spark waits
         for its batch to return before it stops."""
-        self.stopping.set()
+        self.stopping = True
         threading.Thread(target=self._end, daemon=True).start()
 
     def _end(self) -> None:
@@ -168,7 +169,7 @@ class Runner:
 
     def finish_batch(self) -> None:
         """Return when no batch is running; none is begun any more."""
-        self.stopping.set()
+        self.stopping = True
         if self.settings.pace is not None:
             self.settings.pace.stop()
         with self._batch:
@@ -527,7 +528,7 @@ class Runner:
         directory = self.repository.directory
         for name, sinks in self.sinks_of.items():
             delivery = self.results[name].delivery(self.spark, directory, committed)
-            delivery = replace(delivery, stopping=self.stopping.is_set)
+            delivery = replace(delivery, stopping=lambda: self.stopping)
             for sink in sinks:
                 if delivery.rows or getattr(sink, "wants_every_batch", False):
                     sink.deliver(delivery)

@@ -32,6 +32,32 @@ def test_a_signal_is_answered_at_once(
     assert signal.getsignal(number) == before
 
 
+def test_a_signal_may_come_at_every_step_of_a_wait() -> None:
+    """Its handler must not wait for what the thread that it interrupts holds."""
+    program = """
+        import os, signal, sys
+        from mayfly.cli.stopping import stop_signals
+        def wait_with_a_signal_at(step):
+            left = step
+            def trace(frame, event, argument):
+                nonlocal left
+                left -= event == "line"
+                if left == 0:
+                    sys.settrace(None)
+                    os.kill(os.getpid(), signal.SIGTERM)
+                return trace
+            with stop_signals("batch") as asked:
+                sys.settrace(trace)
+                asked.wait(0.01)
+                sys.settrace(None)
+                return asked.is_set()
+        assert wait_with_a_signal_at(1)
+        steps = [wait_with_a_signal_at(step) for step in range(1, 80)]
+        assert not steps[-1]
+    """
+    subprocess.run([sys.executable, "-c", dedent(program)], timeout=120, check=True)
+
+
 def test_a_second_signal_ends_without_waiting() -> None:
     program = """
         import os, signal, time
