@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import sys
 
+import pyarrow as pa
 from pyspark.daemon import manager
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["pyspark.worker"]:
         import mayfly.spark.archive_sink
         import mayfly.spark.program_tasks  # noqa: F401
+
+        # Arrow loads pandas, where it is installed, at its first conversion to NumPy: half a
+        # second, here once instead of in every worker.
+        pa.nulls(1, pa.int64()).to_numpy(zero_copy_only=False)
     manager()
