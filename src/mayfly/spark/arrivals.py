@@ -78,10 +78,10 @@ def _extreme(which: Callable[[list[int]], int], one: int | None, other: int | No
 
 def counted(rows: pa.Table, limits: Sequence[Limits]) -> list[Arrived]:
     """Per stream, what tagged rows say; those before its limit are late."""
-    which = rows.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
+    which = rows.column(STREAM).combine_chunks().to_numpy()
     times = rows.column(TS).combine_chunks()
     timed = pc.is_valid(times).to_numpy(zero_copy_only=False)
-    at = pc.fill_null(times, MIN_TIME).to_numpy(zero_copy_only=False)
+    at = (pc.fill_null(times, MIN_TIME) if times.null_count else times).to_numpy()
     found = []
     for number, limit in enumerate(limits):
         own = (which == number) | (which == unwanted(number))

@@ -33,18 +33,21 @@ class Parcel:
     bucket: int
     stage: int
     edge: str
-    data: bytes
-
-    def rows(self) -> pa.Table:
-        return pa.ipc.open_stream(self.data).read_all()
+    data: bytes = b""
+    rows: pa.Table | None = None
+    """What is packed when the parcel is sent."""
 
 
 def packed(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
+    _pack(rows, sink)
     content: bytes = sink.getvalue().to_pybytes()
     return content
+
+
+def _pack(rows: pa.Table, sink: pa.BufferOutputStream) -> None:
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
 
 
 def split(rows: pa.Table, where: Int64s, count: int, stage: int, edge: str) -> Iterator[Parcel]:
@@ -60,16 +63,24 @@ def split(rows: pa.Table, where: Int64s, count: int, stage: int, edge: str) -> I
     for bucket in range(count):
         part = rows.slice(ends[bucket], ends[bucket + 1] - ends[bucket])
         if part.num_rows:
-            yield Parcel(bucket, stage, edge, packed(part))
+            yield Parcel(bucket, stage, edge, rows=part)
 
 
 def batch_of(parcels: Iterable[Parcel]) -> pa.RecordBatch:
-    listed = list(parcels)
+    """Parcels as Spark moves them; their rows are packed side by side, without another copy."""
+    listed, sink, ends = list(parcels), pa.BufferOutputStream(), [0]
+    for parcel in listed:
+        if parcel.rows is None:
+            sink.write(parcel.data)
+        else:
+            _pack(parcel.rows, sink)
+        ends.append(sink.tell())
+    data = [None, pa.py_buffer(np.array(ends, np.int32)), sink.getvalue()]
     columns = [
         pa.array([one.bucket for one in listed], pa.int32()),
         pa.array([one.stage for one in listed], pa.int32()),
         pa.array([one.edge for one in listed], pa.string()),
-        pa.array([one.data for one in listed], pa.binary()),
+        pa.BinaryArray.from_buffers(pa.binary(), len(listed), data),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
