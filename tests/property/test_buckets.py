@@ -155,7 +155,7 @@ def test_where_rows_lie_does_not_depend_on_other_queries() -> None:
 
 
 @pytest.mark.parametrize("cql", SHARING)
-@pytest.mark.parametrize("buckets", [2, 3])
+@pytest.mark.parametrize("buckets", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_query_that_leaves_changes_no_answer_of_others(
     tmp_path: Path, cql: str, buckets: int
 ) -> None:
@@ -190,7 +190,7 @@ def test_what_is_explained_as_fused_is_fused(cql: str) -> None:
     assert len(kernels) == STAGES[cql]
 
 
-@pytest.mark.parametrize("buckets", [2, 3])
+@pytest.mark.parametrize("buckets", [pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", CASES)
 def test_buckets_change_no_answer(tmp_path: Path, name: str, buckets: int) -> None:
     known = catalog(0)

@@ -72,6 +72,7 @@ MORE = (
     " WHERE NOT EXISTS (SELECT * FROM s2 [RANGE 8 s] y WHERE y.k = q.c AND y.v > q.w)",
 )
 ALL = (*MORE, *STAGES)
+STRATEGIES = [Strategy.UPA, pytest.param(Strategy.NT, marks=pytest.mark.slow)]
 
 
 def moved(
@@ -141,7 +142,7 @@ def test_migrations_between_batches_change_no_answer(shape: str | None, seed: in
         assert directory.all_names(DATA) == sorted(here.repository.current().segments)
 
 
-@pytest.mark.parametrize("strategy", [Strategy.UPA, Strategy.NT])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("cql", SHARING)
 def test_queries_that_share_move_together(tmp_path: Path, cql: str, strategy: Strategy) -> None:
     known, queries = catalog(0), {"other": SHARING[cql], "one": cql}
@@ -213,7 +214,7 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize("strategy", [Strategy.UPA, Strategy.NT])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(
     ("former", "cql"), [*((2, cql) for cql in ALL), *((4, cql) for cql in (*TEXTS, *MORE[:4]))]
 )
