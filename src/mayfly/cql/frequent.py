@@ -7,14 +7,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from mayfly.cql.context import Context
-from mayfly.plan.frequency import Frequency
+from mayfly.plan.frequency import Frequency, sub_windows
 from mayfly.plan.logical import AggregateCall, GroupAggregate, Node, Project, Select, StreamScan
 from mayfly.plan.windows import Range, Rows
 
-_ADVICE = (
-    "use it over one stream with [RANGE d SLIDE s], where d is a multiple of s, "
-    "or [ROWS n SLIDE m ROWS], where n is a multiple of m"
-)
+_ADVICE = "use it over one stream with [RANGE d SLIDE s] or [ROWS n SLIDE m ROWS]"
 
 
 def with_sub_windows(
@@ -33,10 +30,8 @@ def with_sub_windows(
     length, slide = _measures(scan.window)
     if slide is None:
         raise context.error(place, "FREQUENT counts per sub-window, so it needs a slide", _ADVICE)
-    if length % slide:
-        raise context.error(place, "FREQUENT needs a window that its slide divides", _ADVICE)
     k, *rest = call.parameters
-    return replace(call, parameters=(k, length // slide, *rest))
+    return replace(call, parameters=(k, sub_windows(length, slide), *rest))
 
 
 def _measures(window: Range | Rows) -> tuple[int, int | None]:

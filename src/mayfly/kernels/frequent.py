@@ -79,7 +79,7 @@ class FrequentRows(GroupRows):
         if self.range is None or self.moves is None or interval.first is None:
             return NEVER
         period = self.moves.period or 1
-        return self.moves.at_or_after(interval.first) + self.range - period
+        return self.moves.at_or_after(interval.first) + (self.range - 1) // period * period
 
     def _is_idle(self, state: GroupState, interval: Interval) -> bool:
         return super()._is_idle(state, interval) and not len(self._answered(interval))

@@ -31,7 +31,7 @@ from mayfly.plan.logical import AggregateCall
 from mayfly.plan.spread import Spread
 from mayfly.plan.text import aggregate_text, expression_text
 from mayfly.plan.types import BIGINT, DataType, arrow_type, struct
-from mayfly.storage.segment import TS
+from mayfly.storage.segment import EXP, TS
 from mayfly.windows.ranked import Ranked
 
 LEAST_SKETCH = 10
@@ -42,7 +42,7 @@ def summary_type(value: DataType) -> DataType:
     """A listed value with its count; NULL with the number of counted rows stands for them all.
 
     ``error`` is what the count may lack, ``delta`` the δ_S and ``pane`` the number of the
-    sub-window, −1 in a time window.
+    sub-window, in a time window −1 or (what leaves later) −2.
     """
     return struct(value=value, count=BIGINT, error=BIGINT, delta=BIGINT, pane=BIGINT)
 
@@ -52,7 +52,7 @@ class Summaries(Alone):
     """The summary that FREQUENT makes of each sub-window, of the values in this bucket.
 
     ``columns`` are the keys of the group and what its aggregates read, of which the one called
-    ``summary`` is filled. ``rows`` is the length of a sub-window that is counted in rows.
+    ``summary`` is filled. ``rows`` is the length of a slide that is counted in rows.
     """
 
     name: str
@@ -62,6 +62,10 @@ class Summaries(Alone):
     summary: str
     rows: int | None = None
     dual: bool = False
+    length: int | None = None
+    """That of the window in rows or time, if its slide does not divide it: what one slide brings
+    then leaves in two parts, and each is a sub-window."""
+    period: int | None = None
 
     def state(self) -> Nothing:
         return Nothing()
@@ -76,6 +80,7 @@ class Summaries(Alone):
                 ("summary", self.summary),
                 ("rows", self.rows),
                 ("dual", self.dual),
+                *((("length", self.length),) if self.length else ()),
             ),
         )
 
@@ -128,7 +133,7 @@ class Summaries(Alone):
         return state, Delta(born, cut)
 
     def _summarized(self, rows: pa.Table) -> pa.Table:
-        pane = numbers(rows, ID) // self.rows if self.rows else _no_panes(rows)
+        pane = self._panes(rows)
         keys, values = self._key_arrays(rows), self._values(rows)
         counted = Counted.of(keys, numbers(rows, TS), pane, values)
         asked = Frequency.of(self.call)
@@ -140,6 +145,18 @@ class Summaries(Alone):
         table = pa.table([*keys, *(rows.column(one) for one in life)], names=[*names, *life])
         return listed.rows(table, self.columns, self.summary)
 
+    def _panes(self, rows: pa.Table) -> Int64s:
+        """The number of each row's sub-window; those of a time are told apart by it."""
+        if self.rows is None:
+            if self.length is None or self.period is None:
+                return np.full(rows.num_rows, -1, np.int64)
+            stay = numbers(rows, EXP) - numbers(rows, TS)
+            return np.where(stay > self.length // self.period * self.period, -2, -1)
+        slide, place = np.divmod(numbers(rows, ID), self.rows)
+        if self.length is None:
+            return slide
+        return 2 * slide + (place + self.length % self.rows >= self.rows)
+
     def _key_arrays(self, rows: pa.Table) -> list[pa.Array]:
         return [
             unsigned_zeros(values_of(key, rows, kind))
@@ -149,11 +166,6 @@ class Summaries(Alone):
     def _values(self, rows: pa.Table) -> pa.Array:
         argument = self._parts[-1]
         return unsigned_zeros(values_of(argument, rows, arrow_type(argument.type)))
-
-
-def _no_panes(rows: pa.Table) -> Int64s:
-    """Sub-windows of a time are told apart by it."""
-    return np.full(rows.num_rows, -1, np.int64)
 
 
 def sketch_size(k: int) -> int:

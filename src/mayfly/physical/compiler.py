@@ -364,12 +364,14 @@ class _Compiler:
     def _frequent(self, labelled: Labelled, node: GroupAggregate) -> Task:
         """Summaries of sub-windows in the place of rows, and rows only for other aggregates."""
         (source,), members = labelled.inputs, Members.of(node)
+        # When rows will leave says to which of two sub-windows of a slide they belong.
+        below = self if members.is_divided else replace(self, strategy=Strategy.UPA)
         parts = [
-            members.summarized(call, self.task(source), self.dual)
+            members.summarized(call, below.task(source), self.dual)
             for call in filter(Frequency.is_asked, node.aggregates)
         ]
         if not all(map(Frequency.is_asked, node.aggregates)):
-            parts.append(members.plain(self.task(source)))
+            parts.append(members.plain(below.task(source)))
         child = replace(parts[0], node=source.node, label=source.label)
         if len(parts) > 1:
             merged = MergeUnion(describe(node), members.columns, self.dual)

@@ -22,7 +22,7 @@ from mayfly.plan.frequency import Frequency
 from mayfly.plan.logical import AggregateCall, GroupAggregate, StreamScan
 from mayfly.plan.text import expression_text
 from mayfly.plan.types import INT, DataType
-from mayfly.plan.windows import Range, Slide, Window
+from mayfly.plan.windows import Range, Rows, Slide, Window
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,17 @@ class Members:
     def moves(self) -> Slide | None:
         return self.window.slide
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether what one slide brings leaves at once."""
+        slide = self.moves.rows or self.moves.period if self.moves else None
+        return slide is None or self._length % slide == 0
+
+    @property
+    def _length(self) -> int:
+        assert isinstance(self.window, Range | Rows)
+        return self.window.count if isinstance(self.window, Rows) else self.window.duration
+
     def summarized(self, call: AggregateCall, rows: Task, dual: bool) -> Task:
         """The summaries that a call of FREQUENT reads."""
         at = self.node.aggregates.index(call)
@@ -82,6 +93,8 @@ class Members:
             column_name(_argument(self.calls[at])),
             self.moves.rows if self.moves else None,
             dual,
+            None if self.is_divided else self._length,
+            self.moves.period if self.moves else None,
         )
         return replace(rows, operator=operator, inputs=(rows,), columns=self.columns, node=None)
 

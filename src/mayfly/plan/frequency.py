@@ -38,3 +38,9 @@ class Frequency:
             int(str(k)), int(str(sub_windows)), share, NO_FALSE_NEGATIVES not in rest,
             call.function == APPROXIMATE,
         )  # fmt: skip
+
+
+def sub_windows(length: int, slide: int) -> int:
+    """In how many parts a window comes and goes: its slides; if the slide does not divide the
+    length, what one slide brings leaves in two parts, and of the oldest the first has left."""
+    return length // slide if length % slide == 0 else 2 * (length // slide) + 1

@@ -267,6 +267,60 @@ def test_a_window_becomes_full_without_a_row() -> None:
     assert lives["ts"].to_pylist() == [20, 40]
 
 
+@given(rows=ROWS, k=st.integers(1, 3), length=st.integers(1, 17), slide=st.integers(1, 7),
+       errors=ERRORS, cuts=st.lists(st.integers(0, 45), max_size=4), buckets=st.integers(1, 3),
+       strategy=st.sampled_from(["UPA", "NT", "DIRECT"]))  # fmt: skip
+@example(rows=[(ts, 0, x) for ts, x in enumerate("abcabcaabbbccaacbab", 1)], k=1, length=7, slide=3,
+         errors="", cuts=[8], buckets=2, strategy="NT")  # fmt: skip
+def test_a_slide_need_not_divide_a_time_window(
+    rows: list[Row], k: int, length: int, slide: int, errors: str, cuts: list[int], buckets: int,
+    strategy: str,
+) -> None:  # fmt: skip
+    """Rows that come and go at the same refreshes are a sub-window."""
+    cql = (
+        f"SELECT k, FREQUENT(x, {k}{errors}) AS f, COUNT(*) AS n "
+        f"FROM s [RANGE {length} us SLIDE {slide} us] GROUP BY k"
+    )
+    run = fed(session_of().query(cql, strategy=strategy, buckets=buckets), rows, cuts)
+    first = min((row[0] for row in rows), default=0)
+    for at in range(slide, 70, slide):
+        panes: dict[tuple[int, int], list[Row]] = {}
+        for row in rows:
+            came, goes = -(-row[0] // slide) * slide, -(-(row[0] + length) // slide) * slide
+            if came <= at < goes:
+                panes.setdefault((came, goes), []).append(row)
+        partial = at < -(-first // slide) * slide + (length - 1) // slide * slide
+        wanted = {
+            key: expected(
+                [[x for _, own, x in pane if own == key and x is not None]
+                 for pane in panes.values()], k, "", errors, partial,
+            )
+            for key in {row[1] for pane in panes.values() for row in pane}
+        }  # fmt: skip
+        assert answers(run, at) == wanted, at
+
+
+@given(rows=ROWS, k=st.integers(1, 3), length=st.integers(1, 17), slide=st.integers(1, 7),
+       cuts=st.lists(st.integers(0, 45), max_size=4), buckets=st.integers(1, 3),
+       strategy=st.sampled_from(["UPA", "NT", "DIRECT"]))  # fmt: skip
+@example(rows=[(ts, 0, x) for ts, x in enumerate("abcabcaabbbccaacbab", 1)], k=1, length=7, slide=3,
+         cuts=[8], buckets=2, strategy="NT")  # fmt: skip
+def test_a_slide_need_not_divide_a_window_of_rows(
+    rows: list[Row], k: int, length: int, slide: int, cuts: list[int], buckets: int, strategy: str
+) -> None:
+    cql = f"SELECT 0 AS k, FREQUENT(x, {k}) AS f FROM s [ROWS {length} SLIDE {slide} ROWS]"
+    run = fed(session_of().query(cql, strategy=strategy, buckets=buckets), rows, cuts)
+    ordered = sorted(rows, key=lambda row: row[0])
+    for at in range(45):
+        came = sum(1 for ts, _, _ in ordered if ts <= at) // slide * slide
+        panes: dict[tuple[int, int], list[Any]] = {}
+        for number in range(max(0, came - length), came):
+            pane = panes.setdefault((number // slide, (number + length) // slide), [])
+            pane += [x for x in [ordered[number][2]] if x is not None]
+        answer = expected(list(panes.values()), k, "", "", came < length)
+        assert answers(run, at)[0] == answer, at
+
+
 WORDS = [f"w{number:04d}" for number in range(3000)]
 
 
