@@ -73,7 +73,7 @@ from mayfly.spark.starting import (
 from mayfly.spark.state_format import renewed
 from mayfly.storage import Directory, Repository
 from mayfly.storage.commit import check_place
-from mayfly.storage.store import local_root
+from mayfly.storage.store import absolute_address, local_root
 
 if TYPE_CHECKING:
     from mayfly.session import Session
@@ -272,7 +272,7 @@ class Queries:
         if dead_letters is not None:
             self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
         self = replace(self, anew=tuple(anew))
-        root, folders = local_root(checkpoint), sink_folders(sinks or {})
+        root, folders = absolute_address(checkpoint), sink_folders(sinks or {})
         check_streams(folders, [self.session.declared(one) for one in self.session.streams()])
         check_place(Directory.at(root))
         if Repository.exists(root):
@@ -359,7 +359,7 @@ class Queries:
         """Handles on a checkpoint for reading, without starting anything."""
         if not Repository.exists(checkpoint):
             raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
-        root = local_root(checkpoint)
+        root = absolute_address(checkpoint)
         self, commands = self._under_control(root)
         runner, register = self._runner(root, commands)
         return {name: QueryRun(runner, None, False, name, register) for name in runner.results}
@@ -369,11 +369,11 @@ class Queries:
         """Move a stopped checkpoint to so many buckets, and to the strategies these queries have
         now; the number of buckets it then has. Answers stay as they are. Queries that are new to
         the checkpoint come to it at the next start."""
-        root = local_root(checkpoint)
+        root = absolute_address(checkpoint)
         return migrated(root, self._under_control(root)[0].queries, buckets)
 
     def _under_control(
-        self, root: Path, taking: Callable[[Commands, Reading], None] | None = None
+        self, root: str, taking: Callable[[Commands, Reading], None] | None = None
     ) -> tuple[Queries, Commands | None]:
         """These queries without those that commands have dropped, with those that they added."""
         if not Repository.exists(root):
@@ -412,7 +412,7 @@ class Queries:
         program = shared({name: one.program for name, one in self.queries.items()}, {})
         return {member.name: Results(member) for member in program.members}
 
-    def _as_begun(self, root: Path) -> Queries:
+    def _as_begun(self, root: str) -> Queries:
         if not Repository.exists(root):
             return self
         known = opened(root, sync=False).current().properties["queries"]
@@ -421,7 +421,7 @@ class Queries:
 
     def _runner(
         self,
-        root: Path,
+        root: str,
         commands: Commands | None,
         history: Duration = DEFAULT_HISTORY,
         buckets: int | None = None,

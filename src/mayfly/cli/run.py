@@ -29,7 +29,7 @@ from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.pipeline.shedding import Shedding
 from mayfly.plan.windows import instant_text
 from mayfly.storage import Repository
-from mayfly.storage.store import local_root
+from mayfly.storage.store import absolute_address
 
 if TYPE_CHECKING:
     from mayfly.spark.pipelines import Pipeline
@@ -125,12 +125,14 @@ def run_command(
         from mayfly.spark.starting import run_settings
 
         run_settings(buckets or 1, history, max_state_bytes, max_gap)
-        check_checkpoint(local_root(place), buckets, zone)
+        check_checkpoint(absolute_address(place), buckets, zone)
         with in_zone(zone):
             programs = declared.programs()
         texts = {name: one.text for name, one in declared.queries.items()}
-        check_unchanged(local_root(place), texts, programs, replace or ())
-        if not Repository.exists(local_root(place)):  # commands may have added queries to others
+        check_unchanged(absolute_address(place), texts, programs, replace or ())
+        if not Repository.exists(
+            absolute_address(place)
+        ):  # commands may have added queries to others
             shedding.check(staged(shared(programs, {})))
         console = Console(stderr=True)
         with console.status("starting Spark"):

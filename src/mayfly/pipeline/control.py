@@ -32,7 +32,7 @@ from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
 from mayfly.plan.logical import Output, RelationScan
 from mayfly.storage import Directory, Manifest, Repository
 from mayfly.storage.sealed import read_json, seal_json
-from mayfly.storage.store import local_root
+from mayfly.storage.store import absolute_address, local_root
 
 CONTROL, DECLARED = "control", "declared"
 ADD, DROP, CHANGE, STOP = "add", "drop", "change", "stop"
@@ -179,7 +179,7 @@ class Control:
 
     @staticmethod
     def of(checkpoint: str | os.PathLike[str]) -> Control:
-        root = local_root(checkpoint)
+        root = absolute_address(checkpoint)
         if not Repository.exists(root):
             raise InvalidSetting(f"there is no checkpoint at {root}", "start the pipeline first")
         return Control(Repository.open(root))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mayfly.errors import InvalidSetting, UnsupportedFormat
@@ -140,7 +139,7 @@ def moved_sources(register: Registered, base: Manifest) -> dict[str, Any]:
     }
 
 
-def streams_known_to(root: Path, declared: Sequence[str]) -> list[str]:
+def streams_known_to(root: str, declared: Sequence[str]) -> list[str]:
     """The streams a checkpoint reads, in the order in which Spark does."""
     if not Repository.exists(root):
         return []
@@ -160,7 +159,7 @@ def _needed(states: Mapping[str, Any], stages: StagedProgram, anew: set[str]) ->
 
 
 def registered(
-    root: Path,
+    root: str,
     streams: Sequence[Stream],
     queries: Mapping[str, Mapping[str, Any]],
     buckets: int,
@@ -200,7 +199,7 @@ def registered(
     )
 
 
-def opened(root: Path, *, sync: bool, buckets: int | None = None) -> Repository:
+def opened(root: str, *, sync: bool, buckets: int | None = None) -> Repository:
     """A checkpoint of queries whose states this version can read, with so many buckets."""
     repository = Repository.open(root, sync=sync)
     stored = repository.current().properties
@@ -219,7 +218,7 @@ def opened(root: Path, *, sync: bool, buckets: int | None = None) -> Repository:
     return repository
 
 
-def check_checkpoint(root: Path, buckets: int | None, zone: str) -> None:
+def check_checkpoint(root: str, buckets: int | None, zone: str) -> None:
     """Refuse a place on which queries cannot be started, as far as that shows without them."""
     check_place(Directory.at(root))
     if Repository.exists(root):
@@ -230,7 +229,7 @@ def check_checkpoint(root: Path, buckets: int | None, zone: str) -> None:
 
 
 def check_unchanged(
-    root: Path, texts: Mapping[str, str], programs: Mapping[str, Program], replace: Collection[str]
+    root: str, texts: Mapping[str, str], programs: Mapping[str, Program], replace: Collection[str]
 ) -> None:
     """Refuse a checkpoint of other queries, as far as that shows in their texts and plans."""
     if not Repository.exists(root):
@@ -306,7 +305,7 @@ def differing(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]
     return [part for part in parts if stored.get(part) != wanted.get(part)]
 
 
-def check_same(root: Path, name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def check_same(root: str, name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse to continue a checkpoint with another query: its state would mean something else."""
     parts = differing(stored, wanted)
     if not parts:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mayfly.errors import InvalidSetting
@@ -57,7 +56,7 @@ class Migration:
         return committed
 
 
-def migrated(root: Path, queries: Mapping[str, CqlQuery], buckets: int | None) -> int:
+def migrated(root: str, queries: Mapping[str, CqlQuery], buckets: int | None) -> int:
     """The checkpoint at ``root`` moved to so many buckets and the strategies of these queries."""
     asked = None if buckets is None else checked_buckets(buckets)
     if not Repository.exists(root):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from mayfly.errors import UnsupportedFormat
@@ -38,7 +37,7 @@ STATE_FORMAT = "state_format"
 CURRENT = 5
 
 
-def check_format(root: Path, properties: Mapping[str, Any]) -> None:
+def check_format(root: str, properties: Mapping[str, Any]) -> None:
     """Refuse what a later version of Mayfly wrote."""
     found = properties.get(STATE_FORMAT, 1)
     if found > CURRENT:

@@ -111,7 +111,7 @@ def test_a_checkpoint_of_a_later_version_is_refused(tmp_path: Path) -> None:
     later = SetProperties({STATE_FORMAT: CURRENT + 1})
     repository.commit(repository.current(), [later])
     with pytest.raises(UnsupportedFormat, match=f"format {CURRENT + 1}"):
-        opened(root, sync=False)
+        opened(str(root), sync=False)
 
 
 def test_a_checkpoint_of_a_window_join_as_it_was_once_run_is_refused(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_checkpoint_of_a_window_join_as_it_was_once_run_is_refused(tmp_path: P
     known = {"kind": "window join", "query": {"window of a": "10 s"}, "buckets": 2, "batch": 7}
     repository = Repository.create(tmp_path / "ck", known)
     with pytest.raises(UnsupportedFormat, match="window join as an earlier version") as refused:
-        opened(tmp_path / "ck", sync=False)
+        opened(f"{tmp_path}/ck", sync=False)
     assert "use a new checkpoint directory" in refused.value.hint
     assert repository.newest() == 0
 

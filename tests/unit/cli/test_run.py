@@ -241,7 +241,7 @@ def test_a_changed_query_on_an_old_checkpoint_is_refused(
     plan = plan_digest(before.programs()["q"])
     text = before.queries["q"].text
     stored = {"q": {"text": text, "plan": plan, "streams": ["s"], "strategy": "UPA"}}
-    registered(Path("p.state"), [Stream("s", schema)], stored, 2, None, sync=False)
+    registered("p.state", [Stream("s", schema)], stored, 2, None, sync=False)
     without_spark.write_text(STREAM + QUERY.replace("1 SEC", "2 SEC"))
     told = refused(capsys, "run", "p.cql")
     assert "belongs to another query q" in told

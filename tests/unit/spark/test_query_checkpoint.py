@@ -24,7 +24,7 @@ def query(text: str, plan: str = "p", **more: Any) -> dict[str, Any]:
 
 
 def opened(root: Path, queries: dict[str, Any], asked: int | None = None) -> Registered:
-    return registered(root, STREAMS, queries, 2, asked, sync=False)
+    return registered(str(root), STREAMS, queries, 2, asked, sync=False)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_streams_come_and_go(root: Path) -> None:
         "own": {**query("SELECT k FROM c"), "streams": ["c"]},
         "both": {**query("SELECT k FROM a, c"), "streams": ["a", "c"]},
     }
-    register = registered(root, [STREAMS[0], C], queries, 2, None, sync=False)
+    register = registered(str(root), [STREAMS[0], C], queries, 2, None, sync=False)
     assert (register.new_streams, register.gone_streams) == (("c",), ("b",))
     assert register.since == {"q": None, "own": None, "both": MIN_TIME}
     assert register.entries["both"] is not None
@@ -107,7 +107,7 @@ def test_the_clock_of_a_batch_over_other_streams_is_forgotten(root: Path) -> Non
     for batch in (0, 1):
         directory.put_if_absent(clock_record(batch), b"{}")
     assert moved_sources(register, register.repository.current()) == {}
-    grown = registered(root, [*STREAMS, C], SAME, 2, None, sync=False)
+    grown = registered(str(root), [*STREAMS, C], SAME, 2, None, sync=False)
     moved_sources(grown, grown.repository.current())
     assert directory.names("clock") == [clock_record(0)]
 
@@ -115,7 +115,7 @@ def test_the_clock_of_a_batch_over_other_streams_is_forgotten(root: Path) -> Non
 def test_a_heartbeat_is_a_source_and_no_stream(root: Path) -> None:
     said(root, LEFT)
     beating = Stream("b", SCHEMA, idle=WallClock(5))
-    register = registered(root, [STREAMS[0], beating], SAME, 2, None, sync=False)
+    register = registered(str(root), [STREAMS[0], beating], SAME, 2, None, sync=False)
     assert register.move is not None
     assert register.move.after == ("a", "b", "*")
     assert (register.new_streams, register.gone_streams) == ((), ())
@@ -124,11 +124,11 @@ def test_a_heartbeat_is_a_source_and_no_stream(root: Path) -> None:
 
 
 def test_an_old_checkpoint_gets_streams_but_does_not_know_which_one_left(root: Path) -> None:
-    register = registered(root, [STREAMS[0], C, STREAMS[1]], SAME, 2, None, sync=False)
+    register = registered(str(root), [STREAMS[0], C, STREAMS[1]], SAME, 2, None, sync=False)
     assert register.move is not None
     assert (register.move.before, register.move.after) == (("a", "b"), ("a", "c", "b"))
     with pytest.raises(InvalidSetting, match="does not say which source") as refused:
-        registered(root, [STREAMS[0]], SAME, 2, None, sync=False)
+        registered(str(root), [STREAMS[0]], SAME, 2, None, sync=False)
     assert "start it once with all its streams" in refused.value.hint
 
 
@@ -139,17 +139,17 @@ def test_other_buckets_are_refused(root: Path) -> None:
 
 def test_a_changed_query_may_begin_anew_under_its_name(root: Path) -> None:
     changed = {"q": query("SELECT k FROM a [RANGE 6 s]", "other")}
-    register = registered(root, STREAMS, changed, 2, None, sync=False, replace=["q"])
+    register = registered(str(root), STREAMS, changed, 2, None, sync=False, replace=["q"])
     assert (register.added, register.dropped, register.replaced) == (("q",), (), ("q",))
     assert register.since == {"q": 7}
 
 
 def test_a_query_that_is_the_same_is_not_replaced(root: Path) -> None:
     same = {"q": query("SELECT k FROM a [RANGE 5 s]")}
-    register = registered(root, STREAMS, same, 2, None, sync=False, replace=["q"])
+    register = registered(str(root), STREAMS, same, 2, None, sync=False, replace=["q"])
     assert (register.added, register.replaced, register.since) == ((), (), {"q": None})
     with pytest.raises(InvalidSetting, match="no query other to replace"):
-        registered(root, STREAMS, same, 2, None, sync=False, replace=["other"])
+        registered(str(root), STREAMS, same, 2, None, sync=False, replace=["other"])
 
 
 def test_another_number_of_buckets_is_told_how_to_get_there(root: Path) -> None:

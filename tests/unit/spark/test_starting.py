@@ -80,4 +80,4 @@ def test_senseless_buckets_are_refused(asked: Any, problem: str, tmp_path: Path)
         bucket_count(cluster(2), asked)
     assert "use 1 to 4,096" in caught.value.hint
     with pytest.raises(InvalidSetting, match=problem):
-        migrated(tmp_path, {}, asked)
+        migrated(str(tmp_path), {}, asked)

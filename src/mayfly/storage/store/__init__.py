@@ -1,6 +1,6 @@
 """Where files lie: one protocol, and the POSIX file system as its first implementation."""
 
-from mayfly.storage.store.addresses import open_store, register_scheme
+from mayfly.storage.store.addresses import absolute_address, open_store, register_scheme
 from mayfly.storage.store.posix import PosixStore, local_root
 from mayfly.storage.store.protocol import TEMPORARY, FileInfo, NewFile, Store
 
@@ -10,6 +10,7 @@ __all__ = [
     "NewFile",
     "PosixStore",
     "Store",
+    "absolute_address",
     "local_root",
     "open_store",
     "register_scheme",

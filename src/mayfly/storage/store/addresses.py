@@ -16,6 +16,11 @@ def register_scheme(scheme: str, opener: Callable[[str], Store]) -> None:
     _schemes[scheme] = opener
 
 
+def absolute_address(path: str | os.PathLike[str]) -> str:
+    """The address of the store at a path or a URI, whatever folder this process is in."""
+    return open_store(path).address
+
+
 def open_store(address: str | os.PathLike[str], *, sync: bool = True) -> Store:
     """The store at a path or a URI; refused if nobody knows its kind."""
     text = path_text(address)
