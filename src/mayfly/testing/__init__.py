@@ -22,6 +22,7 @@ from mayfly.testing.comparison import (
 )
 from mayfly.testing.connections import record_links, tcp_connections, tcp_links
 from mayfly.testing.lateness import Outcome, judge_lateness
+from mayfly.testing.memory_store import memory_store
 from mayfly.testing.oracle import Windowed, WindowJoinOracle
 from mayfly.testing.streams import (
     StreamSpec,
@@ -55,6 +56,7 @@ __all__ = [
     "generate",
     "in_event_order",
     "judge_lateness",
+    "memory_store",
     "micros_of",
     "multiset",
     "record_links",
