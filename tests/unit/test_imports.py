@@ -38,6 +38,7 @@ LAYERS: dict[str, set[str]] = {
     "pipeline": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer", "physical"},
     "pipeline.archive_settings": GROUND | {"archive", "physical", "plan"},
     "local": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer", "physical", "pipeline"},
+    "serving": {"errors", "lifetime", "storage", "pipeline"},
     "archive": GROUND | {"plan", "storage"},
     "archive.lifetimes": GROUND | {"plan", "archive", "cql", "kernels"},
     "archive.key_places": {"archive", "kernels", "storage"},

@@ -33,6 +33,10 @@ COMMANDS = {
         "mayfly.cli.migrate:migrate_command",
         "Move the checkpoint of a stopped pipeline to another number of buckets.",
     ),
+    "status": (
+        "mayfly.cli.status:status_command",
+        "Show a pipeline in figures, running or stopped; starts no Spark.",
+    ),
     "control": ("mayfly.cli.control:app", "Tell a running pipeline something."),
     "explain": (
         "mayfly.cli.explain:explain_command",

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import MIN_TIME, NEVER, last_likely
+
+if TYPE_CHECKING:  # those who only look at a checkpoint need no kernels
+    from mayfly.kernels.sorting import Int64s
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 """Stretches of time without a gap larger than d, in order."""

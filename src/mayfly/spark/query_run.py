@@ -21,11 +21,12 @@ from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, instant_tex
 from mayfly.physical.stages import StagedTask
 from mayfly.pipeline.clocks import closed_instant
 from mayfly.pipeline.control import Control
+from mayfly.pipeline.recent_batches import Progress
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.spark.causes import own_error
 from mayfly.spark.program_results import EVERYTHING, Results, Wanted
 from mayfly.spark.program_tasks import LOG, SENT
-from mayfly.spark.progress import Progress, operator_states
+from mayfly.spark.progress import operator_states
 from mayfly.spark.properties import REFRESHES
 from mayfly.spark.query_checkpoint import WHOLE_FROM, Registered
 from mayfly.spark.runner import Runner

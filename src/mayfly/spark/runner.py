@@ -31,6 +31,7 @@ from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.pipeline.clocks import Clocks
 from mayfly.pipeline.commands import Commands
 from mayfly.pipeline.gaps import Limits, joined, last_promise, limits
+from mayfly.pipeline.recent_batches import RECENT, Batch, with_batch
 from mayfly.pipeline.relations import Changing
 from mayfly.pipeline.result_log import horizon
 from mayfly.pipeline.storing import stored_paths
@@ -50,7 +51,7 @@ from mayfly.spark.program_results import Results
 from mayfly.spark.program_splitting import LIMITS
 from mayfly.spark.program_tasks import LOG, OUT, SENT, ProgramTask
 from mayfly.spark.program_wiring import ProgramWiring
-from mayfly.spark.progress import RECENT, Batch, last_batch, totals_after, with_batch
+from mayfly.spark.progress import last_batch, totals_after
 from mayfly.spark.properties import (
     DELIVERED,
     REFRESHES,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.spark.progress import RECENT, REMEMBERED, Batch, Progress, with_batch
+from mayfly.pipeline.recent_batches import RECENT, REMEMBERED, Batch, Progress, with_batch
 from mayfly.storage import Manifest, Repository, SetProperties
 
 SECOND = 1_000_000

@@ -1,0 +1,166 @@
+"""A pipeline in figures, as the newest manifest of its checkpoint tells them.
+
+Idea: every batch commits its counters with its effects, so a reader needs one file and no lock.
+Invariant: all figures are those of one committed version. Cost: one manifest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import MIN_TIME, instant_text
+from mayfly.pipeline.clocks import Clocks
+from mayfly.pipeline.recent_batches import Progress
+from mayfly.storage import Manifest, Repository, Segment
+
+QUERIES, RESULTS, STATE = "queries", "state/log", "state"
+
+
+@dataclass(frozen=True)
+class StreamFigures:
+    """What came of one stream since the beginning."""
+
+    name: str
+    clock: int | None
+    """Instants before it are closed, µs; None while nothing came."""
+    rows: int
+    late: int
+    timeless: int
+    beyond: int
+    """Rows later than MAX GAP allows."""
+    shed: int
+
+
+@dataclass(frozen=True)
+class QueryFigures:
+    """What one query has answered."""
+
+    name: str
+    text: str
+    streams: tuple[str, ...]
+    clock: int | None
+    changes: int
+    last_changes: int
+    result_rows: int
+    result_bytes: int
+
+
+@dataclass(frozen=True)
+class PipelineStatus:
+    """The queries of a checkpoint, as of its last commit."""
+
+    checkpoint: str
+    version: int
+    batch: int
+    """The number of the last batch; -1 before the first one."""
+    committed: int | None
+    """The wall clock at the end of the last batch, µs."""
+    ended: bool
+    """Whether the input was closed."""
+    lag: int | None
+    """How far the slowest query's clock was behind the wall clock when that batch ended, µs."""
+    rate: float
+    """Rows a second, over the last batches."""
+    catch_up: float | None
+    """Seconds until the clock has caught up with time, as the last batches went."""
+    batch_seconds: tuple[float, ...]
+    buckets: int
+    state_rows: int
+    state_bytes: int
+    result_rows: int
+    result_bytes: int
+    streams: tuple[StreamFigures, ...]
+    queries: tuple[QueryFigures, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """With instants as texts in UTC."""
+        told = asdict(self)
+        told["committed"] = _text(self.committed)
+        for listed in (*told["streams"], *told["queries"]):
+            listed["clock"] = _text(listed["clock"])
+        return told
+
+
+def read_status(checkpoint: str | os.PathLike[str]) -> PipelineStatus:
+    """The figures of the newest committed version."""
+    repository = Repository.open(checkpoint)
+    manifest = repository.current()
+    if QUERIES not in manifest.properties:
+        raise InvalidSetting(
+            f"{os.fspath(checkpoint)} holds no queries of a pipeline",
+            "name the checkpoint that `mayfly run` was given; of archives, "
+            "`mayfly archive status` tells",
+        )
+    return status_of_pipeline(str(repository.directory.address), manifest)
+
+
+def status_of_pipeline(checkpoint: str, manifest: Manifest) -> PipelineStatus:
+    properties = manifest.properties
+    clocks = Clocks.from_json(properties["clocks"])
+    progress = Progress.of(manifest, clocks.streams)
+    results = list(manifest.in_group(RESULTS))
+    kept = {segment.path for segment in results}
+    state = [one for one in manifest.in_group(STATE) if one.path not in kept]
+    ended = progress.batches[-1].ended if progress.batches else None
+    behind = None if ended is None or clocks.query == MIN_TIME else ended - clocks.query
+    return PipelineStatus(
+        checkpoint=checkpoint,
+        version=manifest.version,
+        batch=properties["batch"],
+        committed=ended,
+        ended=clocks.ended,
+        lag=behind,
+        rate=progress.rate,
+        catch_up=progress.catch_up,
+        batch_seconds=tuple(one.seconds for one in progress.batches),
+        buckets=properties["buckets"],
+        state_rows=_rows(state),
+        state_bytes=_bytes(state),
+        result_rows=_rows(results),
+        result_bytes=_bytes(results),
+        streams=tuple(_stream(name, clocks, properties["totals"]) for name in clocks.streams),
+        queries=tuple(_query(name, clocks, manifest) for name in properties[QUERIES]),
+    )
+
+
+def _stream(name: str, clocks: Clocks, totals: Mapping[str, Any]) -> StreamFigures:
+    def total(figure: str) -> int:
+        count: int = totals.get(figure, {}).get(name, 0)
+        return count
+
+    counted = (total(figure) for figure in ("rows", "late", "timeless", "beyond", "shed"))
+    return StreamFigures(name, clocks.streams[name], *counted)
+
+
+def _query(name: str, clocks: Clocks, manifest: Manifest) -> QueryFigures:
+    properties = manifest.properties
+    stored = properties[QUERIES][name]
+    streams = tuple(stored.get("streams", clocks.streams))
+    clock = clocks.of(streams).query
+    results = list(manifest.in_group(f"{RESULTS}/{name}"))
+    return QueryFigures(
+        name=name,
+        text=stored.get("text", ""),
+        streams=streams,
+        clock=None if clock == MIN_TIME else clock,
+        changes=properties["answers"].get(name, 0),
+        last_changes=properties.get("last_answers", {}).get(name, 0),
+        result_rows=_rows(results),
+        result_bytes=_bytes(results),
+    )
+
+
+def _rows(segments: list[Segment]) -> int:
+    return sum(segment.rows for segment in segments)
+
+
+def _bytes(segments: list[Segment]) -> int:
+    return sum(segment.bytes for segment in segments)
+
+
+def _text(at: int | None) -> str | None:
+    return None if at is None else instant_text(at)
