@@ -21,6 +21,7 @@ from mayfly.archive.layouts.wave import WaveLayout, WaveScheme
 from mayfly.archive.wave_cost import WaveCost, wave_cost
 from mayfly.errors import InvalidSetting
 
+LONGEST_PRICED = 2_000
 NEAR_THE_LEAST = 1.05
 """Work within 5 % of a scheme's least counts as equal, and fewer constituents win."""
 
@@ -116,6 +117,11 @@ class Advice:
 
 def advise(parameters: CostParameters, need: Need) -> Advice:
     """The layouts that meet the need, the one with the least work first."""
+    if not 1 <= need.window <= LONGEST_PRICED:
+        raise InvalidSetting(
+            f"advice for a window of {need.window:,} days",
+            f"ask about 1 to {LONGEST_PRICED:,}: the model follows every day of a window",
+        )
     candidates: list[WaveCost] = []
     for scheme in WaveScheme:
         if need.hard and not scheme.hard:

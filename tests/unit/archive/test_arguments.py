@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import mayfly.archive
-from mayfly.archive import Archive
+from mayfly.archive import SCAM, Archive, Need, advise
+from mayfly.archive.layouts.printed_plan import plan_table
 from mayfly.errors import InvalidSetting, MayflyError
 
 DDL = "K STRING, Ts TIMESTAMP, price INT"
@@ -186,3 +187,12 @@ def test_a_value_is_stored_whole_or_refused(tmp_path: Path) -> None:
             archive.update([{"k": "ann", "ts": date(2026, 3, 2), "price": 1} | row])
     archive.update([{"k": "ann", "ts": date(2026, 3, 3), "price": 2}])
     assert sorted(archive.probe("ann")["price"].to_pylist()) == [1, 2]
+
+
+def test_what_would_be_followed_day_by_day_for_ever_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="advice for a window of 99,999,999,999 days"):
+        advise(SCAM, Need(99_999_999_999))
+    with pytest.raises(InvalidSetting, match="a plan up to day"):
+        plan_table("WATA", 10**14, 4, range(10**14, 10**14 + 2))
+    with pytest.raises(InvalidSetting, match="a plan up to day"):
+        plan_table("RATA", 10, 4, range(10, 10**8))

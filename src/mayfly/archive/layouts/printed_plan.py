@@ -14,6 +14,8 @@ from mayfly.archive.layouts.wave import Transition, WaveLayout, WaveScheme
 from mayfly.errors import InvalidSetting
 
 _THEN = "- - -"
+MOST_DAYS = 10_000
+"""Of a plan: it is followed day by day."""
 
 
 def plan_table(
@@ -39,6 +41,11 @@ def plan_lines(layout: WaveLayout, state: WaveState, days: range) -> list[str]:
             f"there is nothing to plan for {days} after day {state.day}",
             f"ask for consecutive days from {state.day + 1} on",
         )
+    if len(range(state.day, days[-1])) > MOST_DAYS:
+        raise InvalidSetting(
+            f"a plan up to day {days[-1]:,} after day {state.day:,}",
+            f"plan {MOST_DAYS:,} days at most, those of the first window included",
+        )
     steps = [step for step in layout.run(state, days[-1]) if step.day in days]
     names = [f"I{number + 1}" for number in range(layout.constituents)]
     temporary = any(step.after.temporaries for step in steps)
@@ -58,6 +65,8 @@ def cell_lines(layout: PartitionedLayout, updates: range) -> list[str]:
         14  I3 I4         I4
         15  I1 I2         I3            I1 I2
     """
+    if len(updates) > MOST_DAYS:
+        raise InvalidSetting(f"a plan of {len(updates):,} updates", f"plan {MOST_DAYS:,} at most")
     rows = [["Update", "Inserts into", "Removes from", "Throws away"]]
     for update in updates:
         found = (layout.inserts(update), layout.removes(update), layout.throws_away(update))
