@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,8 +33,10 @@ def explained(doing: str, path: str | Path) -> Iterator[None]:
 
 
 def told(doing: str, path: str | Path, error: OSError) -> StorageError:
+    # Arrow puts a report of its own where Python has the system's words.
+    reason = os.strerror(error.errno) if error.errno else error
     return StorageError(
-        f"cannot {doing} {path}: {error.strerror or error}",
+        f"cannot {doing} {path}: {reason}",
         _HINT_OF.get(error.errno or 0, "check that the file system is in order"),
     )
 
