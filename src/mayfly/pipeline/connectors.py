@@ -70,6 +70,8 @@ def check_source(definition: StreamDefinition | RelationDefinition) -> None:
         formats = (*FILES, *GIVEN, PYTHON) if streaming else FILES
         _check_format(owner, definition.source, formats)
         check_options(owner, definition.source, streaming=streaming)
+        if definition.source.format == PYTHON:
+            _module_and_class(definition.name, definition.source)
 
 
 def check_relation(definition: RelationDefinition, folder: Path) -> None:
@@ -158,12 +160,7 @@ def python_file(stream: str, source: Connector, folder: Path | None) -> tuple[Pa
             "if you trust the pipeline's folder, start with --allow-python "
             "(from Python Session(allow_python=folder))",
         )
-    module, _, name = str(source.path).partition(":")
-    if not (module.isidentifier() and name.isidentifier()):
-        raise InvalidSetting(
-            f"{source.path} of stream {stream} is no class of a file beside the pipeline",
-            "write python('module:Class'), where the pipeline's folder has a file module.py",
-        )
+    module, name = _module_and_class(stream, source)
     trusted = folder.resolve()
     file = (trusted / f"{module}.py").resolve()
     if file.parent != trusted:
@@ -179,6 +176,16 @@ def python_file(stream: str, source: Connector, folder: Path | None) -> tuple[Pa
         )
     _check_class(stream, file, name)
     return file, name
+
+
+def _module_and_class(stream: str, source: Connector) -> tuple[str, str]:
+    module, _, name = str(source.path).partition(":")
+    if not (module.isidentifier() and name.isidentifier()):
+        raise InvalidSetting(
+            f"{source.path} of stream {stream} is no class of a file beside the pipeline",
+            "write python('module:Class'), where the pipeline's folder has a file module.py",
+        )
+    return module, name
 
 
 def _check_class(stream: str, file: Path, name: str) -> None:

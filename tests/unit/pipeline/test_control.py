@@ -514,7 +514,16 @@ def test_a_text_that_is_not_unicode_is_refused_before_anything_is_stored(control
     assert control.commands() == []
 
 
-@pytest.mark.parametrize("source", ["json('in', colour => 'red')", "memory()", "rate(x => '1')"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "json('in', colour => 'red')",
+        "memory()",
+        "rate(x => '1')",
+        "python('../x:C')",
+        "python('/elsewhere/x:C')",
+    ],
+)
 def test_a_source_that_nobody_could_read_is_refused_by_control(
     control: Control, source: str
 ) -> None:
