@@ -222,7 +222,8 @@ class GroupRows(Alone):
         state = replace(state, members=members)
         groups, delta, before = self._replaced(state, events, interval, known)
         if self._residue and before is not None:
-            RESIDENTS.put(self._owner, kept, before.passed_on(known, events.codes))
+            left = before.passed_on(known, events.codes)
+            RESIDENTS.put(self._owner, kept, left, is_new=not known)
         return GroupState(kept, groups, True, first), delta
 
     # ── what stays in memory between steps ────────────────────────────────────────────────

@@ -46,6 +46,8 @@ class Residents:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit, self.bytes = limit, 0
+        self.reused, self.rebuilt = 0, 0
+        """How many entries steps have found, and how many have been made from rows instead."""
         self._entries: OrderedDict[tuple[Hashable, Place], _Entry] = OrderedDict()
         self._lock = Lock()
 
@@ -55,11 +57,17 @@ class Residents:
     def take(self, owner: Hashable, rows: Kept) -> Mapping[int, Parts]:
         """What is known of large groups by their code; nobody else gets it."""
         with self._lock:
-            return self._removed((owner, place_of(rows)))
+            groups = self._removed((owner, place_of(rows)))
+            self.reused += bool(groups)
+            return groups
 
-    def put(self, owner: Hashable, rows: Kept, groups: Mapping[int, Parts]) -> None:
+    def put(
+        self, owner: Hashable, rows: Kept, groups: Mapping[int, Parts], *, is_new: bool = True
+    ) -> None:
+        """Remember large groups by their code; ``is_new`` if that was made from rows alone."""
         if not groups:
             return
+        self.rebuilt += is_new
         size = sum(
             one.nbytes for parts in groups.values() for part in parts.values() for one in part
         )
