@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+ONE_REQUEST = 1.0
+"""Signals within so many seconds are one: `timeout` sends its own to the command and then to the
+group in which the command is."""
 
 
 class StopRequest:
@@ -21,6 +26,7 @@ class StopRequest:
         self.number: int | None = None
         self.pass_on: Callable[[], object] = lambda: None
         """Tells those who work that they are to stop, too; it takes no lock either."""
+        self._since = 0.0
         self._woken, self._wake = os.pipe()
 
     @property
@@ -42,15 +48,17 @@ class StopRequest:
         return self.is_set()
 
     def take(self, number: int, frame: object) -> None:
-        """Say so at once, for it may take long; the same signal again ends without waiting.
+        """Say so at once, for it may take long; a signal after that ends without waiting.
 
         Written past Python's files, which may be in the middle of a line.
         """
         if self.is_set():
+            if time.monotonic() - self._since < ONE_REQUEST:
+                return
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
-        self.number = number
+        self.number, self._since = number, time.monotonic()
         os.write(2, f"\n{self.answer}\n".encode())
         os.write(self._wake, b"!")
         self.pass_on()

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 import typer
 
-from mayfly.cli import archive_feeding
+from mayfly.cli import archive_feeding, stopping
 from mayfly.cli.stopping import stop_signals
 
 
@@ -61,8 +61,9 @@ def test_a_signal_may_come_at_every_step_of_a_wait() -> None:
 def test_a_second_signal_ends_without_waiting() -> None:
     program = """
         import os, signal, time
-        from mayfly.cli.stopping import stop_signals
-        with stop_signals("batch") as asked:
+        from mayfly.cli import stopping
+        stopping.ONE_REQUEST = 0.0
+        with stopping.stop_signals("batch") as asked:
             os.kill(os.getpid(), signal.SIGTERM)
             assert asked.is_set()
             os.kill(os.getpid(), signal.SIGTERM)
@@ -70,6 +71,19 @@ def test_a_second_signal_ends_without_waiting() -> None:
     """
     done = subprocess.run([sys.executable, "-c", dedent(program)], timeout=120, check=False)
     assert done.returncode == -signal.SIGTERM
+
+
+def test_a_signal_to_the_command_and_to_its_group_is_one(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As ``timeout`` sends it."""
+    monkeypatch.setattr(stopping, "ONE_REQUEST", 3600.0)
+    with stop_signals("batch") as asked:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert asked.wait(10)
+    assert asked.exit_code == 143
+    assert capfd.readouterr().err.count("stopping: ") == 1
 
 
 def test_a_signal_is_passed_on_to_those_who_work() -> None:
