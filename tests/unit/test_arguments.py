@@ -63,6 +63,9 @@ DOORS: dict[str, Callable[[Any], object]] = {
     "feed": lambda odd: running().feed(odd),
     "heartbeats": lambda odd: running().feed({}, heartbeats=odd),
     "a heartbeat": lambda odd: running().feed({}, heartbeats={"s": odd}),
+    "a column": lambda odd: running().feed({"s": {"ts": [datetime(2026, 1, 2)], "a": odd}}),
+    "rows": lambda odd: declared().relation("q", odd),
+    "values": lambda odd: declared().relation("q", {"a": odd}),
     "since": lambda odd: running().changes(odd),
     "until": lambda odd: running().changes(None, odd),
     "snapshot": lambda odd: running().snapshot(odd),
@@ -101,6 +104,16 @@ def test_a_stream_has_one_place_in_a_batch() -> None:
     for given in ({"batch": {"s": rows, "S": rows}}, {"heartbeats": {"s": 1, "S": 2}}):
         with pytest.raises(BadInput, match="names one stream twice: s, S"):
             declared().query(QUERY).feed(**given)
+
+
+@pytest.mark.parametrize("values", ["x", b"x", {1: 2}, {3}, 5, None, pd.DataFrame({"a": [1]})])
+def test_a_column_is_a_list_of_values(values: Any) -> None:
+    with pytest.raises(BadInput):
+        declared().relation("q", {"a": values})
+    with pytest.raises(BadInput):
+        running().feed({"s": {"ts": [datetime(2026, 1, 2)], "a": values}})
+    for fine in ((1,), range(1), pd.Series([1]), pa.array([1]), pd.Series([1]).to_numpy()):
+        running().feed({"s": {"ts": [datetime(2026, 1, 2)], "a": fine}})
 
 
 def test_names_are_compared_without_regard_to_case() -> None:

@@ -84,7 +84,7 @@ def _columns(owner: str, rows: Any) -> list[tuple[str, Any]]:
     if isinstance(rows, Mapping):
         _require_texts(owner, rows)
         for name, values in rows.items():
-            if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+            if not _are_values(values):
                 raise BadInput(
                     f"the column {name} for {owner} is {values!r}", "give a list, a value per row"
                 )
@@ -117,6 +117,13 @@ def _are_dicts(rows: Any) -> bool:
         and not isinstance(rows, str | bytes)
         and all(isinstance(row, Mapping) for row in rows)
     )
+
+
+def _are_values(values: Any) -> bool:
+    """Whether something holds a value per row: a list or an array, and not a text or a dict."""
+    if isinstance(values, Sequence):
+        return not isinstance(values, str | bytes | bytearray)
+    return isinstance(values, pa.Array | pa.ChunkedArray) or getattr(values, "ndim", None) == 1
 
 
 def _require_texts(owner: str, names: Collection[Any]) -> None:
