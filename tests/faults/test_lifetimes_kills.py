@@ -85,7 +85,7 @@ def test_killed_at(
 def test_killed_while_files_of_a_killed_writer_are_erased(
     processes: Starter, tmp_path: Path
 ) -> None:
-    """They are named by no version, and go as soon as one of their rows has expired."""
+    """They are named by no version, and go with the next update."""
     root = tmp_path / "archive"
     for point in ("archive.run-written:3", "archive.erased:1"):
         code, said = processes.run(

@@ -16,15 +16,17 @@ from typing import Any
 from mayfly.archive.calendar import Int64Array
 from mayfly.archive.contract import Promise, longest_interval
 from mayfly.archive.feeding import expirations, kept_elsewhere
+from mayfly.archive.reports import reports_of
 from mayfly.archive.staging_erasing import erase_staged
 from mayfly.archive.state import ArchiveVersion
 from mayfly.errors import CorruptFile, VersionExpired
 from mayfly.faults import reach
-from mayfly.lifetime import NEVER
+from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage import Problem, Repository, prune
 from mayfly.storage.commit import manifest_name, wall_clock
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.segment import DATA, Segment
+from mayfly.storage.vacuum import discard
 
 VOID = "void"
 """Property of archives that promise to erase: which versions hold rows that were declared void, as
@@ -95,11 +97,18 @@ class Erasing:
         for manifest in self._manifests():
             reached = min([reached, *(one.exp.low - 1 for one in manifest.segments.values())])
             reached = min([reached, *(v.at - 1 for v in void if manifest.version < v.first)])
-        for name in self._unnamed():
-            reached = min(reached, int(self._expirations(name).min(initial=NEVER)) - 1)
+        for name in self._left_behind():
             written = self._written(name)
             reached = min([reached, *(v.at - 1 for v in void if written <= v.said)])
+            reached = min(reached, self._erased_before())
         return reached
+
+    def _erased_before(self) -> int:
+        """The same after the update before the last: what was left behind since is of writers that
+        began with what was stored then."""
+        reports = reports_of(self.version().manifest.properties)[:-1]
+        earlier = [one["erased_until"] for one in reports if one.get("erased_until") is not None]
+        return earlier[-1] if earlier else MIN_TIME
 
     def overdue(self) -> Iterator[Problem]:
         """Files that hold rows whose bytes should be gone by now, found by looking into them."""
@@ -116,15 +125,11 @@ class Erasing:
                 yield Problem(
                     manifest_name(manifest.version), "shows void rows that should be gone"
                 )
-        for name in self._unnamed():
-            if self._written(name) <= self._void_before(due).said:
-                yield Problem(name, "may hold void rows that should be gone")
-        directory = self.repository.directory
+        for name in self._left_behind():
+            void = "void " if self._written(name) <= self._void_before(due).said else ""
+            yield Problem(name, f"was left behind, and may hold {void}rows that should be gone")
         named = {path: one for m in self._manifests() for path, one in m.segments.items()}
-        own = (
-            (name, self._expirations(name, named.get(name)), NEVER)
-            for name in directory.all_names(DATA)
-        )
+        own = ((name, self._expirations(name, one), NEVER) for name, one in named.items())
         within = version.settings.contract.erased_within
         promise = Promise(within or 0, longest_interval(version.settings.calendar))
         for name, found, clock in (*own, *self._elsewhere()):
@@ -162,15 +167,8 @@ class Erasing:
         clean = sum(version > newest_dirty for version in versions)
         with contextlib.suppress(CorruptFile):  # verify names a damaged manifest
             prune(self.repository, keep_versions=max(1, clean), broken=dirty)
-        # A file that no version names may belong to an update under way, unless it holds rows that
-        # have expired by now, or is older than a commit that declared rows void: nobody writes
-        # those any more, or can commit them.
-        now = self.version().time
-        done = {path for manifest in given_up for path in manifest.segments}
-        for name in self._unnamed():
-            stale = name in done or self._written(name) <= void.said
-            if stale or (self._expirations(name) <= now).any():
-                self.repository.directory.remove(name)
+            for name in self._left_behind():
+                discard(self.repository, [name])
                 reach("archive.erased")
 
     def _void_before(self, due: int) -> Voided:
@@ -183,12 +181,19 @@ class Erasing:
         found = self.repository.directory.modified_at(name)
         return NEVER if found is None else found
 
-    def _unnamed(self) -> list[str]:
-        """Data files that belong to no version on disk."""
-        named = {path for manifest in self._manifests() for path in manifest.segments}
-        return [n for n in self.repository.directory.all_names(DATA) if n not in named]
+    def _left_behind(self) -> list[str]:
+        """Data files that belong to no version, and were there before the last commit: who wrote
+        them can commit them no more.
 
-    def _expirations(self, name: str, segment: Segment | None = None) -> Int64Array:
+        They are not looked into, since nobody knows their checksums. A later file is of an update
+        under way, and holds new rows and such as are in this version.
+        """
+        named = {path for manifest in self._manifests() for path in manifest.segments}
+        committed = self.version().manifest.written_at
+        names = (n for n in self.repository.directory.all_names(DATA) if n not in named)
+        return [name for name in names if self._written(name) <= committed]
+
+    def _expirations(self, name: str, segment: Segment) -> Int64Array:
         """The expiration times in a file, by looking into it."""
         return expirations(self.repository.directory, name, segment)
 

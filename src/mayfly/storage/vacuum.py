@@ -109,6 +109,13 @@ def prune(
     return VacuumReport(retired.versions, removed.files, retired.bytes + removed.bytes, 0)
 
 
+def discard(repository: Repository, paths: Iterable[str]) -> None:
+    """Remove data files that no version names, whatever their age, unless a commit adds them."""
+    named = _Named(repository)
+    named.read()
+    _remove(named, set(paths) - named.files)
+
+
 @dataclass(slots=True)
 class _Removed:
     versions: int = 0

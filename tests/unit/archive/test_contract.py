@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import mayfly.archive
-from mayfly.archive import Archive
+from mayfly.archive import Archive, feeding
 from mayfly.archive.contract import Contract
 from mayfly.archive.staging import Brought, Staging, brought, day_group
 from mayfly.errors import InvalidSetting, VersionExpired
-from mayfly.storage import EXP
+from mayfly.storage import EXP, TS
 from mayfly.storage.segment import write_segment
 
 DDL = "k BIGINT, ts BIGINT, exp BIGINT, id BIGINT"
@@ -179,11 +181,12 @@ def test_verify_finds_bytes_that_should_be_gone(tmp_path: Path, young: int) -> N
     archive = made(root, "NoRebuild 2x2", "PHYSICAL WITHIN 10 us", young=young)
     archive.update(table(rows_of(1)))
     kept = sorted((root / "data").glob("*.arrow" if young else "*.parquet"))[0]
-    content = kept.read_bytes()
+    content, written = kept.read_bytes(), kept.stat().st_mtime
     for _ in range(P + 1):
         archive.update(None)
     assert archive.verify().ok
     kept.write_bytes(content)
+    os.utime(kept, (written, written))
     (problem,) = archive.verify().problems
     assert "should be gone" in problem.what
     assert problem.path == f"data/{kept.name}"
@@ -215,6 +218,45 @@ def test_no_byte_of_an_erased_key_is_left(tmp_path: Path, layout: str | None) ->
         due = 10 * (update + 1) - 20
         assert {key for key, exp in ends.items() if exp > 10 * update} <= left
         assert not {key for key in left if ends[key] < due}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_files_that_no_version_names_are_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """Nobody knows their checksums: they go with the next update, whatever they hold."""
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 20 us")
+    archive.update(table([(1, 10, 90, 1)]))
+    archive.update(table([(1, 20, 90, 2)]))
+    assert archive.status().erased_until == 20
+    directory = archive.repository.directory
+    rows = pa.table({TS: pa.array([1], pa.int64()), EXP: pa.array([15], pa.int64())})
+    left, under_way = (write_segment(directory, "g", rows) for _ in range(2))
+    assert left is not None
+    assert under_way is not None
+    files = {one.path: tmp_path / "a" / one.path for one in (left, under_way)}
+    if not whole:
+        for file in files.values():
+            file.write_bytes(bytes(255 - byte for byte in file.read_bytes()))
+    os.utime(files[left.path], (1, 1))
+    later = time.time() + 60
+    os.utime(files[under_way.path], (later, later))
+    opened: list[str] = []
+    looked = feeding._times
+
+    def look(directory: Any, name: str, *columns: str, segment: Any = None) -> Any:
+        opened.append(name)
+        return looked(directory, name, *columns, segment=segment)
+
+    monkeypatch.setattr(feeding, "_times", look)
+    (problem,) = archive.verify().problems
+    assert (problem.path, "left behind" in problem.what) == (left.path, True)
+    assert archive.status().erased_until == 10
+    assert archive.update(None).erased_until == 30
+    assert [path for path in files if directory.exists(path)] == [under_way.path]
+    assert archive.verify().ok
+    assert opened
+    assert not set(opened) & files.keys()
 
 
 def test_void_rows_leave_older_versions_in_time(tmp_path: Path) -> None:
