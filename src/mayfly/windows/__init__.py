@@ -10,6 +10,7 @@ from mayfly.windows.frequent import (
 )
 from mayfly.windows.groups import RangeCount, RangeIntersection, ValueRange
 from mayfly.windows.pace import Refresh, Rows, Span
+from mayfly.windows.partitions import Partition, PartitionedWindow
 from mayfly.windows.window import SlidingWindow, over_range
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "Frequent",
     "FrequentItem",
     "FrequentItems",
+    "Partition",
+    "PartitionedWindow",
     "RangeCount",
     "RangeIntersection",
     "Refresh",

@@ -50,8 +50,8 @@ class Watch(Generic[W]):
         self._every = at_least_one(value, "every")
 
 
-class PacedWindow(ABC):
-    """A window that slides by whole basic windows."""
+class Intake(ABC):
+    """What takes rows in: in the order of the stream, each batch whole or not at all."""
 
     def __init__(self, by: Rows | Span, slots: int, attribute: str, time: str) -> None:
         if not isinstance(by, Rows | Span):
@@ -70,12 +70,8 @@ class PacedWindow(ABC):
                 "give attribute= and time= different names",
             )
         self._pending: list[pa.Table] = []
-        self._filled = 0
-        self._slides = 0
-        self._number: int | None = None
         self._clock: int | None = None
         self._watches: list[Watch[Any]] = []
-        self._step = 1
         self._busy = False
         self._failures: list[Exception] = []
 
@@ -100,7 +96,7 @@ class PacedWindow(ABC):
             if timed:
                 self._pending.append(rows)
             else:
-                self._fill_rows(rows, None)
+                self._take(rows, None)
 
     def advance(self, clock: int | date | str) -> None:
         """Close all instants before ``clock``: waiting rows enter, full basic windows attach."""
@@ -113,11 +109,91 @@ class PacedWindow(ABC):
             )
         with self._alone():
             self._clock = moment
-            closed, times = self._take_closed(moment)
-            if isinstance(self.by, Rows):
-                self._fill_rows(closed, times)
-            else:
-                self._fill_spans(self.by, closed, times)
+            self._take(*self._take_closed(moment))
+
+    # ── what the kinds do ─────────────────────────────────────────────────────────────────
+
+    @abstractmethod
+    def _admit(self, rows: pa.Table) -> pa.Table:
+        """The columns that the window keeps, in its types; refuses what it could not take in."""
+
+    @abstractmethod
+    def _take(self, rows: pa.Table, times: Int64s | None) -> None:
+        """Take in rows that were admitted, whose instants are closed if they have ``times``."""
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """A slide calls functions of users; none of them may move the window that is sliding."""
+        if self._busy:
+            raise BadInput(
+                "the window is sliding, and cannot take rows or advance",
+                "do that after append or advance has returned, not in a function of on_refresh",
+            )
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+        if self._failures:
+            first, self._failures = self._failures[0], []
+            raise first
+
+    # ── batches ───────────────────────────────────────────────────────────────────────────
+
+    def _as_rows(self, batch: object, times: object) -> pa.Table:
+        rows = arrow_table(batch, self.attribute)
+        if times is not None:
+            column = arrow_array(times)
+            if self.time in rows.schema.names or len(column) != rows.num_rows:
+                raise BadInput(
+                    f"{len(column)} times for {rows.num_rows} rows with the columns "
+                    f"{', '.join(rows.schema.names)}",
+                    f"give every row one time: as times=, or as the column {self.time!r}",
+                )
+            rows = rows.append_column(self.time, column)
+        if self.attribute not in rows.schema.names:
+            raise BadInput(
+                f"the batch has no column {self.attribute!r}, only "
+                f"{', '.join(rows.schema.names) or 'none'}",
+                "name the column of values with attribute=",
+            )
+        return rows
+
+    def _on_time(self, rows: pa.Table) -> pa.Table:
+        """Rows with their times in µs, of which none is late."""
+        instants = _micros_of(rows.column(self.time))
+        if self._clock is not None and len(instants) and instants.min() < self._clock:
+            raise BadInput(
+                f"a row of {instant_text(int(instants.min()))} is late: all instants before "
+                f"{instant_text(self._clock)} are closed; nothing of the batch was taken",
+                "advance the clock less far, or leave late rows out",
+            )
+        return rows.set_column(
+            rows.schema.get_field_index(self.time), self.time, pa.array(instants)
+        )
+
+    def _take_closed(self, clock: int) -> tuple[pa.Table, Int64s]:
+        """Waiting rows whose instants are closed, in stream order, and their times."""
+        if not self._pending:
+            return pa.table({self.attribute: pa.nulls(0)}), np.empty(0, np.int64)
+        waiting = pa.concat_tables(self._pending, promote_options="default")
+        times = _micros_of(waiting.column(self.time))
+        order = np.argsort(times, kind="stable")
+        closed = order[times[order] < clock]
+        rest = np.sort(order[times[order] >= clock])
+        self._pending = [waiting.take(pa.array(rest))] if len(rest) else []
+        return waiting.take(pa.array(closed)), times[closed]
+
+
+class PacedWindow(Intake):
+    """A window that slides by whole basic windows."""
+
+    def __init__(self, by: Rows | Span, slots: int, attribute: str, time: str) -> None:
+        super().__init__(by, slots, attribute, time)
+        self._filled = 0
+        self._slides = 0
+        self._number: int | None = None
+        self._step = 1
 
     def on_refresh(self, function: Callable[[Self, Refresh], None], every: int = 1) -> Watch[Self]:
         """Have a function called at every k-th refresh, after the slide."""
@@ -138,10 +214,6 @@ class PacedWindow(ABC):
     # ── what the kinds do ─────────────────────────────────────────────────────────────────
 
     @abstractmethod
-    def _admit(self, rows: pa.Table) -> pa.Table:
-        """The columns that the window keeps, in its types; refuses what it could not take in."""
-
-    @abstractmethod
     def _open(self, rows: pa.Table) -> Take:
         """Begin to take rows in, which is done part by part."""
 
@@ -158,6 +230,13 @@ class PacedWindow(ABC):
         """Make every slot that of an empty basic window."""
 
     # ── slides ────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, rows: pa.Table, times: Int64s | None) -> None:
+        if isinstance(self.by, Rows):
+            self._fill_rows(rows, times)
+        else:
+            assert times is not None
+            self._fill_spans(self.by, rows, times)
 
     def _fill_rows(self, rows: pa.Table, times: Int64s | None) -> None:
         """Cut rows into basic windows of a number of rows."""
@@ -243,69 +322,6 @@ class PacedWindow(ABC):
             watch.function(self, refresh)
         except Exception as error:
             self._failures.append(error)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """A slide calls functions of users; none of them may move the window that is sliding."""
-        if self._busy:
-            raise BadInput(
-                "the window is sliding, and cannot take rows or advance",
-                "do that after append or advance has returned, not in a function of on_refresh",
-            )
-        self._busy = True
-        try:
-            yield
-        finally:
-            self._busy = False
-        if self._failures:
-            first, self._failures = self._failures[0], []
-            raise first
-
-    # ── batches ───────────────────────────────────────────────────────────────────────────
-
-    def _as_rows(self, batch: object, times: object) -> pa.Table:
-        rows = arrow_table(batch, self.attribute)
-        if times is not None:
-            column = arrow_array(times)
-            if self.time in rows.schema.names or len(column) != rows.num_rows:
-                raise BadInput(
-                    f"{len(column)} times for {rows.num_rows} rows with the columns "
-                    f"{', '.join(rows.schema.names)}",
-                    f"give every row one time: as times=, or as the column {self.time!r}",
-                )
-            rows = rows.append_column(self.time, column)
-        if self.attribute not in rows.schema.names:
-            raise BadInput(
-                f"the batch has no column {self.attribute!r}, only "
-                f"{', '.join(rows.schema.names) or 'none'}",
-                "name the column of values with attribute=",
-            )
-        return rows
-
-    def _on_time(self, rows: pa.Table) -> pa.Table:
-        """Rows with their times in µs, of which none is late."""
-        instants = _micros_of(rows.column(self.time))
-        if self._clock is not None and len(instants) and instants.min() < self._clock:
-            raise BadInput(
-                f"a row of {instant_text(int(instants.min()))} is late: all instants before "
-                f"{instant_text(self._clock)} are closed; nothing of the batch was taken",
-                "advance the clock less far, or leave late rows out",
-            )
-        return rows.set_column(
-            rows.schema.get_field_index(self.time), self.time, pa.array(instants)
-        )
-
-    def _take_closed(self, clock: int) -> tuple[pa.Table, Int64s]:
-        """Waiting rows whose instants are closed, in stream order, and their times."""
-        if not self._pending:
-            return pa.table({self.attribute: pa.nulls(0)}), np.empty(0, np.int64)
-        waiting = pa.concat_tables(self._pending, promote_options="default")
-        times = _micros_of(waiting.column(self.time))
-        order = np.argsort(times, kind="stable")
-        closed = order[times[order] < clock]
-        rest = np.sort(order[times[order] >= clock])
-        self._pending = [waiting.take(pa.array(rest))] if len(rest) else []
-        return waiting.take(pa.array(closed)), times[closed]
 
 
 def at_least_one(value: int, name: str, least: int = 1) -> int:
