@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mayfly
+from mayfly.plan.catalog import RelationDefinition, StreamDefinition
 from mayfly.session import Session
 
 
@@ -46,3 +47,22 @@ def test_rivals_are_compared(session: Session) -> None:
     explained = session.explain(query, compare=True, strategy="NT")
     assert "STR" in str(explained)
     assert "plan 1" in str(explained)
+
+
+def test_columns_are_found_without_regard_to_case(spark: SparkSession) -> None:
+    session = Session(spark)
+    rows = spark.readStream.format("rate").load().selectExpr("timestamp AS Ts", "value AS No")
+    session.stream("s", rows, time="tS", sequence="nO")
+    session.stream("m", rows, time="NO", unit="milliseconds")
+    session.relation("r", {"Id": [1]}, key="iD")
+    session.nrr("n", {"Id": [1]}, key=["ID"])
+    found = {one.name: one for one in session.catalog}
+    assert isinstance(found["s"], StreamDefinition)
+    assert (found["s"].time, found["s"].sequence) == ("Ts", ("No",))
+    for name in "rn":
+        relation = found[name]
+        assert isinstance(relation, RelationDefinition)
+        assert relation.key == ("Id",)
+    assert "Ts" in session.query("SELECT ts FROM s [RANGE 1 MIN]").program.answer.columns.names[0]
+    with pytest.raises(mayfly.MayflyError, match="no column 'when' to take its time from"):
+        session.stream("q", rows, time="when")

@@ -116,6 +116,12 @@ def test_a_column_is_a_list_of_values(values: Any) -> None:
         running().feed({"s": {"ts": [datetime(2026, 1, 2)], "a": fine}})
 
 
+def test_an_empty_list_does_not_say_what_the_columns_are() -> None:
+    with pytest.raises(BadInput, match="does not say what the columns are"):
+        declared().relation("q", [])
+    declared().relation("q", pa.table({"a": pa.array([], pa.int64())}))
+
+
 def test_names_are_compared_without_regard_to_case() -> None:
     session = LocalSession()
     session.stream("s", {"Ts": "BIGINT", "No": "INT"}, time="tS", sequence="nO")

@@ -163,6 +163,11 @@ def arrow_of(owner: str, rows: Any) -> pa.Table:
             return pa.table(dict(_columns(owner, rows)))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"the rows for {owner} have no common types: {error}", _FORMS) from error
+    if _are_dicts(rows):
+        raise BadInput(
+            f"the rows for {owner} are an empty list, which does not say what the columns are",
+            "give an empty Arrow table with types, or declare them in the language: CREATE …",
+        )
     raise BadInput(f"rows for {owner} are a {type(rows).__name__}", _FORMS)
 
 
