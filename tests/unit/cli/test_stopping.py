@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 import typer
 
-from mayfly.cli import archive_feeding, stopping
+from mayfly.cli import archive_feeding
 from mayfly.cli.stopping import stop_signals
 
 
@@ -73,17 +73,23 @@ def test_a_second_signal_ends_without_waiting() -> None:
     assert done.returncode == -signal.SIGTERM
 
 
-def test_a_signal_to_the_command_and_to_its_group_is_one(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signal_to_the_command_and_to_its_group_is_one() -> None:
     """As ``timeout`` sends it."""
-    monkeypatch.setattr(stopping, "ONE_REQUEST", 3600.0)
-    with stop_signals("batch") as asked:
-        for _ in range(3):
-            os.kill(os.getpid(), signal.SIGTERM)
-        assert asked.wait(10)
-    assert asked.exit_code == 143
-    assert capfd.readouterr().err.count("stopping: ") == 1
+    program = """
+        import os, signal
+        from mayfly.cli import stopping
+        stopping.ONE_REQUEST = 3600.0
+        with stopping.stop_signals("batch") as asked:
+            for _ in range(3):
+                os.kill(os.getpid(), signal.SIGTERM)
+            assert asked.wait(10)
+        raise SystemExit(asked.exit_code)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(program)], capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 143, done.stderr
+    assert done.stderr.count(b"stopping: ") == 1
 
 
 def test_a_signal_is_passed_on_to_those_who_work() -> None:
