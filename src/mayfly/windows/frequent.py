@@ -123,7 +123,8 @@ class Frequent(PacedWindow):
         Every item given surely does; with ``false_negatives=False`` every item that may is given,
         and ``complete`` says whether that is all of them.
         """
-        if not isinstance(threshold, int | float | np.number) or isinstance(threshold, bool):
+        number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+        if not number or threshold != threshold:
             raise InvalidSetting(f"the threshold {threshold!r}", "give a number of rows")
         if false_negatives:
             keys = self._above(threshold)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mayfly.errors import InvalidSetting
 from mayfly.windows import ApproximateFrequent, Frequent, Rows, Span
 
 SUB_WINDOWS = ["xxxxxaaabc", "aaaacccxxx", "aaaacccxxx", "xxxxxxaabb", "xxxxxxxxxx"]
@@ -112,3 +114,9 @@ def test_zipf_draws_give_the_figures_of_the_specification(
         window.stored,
         round(100 * error, 1),
     )
+
+
+@pytest.mark.parametrize("threshold", [float("nan"), True, "3", None])
+def test_a_threshold_is_a_number(threshold: Any) -> None:
+    with pytest.raises(InvalidSetting, match="threshold"):
+        Frequent(2, 2, Rows(2)).over(threshold)
