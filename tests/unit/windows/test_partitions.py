@@ -69,6 +69,14 @@ def test_each_partition_has_its_own_last_rows(
     assert window.rows == sum(window[part].rows for part in window.partitions)
 
 
+def test_nan_is_one_partition_and_so_is_null() -> None:
+    window = PartitionedWindow(Rows(1), 4, "p")
+    for _ in range(2):
+        window.append(table([(NAN, 1, 0), (None, 2, 0), (-0.0, 3, 0), (0.0, 3, 0)], False))
+    assert list(map(name_of, window.partitions)) == ["nan", "None", "0.0"]
+    assert [window[part].rows for part in (NAN, None, 0.0)] == [2, 2, 4]
+
+
 def test_functions_run_when_a_partition_slides() -> None:
     window, runs = PartitionedWindow(Rows(2), 2, "p"), list[tuple[str, int]]()
 
