@@ -7,6 +7,7 @@ error, so nothing is ever read and then ignored.
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from sqlglot import exp
 
@@ -118,14 +119,25 @@ _REFUSED_PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
 
 MOST_NESTED = 120
 """Levels of a syntax tree; what goes down it takes a few of Python's 1,000 frames per level."""
+MOST_LINKED: dict[type[exp.Expr], tuple[int, str]] = {
+    exp.Or: (5_000, "write x IN (…), or keep the values in a relation and join it"),
+    exp.And: (5_000, "write x NOT IN (…), or keep the values in a relation and join it"),
+    exp.Union: (1_000, "declare one stream over several sources, or run several queries"),
+}
+"""So many of a kind in one text, and what to write instead: planning takes time for each."""
 _CHAINS = (exp.And, exp.Or, exp.DPipe, exp.Union, exp.Dot)
 """A chain of these is one level, however long."""
 
 
 def check_tree(source: Source, tree: exp.Expr) -> None:
     """Refuse the first node, or clause of a node, that is not in the language or too deep."""
-    depths = {id(tree): 1}
+    depths, linked = {id(tree): 1}, Counter[type[exp.Expr]]()
     for node in tree.walk():
+        if type(node) in MOST_LINKED:
+            linked[type(node)] += 1
+            most, hint = MOST_LINKED[type(node)]
+            if linked[type(node)] > most:
+                raise error_on(source, node, f"more than {most:,} {_words(node)}s", hint)
         chained = isinstance(node, _CHAINS) and type(node.parent) is type(node)
         depths[id(node)] = depths.get(id(node.parent), 0) + (not chained)
         if depths[id(node)] > MOST_NESTED:

@@ -124,6 +124,20 @@ def test_long_numbers_and_names_are_refused(text: str) -> None:
         session().query(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        (f"SELECT a {FROM} WHERE " + " OR ".join(f"a={n}" for n in range(5_002)), "IN"),
+        (f"SELECT a {FROM} WHERE " + " AND ".join(f"a<>{n}" for n in range(5_002)), "NOT IN"),
+        (" UNION ALL ".join([f"SELECT a {FROM}"] * 1_002), "several queries"),
+    ],
+)
+def test_too_many_in_a_row_are_refused_with_what_to_write(text: str, instead: str) -> None:
+    with pytest.raises(CqlError, match=r"more than \d,000 (ORs|ANDs|UNIONs)") as refusal:
+        session().query(text)
+    assert instead in str(refusal.value)
+
+
 def test_the_limit_of_nesting_leaves_room_for_callers() -> None:
     def below(frames: int) -> None:
         if frames:
