@@ -110,6 +110,7 @@ class Aggregator:
 
 
 def aggregator(call: AggregateCall) -> Aggregator:
+    """What computes a call of an aggregate function."""
     whole = call.argument is not None and call.argument.type.is_integral
     if call.function == "count" and not call.distinct:
         return Aggregator(call, False, ("",) if call.argument is not None else ())

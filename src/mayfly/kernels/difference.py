@@ -115,6 +115,7 @@ class ExceptAllRows(Operator):
     def step(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[BothKept, Delta]:
+        """How many of each row are left after those of the right side are taken away."""
         began, clock = interval.began, interval.clock
         new = [self._coded(one.born, side) for side, one in enumerate(inputs)]
         cuts = [self._coded(one.cut, side) for side, one in enumerate(inputs)]

@@ -90,6 +90,7 @@ class WeakDistinct(Alone):
         return self._codes(rows)
 
     def step(self, state: Kept, inputs: Sequence[Delta], interval: Interval) -> tuple[Kept, Delta]:
+        """A representative for each new value, and a successor where one expires."""
         nothing = Delta.empty(self.columns)
         rows = inputs[0].born.select([*self.columns.names, TS, EXP])
         for at, name in enumerate(self.columns.names):

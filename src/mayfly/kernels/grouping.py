@@ -194,6 +194,7 @@ class GroupRows(Alone):
     def step(
         self, state: GroupState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[GroupState, Delta]:
+        """New versions of the groups that something happened to, and what they replace."""
         delta, members = inputs[0], state.members
         if delta.cut.num_rows:
             members = members.cut(self._members(delta.cut))

@@ -253,6 +253,7 @@ class JoinRows(Operator):
     def pieces(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[BothKept, Iterator[Delta]]:
+        """Results in pieces of bounded size, made when they are drawn."""
         if not any(one.rows for one in inputs):
             return self._advanced(state, (None, None), interval.clock), iter(())
         new = [self.condition.coded(one.born, side) for side, one in enumerate(inputs)]

@@ -203,6 +203,7 @@ class AntiJoinRows(Operator):
     def step(
         self, state: NegationState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[NegationState, Delta]:
+        """Left rows without a partner, for as long as they have none."""
         left, right = inputs
         if (
             not left.rows

@@ -134,6 +134,7 @@ class NrrJoinRows(Operator):
     def step(
         self, state: NrrState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[NrrState, Delta]:
+        """Each new row with the relation as it was before it."""
         child, changes = inputs
         rows = self.condition.coded(child.born, 0)
         inserted = self.condition.coded(_effective(changes.born), 1)

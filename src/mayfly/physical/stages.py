@@ -214,6 +214,7 @@ def feeds_of(stages: StagedProgram, answer: StagedAnswer) -> list[int]:
 
 
 def tasks_of(stages: StagedProgram, answer: StagedAnswer) -> list[StagedTask]:
+    """The tasks that compute an answer."""
     found: dict[int, StagedTask] = {}
     waiting = [answer.task]
     while waiting:

@@ -156,6 +156,7 @@ class Expected:
     """Per query: the streams and relations it reads."""
 
     def after(self, command: Command) -> Expected:
+        """The same after one command more."""
         others = {name: one for name, one in self.readers.items() if name != command.name}
         if command.kind == ADD:
             own = sources_read(command.text, self.catalog)

@@ -35,6 +35,7 @@ def declarations(catalog: Catalog) -> dict[str, Any]:
 
 
 def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
+    """The streams and relations that a checkpoint says it was started with."""
     catalog = Catalog()
     for name, one in declared["streams"].items():
         definition = StreamDefinition(

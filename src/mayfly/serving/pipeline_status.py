@@ -99,6 +99,7 @@ def read_status(checkpoint: str | os.PathLike[str]) -> PipelineStatus:
 
 
 def status_of_pipeline(checkpoint: str, manifest: Manifest) -> PipelineStatus:
+    """The same of a manifest that was read before."""
     properties = manifest.properties
     clocks = Clocks.from_json(properties["clocks"])
     progress = Progress.of(manifest, clocks.streams)

@@ -248,6 +248,7 @@ class Repository:
         )
 
     def load(self, version: int) -> Manifest:
+        """One version, compared with its checksum."""
         name = manifest_name(version)
         try:
             data = self.directory.read(name)
@@ -263,6 +264,7 @@ class Repository:
         return manifest
 
     def current(self) -> Manifest:
+        """The newest committed version."""
         for _ in range(ATTEMPTS):
             listed = self._newest()
             try:

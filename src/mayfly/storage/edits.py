@@ -52,6 +52,8 @@ def as_stored(values: Mapping[str, Json], what: str) -> dict[str, Json]:
 
 @dataclass(frozen=True, slots=True)
 class AddSegments:
+    """Files that belong to the next version."""
+
     segments: tuple[Segment, ...]
 
     def apply(self, draft: Draft) -> None:

@@ -31,6 +31,7 @@ def _length(start: int, stop: int, link: Int64s) -> int:
 
 @jit
 def forward(start: int, stop: int, link: Int64s, tally: Int64s) -> Int64s:
+    """The cells of a chain from ``start`` on, up to ``stop``."""
     cells = np.empty(_length(start, stop, link), np.int64)
     cell = start
     for i in range(len(cells)):
@@ -42,11 +43,13 @@ def forward(start: int, stop: int, link: Int64s, tally: Int64s) -> Int64s:
 
 @jit
 def backward(start: int, link: Int64s, tally: Int64s) -> Int64s:
+    """The cells of a chain from its newest one to its oldest."""
     return forward(start, -1, link, tally)
 
 
 @jit
 def numbered(start: int, low: int, link: Int64s, tally: Int64s) -> Int64s:
+    """The stream numbers of a value that are not below ``low``, the newest first."""
     size, number, mask = 0, start, len(link) - 1
     while number >= low and number >= 0:
         size += 1
@@ -74,6 +77,7 @@ def _last(cell: int, link: Int64s, tally: Int64s) -> int:
 
 @jit
 def plain_arrive(cells: Int64s, node: Int32s, first: Int64s, link: Int64s, tally: Int64s) -> None:
+    """New tuples at the end of their chains, found by walking from the first one."""
     for cell in cells:
         owner = node[cell]
         if first[owner] < 0:
@@ -89,6 +93,7 @@ def plain_arrive(cells: Int64s, node: Int32s, first: Int64s, link: Int64s, tally
 def plain_expire(
     old: Int64s, node: Int32s, first: Int64s, end: Int64s, link: Int64s, tally: Int64s
 ) -> None:
+    """Take old tuples from the front of their chains."""
     for cell in old:
         owner = node[cell]
         _last(cell, link, tally)
@@ -104,6 +109,7 @@ def plain_expire(
 def plain_attach(
     new: Int64s, node: Int32s, first: Int64s, end: Int64s, link: Int64s, tally: Int64s
 ) -> None:
+    """Let answers reach the tuples that came since the last slide."""
     for cell in new:
         owner = node[cell]
         # Once per value: after the first of its tuples, the end is the chain's last cell.
@@ -122,6 +128,7 @@ def plain_attach(
 def aux_arrive(
     cells: Int64s, node: Int32s, oldest: Int64s, youngest: Int64s, link: Int64s, tally: Int64s
 ) -> None:
+    """New tuples into chains of their own, which answers do not reach yet."""
     for cell in cells:
         owner = node[cell]
         if oldest[owner] < 0:
@@ -136,6 +143,7 @@ def aux_arrive(
 def aux_expire(
     old: Int64s, node: Int32s, first: Int64s, end: Int64s, link: Int64s, tally: Int64s
 ) -> None:
+    """Take old tuples from the front of their chains, and forget the end of empty ones."""
     for cell in old:
         owner = node[cell]
         _last(cell, link, tally)
@@ -159,6 +167,7 @@ def aux_attach(
     link: Int64s,
     tally: Int64s,
 ) -> None:
+    """Put the chains of new tuples behind those that are visible."""
     for cell in new:
         owner = node[cell]
         if oldest[owner] < 0:
@@ -180,6 +189,7 @@ def aux_attach(
 def backward_arrive(
     cells: Int64s, node: Int32s, oldest: Int64s, youngest: Int64s, link: Int64s, tally: Int64s
 ) -> None:
+    """New tuples into chains of their own that lead from young to old."""
     for cell in cells:
         owner = node[cell]
         if oldest[owner] < 0:
@@ -192,6 +202,7 @@ def backward_arrive(
 
 @jit
 def backward_expire(old: Int64s, node: Int32s, newest: Int64s, link: Int64s, tally: Int64s) -> None:
+    """Cut the old end off each chain, found by walking from its newest tuple."""
     for i in range(len(old) - 1, -1, -1):
         cell = old[i]
         if link[cell] == CUT:
@@ -226,6 +237,7 @@ def backward_attach(
     link: Int64s,
     tally: Int64s,
 ) -> None:
+    """Put the chains of new tuples before those that are visible."""
     for cell in new:
         owner = node[cell]
         if oldest[owner] < 0:
@@ -248,6 +260,7 @@ def dirty_expire(
     tally: Int64s,
     freed: Int64s,
 ) -> int:
+    """Mark the end of each chain dirty instead of walking to it. How many cells are free again."""
     count = 0
     for i in range(len(old) - 1, -1, -1):
         cell = old[i]
@@ -274,6 +287,7 @@ def dirty_expire(
 def numbered_arrive(
     numbers: Int64s, node: Int32s, oldest: Int64s, youngest: Int64s, link: Int64s, tally: Int64s
 ) -> None:
+    """New tuples into chains of their own, by their stream numbers."""
     mask = len(link) - 1
     for number in numbers:
         owner = node[number & mask]
@@ -295,6 +309,7 @@ def numbered_attach(
     link: Int64s,
     tally: Int64s,
 ) -> None:
+    """Put the chains of new tuples before those that are visible."""
     mask = len(link) - 1
     for number in new:
         owner = node[number & mask]
