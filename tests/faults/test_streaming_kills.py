@@ -111,6 +111,7 @@ def test_every_point_is_in_a_campaign() -> None:
     }
 
 
+@pytest.mark.slow
 def test_killed_around_a_commit_and_a_worker_lost(
     spark: SparkSession, tmp_path: Path, short: Undisturbed
 ) -> None:

@@ -164,6 +164,7 @@ class MixedUpBuckets(ProgramWiring):
         return ProgramWiring.receipts(self, others, tasks, due)
 
 
+@pytest.mark.slow
 def test_a_frame_of_receipts_used_twice_leaves_files_but_changes_nothing(
     driver: DriverByHand,
 ) -> None:
@@ -181,8 +182,16 @@ def test_a_frame_of_receipts_used_twice_leaves_files_but_changes_nothing(
     ("fault", "message"),
     [
         (LostReceipt, r"receipts missing for .* \[\(0, 1\)\]"),
-        (RobbedBucket, r"60 rows of stream a were sent to tasks in this batch, which got \d+"),
-        (MixedUpBuckets, r"rows of other buckets came to the task of bucket"),
+        pytest.param(
+            RobbedBucket,
+            r"60 rows of stream a were sent to tasks in this batch, which got \d+",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            MixedUpBuckets,
+            r"rows of other buckets came to the task of bucket",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_batch_that_lost_something_is_stopped(

@@ -147,6 +147,7 @@ def test_a_refusal_reaches_the_user_of_spark(spark: SparkSession, archive: Archi
         spark.read.format("mayfly").schema("k INT").load(path).count()
 
 
+@pytest.mark.slow
 def test_a_table_shows_the_last_update_and_a_view_the_first_it_saw(
     spark: SparkSession, tmp_path: Path
 ) -> None:

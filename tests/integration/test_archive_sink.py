@@ -236,6 +236,7 @@ def test_an_open_origin_leaves_room_for_the_slack(spark: SparkSession, tmp_path:
     assert found(archive) == [0, 5]
 
 
+@pytest.mark.slow
 def test_small_files_are_merged_on_the_way(spark: SparkSession, tmp_path: Path) -> None:
     archive = new_archive(spark, tmp_path / "a")
     sink = archive.sink()
@@ -257,11 +258,11 @@ class Crash(BaseException):
     "point",
     [
         "staging.written",
-        "staging.committed",
+        pytest.param("staging.committed", marks=pytest.mark.slow),
         "staging.before-update",
-        "archive.written",
+        pytest.param("archive.written", marks=pytest.mark.slow),
         "archive.committed",
-        "staging.taken",
+        pytest.param("staging.taken", marks=pytest.mark.slow),
         "staging.dropped",
     ],
 )
@@ -350,6 +351,7 @@ def test_results_delivered_again_after_a_crash_are_archived_once(
     assert_holds_results(archive, case, run.status().clock)
 
 
+@pytest.mark.slow
 def test_a_stop_ends_a_catch_up_after_the_update_that_is_running(
     spark: SparkSession, tmp_path: Path
 ) -> None:

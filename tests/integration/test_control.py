@@ -118,6 +118,7 @@ def test_queries_streams_relations_and_the_end_are_asked_for(
     assert [one.name for one in place.glob("spark*")] == [part]
 
 
+@pytest.mark.slow
 def test_a_name_is_given_to_another_query_and_a_relation_comes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_name_is_given_to_another_query_and_a_relation_comes(
         assert pq.read_table(own).num_rows == written, "the folder of the query that left"
 
 
+@pytest.mark.slow
 def test_a_sink_may_stop_its_query(spark: SparkSession, tmp_path: Path) -> None:
     record(tmp_path / "streams", batches())
     held: dict[str, QueryRun] = {}
@@ -198,6 +200,7 @@ def test_a_failing_sink_stops_all_queries_and_loses_nothing(
     assert batches_done(tmp_path / "ck") == 3
 
 
+@pytest.mark.slow
 def test_a_state_limit_stops_all_queries_before_anything_is_committed(
     spark: SparkSession, tmp_path: Path
 ) -> None:

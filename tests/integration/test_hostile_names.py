@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.spark.pipelines import load_pipeline
@@ -59,6 +60,7 @@ def started(spark: SparkSession, file: Path, **sinks: Any) -> Any:
     return runs
 
 
+@pytest.mark.slow
 def test_users_keep_their_names(spark: SparkSession, tmp_path: Path, capsys: Any) -> None:
     file, memory, heard = tmp_path / "p.cql", Memory(), list[list[str]]()
     file.write_text(PIPELINE)

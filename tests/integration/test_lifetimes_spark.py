@@ -40,7 +40,9 @@ def rows(update: int, count: int, seed: int = 0) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("layout", ["Rebuild 2x2", "NoRebuild 2x3"])
+@pytest.mark.parametrize(
+    "layout", [pytest.param("Rebuild 2x2", marks=pytest.mark.slow), "NoRebuild 2x3"]
+)
 def test_spark_and_one_process_agree(spark: SparkSession, tmp_path: Path, layout: str) -> None:
     session = mayfly.Session(spark)
     ours = session.create_archive(tmp_path / "spark", DDL, layout=layout, parts=2, **SETTINGS)
@@ -132,6 +134,7 @@ def test_no_read_path_shows_what_was_declared_void(
     assert not archive.probe("c4", as_of=later).num_rows
 
 
+@pytest.mark.slow
 def test_lifetimes_of_classes_and_intervals(spark: SparkSession, tmp_path: Path) -> None:
     session = mayfly.Session(spark)
     now = datetime(2026, 1, 1, tzinfo=UTC)

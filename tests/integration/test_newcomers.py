@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.pipeline.continuous import ContinuousRun
@@ -29,6 +30,7 @@ def assert_same(found: pa.Table, local: ContinuousRun, at: int) -> None:
     assert answer(found) == answer(local.snapshot(at)), at
 
 
+@pytest.mark.slow
 def test_a_newcomer_answers_over_what_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     rows = batches()
     record(tmp_path / "streams", rows[:2])

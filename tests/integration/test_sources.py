@@ -142,6 +142,7 @@ def test_a_source_that_is_not_there_is_told(
         load_pipeline(spark, file, allow_python=True)
 
 
+@pytest.mark.slow
 def test_recorded_rows_first_and_then_another_source(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "own_ticks.py").write_text(TICKS)
     (tmp_path / "recorded").mkdir()

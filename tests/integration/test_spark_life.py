@@ -125,6 +125,7 @@ def link_like(case: JoinCase, name: str, after: int) -> pa.Table:
     return first.set_column(0, "ts", pa.array([last + after], pa.int64()))
 
 
+@pytest.mark.slow
 def test_history_is_kept_as_long_as_asked(spark: SparkSession, tmp_path: Path) -> None:
     case = pair_case(500, 100)
     record(tmp_path, case.batches)
@@ -155,6 +156,7 @@ def test_history_is_kept_as_long_as_asked(spark: SparkSession, tmp_path: Path) -
     assert_same_rows(run.snapshot(oldest), oracle.answer_at([oldest]).drop_columns(["at"]))
 
 
+@pytest.mark.slow
 def test_stopping_does_not_end_the_input(spark: SparkSession, tmp_path: Path) -> None:
     """What is stopped in the middle of its input goes on there, with nothing late."""
     case = pair_case(240, 60)
@@ -190,6 +192,7 @@ def test_a_stopped_query_that_ends_in_peace_has_not_read_its_input_to_the_end() 
     runner.close_input.assert_not_called()
 
 
+@pytest.mark.slow
 def test_a_frame_stays_readable_while_the_query_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def column(name: str) -> Reference:
     return Reference(relation, own, BIGINT)
 
 
+@pytest.mark.slow
 def test_a_chain_of_three_with_residuals(spark: SparkSession, tmp_path: Path) -> None:
     """Keys of different widths, a residual in each join, fewer columns than there are."""
     width = {"a": "int32", "b": "int64", "c": "int16"}
@@ -137,6 +138,7 @@ def keyed(kinds: list[str], seed: int) -> pa.Table:
     return generate(StreamSpec(60, keys=keys, payload=(), ts_type="int64", seed=seed))
 
 
+@pytest.mark.slow
 def test_keys_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
     """NULL, NaN in two bit patterns, both zeros, extremes; all queries run side by side.
 
@@ -224,6 +226,7 @@ def cuts() -> list[tuple[JoinCase, dict[str, Any]]]:
     return found
 
 
+@pytest.mark.slow
 def test_neither_cuts_nor_buckets_nor_the_runner_change_the_log(
     spark: SparkSession, tmp_path: Path, cuts: list[tuple[JoinCase, dict[str, Any]]]
 ) -> None:

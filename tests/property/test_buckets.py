@@ -16,7 +16,7 @@ from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.spark.query_checkpoint import SINCE, Registered
 from mayfly.spark.query_history import settle
 from tests.property.continuous_cases import SECOND, _rows, catalog, table_of, told
-from tests.property.shared_runs import program_of, results_of, runner_of
+from tests.property.shared_runs import half_slow, program_of, results_of, runner_of
 
 CASES = {
     "one answer for all rows beside one for each group": (
@@ -154,7 +154,7 @@ def test_where_rows_lie_does_not_depend_on_other_queries() -> None:
             assert places(alone).items() <= together.items(), alone
 
 
-@pytest.mark.parametrize("cql", SHARING)
+@pytest.mark.parametrize("cql", half_slow(SHARING))
 @pytest.mark.parametrize("buckets", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_query_that_leaves_changes_no_answer_of_others(
     tmp_path: Path, cql: str, buckets: int
