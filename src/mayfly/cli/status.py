@@ -27,9 +27,9 @@ def status_command(
         typer.Option("--watch", metavar="SECONDS", help="Look again so often, until Ctrl-C."),
     ] = None,
 ) -> None:
-    """Show clocks, rows, state and results of a pipeline, as of its last commit.
+    """Show a pipeline in figures, running or stopped; starts no Spark.
 
-    Starts no Spark and writes nothing.
+    Clocks, rows, state and results, as of its last commit; nothing is written.
     """
     with refusals():
         if watch is not None and not 0 < watch < float("inf"):

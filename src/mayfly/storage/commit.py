@@ -128,7 +128,7 @@ class Repository:
                 f"{repository.directory.address} already holds a Mayfly directory",
                 "open it, or choose another path",
             )
-        repository._mark_head(0)
+        repository.mark_head(0)
         return repository
 
     @staticmethod
@@ -352,12 +352,12 @@ class Repository:
         if not self.directory.put_if_absent(name, following.encode()):
             raise self._conflict(following.version)
         reach("commit.published")
-        self._mark_head(following.version)
+        self.mark_head(following.version)
         if self.oldest() > following.version:
             self._require_ancestor(following)
         return following
 
-    def _mark_head(self, version: int) -> None:
+    def mark_head(self, version: int) -> None:
         """Note outside of its manifest that a version is there; it is, whatever fails here."""
         with contextlib.suppress(StorageError):
             self.directory.touch(head_name(version))

@@ -21,7 +21,14 @@ from itertools import pairwise
 
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
 from mayfly.faults import reach
-from mayfly.storage.commit import MANIFESTS, PINS, Repository, manifest_name, wall_clock
+from mayfly.storage.commit import (
+    MANIFESTS,
+    PINS,
+    Repository,
+    head_name,
+    manifest_name,
+    wall_clock,
+)
 from mayfly.storage.files import Directory
 from mayfly.storage.intents import INTENTS, NOTICES, notice, read_intents, remove_settled
 from mayfly.storage.segment import DATA
@@ -61,8 +68,10 @@ def vacuum(
             f"vacuum cannot keep {keep_versions} versions for {keep_for} µs with grace {grace} µs",
             "keep at least 1 version; durations are 0 or more",
         )
-    repository.current()  # else files of a lost version would go
+    current = repository.current()  # else files of a lost version would go
     directory = repository.directory
+    if not directory.exists(head_name(current.version)):  # its writer died before it was marked
+        repository.mark_head(current.version)
     listed = directory.all_names(DATA)
     reach("vacuum.listed")
     retired = _retire(repository, _oldest_kept(repository, keep_versions, keep_for), broken)
