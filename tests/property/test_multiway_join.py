@@ -23,7 +23,7 @@ from tests.property.test_continuous import checked
 from tests.property.test_continuous_independence import outcome, recut
 
 seeds = st.integers(0, 2**48)
-many = settings(max_examples=max(60, settings().max_examples * 2), phases=[Phase.generate])
+many = settings(max_examples=max(50, settings().max_examples * 2 - 30), phases=[Phase.generate])
 
 
 def has_cuts(case: Case, strategy: Strategy) -> bool:
