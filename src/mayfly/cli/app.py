@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mayfly import __version__
+from mayfly.cli.stopping import Ended, ending_signals
 from mayfly.errors import MayflyError
 
 COMMANDS = {
@@ -84,9 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; what Mayfly or the system refuses is told in a message, not a trace."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        command_line(given)(args=given, prog_name="mayfly")
+        with ending_signals():
+            command_line(given)(args=given, prog_name="mayfly")
     except (MayflyError, OSError) as error:
         sys.exit(f"mayfly: {error}")
+    except Ended as ended:
+        typer.echo(f"mayfly: {ended}", err=True)
+        sys.exit(ended.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -14,6 +14,31 @@ ONE_REQUEST = 1.0
 group in which the command is."""
 
 
+class Ended(BaseException):
+    """A signal came where nothing has to be finished first."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
+        """As shells tell an end by this signal."""
+
+
+@contextmanager
+def ending_signals() -> Iterator[None]:
+    """Within the block a signal raises ``Ended``, so that its end is said and files are closed."""
+
+    def end(number: int, frame: object) -> None:
+        raise Ended(number)
+
+    names = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(one, end) for one in names]
+    try:
+        yield
+    finally:
+        for one, handler in zip(names, before, strict=True):
+            signal.signal(one, handler)
+
+
 class StopRequest:
     """Made by Ctrl-C or SIGTERM: Spark's own handler would cancel the job that is running.
 

@@ -32,6 +32,31 @@ def test_a_signal_is_answered_at_once(
     assert signal.getsignal(number) == before
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_where_nothing_is_to_be_finished_a_signal_ends_at_once(number: int, code: int) -> None:
+    """As while Spark starts."""
+    program = dedent(
+        """
+        import sys, time, types
+        from mayfly.cli import app
+        def wait() -> None:
+            print("begun", flush=True)
+            time.sleep(60)
+        sys.modules["waiting"] = types.SimpleNamespace(wait=wait)
+        app.COMMANDS["wait"] = ("waiting:wait", "Wait.")
+        app.main(["wait"])
+        """
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert said == f"mayfly: ended by {signal.Signals(number).name}\n"
+
+
 def test_a_signal_may_come_at_every_step_of_a_wait() -> None:
     """Its handler must not wait for what the thread that it interrupts holds."""
     program = """
