@@ -125,14 +125,13 @@ def run_command(
         from mayfly.spark.starting import run_settings
 
         run_settings(buckets or 1, history, max_state_bytes, max_gap)
-        check_checkpoint(absolute_address(place), buckets, zone)
+        address = absolute_address(place)
+        check_checkpoint(address, buckets, zone)
         with in_zone(zone):
             programs = declared.programs()
         texts = {name: one.text for name, one in declared.queries.items()}
-        check_unchanged(absolute_address(place), texts, programs, replace or ())
-        if not Repository.exists(
-            absolute_address(place)
-        ):  # commands may have added queries to others
+        check_unchanged(address, texts, programs, replace or ())
+        if not Repository.exists(address):  # commands may have added queries to others
             shedding.check(staged(shared(programs, {})))
         console = Console(stderr=True)
         with console.status("starting Spark"):

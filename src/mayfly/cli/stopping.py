@@ -30,13 +30,19 @@ def ending_signals() -> Iterator[None]:
     def end(number: int, frame: object) -> None:
         raise Ended(number)
 
+    with _handled_by(end):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
     names = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(one, end) for one in names]
+    before = [signal.signal(one, handler) for one in names]
     try:
         yield
     finally:
-        for one, handler in zip(names, before, strict=True):
-            signal.signal(one, handler)
+        for one, earlier in zip(names, before, strict=True):
+            signal.signal(one, earlier)
 
 
 class StopRequest:
@@ -97,11 +103,8 @@ class StopRequest:
 def stop_signals(running: str) -> Iterator[StopRequest]:
     """Within the block, signals ask to stop after what is ``running``."""
     asked = StopRequest(running)
-    names = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(one, asked.take) for one in names]
     try:
-        yield asked
+        with _handled_by(asked.take):
+            yield asked
     finally:
-        for one, handler in zip(names, before, strict=True):
-            signal.signal(one, handler)
         asked.close()

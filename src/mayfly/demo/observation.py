@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from mayfly.demo.figures import Figures
+from mayfly.serving.pipeline_status import RESULTS
 from mayfly.spark.batches import CLOCKS
-from mayfly.spark.status import Status, logged, status_of
+from mayfly.spark.status import Status, status_of
 from mayfly.storage import EXP, TS, Manifest, Repository, segment_batches
 
 RATES_OVER = 4_000_000
@@ -38,7 +39,7 @@ def _alive(repository: Repository, manifest: Manifest, at: int) -> int:
     """The results of all queries that are alive at an instant."""
     return sum(
         pc.sum(pc.and_(pc.less_equal(batch[TS], at), pc.greater(batch[EXP], at))).as_py()
-        for segment in logged(manifest)
+        for segment in manifest.in_group(RESULTS)
         if segment.ts.low <= at and not segment.dead_at(at)
         for batch in segment_batches(repository.directory, segment)
     )

@@ -103,9 +103,7 @@ def status_of_pipeline(checkpoint: str, manifest: Manifest) -> PipelineStatus:
     properties = manifest.properties
     clocks = Clocks.from_json(properties["clocks"])
     progress = Progress.of(manifest, clocks.streams)
-    results = list(manifest.in_group(RESULTS))
-    kept = {segment.path for segment in results}
-    state = [one for one in manifest.in_group(STATE) if one.path not in kept]
+    state, results = state_and_results(manifest)
     ended = progress.batches[-1].ended if progress.batches else None
     behind = None if ended is None or clocks.query == MIN_TIME else ended - clocks.query
     return PipelineStatus(
@@ -126,6 +124,13 @@ def status_of_pipeline(checkpoint: str, manifest: Manifest) -> PipelineStatus:
         streams=tuple(_stream(name, clocks, properties["totals"]) for name in clocks.streams),
         queries=tuple(_query(name, clocks, manifest) for name in properties[QUERIES]),
     )
+
+
+def state_and_results(manifest: Manifest) -> tuple[list[Segment], list[Segment]]:
+    """What operators keep, and the logged results of all queries."""
+    results = list(manifest.in_group(RESULTS))
+    logged = {segment.path for segment in results}
+    return [one for one in manifest.in_group(STATE) if one.path not in logged], results
 
 
 def _stream(name: str, clocks: Clocks, totals: Mapping[str, Any]) -> StreamFigures:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.clocks import Clocks
-from mayfly.spark.program_tasks import LOG
+from mayfly.serving.pipeline_status import state_and_results
 from mayfly.spark.progress import OperatorState
 from mayfly.storage import Manifest, Segment
 
@@ -79,8 +79,7 @@ class Status:
 def status_of(manifest: Manifest) -> Status:
     properties = manifest.properties
     clocks = Clocks.from_json(properties["clocks"])
-    log = logged(manifest)
-    state = [one for one in manifest.in_group("state") if one not in log]
+    state, log = state_and_results(manifest)
     totals, last = properties["totals"], properties["last"]
     return Status(
         version=manifest.version,
@@ -104,11 +103,6 @@ def status_of(manifest: Manifest) -> Status:
         bucket_rows=last["bucket_rows"],
         io=last["io"],
     )
-
-
-def logged(manifest: Manifest) -> list[Segment]:
-    """Where the results of all queries are."""
-    return list(manifest.in_group(f"state/{LOG}"))
 
 
 def waiting_rows(state: Iterable[Segment]) -> int:
