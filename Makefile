@@ -59,7 +59,7 @@ ready:
 	@sh scripts/set-up.sh
 
 classes: java ready
-	@$(WITH_JAVA) $(PY) -m mayfly.spark.class_archive
+	@$(WITH_JAVA) $(PY) -m mayfly.spark.cluster.class_archive
 
 java:
 	@sh scripts/ensure-java.sh >/dev/null

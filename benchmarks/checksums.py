@@ -24,8 +24,9 @@ import pyarrow as pa
 
 import mayfly.archive
 from benchmarks.measure import median, record
-from mayfly.archive import Archive, key_places, stored_files
-from mayfly.archive.local import InProcess
+from mayfly.archive import Archive
+from mayfly.archive.read import key_places, stored_files
+from mayfly.archive.write.local_jobs import InProcess
 from mayfly.storage import checksum, segment
 
 DAY = 86_400_000_000

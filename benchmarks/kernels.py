@@ -27,8 +27,8 @@ import pyarrow as pa
 
 from benchmarks.alive_rows import ALIVE, REFRESHED, differs
 from benchmarks.measure import median, record
-from mayfly.local import LocalSession
-from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.local_session import LocalSession
 
 STRATEGIES = ("UPA", "NT", "DIRECT")
 SECOND = 1_000_000

@@ -92,7 +92,7 @@ def expected(load: Load, folder: Path) -> dict[str, int]:
 
 
 def session(settings: dict[str, str]) -> Any:
-    from mayfly.spark.local import local_spark
+    from mayfly.spark.cluster.local_spark import local_spark
 
     return local_spark(2, memory="6g", settings=settings)
 

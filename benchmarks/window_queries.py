@@ -83,7 +83,7 @@ def figures(seconds: list[float], events: int) -> dict[str, Any]:
 
 def timed_kernel(name: str, load: Load) -> dict[str, Any]:
     """The aggregate alone: as many rows go as come, one after the other."""
-    from mayfly.windows.ranked import LARGEST, MEDIAN, Ranked, Script
+    from mayfly.windows.rank_counts import LARGEST, MEDIAN, Ranked, Script
 
     operator, random = ONE_GROUP[name], np.random.default_rng(load.seed)
     values = random.integers(0, operator.keys, 10 * load.rows + load.rows)

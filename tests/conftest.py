@@ -56,7 +56,7 @@ def spark(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
     """The one local Spark session of this test process, started by the first test that asks."""
-    from mayfly.spark.local import local_spark
+    from mayfly.spark.cluster.local_spark import local_spark
 
     begin = time.monotonic()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

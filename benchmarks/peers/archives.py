@@ -49,12 +49,12 @@ class Mayfly:
     """``scheme/technique/n``, for example ``WATA/packed shadow/6``."""
 
     def __init__(self, rows: Rows, folder: Path, work: Path, variant: str) -> None:
-        from mayfly.archive.calendar import FixedIntervals
         from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
-        from mayfly.archive.settings import ArchiveSettings
-        from mayfly.spark.archive_jobs import OnSpark
-        from mayfly.spark.archives import SparkArchive
-        from mayfly.spark.local import local_spark
+        from mayfly.archive.model.calendar import FixedIntervals
+        from mayfly.archive.model.settings import ArchiveSettings
+        from mayfly.spark.archive.archives import SparkArchive
+        from mayfly.spark.archive.jobs import OnSpark
+        from mayfly.spark.cluster.local_spark import local_spark
 
         scheme, technique, n = variant.split("/")
         self.folder = folder
@@ -113,7 +113,7 @@ class SparkParquet:
     """One folder of key-sorted Parquet per day, written by Spark."""
 
     def __init__(self, rows: Rows, folder: Path, work: Path, variant: str) -> None:
-        from mayfly.spark.local import local_spark
+        from mayfly.spark.cluster.local_spark import local_spark
 
         self.rows, self.folder, self.root = rows, folder, work / "table"
         self.spark = local_spark(2, memory="4g")

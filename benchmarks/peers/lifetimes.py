@@ -60,7 +60,7 @@ class MayflyOnSpark(Mayfly):
 
     def _create(self, path: Path, settings: dict[str, Any]) -> Any:
         import mayfly
-        from mayfly.spark.local import local_spark
+        from mayfly.spark.cluster.local_spark import local_spark
 
         self.spark = local_spark(2, memory="4g")
         return mayfly.Session(self.spark).create_archive(path, DDL, **settings)

@@ -16,13 +16,13 @@ import pyarrow as pa
 from benchmarks.measure import median
 from mayfly.kernels.evaluation import Algorithm, Evaluation
 from mayfly.kernels.multiway import MultiwayJoin
-from mayfly.local import LocalSession
-from mayfly.optimizer.pipeline import optimize
+from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Task
-from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Joining
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.local_session import LocalSession
 
 TICK = 1000
 """Microseconds per iteration of the loop."""

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from experiments.lifetime_figures.loads import INTERVAL, KEYS, ROLLOVER, Load, Recorded
 from mayfly.archive import Archive, ReadReport
-from mayfly.archive.declaring_lifetimes import declare_lifetimes
-from mayfly.archive.local import InProcess
+from mayfly.archive.model.lifetime_declaration import declare_lifetimes
+from mayfly.archive.write.local_jobs import InProcess
 
 
 @dataclass(frozen=True)

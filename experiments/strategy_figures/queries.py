@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mayfly.local import LocalSession
-from mayfly.optimizer.pipeline import optimize
+from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
-from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import AntiJoin, Join, Node, Output
 from mayfly.plan.strategy import Strategy
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.local_session import LocalSession
 from mayfly.testing.connections import tcp_connections
 
 _JOIN = """SELECT Dstream(a.src, a.dst AS one, b.dst AS other, a.bytes)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from benchmarks.measure import commit, machine, median
 from experiments.strategy_figures.queries import QUERIES, Way, start, ways
 from experiments.strategy_figures.trends import check_trends
-from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.runtime.in_process import ContinuousRun
 from mayfly.testing.connections import tcp_connections
 
 HERE = Path(__file__).parent

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mayfly.archive.cost import BUILT_IN_CASES
+from mayfly.archive.advice.cost_parameters import BUILT_IN_CASES
+from mayfly.archive.advice.wave_cost import wave_cost
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
-from mayfly.archive.wave_cost import wave_cost
 
 MODEL = "model"
 

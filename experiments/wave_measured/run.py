@@ -24,10 +24,10 @@ from typing import Any
 from benchmarks.archive_rows import DAY, Rows, day_rows
 from benchmarks.measure import commit, machine
 from mayfly.archive.archive import Archive
-from mayfly.archive.calendar import FixedIntervals
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
-from mayfly.archive.local import InProcess
-from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.model.calendar import FixedIntervals
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.write.local_jobs import InProcess
 
 HERE = Path(__file__).parent
 COLUMNS = {"k": "bigint", "ts": "timestamp", "amount": "double", "payload": "string"}

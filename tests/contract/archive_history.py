@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from mayfly.archive.accounting import UpdateReport
-from mayfly.archive.admission import LateRows
 from mayfly.archive.archive import Archive
-from mayfly.archive.hashing import key_parts
 from mayfly.archive.layouts import UpdateTechnique, WaveScheme, is_packed
-from mayfly.archive.local import InProcess
-from mayfly.archive.selecting import ReadReport
-from mayfly.archive.settings import KEY, NTH, REFERENCE, ArchiveSettings
-from mayfly.archive.state import DAYS, PART, ArchiveVersion
+from mayfly.archive.model.admission import LateRows
+from mayfly.archive.model.key_hash import key_parts
+from mayfly.archive.model.settings import KEY, NTH, REFERENCE, ArchiveSettings
+from mayfly.archive.model.state import DAYS, PART, ArchiveVersion
+from mayfly.archive.read.selection import ReadReport
+from mayfly.archive.write.accounting import UpdateReport
+from mayfly.archive.write.local_jobs import InProcess
 from mayfly.errors import BadInput, VersionExpired
 from mayfly.storage import TS, open_segment
 from tests.contract.archive_model import (

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.archive.admission import LateRows
 from mayfly.archive.layouts import WaveState
-from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.model.admission import LateRows
+from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.plan.types import arrow_type, parse_type
 
 Values = Mapping[str, Any]

@@ -10,16 +10,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from mayfly.archive.accounting import UpdateReport
-from mayfly.archive.admission import LateRows
 from mayfly.archive.archive import Archive
-from mayfly.archive.calendar import FixedIntervals
-from mayfly.archive.hashing import key_parts
 from mayfly.archive.layouts import is_packed
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
-from mayfly.archive.local import InProcess
-from mayfly.archive.settings import INSERTED, NTH, ArchiveSettings
-from mayfly.archive.state import DAYS, PART, ArchiveVersion
+from mayfly.archive.model.admission import LateRows
+from mayfly.archive.model.calendar import FixedIntervals
+from mayfly.archive.model.key_hash import key_parts
+from mayfly.archive.model.settings import INSERTED, NTH, ArchiveSettings
+from mayfly.archive.model.state import DAYS, PART, ArchiveVersion
+from mayfly.archive.write.accounting import UpdateReport
+from mayfly.archive.write.local_jobs import InProcess
 from mayfly.storage import EXP, open_segment
 from tests.contract.archive_history import History
 from tests.contract.archive_model import (

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mayfly.archive.admission import LateRows
-from mayfly.archive.calendar import CalendarDays, FixedIntervals, UpdateCalendar
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
-from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.model.admission import LateRows
+from mayfly.archive.model.calendar import CalendarDays, FixedIntervals, UpdateCalendar
+from mayfly.archive.model.settings import ArchiveSettings
 from tests.contract.archive_history import History
 from tests.contract.archive_model import KEY_KINDS, KeyKind
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mayfly.archive.admission import LateRows
 from mayfly.archive.layouts.doubly_partitioned import (
     BASELINES,
     PartitionedLayout,
     PartitionRule,
     baseline,
 )
-from mayfly.archive.lifetimes import Lifetimes
-from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.model.admission import LateRows
+from mayfly.archive.model.lifetimes import Lifetimes
+from mayfly.archive.model.settings import ArchiveSettings
 from tests.contract.archive_model import KEY_KINDS, KeyKind
 from tests.contract.lifetime_history import LifetimeHistory
 from tests.contract.test_archives import CALENDARS

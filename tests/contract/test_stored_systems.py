@@ -13,18 +13,18 @@ import pytest
 
 import mayfly.archive
 from mayfly.archive.archive import Archive
-from mayfly.archive.feeding import kept_elsewhere
+from mayfly.archive.erase.feeds import kept_elsewhere
+from mayfly.archive.erase.staged_erasure import erase_staged
 from mayfly.archive.layouts import UpdateTechnique
-from mayfly.archive.staging import Brought, Staging, staged_figures
-from mayfly.archive.staging_erasing import erase_staged
-from mayfly.archive.staging_rows import StageRows
+from mayfly.archive.write.staging import Brought, Staging, staged_figures
+from mayfly.archive.write.staging_rows import StageRows
+from mayfly.checkpoint.source_log import Move
 from mayfly.errors import CommitConflict, CorruptFile, InvalidSetting, UnsupportedStore
 from mayfly.faults import on_reach
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.sources import Move
+from mayfly.runtime.in_process import ContinuousRun
 from mayfly.storage import Directory, Repository, vacuum, verify
 from mayfly.storage.segment import DATA
-from mayfly.testing.queries import STREAMS
+from mayfly.testing.random_queries import STREAMS
 from tests.contract import test_archives as waves
 from tests.contract import test_lifetimes as lifetimes
 from tests.contract.archive_model import KEY_KINDS

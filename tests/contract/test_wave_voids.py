@@ -10,12 +10,12 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from mayfly.archive.admission import LateRows
 from mayfly.archive.archive import Archive
-from mayfly.archive.calendar import CalendarDays, FixedIntervals, UpdateCalendar
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
-from mayfly.archive.local import InProcess
-from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.model.admission import LateRows
+from mayfly.archive.model.calendar import CalendarDays, FixedIntervals, UpdateCalendar
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.write.local_jobs import InProcess
 from mayfly.errors import InvalidSetting
 
 SHAPES = [

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mayfly.spark.archives import SparkArchive
-from mayfly.spark.local import local_spark
+from mayfly.spark.archive.archives import SparkArchive
+from mayfly.spark.cluster.local_spark import local_spark
 from tests.integration.mortal_tasks import Mortal
 from tests.unit.archive.small_archive import day_rows, said, small_settings, values
 

@@ -17,15 +17,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from mayfly import faults
-from mayfly.archive.admission import LateRows
 from mayfly.archive.archive import Archive
-from mayfly.archive.calendar import FixedIntervals
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
-from mayfly.archive.local import InProcess
-from mayfly.archive.reading import Reader
-from mayfly.archive.selecting import Selection
-from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.state import ArchiveVersion
+from mayfly.archive.model.admission import LateRows
+from mayfly.archive.model.calendar import FixedIntervals
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.model.state import ArchiveVersion
+from mayfly.archive.read.selection import Selection
+from mayfly.archive.read.version_reader import Reader
+from mayfly.archive.write.local_jobs import InProcess
 from mayfly.errors import CommitConflict
 from mayfly.storage import Repository
 from tests.faults import storage_program, storage_starter

@@ -12,9 +12,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mayfly.queries import Queries
-from mayfly.spark.local import local_spark
-from mayfly.spark.pipelines import load_pipeline
+from mayfly.spark.api.pipelines import load_pipeline
+from mayfly.spark.api.queries import Queries
+from mayfly.spark.cluster.local_spark import local_spark
 from tests.faults.processes import exit_code
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from mayfly.faults import PAUSE_AT
-from mayfly.session import Session
-from mayfly.spark.local import local_spark
-from mayfly.spark.query_run import QueryRun
-from mayfly.streams import SparkQuery
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.api.streams import SparkQuery
+from mayfly.spark.cluster.local_spark import local_spark
 from mayfly.testing import (
     Batch,
     Column,

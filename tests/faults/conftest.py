@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.session import Session
+from mayfly.spark.api.session import Session
 from tests.faults.recorded_links import (
     RecordedLinks,
     Undisturbed,

@@ -26,18 +26,18 @@ import pyarrow as pa
 
 import mayfly.archive
 from mayfly.archive import Archive
-from mayfly.archive.feeding import WAITING
-from mayfly.archive.local import InProcess
-from mayfly.archive.staging import Staging, days_of
-from mayfly.archive.staging_rows import MergeFiles
+from mayfly.archive.erase.feeds import WAITING
+from mayfly.archive.write.local_jobs import InProcess
+from mayfly.archive.write.staging import Staging, days_of
+from mayfly.archive.write.staging_rows import MergeFiles
 from mayfly.errors import MayflyError
 from mayfly.faults import on_reach
-from mayfly.pipeline.control import Control
-from mayfly.spark.query_archives import LONGEST, ArchivedAnswers
+from mayfly.pipeline.control_log import Control
+from mayfly.spark.archive.query_feeds import LONGEST, ArchivedAnswers
 from mayfly.storage import Repository, segment_batches, vacuum, verify
 from mayfly.storage.commit import manifest_name
 from mayfly.storage.intents import NOTICES
-from mayfly.storage.sealed import seal_json, seal_table
+from mayfly.storage.sealed_files import seal_json, seal_table
 from tests.golden.formats.archive_content import ARCHIVES
 from tests.golden.formats.archive_content import table as golden_table
 from tests.golden.formats.archive_write import stage

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mayfly.session import Session
-from mayfly.spark.local import local_spark
+from mayfly.spark.api.session import Session
+from mayfly.spark.cluster.local_spark import local_spark
 from tests.faults.processes import exit_code
 from tests.faults.recorded_links import start_links
 

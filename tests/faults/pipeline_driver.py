@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mayfly.spark.local import local_spark
-from mayfly.spark.pipelines import load_pipeline
+from mayfly.spark.api.pipelines import load_pipeline
+from mayfly.spark.cluster.local_spark import local_spark
 from tests.faults.processes import exit_code
 
 SETTINGS: dict[str, Any] = {"buckets": 2, "sync": False, "history": "forever"}

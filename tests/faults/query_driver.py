@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mayfly.queries import CqlQuery
-from mayfly.session import Session
-from mayfly.spark.local import local_spark
+from mayfly.spark.api.queries import CqlQuery
+from mayfly.spark.api.session import Session
+from mayfly.spark.cluster.local_spark import local_spark
 from tests.faults.processes import exit_code
 from tests.integration.recorded import declare
 from tests.integration.test_spark_queries import MORE, QUERIES, SCHEMA

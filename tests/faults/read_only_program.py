@@ -29,10 +29,10 @@ sys.addaudithook(refuse_writing)
 
 import mayfly  # noqa: E402 - nothing is writable from its first line on
 import mayfly.archive  # noqa: E402
-import mayfly.kernels.matching  # noqa: E402
-import mayfly.kernels.sorting  # noqa: E402
+import mayfly.arrays.order  # noqa: E402
+import mayfly.kernels.join_pairs  # noqa: E402
+from mayfly.arrays.compilation import CACHED  # noqa: E402
 from mayfly.errors import StorageError  # noqa: E402
-from mayfly.kernels.caching import CACHED  # noqa: E402
 
 assert not CACHED
 archive = mayfly.archive.open(sys.argv[1])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mayfly.session import Session
-from mayfly.spark.query_run import QueryRun
-from mayfly.streams import SparkQuery
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.api.streams import SparkQuery
 from mayfly.testing import (
     Column,
     JoinCase,

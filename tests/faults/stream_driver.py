@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mayfly.session import Session
-from mayfly.spark.archives import SparkArchive
-from mayfly.spark.local import local_spark
+from mayfly.spark.api.session import Session
+from mayfly.spark.archive.archives import SparkArchive
+from mayfly.spark.cluster.local_spark import local_spark
 from mayfly.testing import JoinCase
 from tests.integration.archived_streams import DDL, results_archive
 from tests.integration.recorded import drained, pair_case, pair_query

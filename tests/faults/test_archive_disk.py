@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mayfly.archive.archive import Archive
-from mayfly.archive.local import InProcess
-from mayfly.archive.writing import WriteJob, write_part
+from mayfly.archive.write.local_jobs import InProcess
+from mayfly.archive.write.part_writer import WriteJob, write_part
 from mayfly.errors import CorruptFile, StorageError
 from mayfly.storage.commit import manifest_name
 from tests.faults.archive_program import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.session import Session
+from mayfly.spark.api.session import Session
 from tests.faults.processes import ROOT, Program
 from tests.faults.stream_driver import WINDOW, join_case, new_archive
 from tests.integration.archived_streams import assert_holds_results, rows_at
@@ -76,7 +76,11 @@ def check_results(session: Session, folder: Path) -> None:
 def test_every_point_is_in_a_campaign() -> None:
     named = {
         point
-        for file in ("archive/staging.py", "archive/staging_rows.py", "spark/archive_sink.py")
+        for file in (
+            "archive/write/staging.py",
+            "archive/write/staging_rows.py",
+            "spark/archive/stream_sink.py",
+        )
         for point in re.findall(
             r'reach\("([^"]+)"\)', (ROOT / "src/mayfly" / file).read_text(encoding="utf-8")
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mayfly.archive.archive import Archive
-from mayfly.archive.local import InProcess
+from mayfly.archive.write.local_jobs import InProcess
 from tests.faults.archive_driver import UPDATES, WINDOW
 from tests.faults.processes import Program
 from tests.unit.archive.small_archive import said, values

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly.archive.archive import Archive
-from mayfly.archive.local import InProcess
+from mayfly.archive.write.local_jobs import InProcess
 from mayfly.errors import BadInput, CommitConflict
 from mayfly.faults import on_reach
 from tests.faults.archive_program import (

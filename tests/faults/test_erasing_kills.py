@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.spark.pipelines import ARCHIVES, load_pipeline
+from mayfly.spark.api.pipelines import ARCHIVES, load_pipeline
 from tests.faults.pipeline_driver import SETTINGS
 from tests.faults.test_pipeline_kills import live, rows_in
 from tests.integration.recorded import record

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from mayfly.kernels.resident import RESIDENTS
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.spark import runner
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.spark.stream import runner
 from tests.property.continuous_cases import SECOND, _rows, catalog, table_of, told
 from tests.property.shared_runs import program_of, results_of, runner_of
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.spark.pipelines import load_pipeline
+from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.storage import Repository
 from tests.faults.pipeline_driver import SETTINGS
 from tests.faults.processes import FAILED, Program

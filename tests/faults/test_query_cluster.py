@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.spark.pipelines import load_pipeline
+from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.storage import Repository
 from tests.faults.processes import descendants, wait_for
 from tests.faults.test_streaming_cluster import Cluster, cluster

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.session import Session
+from mayfly.spark.api.session import Session
 from tests.faults.processes import Program
 from tests.faults.query_driver import query_over
 from tests.integration.recorded import assert_nothing_orphaned, record

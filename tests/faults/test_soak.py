@@ -25,9 +25,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.queries import Queries
-from mayfly.session import Session
-from mayfly.spark.runner import VACUUM_EVERY
+from mayfly.spark.api.queries import Queries
+from mayfly.spark.api.session import Session
+from mayfly.spark.stream.runner import VACUUM_EVERY
 from mayfly.storage import Repository
 from tests.faults.processes import descendants
 from tests.integration.recorded import declare, record

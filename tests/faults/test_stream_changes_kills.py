@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.faults import KILL_AT
-from mayfly.pipeline.control import Control
-from mayfly.spark.pipelines import load_pipeline
+from mayfly.pipeline.control_log import Control
+from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.storage import Repository
 from tests.faults.processes import wait_for
 from tests.faults.test_pipeline_kills import KILLED

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.session import Session
+from mayfly.spark.api.session import Session
 from mayfly.storage import Repository
 from mayfly.storage.segment import DATA
 from mayfly.testing import assert_same_rows

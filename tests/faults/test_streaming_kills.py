@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.session import Session
-from mayfly.spark.query_run import QueryRun
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
 from mayfly.storage import Repository
 from tests.faults.processes import FAILED, ROOT, Program, wait_for
 from tests.faults.recorded_links import (

@@ -15,10 +15,10 @@ from pyspark.sql import functions as sql
 
 from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, ProtocolError
 from mayfly.faults import on_reach
-from mayfly.session import Session
-from mayfly.spark.program_tasks import ProgramTask
-from mayfly.spark.program_wiring import ProgramWiring
-from mayfly.spark.receipts import Receipt, accept
+from mayfly.spark.api.session import Session
+from mayfly.spark.stream.receipts import Receipt, accept
+from mayfly.spark.stream.stage_tasks import ProgramTask
+from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage.segment import DATA
 from mayfly.testing import ManualClock, assert_same_rows
 from tests.faults.by_hand import DriverByHand, PowerCut

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.session import Session
+from mayfly.spark.api.session import Session
 from tests.faults.processes import FAILED, Program, wait_for
 from tests.faults.recorded_links import Undisturbed, assert_ended_right, start_links
 

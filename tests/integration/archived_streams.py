@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.session import Session
-from mayfly.spark.archives import SparkArchive
+from mayfly.spark.api.session import Session
+from mayfly.spark.archive.archives import SparkArchive
 from mayfly.testing import JoinCase, assert_same_rows
 
 HOUR = 3_600_000_000

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mayfly.archive.writing import PartResult, WriteJob
-from mayfly.spark.archive_jobs import RESULT, OnSpark, _WriteParts, decode_result
+from mayfly.archive.write.part_writer import PartResult, WriteJob
+from mayfly.spark.archive.jobs import RESULT, OnSpark, _WriteParts, decode_result
 
 
 @dataclass(frozen=True)

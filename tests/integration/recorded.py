@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mayfly.plan.types import from_arrow
-from mayfly.queries import Queries
-from mayfly.session import Session
-from mayfly.spark.pipelines import Pipeline
-from mayfly.spark.query_run import QueryRun
+from mayfly.spark.api.pipelines import Pipeline
+from mayfly.spark.api.queries import Queries
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.api.streams import SparkQuery, SparkStream
 from mayfly.storage.segment import DATA
-from mayfly.streams import SparkQuery, SparkStream
 from mayfly.testing import (
     Batch,
     Column,

@@ -239,7 +239,7 @@ def test_who_may_not_write_reads_without_a_pin(
     def refused(*_: Any, **__: Any) -> None:
         raise StorageError("cannot write", "ask") from PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("mayfly.storage.files.Directory.put_if_absent", refused)
+    monkeypatch.setattr("mayfly.storage.directory.Directory.put_if_absent", refused)
     assert not archive.repository.pin().held
     assert_same_rows(archive.frame().toArrow(), given)
 

@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 import mayfly
 import mayfly.archive
 from mayfly.archive import Archive
-from mayfly.archive.reading import Reader
-from mayfly.archive.selecting import KeyRange, Selection
+from mayfly.archive.read.selection import KeyRange, Selection
+from mayfly.archive.read.version_reader import Reader
 from mayfly.errors import MayflyError
-from mayfly.spark.data_source import PUSHDOWN
-from mayfly.spark.source_filters import narrowed
-from mayfly.spark.source_options import PlannedRead, Wanted, spark_schema
+from mayfly.spark.io.data_source import PUSHDOWN
+from mayfly.spark.io.read_options import PlannedRead, Wanted, spark_schema
+from mayfly.spark.io.source_filters import narrowed
 from mayfly.testing import assert_same_rows
 
 DAY = 86_400_000_000

@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 
 import mayfly
 import mayfly.archive
-from mayfly.archive.staging import MERGED_AT, days_of
+from mayfly.archive.write.staging import MERGED_AT, days_of
 from mayfly.errors import BadInput, InvalidSetting, LimitExceeded, MayflyError
 from mayfly.faults import on_reach
 from mayfly.lifetime import NEVER
-from mayfly.session import Session
-from mayfly.spark.archives import SparkArchive
+from mayfly.spark.api.session import Session
+from mayfly.spark.archive.archives import SparkArchive
 from tests.integration.archived_streams import (
     DDL,
     HOUR,

@@ -18,16 +18,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mayfly.archive
-from mayfly.archive.admission import LateRows
-from mayfly.archive.calendar import CalendarDays, FixedIntervals
-from mayfly.archive.hashing import key_parts
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
-from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.state import PART
+from mayfly.archive.model.admission import LateRows
+from mayfly.archive.model.calendar import CalendarDays, FixedIntervals
+from mayfly.archive.model.key_hash import key_parts
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.model.state import PART
 from mayfly.errors import BadInput, CorruptFile
-from mayfly.kernels.xxhash64 import xxhash64
-from mayfly.spark.archive_jobs import OnSpark
-from mayfly.spark.archives import SparkArchive
+from mayfly.kernels.functions.xxhash64 import xxhash64
+from mayfly.spark.archive.archives import SparkArchive
+from mayfly.spark.archive.jobs import OnSpark
 from mayfly.storage import open_segment
 from tests.contract.archive_history import History
 from tests.contract.archive_model import KEY_KINDS, ArchiveModel, KeyKind, as_table, found
@@ -291,7 +291,7 @@ def test_damaged_files_are_named_before_they_are_scanned(
 ) -> None:  # fmt: skip
     """Spark's own reader of Parquet and our tasks over Arrow files, by the driver and by a job."""
     if not on_the_driver:
-        monkeypatch.setattr("mayfly.spark.file_checks.ON_THE_DRIVER", 0)
+        monkeypatch.setattr("mayfly.spark.archive.file_checks.ON_THE_DRIVER", 0)
     times = pa.array([1 + at for at in range(200)], pa.timestamp("us", "UTC"))
     rows = pa.table({"k": pa.array([at % 9 for at in range(200)], pa.int64()), "ts": times})
     plain = mayfly.archive.create(

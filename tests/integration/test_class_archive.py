@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mayfly.spark import class_archive
+from mayfly.spark.cluster import class_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

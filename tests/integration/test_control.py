@@ -15,13 +15,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, LimitExceeded
-from mayfly.pipeline.control import Control, Controlled
-from mayfly.queries import Queries
-from mayfly.session import Session
-from mayfly.spark.connectors import NAMING
-from mayfly.spark.pipelines import load_pipeline
-from mayfly.spark.query_run import QueryRun
-from mayfly.spark.sinks import Callback, ParquetFiles
+from mayfly.pipeline.control_log import Control, Controlled
+from mayfly.spark.api.pipelines import load_pipeline
+from mayfly.spark.api.queries import Queries
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.io.named_sources import NAMING
+from mayfly.spark.io.sinks import Callback, ParquetFiles
 from mayfly.storage import Repository
 from tests.faults.processes import wait_for
 from tests.integration.recorded import declare, record

@@ -16,10 +16,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.session import Session
-from mayfly.spark.archives import SparkArchive
-from mayfly.spark.pipelines import ARCHIVES, load_pipeline
-from mayfly.spark.query_run import QueryRun
+from mayfly.spark.api.pipelines import ARCHIVES, load_pipeline
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.archive.archives import SparkArchive
 from tests.integration.recorded import declare, record
 
 SCHEMA = pa.schema(

@@ -15,8 +15,6 @@ from pyspark.sql import SparkSession
 from examples.generate import EXAMPLES, FILES, HERE, write
 from mayfly.cql import Create, Insert, parse
 from mayfly.cql.statements import apply
-from mayfly.local import LocalSession
-from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.catalog import (
     ArchiveDefinition,
     Catalog,
@@ -25,7 +23,9 @@ from mayfly.plan.catalog import (
     StreamDefinition,
 )
 from mayfly.plan.types import arrow_type
-from mayfly.spark.pipelines import load_pipeline
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.local_session import LocalSession
+from mayfly.spark.api.pipelines import load_pipeline
 from tests.integration.test_spark_queries import of_local, of_spark
 
 

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting, VersionExpired
-from mayfly.spark.pipelines import load_pipeline
-from mayfly.spark.query_run import QueryRun
+from mayfly.spark.api.pipelines import load_pipeline
+from mayfly.spark.api.query_run import QueryRun
 from tests.integration.recorded import record, run_over
 from tests.integration.test_pipeline_sinks import STREAMS
 from tests.integration.test_spark_queries import batches, in_process, of_local, of_spark

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mayfly.spark.pipelines import load_pipeline
-from mayfly.spark.sinks import Callback, Memory
+from mayfly.spark.api.pipelines import load_pipeline
+from mayfly.spark.io.sinks import Callback, Memory
 
 HOSTILE = (
     "ts", "exp", "_ts", "_exp", "Cut", "reason", "_stream", "bucket", "code", "sign", "kind",

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.kernels.matching import matching_pairs
-from mayfly.session import Session
+from mayfly.kernels.join_pairs import matching_pairs
+from mayfly.spark.api.session import Session
 from tests.faults.processes import descendants
 from tests.integration.recorded import declare, record
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.runtime.in_process import ContinuousRun
 from tests.integration.recorded import record
 from tests.integration.test_growing_pipeline import run
 from tests.integration.test_spark_queries import batches, in_process

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.archive.contract import Contract
+from mayfly.archive.model.contract import Contract
 from mayfly.errors import BadInput, InvalidSetting
-from mayfly.spark.pipelines import load_pipeline
+from mayfly.spark.api.pipelines import load_pipeline
 from tests.integration.recorded import record
 from tests.integration.test_spark_queries import batches, in_process
 

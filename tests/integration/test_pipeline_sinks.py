@@ -15,13 +15,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.session import Session
-from mayfly.spark.archive_sink import ArchiveSink
-from mayfly.spark.archives import SparkArchive
-from mayfly.spark.pipelines import ARCHIVES, load_pipeline
-from mayfly.spark.query_archives import ArchivedAnswers
-from mayfly.spark.query_run import QueryRun
-from mayfly.spark.sinks import Delivery
+from mayfly.spark.api.pipelines import ARCHIVES, load_pipeline
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.archive.archives import SparkArchive
+from mayfly.spark.archive.query_feeds import ArchivedAnswers
+from mayfly.spark.archive.stream_sink import ArchiveSink
+from mayfly.spark.io.sinks import Delivery
 from tests.integration.recorded import record
 from tests.integration.test_spark_queries import SCHEMA, batches
 

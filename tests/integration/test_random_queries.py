@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.session import Session
-from mayfly.testing.queries import STREAMS, random_query
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.spark.api.session import Session
+from mayfly.testing.random_queries import STREAMS, random_query
 from tests.integration.recorded import declare, record
 from tests.integration.test_spark_queries import of_local, of_spark
 from tests.property.continuous_cases import _rows, catalog, table_of

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.kernels.resident import LEAST_ROWS, RESIDENTS
-from mayfly.session import Session
+from mayfly.spark.api.session import Session
 from tests.integration.recorded import declare, record
 
 BATCHES = 8

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import LimitExceeded
-from mayfly.session import Session
+from mayfly.spark.api.session import Session
 from tests.integration.recorded import declare, record
 
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.cli.starting import FILES, PIPELINE, _write, example_rows
-from mayfly.spark.pipelines import load_pipeline
+from mayfly.cli.first_pipeline import FILES, PIPELINE, _write, example_rows
+from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.storage import Repository
 from tests.faults.processes import wait_for
 

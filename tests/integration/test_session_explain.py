@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import mayfly
 from mayfly.plan.catalog import RelationDefinition, StreamDefinition
-from mayfly.session import Session
+from mayfly.spark.api.session import Session
 
 
 @pytest.fixture

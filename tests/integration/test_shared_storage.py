@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from mayfly.spark.shared_storage import unseen_on
+from mayfly.spark.cluster.shared_storage import unseen_on
 
 
 def test_paths_that_workers_do_not_see_are_told_with_the_host(

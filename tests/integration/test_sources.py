@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.spark.pipelines import load_pipeline
-from mayfly.spark.query_run import QueryRun
+from mayfly.spark.api.pipelines import load_pipeline
+from mayfly.spark.api.query_run import QueryRun
 from tests.faults.processes import wait_for
 
 TICKS = """

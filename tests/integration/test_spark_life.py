@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, LimitExceeded, VersionExpired
 from mayfly.faults import on_reach
-from mayfly.session import Session
-from mayfly.spark.batches import Interrupted
-from mayfly.spark.program_wiring import ProgramWiring
-from mayfly.spark.query_run import QueryRun
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.stream.micro_batch import Interrupted
+from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.testing import (
     Batch,
     JoinCase,

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.queries import Queries
-from mayfly.session import Session
+from mayfly.spark.api.queries import Queries
+from mayfly.spark.api.session import Session
 from mayfly.storage import Repository
 from tests.integration.recorded import assert_nothing_orphaned, declare, record, run_over
 from tests.integration.test_run_command import write_example

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.local import LocalSession
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.session import Session
-from mayfly.spark.query_run import QueryRun
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.local_session import LocalSession
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
 from tests.integration.recorded import declare, record
 from tests.property.continuous_cases import told
 

@@ -14,8 +14,8 @@ from mayfly.errors import BadInput, NotClosed
 from mayfly.plan.expressions import And, Arithmetic, Compare, Expression, Literal, Or
 from mayfly.plan.expressions import Column as Reference
 from mayfly.plan.types import BIGINT
-from mayfly.session import Session
-from mayfly.spark.query_run import QueryRun
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
 from mayfly.testing import (
     Column,
     JoinCase,

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.session import Session
-from mayfly.spark.batches import STREAM_SETTINGS
-from mayfly.spark.query_run import QueryRun
-from mayfly.spark.starting import ADAPTIVE_STREAMS
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.stream.micro_batch import STREAM_SETTINGS
+from mayfly.spark.stream.start import ADAPTIVE_STREAMS
 from tests.integration.recorded import declare, record
 from tests.integration.test_spark_queries import SCHEMA, batches
 

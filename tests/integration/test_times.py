@@ -16,9 +16,9 @@ from mayfly import Session
 from mayfly.cql import Create, parse
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.plan.catalog import StreamDefinition
-from mayfly.queries import CqlQuery
-from mayfly.spark.connectors import with_computed
-from mayfly.spark.pipelines import load_pipeline
+from mayfly.spark.api.pipelines import load_pipeline
+from mayfly.spark.api.queries import CqlQuery
+from mayfly.spark.io.named_sources import with_computed
 
 NOON = 1_782_900_000_000
 """2026-07-01 10:00 UTC, in milliseconds."""

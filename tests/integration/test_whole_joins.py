@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
 from mayfly.plan.strategy import Joining
-from mayfly.queries import Queries
+from mayfly.spark.api.queries import Queries
 from tests.integration.recorded import assert_nothing_orphaned, record, run_over
 from tests.integration.test_spark_migration import queries_over
 from tests.integration.test_spark_queries import batches, in_process, of_local, of_spark

@@ -16,7 +16,7 @@ def small_thresholds() -> Iterator[None]:
     """Negation forgets keys at once, pairs of rows that meet are handed over a few at a time, and
     few runs are kept, so that they are merged and filed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mayfly.kernels.negation.FEW", 0)
+        patch.setattr("mayfly.kernels.anti_join.FEW", 0)
         patch.setattr("mayfly.kernels.evaluation.REVIEW", 2)
         for name, few in {"LIMIT": 8, "WAITING": 2, "PER_CELL": 1}.items():
             patch.setattr(f"mayfly.kernels.upkeep.{name}", few)

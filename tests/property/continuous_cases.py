@@ -19,14 +19,14 @@ import duckdb
 import pyarrow as pa
 
 from mayfly.cql import bind_query, catalog_after, parse
-from mayfly.optimizer.pipeline import optimize
+from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
-from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
-from mayfly.plan.windows import Landmark, PartitionRows
-from mayfly.testing.queries import (
+from mayfly.plan.window_specs import Landmark, PartitionRows
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.testing.random_queries import (
     DECLARATIONS,
     STREAMS,
     GeneratedQuery,

@@ -13,13 +13,21 @@ import pyarrow.compute as pc
 import pytest
 from pandas.util import hash_array
 
-from mayfly.kernels import codes, difference, distinct, grouping, meeting, outputs, windows
+from mayfly.arrays.order import Int64s
+from mayfly.checkpoint.code_upgrade import former_buckets
+from mayfly.kernels import (
+    codes,
+    difference,
+    distinct,
+    group_by,
+    outputs,
+    window_assignment,
+    window_join,
+)
 from mayfly.kernels.difference import ExceptAllRows
 from mayfly.kernels.distinct import WeakDistinct
-from mayfly.kernels.grouping import GroupRows
-from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.group_by import GroupRows
 from mayfly.physical import stages
-from mayfly.pipeline.recoding import former_buckets
 
 _today = codes.group_codes
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -62,12 +70,12 @@ def _hashes(key: pa.Array) -> npt.NDArray[np.uint64]:
 def restore(monkeypatch: pytest.MonkeyPatch, *, one_place: bool) -> None:
     """Everything is coded and placed as it was; ``one_place`` from format 3 on, when rows of groups
     went where joins sent them."""
-    for module in (codes, meeting, stages):
+    for module in (codes, window_join, stages):
         monkeypatch.setattr(module, "group_codes", place_codes)
     monkeypatch.setattr(stages, "buckets", former_buckets)
-    for module in (grouping, distinct, difference, windows, outputs):
+    for module in (group_by, distinct, difference, window_assignment, outputs):
         monkeypatch.setattr(module, "group_codes", group_codes)
-    own = {GroupRows: grouping, WeakDistinct: distinct, ExceptAllRows: difference}
+    own = {GroupRows: group_by, WeakDistinct: distinct, ExceptAllRows: difference}
     for kind, module in own.items():
         if one_place:
             monkeypatch.setattr(kind, "spread_by", _by_place(kind, module))

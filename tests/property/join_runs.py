@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import settings
 
-from mayfly.kernels import meeting
+from mayfly.kernels import window_join
 from mayfly.kernels.codes import key_codes
-from mayfly.optimizer.pipeline import optimize
+from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
-from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.catalog import Catalog, ColumnDefinition, StreamDefinition
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import Output
 from mayfly.plan.stream_joins import JoinQuery, Stream
 from mayfly.plan.types import DataType
+from mayfly.runtime.in_process import ContinuousRun
 from mayfly.testing import JoinCase, Windowed, WindowJoinOracle, assert_same_rows
 
 Keys = Sequence[str | tuple[str, str]]
@@ -90,7 +90,7 @@ def run(
     codes: Callable[..., pa.Array] = key_codes,
 ) -> ContinuousRun:
     """The case fed batch by batch to its end."""
-    with patch.object(meeting, "key_codes", codes):
+    with patch.object(window_join, "key_codes", codes):
         return _run(case, chain, buckets or case.buckets, after_each)
 
 

@@ -10,14 +10,14 @@ from unittest.mock import patch
 from mayfly.cql import bind_query
 from mayfly.kernels.evaluation import Algorithm, Evaluation
 from mayfly.kernels.multiway import MultiwayJoin
-from mayfly.optimizer.pipeline import optimize
+from mayfly.optimizer.optimize import optimize
 from mayfly.physical import compiler
 from mayfly.physical.whole_joins import CheapestOrder
-from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Joining, Strategy
-from mayfly.plan.windows import Now, PartitionRows, Range, Rows, Slide, Unbounded, Window
-from mayfly.testing.queries import SECOND, STREAMS, GeneratedQuery, WindowTable
+from mayfly.plan.window_specs import Now, PartitionRows, Range, Rows, Slide, Unbounded, Window
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.testing.random_queries import SECOND, STREAMS, GeneratedQuery, WindowTable
 from tests.property.continuous_cases import Case, Row, catalog
 from tests.property.continuous_cases import _cut as batches_of
 

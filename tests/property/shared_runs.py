@@ -18,26 +18,26 @@ import pytest
 
 from mayfly.cql import bind_query
 from mayfly.lifetime import NEVER
-from mayfly.optimizer.pipeline import optimize
+from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program
-from mayfly.physical.sharing import canonical, shared
-from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.gaps import Limits
+from mayfly.physical.shared_program import canonical, shared
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.stream_joins import Stream
 from mayfly.plan.types import arrow_type, from_arrow
-from mayfly.spark.arrivals import Arrived, added, decoded, promise
-from mayfly.spark.batches import RunSettings
-from mayfly.spark.parcels import COUNTS, MARKER, RECEIPT, Parcel, batch_of, parcels_of
-from mayfly.spark.program_results import Results
-from mayfly.spark.program_tasks import ProgramTask
-from mayfly.spark.program_wiring import ProgramWiring
-from mayfly.spark.properties import empty_properties
-from mayfly.spark.runner import Runner
-from mayfly.spark.slots import STREAM
+from mayfly.runtime.clock import Clocks
+from mayfly.runtime.max_gap import Limits
+from mayfly.spark.stream.arrivals import Arrived, added, decoded, promise
+from mayfly.spark.stream.checkpoint_properties import empty_properties
+from mayfly.spark.stream.micro_batch import RunSettings
+from mayfly.spark.stream.parcels import COUNTS, MARKER, RECEIPT, Parcel, batch_of, parcels_of
+from mayfly.spark.stream.results import Results
+from mayfly.spark.stream.runner import Runner
+from mayfly.spark.stream.slots import STREAM
+from mayfly.spark.stream.stage_tasks import ProgramTask
+from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.segment import TS
 

@@ -10,11 +10,11 @@ import pytest
 from mayfly.cql import bind_query
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.model import Place
-from mayfly.physical.sharing import shared
+from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import staged
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.spark.query_checkpoint import SINCE, Registered
-from mayfly.spark.query_history import settle
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.spark.stream.query_checkpoint import SINCE, Registered
+from mayfly.spark.stream.query_history import settle
 from tests.property.continuous_cases import SECOND, _rows, catalog, table_of, told
 from tests.property.shared_runs import half_slow, program_of, results_of, runner_of
 

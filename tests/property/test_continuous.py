@@ -9,10 +9,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import OutputKind
 from mayfly.plan.strategy import Strategy
-from mayfly.testing.queries import SHAPES
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.testing.random_queries import SHAPES
 from tests.property.continuous_cases import (
     Answer,
     Case,

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mayfly.kernels.kept import Kept
-from mayfly.kernels.negation import FEW, NegationState
-from mayfly.kernels.rows import numbers
+from mayfly.kernels.anti_join import FEW, NegationState
+from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.lifetime_rows import numbers
 from mayfly.optimizer.rules import RULES
-from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.logical import OutputKind
 from mayfly.plan.strategy import Strategy
+from mayfly.runtime.in_process import ContinuousRun
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP
-from mayfly.testing.queries import SHAPES
+from mayfly.testing.random_queries import SHAPES
 from tests.property.continuous_cases import (
     Case,
     comparable,

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mayfly.local import LocalSession, replay
 from mayfly.plan.strategy import Strategy
-from mayfly.plan.windows import Slide
+from mayfly.plan.window_specs import Slide
+from mayfly.runtime.local_session import LocalSession, replay
 from tests.property.continuous_cases import (
     Answer,
     Case,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mayfly.local import LocalSession
+from mayfly.runtime.local_session import LocalSession
 from tests.property.continuous_cases import database, rows_of
 
 seeds = st.integers(0, 2**48)

@@ -16,12 +16,18 @@ from hypothesis import strategies as st
 
 from mayfly.cql import CqlError, bind_query, catalog_after, parse
 from mayfly.cql.restrictions import kind_of
-from mayfly.optimizer.labelling import label_plan
+from mayfly.optimizer.labels import label_plan
 from mayfly.patterns import Kind
 from mayfly.plan.logical import Node, Output, StreamScan, SubqueryWindow
-from mayfly.plan.windows import Window
-from mayfly.testing.queries import DECLARATIONS, SHAPES, STREAMS, GeneratedQuery, random_query
+from mayfly.plan.window_specs import Window
 from mayfly.testing.query_mutations import broken, damaged, respelled
+from mayfly.testing.random_queries import (
+    DECLARATIONS,
+    SHAPES,
+    STREAMS,
+    GeneratedQuery,
+    random_query,
+)
 from tests.property.cql_plan_sql import plan_sql
 
 CATALOG = catalog_after(parse(DECLARATIONS))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from mayfly.cql import bind_query
-from mayfly.optimizer.pipeline import optimize
-from mayfly.testing.queries import SHAPES, random_query
+from mayfly.optimizer.optimize import optimize
+from mayfly.testing.random_queries import SHAPES, random_query
 from tests.property.cql_plan_sql import plan_sql
 from tests.property.test_cql import CATALOG, answer, fill_tables, seeds
 

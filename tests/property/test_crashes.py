@@ -14,11 +14,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mayfly.faults import on_reach
-from mayfly.pipeline.continuous import ContinuousRun
 from mayfly.plan.strategy import Strategy
+from mayfly.runtime.in_process import ContinuousRun
 from mayfly.storage import vacuum, verify
 from mayfly.storage.segment import DATA
-from mayfly.testing.queries import STREAMS, random_query
+from mayfly.testing.random_queries import STREAMS, random_query
 from tests.property.continuous_cases import SECOND, _cut, _rows, catalog, table_of, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
 from tests.property.test_migration import MORE, moved

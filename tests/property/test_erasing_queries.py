@@ -11,18 +11,18 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mayfly.archive.calendar import FixedIntervals
-from mayfly.archive.contract import Contract, Promise, due_at
-from mayfly.kernels.kept import Kept
-from mayfly.kernels.rows import numbers
-from mayfly.kernels.windows import WindowRows
+from mayfly.archive.model.calendar import FixedIntervals
+from mayfly.archive.model.contract import Contract, Promise, due_at
+from mayfly.checkpoint.operator_state import parts_of
+from mayfly.checkpoint.state_erasure import COVERS, without_expired
+from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.lifetime_rows import numbers
+from mayfly.kernels.window_assignment import WindowRows
 from mayfly.lifetime import MIN_TIME
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.erasing import COVERS, without_expired
-from mayfly.pipeline.storing import parts_of
 from mayfly.plan.strategy import Strategy
+from mayfly.runtime.in_process import ContinuousRun
 from mayfly.storage.segment import EXP, TS
-from mayfly.testing.queries import SHAPES
+from mayfly.testing.random_queries import SHAPES
 from tests.property.continuous_cases import SECOND, fed, random_case, start
 from tests.property.test_continuous import checked
 

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mayfly
-from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.runtime.in_process import ContinuousRun
 
 OURS = (
     "ts", "exp", "cut", "_ts", "_exp", "_cut", "ts_", "exp_", "TS", "Exp", "_id", "_end", "_code",

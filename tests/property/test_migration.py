@@ -14,22 +14,22 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from mayfly.arrays.order import Int64s
 from mayfly.errors import InvalidSetting, UnsupportedFormat
 from mayfly.faults import on_reach
-from mayfly.kernels import meeting
+from mayfly.kernels import window_join
 from mayfly.kernels.operator import Operator
-from mayfly.kernels.sorting import Int64s
 from mayfly.physical import stager, stages
-from mayfly.physical.sharing import shared
-from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.physical.shared_program import shared
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Strategy
-from mayfly.spark.query_migration import Migration
-from mayfly.spark.state_format import STATE_FORMAT, renewed
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.spark.stream.query_migration import Migration
+from mayfly.spark.stream.state_format import STATE_FORMAT, renewed
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from mayfly.storage.segment import DATA
-from mayfly.testing.queries import SHAPES, STREAMS, random_query
+from mayfly.testing.random_queries import SHAPES, STREAMS, random_query
 from tests.property import former_codes
 from tests.property.continuous_cases import SECOND, _cut, _rows, catalog, table_of, told
 from tests.property.shared_runs import HereRunner, half_slow, program_of, results_of, runner_of
@@ -186,7 +186,7 @@ def as_in_format_2(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kind, "spread_after", lambda *_: Spread())
     monkeypatch.setattr(stager._Stager, "_goes_to_one", read_once)
     former_codes.restore(monkeypatch, one_place=False)
-    monkeypatch.setattr(meeting, "group_codes", of_keys)
+    monkeypatch.setattr(window_join, "group_codes", of_keys)
     monkeypatch.setattr(stages, "group_codes", former_codes.group_codes)
 
 

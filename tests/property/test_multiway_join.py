@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mayfly.kernels.rows import numbers
+from mayfly.kernels.lifetime_rows import numbers
 from mayfly.plan.strategy import Joining, Strategy
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 from mayfly.cql import catalog_after, parse
 from mayfly.lifetime import NEVER
-from mayfly.physical.sharing import streams_of
-from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.relations import Changing
+from mayfly.physical.shared_program import streams_of
 from mayfly.plan.catalog import Catalog, RelationDefinition
-from mayfly.spark.query_checkpoint import ENTRY, SINCE, WHOLE_FROM, Registered
-from mayfly.spark.query_history import deliver_history, settle
-from mayfly.spark.sinks import Delivery
+from mayfly.runtime.clock import Clocks
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.relation_log import Changing
+from mayfly.spark.io.sinks import Delivery
+from mayfly.spark.stream.query_checkpoint import ENTRY, SINCE, WHOLE_FROM, Registered
+from mayfly.spark.stream.query_history import deliver_history, settle
 from mayfly.storage import SetProperties, verify
-from mayfly.testing.queries import DECLARATIONS, STREAMS, random_query
+from mayfly.testing.random_queries import DECLARATIONS, STREAMS, random_query
 from tests.property.continuous_cases import _cut, _rows, catalog, table_of
 from tests.property.shared_runs import (
     HereRunner,

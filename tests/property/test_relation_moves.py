@@ -13,16 +13,16 @@ from mayfly.kernels.operator import Moving
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.model import Place
-from mayfly.physical.sharing import shared
+from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import staged
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import RelationDefinition
 from mayfly.plan.strategy import Strategy
-from mayfly.spark.query_migration import Migration
-from mayfly.spark.state_format import STATE_FORMAT, renewed
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.relation_log import Changing
+from mayfly.spark.stream.query_migration import Migration
+from mayfly.spark.stream.state_format import STATE_FORMAT, renewed
 from mayfly.storage import SetProperties, verify
-from mayfly.testing.queries import DECLARATIONS
+from mayfly.testing.random_queries import DECLARATIONS
 from tests.property.continuous_cases import SECOND, _rows, table_of, told
 from tests.property.shared_runs import program_of, results_of, runner_of
 from tests.property.test_migration import as_in_format_2

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.spark.query_checkpoint import Registered
+from mayfly.runtime.clock import Clocks
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.spark.stream.query_checkpoint import Registered
 from mayfly.storage import verify
-from mayfly.testing.queries import STREAMS, random_query
+from mayfly.testing.random_queries import STREAMS, random_query
 from tests.property.continuous_cases import _cut, _rows, catalog, table_of, told
 from tests.property.shared_runs import program_of, results_of, runner_of
 

@@ -10,11 +10,11 @@ from mayfly.cql import Insert, Update, catalog_after, parse
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.commands import Commands
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.control import Control
-from mayfly.pipeline.relations import Changing
+from mayfly.pipeline.control_log import Control
 from mayfly.plan.catalog import Catalog, RelationDefinition
-from mayfly.testing.queries import DECLARATIONS
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.relation_log import Changing
+from mayfly.testing.random_queries import DECLARATIONS
 from tests.property.continuous_cases import table_of, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from mayfly.errors import InvalidSetting
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.shedding import Shedding
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.shedding import Shedding
 from tests.property.continuous_cases import SECOND, Row, catalog, table_of, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
 

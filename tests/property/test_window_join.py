@@ -12,7 +12,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from mayfly.lifetime import MIN_TIME
-from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.runtime.in_process import ContinuousRun
 from mayfly.testing import JoinCase, cut_at, together
 from mayfly.testing.strategies import join_cases
 from tests.property.busy_streams import busy_cases

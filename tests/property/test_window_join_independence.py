@@ -12,9 +12,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.kernels import meeting, upkeep
-from mayfly.kernels.kept import Kept
-from mayfly.kernels.meeting import BothKept, JoinRows
+from mayfly.kernels import upkeep, window_join
+from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.window_join import BothKept, JoinRows
 from mayfly.testing import Batch, JoinCase, assert_same_rows, cut_at, together
 from tests.property.busy_streams import busy_cases
 from tests.property.join_runs import Chain, examples, run
@@ -125,5 +125,5 @@ def test_calendar_ranges(case: JoinCase, window: int, partitions: int) -> None:
 @given(CASES, st.integers(1, 3))
 def test_room_for_pairs(case: JoinCase, room: int) -> None:
     expected = run(at_once(case), CHAIN).lifetimes()
-    with patch.object(meeting, "PAIRS_AT_ONCE", room):
+    with patch.object(window_join, "PAIRS_AT_ONCE", room):
         assert_same_rows(run(case, CHAIN).lifetimes(), expected)

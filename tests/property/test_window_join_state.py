@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 
-from mayfly.kernels.kept import Kept
-from mayfly.kernels.meeting import BothKept
-from mayfly.kernels.rows import CODE, Run, numbers
-from mayfly.kernels.windows import WindowState
-from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.lifetime_rows import CODE, Run, numbers
+from mayfly.kernels.window_assignment import WindowState
+from mayfly.kernels.window_join import BothKept
 from mayfly.plan.stream_joins import Stream
+from mayfly.runtime.in_process import ContinuousRun
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP, TS
 from mayfly.testing import JoinCase, micros_of

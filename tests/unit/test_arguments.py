@@ -13,7 +13,7 @@ import pytest
 import mayfly
 from mayfly import MayflyError
 from mayfly.errors import BadInput, InvalidSetting
-from mayfly.pipeline.continuous import ContinuousRun
+from mayfly.runtime.in_process import ContinuousRun
 
 # Not as their types are: a type checker would refuse these arguments before we do.
 LocalSession: Any = mayfly.LocalSession

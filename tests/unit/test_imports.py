@@ -10,7 +10,9 @@ import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from textwrap import dedent
 
@@ -18,8 +20,9 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
 
-GROUND = {"errors", "lifetime", "faults", "patterns", "keywords"}
+GROUND = {"errors", "lifetime", "faults", "patterns", "keywords", "arrays"}
 COMPUTING = {"kernels", "windows", "synopses"}
+PLANNING = {"plan", "storage", "cql", "optimizer", "physical"}
 
 # package or module → packages of mayfly that it may import, besides itself; the longest
 # matching name counts.
@@ -28,28 +31,30 @@ LAYERS: dict[str, set[str]] = {
     "lifetime": {"errors"},
     "keywords": {"errors"},
     "faults": {"errors"},
+    "arrays": {"errors"},
     "patterns": {"errors", "lifetime"},
     "plan": GROUND,
     "cql": GROUND | {"plan"},
     "optimizer": GROUND | {"plan"},
     "storage": {"errors", "lifetime", "faults"},
     **dict.fromkeys(COMPUTING, GROUND | COMPUTING | {"plan", "storage"}),
+    "windows": GROUND | {"plan", "storage"},
     "physical": GROUND | COMPUTING | {"plan", "storage", "optimizer"},
-    "pipeline": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer", "physical"},
-    "pipeline.archive_settings": GROUND | {"archive", "physical", "plan"},
-    "local": GROUND | COMPUTING | {"plan", "storage", "cql", "optimizer", "physical", "pipeline"},
-    "serving": {"errors", "lifetime", "storage", "pipeline"},
+    "runtime": GROUND | COMPUTING | PLANNING,
+    "checkpoint": GROUND | COMPUTING | PLANNING | {"runtime"},
     "archive": GROUND | {"plan", "storage"},
-    "archive.lifetimes": GROUND | {"plan", "archive", "cql", "kernels"},
-    "archive.key_places": {"archive", "kernels", "storage"},
-    "archive.hashing": {"errors", "kernels", "plan"},
-    "archive.feeding": {"errors", "lifetime", "archive", "pipeline", "storage"},
+    "archive.model.lifetimes": GROUND | {"plan", "archive", "cql", "kernels"},
+    "archive.model.key_hash": {"errors", "arrays", "kernels", "plan"},
+    "archive.read.key_places": {"archive", "kernels", "storage"},
+    "archive.erase.feeds": {"errors", "lifetime", "archive", "checkpoint", "runtime", "storage"},
     "archive.layouts": GROUND | {"storage"},
-    "archive.cost": GROUND,
-    **dict.fromkeys(("sharing", "scheduling", "isolation"), GROUND | {"plan"}),
+    "archive.advice.cost_parameters": GROUND,
+    "pipeline": GROUND | PLANNING | {"archive", "checkpoint", "runtime"},
+    "periodic": GROUND | COMPUTING | PLANNING,
+    "serving": GROUND | {"storage", "runtime", "checkpoint", "archive", "pipeline", "periodic"},
 }
 # What may import anything, pyspark included. The package itself only re-exports.
-OUTER = ("spark", "session", "streams", "queries", "cli", "dashboard", "testing", "demo")
+OUTER = ("spark", "cli", "dashboard", "testing", "demo")
 SPARK_PACKAGES = {"pyspark", "py4j"}
 
 
@@ -113,6 +118,47 @@ def violations(source: Path) -> list[str]:
     return found
 
 
+def room(name: str) -> str:
+    """The package of a module, with rooms of archive and spark as packages of their own."""
+    parts = name.split(".")
+    return ".".join(parts[:2]) if parts[0] in ("archive", "spark") else parts[0]
+
+
+def run_time_imports(name: str, path: Path) -> Iterator[tuple[int, str]]:
+    """The imports that happen: those for type checkers only are left out."""
+    only_types = {
+        line
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    return (item for item in imported(name, path) if item[0] not in only_types)
+
+
+def cycle_of_rooms(source: Path) -> list[str]:
+    """Rooms that import each other in a circle, or nothing."""
+    files = {name: path for name, path in modules(source) if name}
+    rooms = {name for name, path in files.items() if path.name == "__init__.py"}
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for name, path in files.items():
+        own = room(name) if name in rooms else room(name.rpartition(".")[0] or name)
+        for _, target in run_time_imports(name, path):
+            inner = target.removeprefix("mayfly.")
+            while inner and inner not in files:
+                inner = inner.rpartition(".")[0]
+            if not target.startswith("mayfly.") or not inner:
+                continue
+            other = room(inner) if inner in rooms else room(inner.rpartition(".")[0] or inner)
+            # A package may re-export its rooms, which never import the package itself.
+            if other != own and not (name in rooms and other.startswith(own + ".")):
+                order.add(own, other)
+    try:
+        order.prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
 def pyspark_after_importing_the_core(source: Path) -> subprocess.CompletedProcess[str]:
     """Import every core module in a fresh interpreter; fails naming the one that brings Spark, or
     pandas."""
@@ -139,6 +185,18 @@ def pyspark_after_importing_the_core(source: Path) -> subprocess.CompletedProces
 def test_no_package_imports_from_above_its_layer() -> None:
     found = violations(SOURCE)
     assert not found, "\n".join(found)
+
+
+def test_rooms_do_not_import_each_other_in_a_circle() -> None:
+    assert cycle_of_rooms(SOURCE) == []
+
+
+def test_module_names_are_not_used_twice() -> None:
+    """A name met in a message or a traceback says which file it is."""
+    names = Counter(name.rpartition(".")[2] for name, path in modules(SOURCE) if name)
+    twice = {name for name, count in names.items() if count > 1}
+    rooms = {path.parent.name for _, path in modules(SOURCE) if path.name == "__init__.py"}
+    assert twice - rooms == set()
 
 
 def test_importing_the_core_does_not_import_pyspark() -> None:
@@ -184,6 +242,12 @@ def test_a_planted_import_is_noticed(planted: Path, module: str, text: str, comp
     found = violations(planted)
     assert len(found) == 1
     assert complaint in found[0]
+
+
+def test_a_planted_circle_is_noticed(planted: Path) -> None:
+    assert cycle_of_rooms(planted) == []
+    (planted / "mayfly/kernels/join.py").write_text("from mayfly.spark import runner")
+    assert set(cycle_of_rooms(planted)) == {"kernels", "spark"}
 
 
 def test_a_planted_roundabout_import_is_noticed(planted: Path) -> None:

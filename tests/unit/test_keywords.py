@@ -10,9 +10,10 @@ import pytest
 
 import mayfly
 import mayfly.archive
-from mayfly import queries, session, testing, windows
+from mayfly import testing, windows
 from mayfly.errors import InvalidSetting
-from mayfly.spark import archives, pipelines
+from mayfly.spark.api import pipelines, queries, session
+from mayfly.spark.archive import archives
 from mayfly.windows.window import SlidingWindow
 
 # Not as their types are: a type checker would refuse these settings before we do.

@@ -25,8 +25,8 @@ from mayfly.lifetime import (
     unit_micros,
 )
 from mayfly.plan.stream_joins import Stream
-from mayfly.session import Session
-from mayfly.streams import SparkStream
+from mayfly.spark.api.session import Session
+from mayfly.spark.api.streams import SparkStream
 from mayfly.testing import (
     StreamSpec,
     Windowed,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import mayfly.local  # noqa: F401 - with it all operators
+import mayfly.runtime.local_session  # noqa: F401 - with it all operators
 from mayfly.kernels.operator import Operator
 
 SOURCE = Path(__file__).parents[2] / "src" / "mayfly"

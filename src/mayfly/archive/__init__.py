@@ -1,7 +1,14 @@
 """Archives: rows with lifetimes kept on disk, refreshed by updates, probed and scanned."""
 
-from mayfly.archive.accounting import UpdateReport
-from mayfly.archive.admission import (
+from mayfly.archive.advice.cell_advisor import CellAdvice, advise_cells
+from mayfly.archive.advice.cell_cost import CellConstants, CellCost, CellLoad, cell_cost
+from mayfly.archive.advice.cost_parameters import BUILT_IN_CASES, SCAM, TPC_D, WSE, CostParameters
+from mayfly.archive.advice.wave_advice import ArchiveAdvice, Workload
+from mayfly.archive.advice.wave_advisor import Advice, Need, advise
+from mayfly.archive.advice.wave_cost import WaveCost, wave_cost
+from mayfly.archive.archive import Archive
+from mayfly.archive.local_archives import create, open
+from mayfly.archive.model.admission import (
     Admission,
     AdmissionRule,
     AdmissionSummary,
@@ -11,24 +18,17 @@ from mayfly.archive.admission import (
     summarize,
     total,
 )
-from mayfly.archive.advising import ArchiveAdvice, Workload
-from mayfly.archive.advisor import Advice, Need, advise
-from mayfly.archive.archive import Archive
-from mayfly.archive.calendar import (
+from mayfly.archive.model.calendar import (
     CalendarDays,
     FixedIntervals,
     UpdateCalendar,
     calendar_from_settings,
     update_calendar,
 )
-from mayfly.archive.cell_advisor import CellAdvice, advise_cells
-from mayfly.archive.cell_cost import CellConstants, CellCost, CellLoad, cell_cost
-from mayfly.archive.cost import BUILT_IN_CASES, SCAM, TPC_D, WSE, CostParameters
-from mayfly.archive.opening import create, open
-from mayfly.archive.selecting import ReadReport
-from mayfly.archive.sequence import Turn, take_turn
+from mayfly.archive.model.sequence import Turn, take_turn
+from mayfly.archive.read.selection import ReadReport
 from mayfly.archive.status import ArchiveStatus
-from mayfly.archive.wave_cost import WaveCost, wave_cost
+from mayfly.archive.write.accounting import UpdateReport
 
 __all__ = [
     "BUILT_IN_CASES",

@@ -16,29 +16,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
 
-from mayfly.archive.accounting import UpdateReport, account, moved, rows_by_day
-from mayfly.archive.admission import AdmissionSummary, LateRows, total
-from mayfly.archive.asking import Asking, Moment
-from mayfly.archive.calendar import UpdateCalendar
-from mayfly.archive.care import Care
-from mayfly.archive.cell_advising import AUTO, PENDING
-from mayfly.archive.counting import Positions, announced
-from mayfly.archive.erasing import VOID, Erasing
-from mayfly.archive.foresight import Foresight
-from mayfly.archive.insight import Insight
-from mayfly.archive.invalidation import still_pending
-from mayfly.archive.key_places import forget_hashes
+from mayfly.archive.advice.cell_advice import AUTO, PENDING
+from mayfly.archive.advice.foresight import Foresight
+from mayfly.archive.change.migration import Migrating
+from mayfly.archive.change.voids import Voiding
+from mayfly.archive.erase.erasure import VOID, Erasing
+from mayfly.archive.inspection import Insight
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
-from mayfly.archive.migrating import Migrating
-from mayfly.archive.origin import ORIGIN_IS_OPEN, CountedFrom
-from mayfly.archive.planning import PlannedCommit, plan_cells, plan_next, plan_rest, write_job
-from mayfly.archive.reports import REPORTS, reports_after
-from mayfly.archive.sequence import require_plausible, take_turn, turn_id
-from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.state import ArchiveState, ArchiveVersion
-from mayfly.archive.stored_files import let_go
-from mayfly.archive.voiding import Voiding
-from mayfly.archive.writing import PartResult, WriteJob
+from mayfly.archive.maintenance import Care
+from mayfly.archive.model.admission import AdmissionSummary, LateRows, total
+from mayfly.archive.model.calendar import UpdateCalendar
+from mayfly.archive.model.invalidation import still_pending
+from mayfly.archive.model.origin import ORIGIN_IS_OPEN, CountedFrom
+from mayfly.archive.model.reports import REPORTS, reports_after
+from mayfly.archive.model.row_counts import Positions, announced
+from mayfly.archive.model.sequence import require_plausible, take_turn, turn_id
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.model.state import ArchiveState, ArchiveVersion
+from mayfly.archive.read.key_places import forget_hashes
+from mayfly.archive.read.questions import Asking, Moment
+from mayfly.archive.read.stored_files import let_go
+from mayfly.archive.write.accounting import UpdateReport, account, moved, rows_by_day
+from mayfly.archive.write.job_plan import PlannedCommit, plan_cells, plan_next, plan_rest, write_job
+from mayfly.archive.write.part_writer import PartResult, WriteJob
 from mayfly.errors import (
     CommitConflict,
     CorruptFile,

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mayfly.archive.cell_advising import pending_proposal
+from mayfly.archive.advice.cell_advice import pending_proposal
 from mayfly.archive.layouts import WaveLayout
 from mayfly.archive.layouts.run_plan import Run, is_packed
-from mayfly.archive.origin import ORIGIN_IS_OPEN
-from mayfly.archive.reports import reports_of
-from mayfly.archive.settings import ArchiveSettings
-from mayfly.archive.state import DAYS, ArchiveVersion
+from mayfly.archive.model.origin import ORIGIN_IS_OPEN
+from mayfly.archive.model.reports import reports_of
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.model.state import DAYS, ArchiveVersion
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mayfly import __version__
-from mayfly.cli.stopping import Ended, ending_signals
+from mayfly.cli.signals import Ended, ending_signals
 from mayfly.errors import MayflyError
 
 COMMANDS = {
@@ -19,7 +19,7 @@ COMMANDS = {
         "Join two streams on local Spark, kill the driver in the middle, and check every result.",
     ),
     "init": (
-        "mayfly.cli.starting:init_command",
+        "mayfly.cli.first_pipeline:init_command",
         "Write a commented example pipeline with data; it runs as it is.",
     ),
     "doctor": (
@@ -35,7 +35,7 @@ COMMANDS = {
         "Move the checkpoint of a stopped pipeline to another number of buckets.",
     ),
     "status": (
-        "mayfly.cli.status:status_command",
+        "mayfly.cli.status_command:status_command",
         "Show a pipeline in figures, running or stopped; starts no Spark.",
     ),
     "control": ("mayfly.cli.control:app", "Tell a running pipeline something."),
@@ -48,7 +48,7 @@ COMMANDS = {
         "Check a file: its statements, names, types, sources and sinks, and whether it can run.",
     ),
     "archive": (
-        "mayfly.cli.archive:app",
+        "mayfly.cli.archive_command:app",
         "Archives: the last W intervals of rows, by key, on disk.",
     ),
 }

@@ -8,10 +8,10 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from mayfly.archive.advisor import figure
-from mayfly.archive.cell_advisor import CellAdvice, cell_name, declared
-from mayfly.archive.cell_cost import CellCost
-from mayfly.cli.printing import on_terminal, print_table
+from mayfly.archive.advice.cell_advisor import CellAdvice, cell_name, declared
+from mayfly.archive.advice.cell_cost import CellCost
+from mayfly.archive.advice.wave_advisor import figure
+from mayfly.cli.output import on_terminal, print_table
 
 
 def show_cell_advice(advice: CellAdvice, most: int) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import typer
 
-from mayfly.archive.advisor import figure
+from mayfly.archive.advice.published_cases import PublishedCase
+from mayfly.archive.advice.wave_advisor import figure
+from mayfly.archive.advice.wave_cost import WaveCost
 from mayfly.archive.layouts import WaveScheme
-from mayfly.archive.published_cases import PublishedCase
-from mayfly.archive.wave_cost import WaveCost
-from mayfly.cli.printing import print_table
+from mayfly.cli.output import print_table
 
 
 def show_case(case: PublishedCase, window: int) -> None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mayfly.archive.settings import arrow_columns
+from mayfly.archive.model.settings import arrow_columns
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from mayfly.archive.settings import ArchiveSettings
+    from mayfly.archive.model.settings import ArchiveSettings
 
 FORMATS = ("parquet", "csv", "json")
 _ENDINGS = {

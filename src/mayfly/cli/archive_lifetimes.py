@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 import mayfly.archive
-from mayfly.archive.key_text import keys_from_texts
-from mayfly.archive.reading import Reader
-from mayfly.cli.archive_feeding import ArchivePath, Json
-from mayfly.cli.printing import print_json, refusals
+from mayfly.archive.read.key_text import keys_from_texts
+from mayfly.archive.read.version_reader import Reader
+from mayfly.cli.archive_updates import ArchivePath, Json
+from mayfly.cli.output import print_json, refusals
 
 
 def migrate(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import typer
 
 from mayfly.archive import ReadReport
-from mayfly.cli.printing import cell, count, plain, print_table, size
+from mayfly.cli.output import cell, count, plain, print_table, size
 
 SHOWN = 20
 """Rows of a table that are printed unless a limit is given."""

@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.text import Text
 
 from mayfly.archive import Archive, ArchiveAdvice, ArchiveStatus, UpdateReport
-from mayfly.archive.advisor import Advice, figure
-from mayfly.archive.cell_advisor import CellAdvice
+from mayfly.archive.advice.cell_advisor import CellAdvice
+from mayfly.archive.advice.wave_advisor import Advice, figure
+from mayfly.archive.advice.wave_constants import Prediction
+from mayfly.archive.advice.wave_cost import WaveCost
 from mayfly.archive.layouts import WaveScheme, format_days
-from mayfly.archive.measuring import Prediction
 from mayfly.archive.status import IndexStatus
-from mayfly.archive.wave_cost import WaveCost
 from mayfly.cli.archive_advice import cell_advice_values, show_cell_advice
-from mayfly.cli.printing import count, on_terminal, print_table, seconds, size
+from mayfly.cli.output import count, on_terminal, print_table, seconds, size
 from mayfly.lifetime import instant_text
 from mayfly.storage import VerifyReport
 

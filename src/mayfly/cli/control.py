@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.printing import REFUSED, refusals
+from mayfly.cli.output import REFUSED, refusals
 from mayfly.errors import LimitExceeded
-from mayfly.pipeline.control import STOP, Command, Control
+from mayfly.pipeline.control_log import STOP, Command, Control
 
 OVERDUE = 1
 """The exit code when a command is still not carried out after the time to wait for it."""

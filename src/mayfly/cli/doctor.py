@@ -21,9 +21,9 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.printing import print_json
+from mayfly.cli.output import print_json
 from mayfly.errors import MayflyError
-from mayfly.storage.files import Directory
+from mayfly.storage.directory import Directory
 
 FINE, DOUBTFUL, FAILED = "fine", "doubtful", "failed"
 SIGNS = {FINE: "✓", DOUBTFUL: "?", FAILED: "✗"}
@@ -214,7 +214,7 @@ def _existing(folder: Path) -> Path:
 def check_spark() -> Finding:
     """Start a local Spark and send rows through a Python worker, as every query does."""
     try:
-        from mayfly.spark.local import local_spark
+        from mayfly.spark.cluster.local_spark import local_spark
 
         session = local_spark(1, memory="1g")
         try:

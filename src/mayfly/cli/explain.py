@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from mayfly.cli.given import AllowPython
+from mayfly.cli.options import AllowPython
 from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, catalog_after, parse
-from mayfly.cql.files import text_of
 from mayfly.cql.messages import Source
+from mayfly.cql.script_files import text_of
 from mayfly.errors import MayflyError
-from mayfly.optimizer.pipeline import check_rule_names, optimize
+from mayfly.optimizer.optimize import check_rule_names, optimize
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
+from mayfly.physical.explain.json_tree import as_values
 from mayfly.physical.explain.page import page_of
-from mayfly.physical.explain.values import as_values
 from mayfly.physical.explain.words import encodable
 from mayfly.plan.catalog import ArchiveDefinition, Catalog, QueryDefinition
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
 
 if TYPE_CHECKING:
-    from mayfly.physical.explain.sharing import Together
+    from mayfly.physical.explain.shared_parts import Together
 
 REFUSED = 2
 """The exit code when the file or an option is wrong."""
@@ -202,8 +202,8 @@ def _shared(
     if len(queries) < 2:
         return None
     from mayfly.physical.compiler import compile_plan
-    from mayfly.physical.explain.sharing import together
-    from mayfly.physical.sharing import canonical
+    from mayfly.physical.explain.shared_parts import together
+    from mayfly.physical.shared_program import canonical
 
     catalog, programs = catalog_after(statements), {}
     for each in queries:

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mayfly.cli.given import AllowPython
-from mayfly.cli.printing import refusals
+from mayfly.cli.options import AllowPython
+from mayfly.cli.output import refusals
 from mayfly.cli.run import File
 from mayfly.errors import InvalidSetting
-from mayfly.pipeline.bucketing import checked_buckets
 from mayfly.pipeline.pipeline_file import PipelineFile
+from mayfly.runtime.buckets import checked_buckets
 from mayfly.storage import Repository
 
 
@@ -35,9 +35,9 @@ def migrate_command(
         place = checkpoint or file.with_suffix(".state")
         if not Repository.exists(place):
             raise InvalidSetting(f"there is no checkpoint at {place}", "run the pipeline first")
-        from mayfly.queries import Queries
-        from mayfly.spark.local import local_spark
-        from mayfly.spark.pipelines import carry_out
+        from mayfly.spark.api.pipelines import carry_out
+        from mayfly.spark.api.queries import Queries
+        from mayfly.spark.cluster.local_spark import local_spark
 
         console = Console(stderr=True)
         with console.status("starting Spark"):

@@ -15,26 +15,26 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mayfly.cli.given import AllowPython
-from mayfly.cli.printing import refusals, seconds
-from mayfly.cli.stopping import StopRequest, stop_signals
-from mayfly.cql.files import text_of
+from mayfly.cli.options import AllowPython
+from mayfly.cli.output import refusals, seconds
+from mayfly.cli.signals import StopRequest, stop_signals
+from mayfly.cql.script_files import text_of
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.lifetime import MIN_TIME, NEVER, format_micros, in_zone, instant, micros
-from mayfly.physical.sharing import shared
+from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import staged
-from mayfly.pipeline.bucketing import checked_buckets
-from mayfly.pipeline.pacing import Pace
 from mayfly.pipeline.pipeline_file import PipelineFile
-from mayfly.pipeline.shedding import Shedding
-from mayfly.plan.windows import instant_text
+from mayfly.plan.window_specs import instant_text
+from mayfly.runtime.buckets import checked_buckets
+from mayfly.runtime.pacing import Pace
+from mayfly.runtime.shedding import Shedding
 from mayfly.storage import Repository
 from mayfly.storage.store import absolute_address
 
 if TYPE_CHECKING:
-    from mayfly.spark.pipelines import Pipeline
-    from mayfly.spark.query_run import QueryRun
-    from mayfly.spark.status import Status
+    from mayfly.spark.api.pipelines import Pipeline
+    from mayfly.spark.api.query_run import QueryRun
+    from mayfly.spark.api.run_status import Status
 
 FIRST_TO_GO = ("state rows", "behind", "batches", "batch", "rows/s", "late", "clock")
 """Columns of the view that a narrow terminal does without."""
@@ -118,11 +118,11 @@ def run_command(
         zone = settings.get("spark.sql.session.timeZone", "UTC")
         declared = PipelineFile.read(file, allow_python=allow_python, zone=zone)
         place = checkpoint or file.with_suffix(".state")
-        from mayfly.spark.local import local_spark
-        from mayfly.spark.pipelines import carry_out, load_pipeline
-        from mayfly.spark.query_checkpoint import check_checkpoint, check_unchanged
-        from mayfly.spark.serving import ended_for_others, stopped_by_log
-        from mayfly.spark.starting import run_settings
+        from mayfly.spark.api.control_loop import ended_for_others, stopped_by_log
+        from mayfly.spark.api.pipelines import carry_out, load_pipeline
+        from mayfly.spark.cluster.local_spark import local_spark
+        from mayfly.spark.stream.query_checkpoint import check_checkpoint, check_unchanged
+        from mayfly.spark.stream.start import run_settings
 
         run_settings(buckets or 1, history, max_state_bytes, max_gap)
         address = absolute_address(place)
@@ -284,7 +284,7 @@ def _watch(
     """Until the queries have ended or reached ``end``, somebody asks to stop, the control log
     asks for something else, or the file has changed: then what it says now. Errors of the
     queries are raised."""
-    from mayfly.spark.serving import awaited
+    from mayfly.spark.api.control_loop import awaited
 
     shown = not quiet and console.is_terminal
     view = (

@@ -1,9 +1,9 @@
 """The query language: from text to logical plans and statements."""
 
-from mayfly.cql.binding import bind_query
-from mayfly.cql.conditions import bind_condition, bind_scalar
+from mayfly.cql.binder import bind_query
+from mayfly.cql.free_conditions import bind_condition, bind_scalar
 from mayfly.cql.messages import CqlError
-from mayfly.cql.reading import catalog_after, parse
+from mayfly.cql.script import catalog_after, parse
 from mayfly.cql.statements import (
     Create,
     Delete,

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from mayfly.cql.aggregates import has_aggregate
+from mayfly.cql.aggregate_types import has_aggregate
 from mayfly.cql.context import Context
-from mayfly.cql.frequent import with_sub_windows
-from mayfly.cql.grouping import GroupedBinder, Grouping
-from mayfly.cql.joining import join_items
+from mayfly.cql.frequent_check import with_sub_windows
+from mayfly.cql.from_clause import BindQuery, bind_items
+from mayfly.cql.group_clause import GroupedBinder, Grouping
+from mayfly.cql.join_binder import join_items
 from mayfly.cql.messages import suggestion
-from mayfly.cql.negation import apply_negations, conjuncts_of, is_negation, on_conditions
+from mayfly.cql.negated_subqueries import apply_negations, conjuncts_of, is_negation, on_conditions
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
-from mayfly.cql.sources import BindQuery, bind_items
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import Distinct, GroupAggregate, Named, Node, Project
 from mayfly.plan.types import VOID

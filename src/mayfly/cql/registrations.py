@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mayfly.cql.binding import bind_tokens
-from mayfly.cql.declarations import read_clauses, read_connector, read_dead_letters, read_gap
+from mayfly.cql.binder import bind_tokens
 from mayfly.cql.messages import Span, suggestion
 from mayfly.cql.restrictions import kind_of
+from mayfly.cql.stream_declarations import read_clauses, read_connector, read_dead_letters, read_gap
 from mayfly.cql.tokens import Cursor
 from mayfly.patterns import Kind
 from mayfly.plan.catalog import ArchiveDefinition, Catalog, LayoutChoice, QueryDefinition

@@ -25,7 +25,7 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     UnionAll,
 )
-from mayfly.plan.windows import Window
+from mayfly.plan.window_specs import Window
 
 
 def check_plan(context: Context, output: Output) -> None:

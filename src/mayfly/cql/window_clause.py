@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mayfly.cql.messages import Span
 from mayfly.cql.tokens import Cursor
-from mayfly.plan.windows import (
+from mayfly.plan.window_specs import (
     Landmark,
     Now,
     PartitionRows,

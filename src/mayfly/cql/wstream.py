@@ -10,15 +10,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from mayfly.cql.aggregates import is_aggregate
+from mayfly.cql.aggregate_types import is_aggregate
 from mayfly.cql.blocks import bind_block
 from mayfly.cql.context import Context
+from mayfly.cql.from_clause import BindQuery
 from mayfly.cql.messages import error_at
 from mayfly.cql.operators import StreamOperator
 from mayfly.cql.scope import Item
-from mayfly.cql.sources import BindQuery
 from mayfly.plan.logical import AntiJoin, Distinct, ExceptAll, Node, StreamScan, SubqueryWindow
-from mayfly.plan.windows import Range, Rows, Window
+from mayfly.plan.window_specs import Range, Rows, Window
 
 _FORM = "write Wstream(…)[ROWS n] or Wstream(…)[RANGE d]"
 

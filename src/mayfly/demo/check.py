@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mayfly.demo.settings import KEY, LINKS, RESULT, SLACK, WINDOW, Places
+from mayfly.demo.demo_settings import KEY, LINKS, RESULT, SLACK, WINDOW, Places
 from mayfly.demo.traffic import Traffic
-from mayfly.testing.comparison import RowDifference, row_difference
 from mayfly.testing.oracle import Windowed, WindowJoinOracle
+from mayfly.testing.row_comparison import RowDifference, row_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ def by_duckdb(rows: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def in_process(rows: Mapping[str, pa.Table]) -> pa.Table:
-    from mayfly.local import LocalSession
     from mayfly.plan.stream_joins import Stream
+    from mayfly.runtime.local_session import LocalSession
 
     session = LocalSession()
     for link in LINKS:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from mayfly.demo.demo_settings import Places, Settings
 from mayfly.demo.driver_process import DriverProcess
-from mayfly.demo.settings import Places, Settings
 from mayfly.demo.view import Event, Scene, Show, shown_on
 from mayfly.errors import InvalidSetting, MayflyError
 

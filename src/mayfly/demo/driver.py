@@ -27,7 +27,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from mayfly.demo.settings import (
+from mayfly.demo.demo_settings import (
     BATCH_EVERY,
     CORES,
     HISTORY,
@@ -39,10 +39,10 @@ from mayfly.demo.settings import (
     Places,
 )
 from mayfly.errors import MayflyError
-from mayfly.session import Session
-from mayfly.spark.local import local_spark
-from mayfly.spark.query_run import QueryRun
-from mayfly.streams import SparkQuery
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.api.streams import SparkQuery
+from mayfly.spark.cluster.local_spark import local_spark
 
 COLUMNS = "ts TIMESTAMP, src STRING, dst STRING, protocol STRING, bytes BIGINT, id BIGINT"
 PYTHON_ERROR = re.compile(r"[\w.]*(Error|Exception): ")
@@ -82,7 +82,7 @@ def _warm_up(spark: SparkSession) -> None:
     """Let the workers start and import the kernels before there are rows to wait for them."""
 
     def imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        importlib.import_module("mayfly.spark.program_tasks")
+        importlib.import_module("mayfly.spark.stream.stage_tasks")
         yield from batches
 
     spark.range(0, CORES, 1, CORES).mapInArrow(imported, "id BIGINT").collect()

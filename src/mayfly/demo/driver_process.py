@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mayfly.demo.settings import Places
+from mayfly.demo.demo_settings import Places
 from mayfly.errors import MayflyError
 
 LAST_WORDS = 12

@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass, field, replace
 
 from mayfly.demo.check import judge
+from mayfly.demo.demo_settings import Places, Settings
 from mayfly.demo.driver_process import DriverProcess
 from mayfly.demo.figures import Figures, counted, seconds
 from mayfly.demo.observation import Observer
-from mayfly.demo.settings import Places, Settings
 from mayfly.demo.summary import Kill, Summary, disk_use
 from mayfly.demo.traffic import Feeder
 from mayfly.demo.view import Event, Scene, Show

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from mayfly.demo.check import Verdict
+from mayfly.demo.demo_settings import Settings
 from mayfly.demo.figures import Figures, counted, number, seconds, size
-from mayfly.demo.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

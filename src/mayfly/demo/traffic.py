@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mayfly.demo.settings import LINKS, SLACK, Places, Settings
+from mayfly.demo.demo_settings import LINKS, SLACK, Places, Settings
 from mayfly.lifetime import micros
 from mayfly.testing.connections import tcp_links
-from mayfly.testing.streams import as_timestamps, micros_of
+from mayfly.testing.seeded_streams import as_timestamps, micros_of
 
 WAVE = 13.0
 """Seconds from one ebb to the next, about; longer than the window, which evens out shorter ones."""

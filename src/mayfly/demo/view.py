@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from mayfly.demo.demo_settings import WINDOW
 from mayfly.demo.figures import (
     GAP,
     Figures,
@@ -22,7 +23,6 @@ from mayfly.demo.figures import (
     seconds,
     size,
 )
-from mayfly.demo.settings import WINDOW
 
 TITLE = f"Mayfly demo: connections on two links, joined by source over {WINDOW} windows"
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.kernels.caching import CACHED
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s
 from mayfly.kernels.codes import unsigned_zeros
-from mayfly.kernels.kept import Kept
-from mayfly.kernels.matching import first_at_least
+from mayfly.kernels.join_pairs import first_at_least
+from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.lifetime_rows import CODE, Run, numbers, whole
 from mayfly.kernels.resident import Part, Parts
-from mayfly.kernels.rows import CODE, Run, numbers, whole
-from mayfly.kernels.sorting import Int64s
 from mayfly.lifetime import MIN_TIME
 from mayfly.storage.segment import EXP
 

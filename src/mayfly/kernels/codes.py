@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s
 from mayfly.errors import LimitExceeded
-from mayfly.kernels.caching import CACHED
-from mayfly.kernels.rows import Bools, whole
-from mayfly.kernels.sorting import Int64s
-from mayfly.kernels.xxhash64 import SEED, Hashes, folded, hashed_number
+from mayfly.kernels.functions.xxhash64 import SEED, Hashes, folded, hashed_number
+from mayfly.kernels.lifetime_rows import Bools, whole
 from mayfly.plan.types import DataType, arrow_type
 
 EXACT_KEYS = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp")

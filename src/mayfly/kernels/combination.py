@@ -19,11 +19,11 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.caching import CACHED
-from mayfly.kernels.matching import first_at_least
-from mayfly.kernels.probing import Check, Effort, Partial
-from mayfly.kernels.rows import CODE, numbers
-from mayfly.kernels.sorting import Int64s, stable_order
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s, stable_order
+from mayfly.kernels.join_pairs import first_at_least
+from mayfly.kernels.lifetime_rows import CODE, numbers
+from mayfly.kernels.multiway_probe import Check, Effort, Partial
 from mayfly.storage.segment import EXP, TS
 
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)

@@ -21,9 +21,9 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.caching import CACHED
-from mayfly.kernels.rows import chosen
-from mayfly.kernels.sorting import Int64s
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s
+from mayfly.kernels.lifetime_rows import chosen
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical import Schema
 from mayfly.plan.types import arrow_type

@@ -19,7 +19,8 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.caching import CACHED
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s, distinct_of, places_in, stable_order
 from mayfly.kernels.codes import are_exact, check_codes, group_codes
 from mayfly.kernels.delta import (
     END,
@@ -32,11 +33,10 @@ from mayfly.kernels.delta import (
     with_numbers,
 )
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept import Kept, Shape, rows_with
-from mayfly.kernels.meeting import BothKept, kept_inputs
+from mayfly.kernels.kept_rows import Kept, Shape, rows_with
+from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.operator import NO_IDS, Holding, Key, Operator, StateKey, same_kind
-from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
-from mayfly.kernels.sorting import Int64s, distinct_of, places_in, stable_order
+from mayfly.kernels.window_join import BothKept, kept_inputs
 from mayfly.lifetime import NEVER
 from mayfly.plan.spread import Spread
 from mayfly.storage.segment import EXP, TS

@@ -16,14 +16,14 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.caching import CACHED
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s, distinct_of, places_in
 from mayfly.kernels.codes import are_exact, check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept import Kept, Shape, rows_with
+from mayfly.kernels.kept_rows import Kept, Shape, rows_with
+from mayfly.kernels.lifetime_rows import CODE, clustered, numbers, whole
 from mayfly.kernels.operator import Alone, Holding, StateKey
-from mayfly.kernels.rows import CODE, clustered, numbers, whole
-from mayfly.kernels.sorting import Int64s, distinct_of, places_in
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from mayfly.arrays.order import distinct_of
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.kept import Kept, Shape
-from mayfly.kernels.probing import Effort
-from mayfly.kernels.rows import CODE, numbers
-from mayfly.kernels.sorting import distinct_of
+from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.lifetime_rows import CODE, numbers
+from mayfly.kernels.multiway_probe import Effort
 
 REVIEW = 32
 """Values are counted after 1, 2, 4, … steps, and then every so many."""

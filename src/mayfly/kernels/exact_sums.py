@@ -17,8 +17,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from mayfly.kernels.caching import CACHED
-from mayfly.kernels.sorting import Int64s
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s
 
 Floats = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.int64]

@@ -14,7 +14,8 @@ import math
 import numba
 import numpy as np
 
-from mayfly.kernels.caching import CACHED
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s
 from mayfly.kernels.exact_sums import (
     DIGITS,
     LOWEST,
@@ -33,7 +34,6 @@ from mayfly.kernels.exact_sums import (
     save,
     start_digits,
 )
-from mayfly.kernels.sorting import Int64s
 
 _SQUARES = 140
 """Digits for squares, from 2 ** −2148 on."""

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.functions.casts import cast
-from mayfly.kernels.functions.comparison import compare, extreme
-from mayfly.kernels.functions.hashing import HASH_FUNCTIONS
+from mayfly.kernels.functions.comparisons import compare, extreme
+from mayfly.kernels.functions.hash_functions import HASH_FUNCTIONS
 from mayfly.kernels.functions.nested import NESTED_FUNCTIONS, member
 from mayfly.kernels.functions.numbers import NUMBER_FUNCTIONS, arithmetic
-from mayfly.kernels.functions.text import TEXT_FUNCTIONS, like
+from mayfly.kernels.functions.operands import Mask, Operand, Undefined, broadcast
+from mayfly.kernels.functions.text_functions import TEXT_FUNCTIONS, like
 from mayfly.kernels.functions.time import TIME_FUNCTIONS
-from mayfly.kernels.functions.values import Mask, Operand, Undefined, broadcast
 from mayfly.plan import expressions as ex
 from mayfly.plan.types import BIGINT, INT, DataType, arrow_type
 

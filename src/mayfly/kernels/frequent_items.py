@@ -17,16 +17,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.arrays.order import Int64s
 from mayfly.kernels.group_events import Events
 from mayfly.kernels.holistic import Versions, Way
-from mayfly.kernels.sorting import Int64s
 from mayfly.kernels.summaries import field
 from mayfly.lifetime import MIN_TIME
-from mayfly.plan.frequency import Frequency
+from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
 from mayfly.windows.nodes import jit
-from mayfly.windows.ranked import Ranked
+from mayfly.windows.rank_counts import Ranked
 
 UNLISTED = MIN_TIME
 """A bound below all others: of a value that no sub-window lists."""

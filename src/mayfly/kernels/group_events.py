@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mayfly.kernels.caching import CACHED
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s, places_in, stable_order
 from mayfly.kernels.codes import are_exact, check_codes
 from mayfly.kernels.delta import concatenated, taken, with_numbers
-from mayfly.kernels.rows import CODE, Bools, numbers, whole
-from mayfly.kernels.sorting import Int64s, places_in, stable_order
+from mayfly.kernels.lifetime_rows import CODE, Bools, numbers, whole
 
 Floats = npt.NDArray[np.float64]
 _READ = numba.types.Array(numba.int64, 1, "C", readonly=True)

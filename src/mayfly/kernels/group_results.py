@@ -15,7 +15,8 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.caching import CACHED
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s, places_in
 from mayfly.kernels.codes import adjacent_equal
 from mayfly.kernels.delta import (
     END,
@@ -29,9 +30,8 @@ from mayfly.kernels.delta import (
     taken,
     with_numbers,
 )
-from mayfly.kernels.kept import Kept
-from mayfly.kernels.rows import CODE, Bools, chosen, numbers, whole
-from mayfly.kernels.sorting import Int64s, places_in
+from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, numbers, whole
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.segment import EXP, TS
 

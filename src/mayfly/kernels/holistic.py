@@ -1,7 +1,7 @@
 """Aggregates that need the values of a group: positions, extremes, distinct values, top k, sums.
 
 Each plays the events of a step over the values that were alive before it: counts by rank
-(windows/ranked.py) for what asks about values, exact sums (exact_sums.py) for floating-point
+(windows/rank_counts.py) for what asks about values, exact sums (exact_sums.py) for floating-point
 numbers, also of squares (exact_variances.py), whole numbers of any size for decimals. Nothing is
 read again from version to version, so one group of a million rows costs as much per event as a
 million small ones.
@@ -17,20 +17,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.arrays.order import Int64s
 from mayfly.kernels import resident
 from mayfly.kernels.alive_before import Before
 from mayfly.kernels.codes import unsigned_zeros
 from mayfly.kernels.exact_sums import SUM_WIDTH, Carried, Floats, play_sums
 from mayfly.kernels.exact_variances import SPREAD_WIDTH, play_variances
 from mayfly.kernels.group_events import Events, Wide
+from mayfly.kernels.lifetime_rows import Bools
 from mayfly.kernels.room import require_room
-from mayfly.kernels.rows import Bools
-from mayfly.kernels.sorting import Int64s
 from mayfly.plan.logical import AggregateCall
 from mayfly.plan.types import arrow_type
 from mayfly.windows.domain import has_ranks, of_ranks, ranks
 from mayfly.windows.extremes import play_extremes
-from mayfly.windows.ranked import LARGEST, MEDIAN, QUANTILE, SMALLEST, Ranked, Script
+from mayfly.windows.rank_counts import LARGEST, MEDIAN, QUANTILE, SMALLEST, Ranked, Script
 
 SPREADS = ("var_samp", "stddev_samp")
 RANKS, SUMS, SQUARES = "ranks", "sums", "squares"

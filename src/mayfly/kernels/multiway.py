@@ -20,6 +20,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from mayfly.arrays.order import Int64s, common_of, distinct_of
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.combination import AtOnce, Side, Sorted
 from mayfly.kernels.delta import (
@@ -37,8 +38,13 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.evaluation import Evaluation, Inputs, Ordering, as_given, blank
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept import Kept, Shape
-from mayfly.kernels.meeting import (
+from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
+from mayfly.kernels.multiway_probe import Check, Effort, Held, Partial
+from mayfly.kernels.operator import Copy, Holding, Key, Operator, StateKey, plain_key
+from mayfly.kernels.search import Search, arrivals
+from mayfly.kernels.stateless import satisfying, values_of
+from mayfly.kernels.window_join import (
     Condition,
     joined_identities,
     joined_spread,
@@ -46,17 +52,11 @@ from mayfly.kernels.meeting import (
     partition_codes,
     same_key,
 )
-from mayfly.kernels.operator import Copy, Holding, Key, Operator, StateKey, plain_key
-from mayfly.kernels.probing import Check, Effort, Held, Partial
-from mayfly.kernels.rows import CODE, chosen, clustered, numbers
-from mayfly.kernels.search import Search, arrivals
-from mayfly.kernels.sorting import Int64s, common_of, distinct_of
-from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.plan.expressions import Expression
+from mayfly.plan.plan_text import expression_text
 from mayfly.plan.spread import Spread
-from mayfly.plan.text import expression_text
 from mayfly.plan.types import DataType, arrow_type
-from mayfly.plan.windows import Slide
+from mayfly.plan.window_specs import Slide
 from mayfly.storage.segment import EXP, TS
 
 PAIRS_AT_ONCE = 1 << 20

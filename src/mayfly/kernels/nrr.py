@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -25,9 +26,9 @@ from mayfly.kernels.delta import (
     with_numbers,
 )
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept import Kept, Shape
-from mayfly.kernels.matching import matching_pairs
-from mayfly.kernels.meeting import PAIRS_AT_ONCE, Condition, keys_of, no_rows
+from mayfly.kernels.join_pairs import matching_pairs
+from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.operator import (
     NO_IDS,
     Holding,
@@ -38,8 +39,7 @@ from mayfly.kernels.operator import (
     StateKey,
     plain_key,
 )
-from mayfly.kernels.rows import CODE, chosen, clustered, numbers
-from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.window_join import PAIRS_AT_ONCE, Condition, keys_of, no_rows
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import column_name
-from mayfly.kernels.rows import Bools
-from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.lifetime_rows import Bools
 from mayfly.plan.expressions import Column, Expression, same_number
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
@@ -27,7 +27,7 @@ from mayfly.plan.types import DataType
 if TYPE_CHECKING:
     from mayfly.kernels.delta import Delta
     from mayfly.kernels.interval import Interval
-    from mayfly.plan.windows import Window
+    from mayfly.plan.window_specs import Window
 
 Key = tuple[str | None, ...]
 """The columns that tell where rows go; None for a part that is no column as it is."""

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import check_codes, group_codes
 from mayfly.kernels.delta import (
     END,
@@ -29,19 +30,18 @@ from mayfly.kernels.delta import (
     with_numbers,
 )
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept import Kept, Shape, rows_with
-from mayfly.kernels.matching import matching_pairs
+from mayfly.kernels.join_pairs import matching_pairs
+from mayfly.kernels.kept_rows import Kept, Shape, rows_with
+from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.operator import Holding
 from mayfly.kernels.refreshes import Refreshes, rounded
 from mayfly.kernels.room import require_room
-from mayfly.kernels.rows import CODE, chosen, clustered, numbers, whole
-from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.stateless import values_of
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.logical import OutputKind, SortKey
-from mayfly.plan.text import sort_text
+from mayfly.plan.plan_text import sort_text
 from mayfly.plan.types import arrow_type
-from mayfly.plan.windows import Slide
+from mayfly.plan.window_specs import Slide
 from mayfly.storage.segment import EXP, TS
 
 PAIRS_AT_ONCE = 1 << 20

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.kernels.rows import whole
-from mayfly.kernels.sorting import Int64s
+from mayfly.arrays.order import Int64s
+from mayfly.kernels.lifetime_rows import whole
 from mayfly.plan.expressions import Cast, Column, Compare, Expression, Literal, conjuncts
 
 MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

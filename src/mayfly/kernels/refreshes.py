@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mayfly.arrays.order import Int64s
 from mayfly.errors import LimitExceeded
 from mayfly.kernels.delta import with_numbers
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.rows import numbers
-from mayfly.kernels.sorting import Int64s
+from mayfly.kernels.lifetime_rows import numbers
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
-from mayfly.plan.windows import Slide
+from mayfly.plan.window_specs import Slide
 from mayfly.storage.segment import EXP, TS
 
 PIECE = 1 << 16

@@ -15,9 +15,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
-from mayfly.kernels.kept import Kept
-from mayfly.kernels.rows import Run
-from mayfly.kernels.sorting import Int64s
+from mayfly.arrays.order import Int64s
+from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.lifetime_rows import Run
 
 LEAST_ROWS = 4096
 """Smaller groups are laid out as quickly as they are looked up."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.delta import taken
 from mayfly.kernels.evaluation import Evaluation
-from mayfly.kernels.probing import KEPT, Check, Effort, Partial, Probes, Side, partners
-from mayfly.kernels.rows import CODE, numbers
-from mayfly.kernels.sorting import Int64s, stable_order
+from mayfly.kernels.lifetime_rows import CODE, numbers
+from mayfly.kernels.multiway_probe import KEPT, Check, Effort, Partial, Probes, Side, partners
 from mayfly.storage.segment import EXP, TS
 
 Arrival = tuple[pa.Table, Probes]

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import (
     ID,
     OWNER,
@@ -22,12 +23,11 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.expression import evaluate, holds
 from mayfly.kernels.interval import Interval
+from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.operator import Moving, Operator, StateKey, same_kind
-from mayfly.kernels.rows import Bools, numbers, whole
-from mayfly.kernels.sorting import Int64s
 from mayfly.plan.expressions import Column, Expression, same_number
+from mayfly.plan.plan_text import expression_text
 from mayfly.plan.spread import Spread
-from mayfly.plan.text import expression_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,21 +18,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import ID, Delta, mixed_ids, payload_names, taken, with_numbers
 from mayfly.kernels.interval import Interval
+from mayfly.kernels.lifetime_rows import numbers, whole
 from mayfly.kernels.operator import Alone, Key, StateKey, plain_key
-from mayfly.kernels.rows import numbers, whole
-from mayfly.kernels.sorting import Int64s, stable_order
 from mayfly.kernels.stateless import Nothing, values_of
 from mayfly.plan.expressions import Expression
-from mayfly.plan.frequency import Frequency
+from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical import AggregateCall
+from mayfly.plan.plan_text import aggregate_text, expression_text
 from mayfly.plan.spread import Spread
-from mayfly.plan.text import aggregate_text, expression_text
 from mayfly.plan.types import BIGINT, DataType, arrow_type, struct
 from mayfly.storage.segment import EXP, TS
-from mayfly.windows.ranked import Ranked
+from mayfly.windows.rank_counts import Ranked
 
 LEAST_SKETCH = 10
 """A sketch has at least ¾ · 2^10 counters, and room for two lists of k."""

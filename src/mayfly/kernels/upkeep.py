@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.rows import CODE, Bools, Run, chosen, gathered, numbers
-from mayfly.kernels.runs.calendar import CalendarQueue
+from mayfly.kernels.lifetime_rows import CODE, Bools, Run, chosen, gathered, numbers
+from mayfly.kernels.runs.calendar_queue import CalendarQueue
 from mayfly.lifetime import NEVER
 from mayfly.storage.merge import FAN_IN, LIMIT, plan_merge
 from mayfly.storage.segment import EXP, TS

@@ -1,7 +1,7 @@
 """Rewrites, costs and plan choice."""
 
-from mayfly.optimizer.labelling import Labelled, label_plan
-from mayfly.optimizer.pipeline import Candidate, Optimized, optimize
+from mayfly.optimizer.labels import Labelled, label_plan
+from mayfly.optimizer.optimize import Candidate, Optimized, optimize
 from mayfly.optimizer.statistics import SourceStatistics, Statistics
 
 __all__ = [

@@ -14,7 +14,7 @@ from math import exp, expm1, prod
 from typing import TypeAlias
 
 from mayfly.optimizer.join_order import JoinInput, result_size
-from mayfly.optimizer.labelling import Labelled, UnknownNodeError
+from mayfly.optimizer.labels import Labelled, UnknownNodeError
 from mayfly.optimizer.selectivity import selectivity
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import Kind, Label
@@ -40,7 +40,7 @@ from mayfly.plan.logical import (
     UnionAll,
 )
 from mayfly.plan.types import DataType
-from mayfly.plan.windows import PartitionRows, Rows, Window
+from mayfly.plan.window_specs import PartitionRows, Rows, Window
 
 SECOND = 1_000_000
 UNBOUNDED_HORIZON = 86_400.0

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mayfly.optimizer.chains import has_common_key, step, steps
-from mayfly.optimizer.cost import cost_plan
-from mayfly.optimizer.rewriting import Context
+from mayfly.optimizer.join_chains import has_common_key, step, steps
+from mayfly.optimizer.plan_cost import cost_plan
+from mayfly.optimizer.rule import Context
 from mayfly.plan.logical import Join
 
 MOST_PREFIXES = 16

@@ -19,33 +19,33 @@ from mayfly.kernels.delta import payload
 from mayfly.kernels.difference import ExceptAllRows
 from mayfly.kernels.distinct import WeakDistinct
 from mayfly.kernels.evaluation import Evaluation
-from mayfly.kernels.frequent import FrequentRows
-from mayfly.kernels.grouping import GroupRows
-from mayfly.kernels.kept import Shape
-from mayfly.kernels.meeting import JoinRows
+from mayfly.kernels.frequent_groups import FrequentRows
+from mayfly.kernels.group_by import GroupRows
+from mayfly.kernels.kept_rows import Shape
 from mayfly.kernels.multiway import MultiwayJoin, SharedKey
 from mayfly.kernels.nrr import NrrJoinRows
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
-from mayfly.kernels.windows import RANK, WindowRows
-from mayfly.optimizer.chains import steps
-from mayfly.optimizer.labelling import Labelled, describe, label_plan
-from mayfly.optimizer.state import Strict, Upkeep, structure_for
+from mayfly.kernels.window_assignment import RANK, WindowRows
+from mayfly.kernels.window_join import JoinRows
+from mayfly.optimizer.join_chains import steps
+from mayfly.optimizer.labels import Labelled, describe, label_plan
+from mayfly.optimizer.structures import Strict, Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
-from mayfly.physical.conditions import (
+from mayfly.physical.frequent_plan import Members
+from mayfly.physical.join_conditions import (
     condition_between,
     condition_of,
     covers,
     oriented,
 )
-from mayfly.physical.frequency import Members
 from mayfly.physical.negations import negation
 from mayfly.physical.program import Entering, Program, Relation, Stream, Task, shorter
 from mayfly.physical.slides import common_slide, outer_slide, without_slides
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Expression, conjunction, conjuncts
-from mayfly.plan.frequency import Frequency
+from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical import (
     AntiJoin,
     Distinct,
@@ -65,7 +65,7 @@ from mayfly.plan.logical import (
     UnionAll,
 )
 from mayfly.plan.strategy import Joining, Strategy, Structure
-from mayfly.plan.windows import PartitionRows
+from mayfly.plan.window_specs import PartitionRows
 
 
 def compile_plan(

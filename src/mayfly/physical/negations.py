@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from mayfly.kernels.kept import Shape
-from mayfly.kernels.meeting import Condition, JoinRows
-from mayfly.kernels.negation import AntiJoinRows
+from mayfly.kernels.anti_join import AntiJoinRows
+from mayfly.kernels.kept_rows import Shape
 from mayfly.kernels.stateless import MergeUnion, SelectRows
-from mayfly.optimizer.labelling import describe
-from mayfly.physical.conditions import condition_between
+from mayfly.kernels.window_join import Condition, JoinRows
+from mayfly.optimizer.labels import describe
+from mayfly.physical.join_conditions import condition_between
 from mayfly.physical.program import Task, shorter
 from mayfly.plan.expressions import IsNull, Not
 from mayfly.plan.logical import AntiJoin, Negation

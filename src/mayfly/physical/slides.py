@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mayfly.plan.logical import Node, RelationScan, StreamScan, SubqueryWindow
-from mayfly.plan.windows import Slide
+from mayfly.plan.window_specs import Slide
 
 
 def outer_slide(plan: Node) -> Slide | None:

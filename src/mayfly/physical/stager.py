@@ -21,7 +21,7 @@ from mayfly.kernels.delta import ID, OWNER
 from mayfly.kernels.operator import Moving, Operator
 from mayfly.kernels.outputs import Sent
 from mayfly.physical.program import Relation, Source, Stream, Task
-from mayfly.physical.sharing import Member, SharedProgram
+from mayfly.physical.shared_program import Member, SharedProgram
 from mayfly.physical.stages import (
     Feed,
     KeyOrNull,

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mayfly.arrays.order import Int64s
 from mayfly.kernels.codes import NULL_CODE, buckets, group_codes
+from mayfly.kernels.lifetime_rows import numbers, whole
 from mayfly.kernels.operator import Operator
 from mayfly.kernels.outputs import Sent
-from mayfly.kernels.rows import numbers, whole
-from mayfly.kernels.sorting import Int64s
 from mayfly.physical.program import Relation, Stream
-from mayfly.physical.sharing import ClockGroup
+from mayfly.physical.shared_program import ClockGroup
 from mayfly.plan.expressions import Expression
 from mayfly.storage.segment import TS
 

@@ -14,7 +14,7 @@ from mayfly.kernels.evaluation import Measured
 from mayfly.kernels.multiway import SharedKey
 from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.join_order import JoinInput, choose_order
-from mayfly.physical.conditions import covers
+from mayfly.physical.join_conditions import covers
 from mayfly.plan.expressions import Compare, Expression, conjuncts
 from mayfly.plan.logical import Join, Schema
 

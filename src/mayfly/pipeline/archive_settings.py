@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mayfly.archive.contract import Contract
-from mayfly.archive.declaring import declare
-from mayfly.archive.declaring_lifetimes import declare_lifetimes
 from mayfly.archive.layouts.wave import WaveScheme
+from mayfly.archive.model.contract import Contract
+from mayfly.archive.model.declaration import declare
+from mayfly.archive.model.lifetime_declaration import declare_lifetimes
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros, gap_text
 from mayfly.physical.program import Program, Task

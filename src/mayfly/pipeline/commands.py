@@ -16,7 +16,7 @@ from typing import Any
 
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.lifetime import MIN_TIME
-from mayfly.pipeline.control import (
+from mayfly.pipeline.control_log import (
     ADD,
     CHANGE,
     CONTROL,
@@ -39,8 +39,8 @@ from mayfly.pipeline.control import (
     sources_read,
     stream_of,
 )
-from mayfly.pipeline.relations import Changing
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
+from mayfly.runtime.relation_log import Changing
 
 Relations = dict[str, Changing]
 Reading = Mapping[str, tuple[str, ...]]

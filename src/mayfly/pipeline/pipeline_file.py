@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mayfly.checkpoint.result_folders import check_loops, check_writers
 from mayfly.cql import Create, Delete, Drop, Insert, Statement, Update, catalog_after, parse
-from mayfly.cql.files import text_of
+from mayfly.cql.script_files import text_of
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import in_zone
-from mayfly.optimizer.pipeline import optimize
+from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program
-from mayfly.physical.sharing import canonical
+from mayfly.physical.shared_program import canonical
 from mayfly.pipeline.archive_settings import check_declaration
 from mayfly.pipeline.connectors import (
     check_letters,
@@ -22,8 +23,7 @@ from mayfly.pipeline.connectors import (
     check_sink,
     check_stream,
 )
-from mayfly.pipeline.declared import check_name, check_query_name
-from mayfly.pipeline.folders import check_loops, check_writers
+from mayfly.pipeline.declared_catalog import check_name, check_query_name
 from mayfly.pipeline.source_options import FILES
 from mayfly.plan.catalog import (
     ArchiveDefinition,

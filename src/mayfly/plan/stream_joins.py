@@ -24,7 +24,7 @@ from mayfly.plan.expressions import (
 )
 from mayfly.plan.logical import Equality, Join, Named, Output, Project, StreamScan
 from mayfly.plan.types import BOOLEAN, DataType, as_decimal, common_type, from_arrow
-from mayfly.plan.windows import Range
+from mayfly.plan.window_specs import Range
 
 On = str | Sequence[str | tuple[str, str]]
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mayfly.checkpoint.recent_batches import Progress
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, instant_text
-from mayfly.pipeline.clocks import Clocks
-from mayfly.pipeline.recent_batches import Progress
+from mayfly.runtime.clock import Clocks
 from mayfly.storage import Manifest, Repository, Segment
 
 QUERIES, RESULTS, STATE = "queries", "state/log", "state"

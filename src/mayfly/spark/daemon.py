@@ -14,8 +14,8 @@ from pyspark.daemon import manager
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["pyspark.worker"]:
-        import mayfly.spark.archive_sink
-        import mayfly.spark.program_tasks  # noqa: F401
+        import mayfly.spark.archive.stream_sink
+        import mayfly.spark.stream.stage_tasks  # noqa: F401
 
         # Arrow loads pandas, where it is installed, at its first conversion to NumPy: half a
         # second, here once instead of in every worker.

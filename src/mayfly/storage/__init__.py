@@ -2,6 +2,7 @@
 
 from mayfly.storage.bounds import Bounds
 from mayfly.storage.commit import Repository
+from mayfly.storage.directory import Directory, IoCounters
 from mayfly.storage.edits import (
     AddSegments,
     DropSegments,
@@ -10,7 +11,6 @@ from mayfly.storage.edits import (
     SetProperties,
     TagSegment,
 )
-from mayfly.storage.files import Directory, IoCounters
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.merge import plan_merge
 from mayfly.storage.pins import Pin

@@ -31,8 +31,8 @@ from mayfly.errors import (
     VersionExpired,
 )
 from mayfly.faults import reach
+from mayfly.storage.directory import Directory
 from mayfly.storage.edits import Draft, Edit, as_stored
-from mayfly.storage.files import Directory
 from mayfly.storage.intents import intent
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.pins import Claim, Pin

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from mayfly.errors import InvalidEdit
-from mayfly.storage.files import is_plain
+from mayfly.storage.directory import is_plain
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.segment import DATA, Json, Segment, relabel
 

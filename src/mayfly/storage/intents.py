@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from mayfly.errors import CommitConflict, CorruptFile, StorageError
 from mayfly.faults import reach
-from mayfly.storage.files import Directory
-from mayfly.storage.sealed import seal_json, unseal_json
+from mayfly.storage.directory import Directory
+from mayfly.storage.sealed_files import seal_json, unseal_json
 from mayfly.storage.segment import Segment, check_present
 
 INTENTS, NOTICES = "intents", "notices"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from mayfly.errors import CorruptFile
-from mayfly.storage.files import Directory
+from mayfly.storage.directory import Directory
 from mayfly.storage.manifest import Manifest
-from mayfly.storage.sealed import seal_json, unseal_json
+from mayfly.storage.sealed_files import seal_json, unseal_json
 
 
 @dataclass(frozen=True, slots=True)

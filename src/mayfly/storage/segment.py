@@ -22,7 +22,7 @@ from mayfly.errors import BadInput, CorruptFile, InvalidSetting, StorageError, U
 from mayfly.faults import reach
 from mayfly.storage.bounds import Bounds, bounds_of, key_bounds
 from mayfly.storage.checksum import RESTORE, HashingFile, Piece, check_file, check_file_once
-from mayfly.storage.files import Directory, is_plain
+from mayfly.storage.directory import Directory, is_plain
 from mayfly.storage.store import NewFile
 from mayfly.storage.store.problems import told
 

@@ -29,7 +29,7 @@ from mayfly.storage.commit import (
     manifest_name,
     wall_clock,
 )
-from mayfly.storage.files import Directory
+from mayfly.storage.directory import Directory
 from mayfly.storage.intents import INTENTS, NOTICES, notice, read_intents, remove_settled
 from mayfly.storage.segment import DATA
 from mayfly.storage.store import TEMPORARY

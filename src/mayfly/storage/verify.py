@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from mayfly.errors import CorruptFile, StorageError, VersionExpired
 from mayfly.storage.bounds import Bounds
 from mayfly.storage.commit import Repository, head_name, manifest_name
-from mayfly.storage.files import Directory
+from mayfly.storage.directory import Directory
 from mayfly.storage.segment import EXP, TS, Segment, open_segment
 
 SORTED_BY = "sorted_by"

@@ -3,7 +3,7 @@
 Hypothesis strategies live in ``mayfly.testing.strategies``, which needs hypothesis.
 """
 
-from mayfly.testing.batches import (
+from mayfly.testing.batch_cuts import (
     Batch,
     cut_at,
     cut_at_random,
@@ -12,19 +12,19 @@ from mayfly.testing.batches import (
     together,
 )
 from mayfly.testing.cases import JoinCase
-from mayfly.testing.clock import ManualClock
 from mayfly.testing.columns import KEY_TYPES, Column, domain
-from mayfly.testing.comparison import (
+from mayfly.testing.connections import record_links, tcp_connections, tcp_links
+from mayfly.testing.lateness import Outcome, judge_lateness
+from mayfly.testing.manual_clock import ManualClock
+from mayfly.testing.memory_store import memory_store
+from mayfly.testing.oracle import Windowed, WindowJoinOracle
+from mayfly.testing.row_comparison import (
     RowDifference,
     assert_same_rows,
     multiset,
     row_difference,
 )
-from mayfly.testing.connections import record_links, tcp_connections, tcp_links
-from mayfly.testing.lateness import Outcome, judge_lateness
-from mayfly.testing.memory_store import memory_store
-from mayfly.testing.oracle import Windowed, WindowJoinOracle
-from mayfly.testing.streams import (
+from mayfly.testing.seeded_streams import (
     StreamSpec,
     as_micros,
     as_timestamps,

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from mayfly.testing.batches import Batch
+from mayfly.testing.batch_cuts import Batch
 from mayfly.testing.lateness import Outcome, judge_lateness
 from mayfly.testing.oracle import Windowed, WindowJoinOracle
-from mayfly.testing.streams import as_micros
+from mayfly.testing.seeded_streams import as_micros
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration
 from mayfly.testing.columns import ranks
-from mayfly.testing.streams import StreamSpec, generate
+from mayfly.testing.seeded_streams import StreamSpec, generate
 
 PROTOCOLS = ("http", "smtp", "ftp", "telnet", "dns", "ssh")
 _SHARES = (0.55, 0.15, 0.08, 0.02, 0.15, 0.05)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, Duration, duration
-from mayfly.testing.streams import micros_of
+from mayfly.testing.seeded_streams import micros_of
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.lifetime import NEVER, Duration, duration
-from mayfly.testing.streams import Micros, micros_of
+from mayfly.testing.seeded_streams import Micros, micros_of
 
 _TS, _EXP = "_mayfly_ts", "_mayfly_exp"
 

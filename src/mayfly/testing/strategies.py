@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mayfly.errors import MayflyError
-from mayfly.testing.batches import Batch, cut_at, together
+from mayfly.testing.batch_cuts import Batch, cut_at, together
 from mayfly.testing.cases import JoinCase
 from mayfly.testing.columns import KEY_TYPES, Column, domain
-from mayfly.testing.streams import as_timestamps, micros_of
+from mayfly.testing.seeded_streams import as_timestamps, micros_of
 
 try:
     from hypothesis import strategies as st

@@ -14,8 +14,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from mayfly.arrays.compilation import CACHED
 from mayfly.errors import ProtocolError
-from mayfly.kernels.caching import CACHED
 from mayfly.windows.domain import Int64s
 
 Int32s = npt.NDArray[np.int32]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mayfly.windows.chains import Chains
+from mayfly.windows.bucket_chains import Chains
 from mayfly.windows.domain import Int64s
 from mayfly.windows.index import ValueIndex
 from mayfly.windows.nodes import Int32s

@@ -23,16 +23,16 @@ from mayfly.errors import BadInput, InvalidSetting
 from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration, duration
 from mayfly.windows.basic import PacedWindow, Take, at_least_one
-from mayfly.windows.chains import Chains
+from mayfly.windows.bucket_chains import Chains
+from mayfly.windows.combinations import check_settings
 from mayfly.windows.content import Content, ValueContent, Visits
-from mayfly.windows.counted import CountedTree
+from mayfly.windows.counted_order import CountedTree
 from mayfly.windows.dictionary import Dictionary
 from mayfly.windows.domain import NULL_KEY, Domain, Int64s, family
 from mayfly.windows.groups import GroupContent, Groups, RangeCount, RangeIntersection, ValueRange
 from mayfly.windows.index import ValueIndex
 from mayfly.windows.pace import Rows, Span
 from mayfly.windows.rings import RINGS, Ring
-from mayfly.windows.settings import check_settings
 from mayfly.windows.storage import CountedBuffer, ListBuffer
 from mayfly.windows.tree import Tree
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from mayfly.checkpoint.operator_state import Stored, load_state
 from mayfly.errors import UnsupportedFormat
 from mayfly.faults import on_reach
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.storing import Stored, load_state
-from mayfly.spark.query_checkpoint import Registered, opened
-from mayfly.spark.state_format import CURRENT, STATE_FORMAT, renewed
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.spark.stream.query_checkpoint import Registered, opened
+from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT, renewed
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from tests.golden.formats.checkpoint_write import (
     QUERIES,

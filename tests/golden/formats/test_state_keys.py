@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mayfly.physical.sharing import fingerprint
-from mayfly.pipeline.storing import parts_of
+from mayfly.checkpoint.operator_state import parts_of
+from mayfly.physical.shared_program import fingerprint
 from mayfly.plan.strategy import Strategy
 from tests.golden.formats.checkpoint_write import QUERIES
 from tests.property.continuous_cases import catalog

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from mayfly.archive.archive import Archive
-from mayfly.archive.calendar import FixedIntervals
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
-from mayfly.archive.local import InProcess
-from mayfly.archive.settings import ArchiveSettings
+from mayfly.archive.model.calendar import FixedIntervals
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.write.local_jobs import InProcess
 
 COLUMNS = {"k": "bigint", "ts": "bigint", "v": "string"}
 

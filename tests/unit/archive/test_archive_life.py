@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mayfly.archive import state as archive_state
-from mayfly.archive.accounting import UpdateReport
 from mayfly.archive.archive import Archive
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme, WaveState
-from mayfly.archive.local import InProcess
-from mayfly.archive.reading import Reader
-from mayfly.archive.selecting import Selection
-from mayfly.archive.state import ArchiveVersion
-from mayfly.archive.writing import PartResult, WriteJob
+from mayfly.archive.model import state as archive_state
+from mayfly.archive.model.state import ArchiveVersion
+from mayfly.archive.read.selection import Selection
+from mayfly.archive.read.version_reader import Reader
+from mayfly.archive.write.accounting import UpdateReport
+from mayfly.archive.write.local_jobs import InProcess
+from mayfly.archive.write.part_writer import PartResult, WriteJob
 from mayfly.errors import (
     BadInput,
     CommitConflict,

@@ -13,7 +13,7 @@ import pytest
 
 import mayfly.archive
 from mayfly.archive import Archive
-from mayfly.archive.feeding import kept_elsewhere
+from mayfly.archive.erase.feeds import kept_elsewhere
 from mayfly.errors import CorruptFile
 from mayfly.storage import Segment, vacuum
 from mayfly.storage.commit import head_name, manifest_name

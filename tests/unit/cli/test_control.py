@@ -8,8 +8,8 @@ import pytest
 
 from mayfly.cli.app import main
 from mayfly.cql import catalog_after, parse
-from mayfly.pipeline.control import DECLARED
-from mayfly.pipeline.declared import declarations
+from mayfly.pipeline.control_log import DECLARED
+from mayfly.pipeline.declared_catalog import declarations
 from mayfly.storage import Repository
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k INT) FROM json('in') TIMESTAMP BY ts"

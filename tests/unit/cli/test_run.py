@@ -16,9 +16,9 @@ from mayfly.cli.app import main
 from mayfly.cli.run import _tell_end, _view
 from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.plan.stream_joins import Stream
-from mayfly.spark import local
-from mayfly.spark.query_checkpoint import plan_digest, registered
-from mayfly.spark.status import Status
+from mayfly.spark.api.run_status import Status
+from mayfly.spark.cluster import local_spark
+from mayfly.spark.stream.query_checkpoint import plan_digest, registered
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM json('in') TIMESTAMP BY ts;"
 QUERY = "CREATE QUERY q AS SELECT k FROM s [RANGE 1 SEC];"
@@ -129,7 +129,7 @@ def test_what_shows_without_spark_is_refused_before_it_starts(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local, "local_spark", lambda **_: pytest.fail("Spark was started"))
+    monkeypatch.setattr(local_spark, "local_spark", lambda **_: pytest.fail("Spark was started"))
     monkeypatch.chdir(file.parent)
     (file.parent / "in").mkdir()
     file.write_text(STREAM + text)
@@ -219,7 +219,7 @@ def test_the_view_tells_what_was_left_out_below_the_same_table(now: Status) -> N
 
 @pytest.fixture
 def without_spark(file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(local, "local_spark", lambda **_: pytest.fail("Spark was started"))
+    monkeypatch.setattr(local_spark, "local_spark", lambda **_: pytest.fail("Spark was started"))
     monkeypatch.chdir(file.parent)
     (file.parent / "in").mkdir()
     file.write_text(STREAM + QUERY)

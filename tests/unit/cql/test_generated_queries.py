@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mayfly.plan.windows import (
+from mayfly.plan.window_specs import (
     Landmark,
     Now,
     PartitionRows,
@@ -18,8 +18,8 @@ from mayfly.plan.windows import (
     Unbounded,
     Window,
 )
-from mayfly.testing.queries import SHAPES, WindowTable, alive_at, random_query
 from mayfly.testing.query_mutations import broken, damaged, respelled
+from mayfly.testing.random_queries import SHAPES, WindowTable, alive_at, random_query
 
 ROWS = [
     {"ts": ts, "seq": seq, "k": k}

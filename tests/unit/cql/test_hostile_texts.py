@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from mayfly import LocalSession, MayflyError
 from mayfly.cql import parse
+from mayfly.cql.from_clause import MOST_JOINED
 from mayfly.cql.grammar import MOST_NESTED
 from mayfly.cql.messages import CqlError, Source
-from mayfly.cql.sources import MOST_JOINED
 from mayfly.plan.logical import Position
 
 FROM = "FROM s [RANGE 1 h]"

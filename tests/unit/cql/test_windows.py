@@ -7,7 +7,7 @@ import pytest
 from mayfly.cql import CqlError, bind_query
 from mayfly.lifetime import instant
 from mayfly.plan.logical import StreamScan
-from mayfly.plan.windows import (
+from mayfly.plan.window_specs import (
     Landmark,
     Now,
     PartitionRows,

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from mayfly.demo.check import by_duckdb, in_process, judge
-from mayfly.demo.settings import LINKS, Places, Settings
+from mayfly.demo.demo_settings import LINKS, Places, Settings
 from mayfly.demo.traffic import Traffic, make_traffic
-from mayfly.testing.comparison import assert_same_rows
+from mayfly.testing.row_comparison import assert_same_rows
 
 ORIGIN = 1_700_000_000_000_000
 

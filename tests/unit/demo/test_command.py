@@ -9,7 +9,7 @@ import pytest
 
 from mayfly.cli import main
 from mayfly.demo import command
-from mayfly.demo.settings import Places
+from mayfly.demo.demo_settings import Places
 from mayfly.errors import MayflyError
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from mayfly.demo.demo_settings import Places
 from mayfly.demo.driver import in_short
 from mayfly.demo.driver_process import DriverProcess
-from mayfly.demo.settings import Places
 from mayfly.errors import MayflyError
 
 LOCKING_GRANDCHILD = """

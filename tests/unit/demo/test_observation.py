@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from mayfly.demo.demo_settings import LINKS
 from mayfly.demo.observation import Observer
-from mayfly.demo.settings import LINKS
-from mayfly.pipeline.clocks import Clocks
 from mayfly.plan.stream_joins import Stream
-from mayfly.spark.batches import CLOCKS
-from mayfly.spark.properties import empty_properties
+from mayfly.runtime.clock import Clocks
+from mayfly.spark.stream.checkpoint_properties import empty_properties
+from mayfly.spark.stream.micro_batch import CLOCKS
 from mayfly.storage import (
     EXP,
     TS,

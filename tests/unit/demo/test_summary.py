@@ -8,10 +8,10 @@ from pathlib import Path
 from rich.console import Console
 
 from mayfly.demo.check import Verdict
+from mayfly.demo.demo_settings import Settings
 from mayfly.demo.figures import Figures
-from mayfly.demo.settings import Settings
 from mayfly.demo.summary import DiskUse, Kill, Summary, disk_use
-from mayfly.testing.comparison import RowDifference
+from mayfly.testing.row_comparison import RowDifference
 
 SAME = RowDifference(("src",), (2, 2), Counter(), Counter())
 OTHER = RowDifference(("src",), (1, 2), Counter({("10.0.0.1",): 1}), Counter())

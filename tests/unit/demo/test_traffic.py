@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mayfly.demo.settings import LINKS, SLACK, Places, Settings
+from mayfly.demo.demo_settings import LINKS, SLACK, Places, Settings
 from mayfly.demo.traffic import DELAY, FILE_EVERY, Feeder, Traffic, make_traffic
 from mayfly.lifetime import micros
-from mayfly.testing.streams import micros_of
+from mayfly.testing.seeded_streams import micros_of
 
 SETTINGS = Settings(seconds=20.0, rate=500)
 

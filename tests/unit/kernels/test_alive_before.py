@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mayfly.kernels.alive_before import Before
-from mayfly.kernels.kept import Kept, Shape
+from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.lifetime_rows import Run
 from mayfly.kernels.resident import Parts
-from mayfly.kernels.rows import Run
 
 ROWS = st.lists(st.tuples(st.integers(-2, 4), st.integers(1, 9)), min_size=1, max_size=8)
 

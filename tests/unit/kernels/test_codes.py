@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from mayfly.kernels.codes import NULL_CODE, adjacent_equal, buckets, group_codes, key_codes
-from mayfly.kernels.xxhash64 import xxhash64
+from mayfly.kernels.functions.xxhash64 import xxhash64
 from mayfly.plan.types import (
     BIGINT,
     BOOLEAN,

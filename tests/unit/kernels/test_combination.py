@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from mayfly.kernels.combination import AtOnce, Side, Sorted, combined, merged
-from mayfly.kernels.probing import Effort, Held, Partial
-from mayfly.kernels.rows import CODE, numbers
+from mayfly.kernels.lifetime_rows import CODE, numbers
+from mayfly.kernels.multiway_probe import Effort, Held, Partial
 from mayfly.storage.segment import EXP, TS
 
 Row = tuple[int, int, int]

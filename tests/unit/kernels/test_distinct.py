@@ -8,7 +8,7 @@ import pytest
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.distinct import WeakDistinct
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept import Shape
+from mayfly.kernels.kept_rows import Shape
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.strategy import Structure
 

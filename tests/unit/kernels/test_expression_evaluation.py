@@ -11,7 +11,7 @@ import pytest
 from mayfly.cql.functions import FUNCTIONS
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.expression import evaluate, holds
-from mayfly.kernels.functions import values
+from mayfly.kernels.functions import operands
 from mayfly.plan import expressions as ex
 from mayfly.plan.types import (
     BIGINT,
@@ -191,7 +191,7 @@ def test_common_expressions_run_on_whole_columns(
     def refused(column: pa.Array) -> list[Any]:
         raise AssertionError("values are looked at one by one")
 
-    monkeypatch.setattr(values, "plain", refused)
+    monkeypatch.setattr(operands, "plain", refused)
     node = bound(text)
     random = np.random.default_rng(7)
     columns = {one.name: _many(one, random) for one in node.columns()}

@@ -32,7 +32,7 @@ def measured(program: str) -> Any:
 
 def test_every_pair_of_a_hot_key_is_found_in_bounded_memory() -> None:
     found = measured("""
-        from mayfly.kernels.matching import matching_pairs
+        from mayfly.kernels.join_pairs import matching_pairs
         left, right = rows(25_000), rows(25_000)
         list(matching_pairs(rows(10), rows(10), 64))
         before, pairs = peak(), 0
@@ -49,8 +49,8 @@ def test_a_step_streams_the_results_of_a_hot_key() -> None:
     found = measured("""
         from mayfly.kernels.delta import Delta
         from mayfly.kernels.interval import Interval
-        from mayfly.kernels.kept import Shape
-        from mayfly.kernels.meeting import Condition, JoinRows
+        from mayfly.kernels.kept_rows import Shape
+        from mayfly.kernels.window_join import Condition, JoinRows
         from mayfly.plan.expressions import Column
         from mayfly.plan.types import BIGINT
         kinds = {name: pa.schema([(f"{name}.k", pa.int64()), (f"{name}.v", pa.int64())])

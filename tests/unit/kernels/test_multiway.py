@@ -14,15 +14,15 @@ from mayfly.kernels import multiway as module
 from mayfly.kernels.delta import END, ID, Delta
 from mayfly.kernels.evaluation import Algorithm, Evaluation, Inputs
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept import Shape
+from mayfly.kernels.kept_rows import Shape
+from mayfly.kernels.lifetime_rows import numbers
 from mayfly.kernels.multiway import MultiwayJoin, SharedKey
-from mayfly.kernels.rows import numbers
 from mayfly.lifetime import NEVER
 from mayfly.physical.whole_joins import CheapestOrder
 from mayfly.plan.expressions import Column, Compare
 from mayfly.plan.strategy import Structure
 from mayfly.plan.types import BIGINT, STRING
-from mayfly.plan.windows import Slide
+from mayfly.plan.window_specs import Slide
 from mayfly.storage.segment import EXP, TS
 
 Rows = Sequence[tuple[Any, ...]]
@@ -246,7 +246,7 @@ def test_keys_that_share_a_code_are_told_apart(
     evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every string gets the same code."""
-    coded = "mayfly.kernels.meeting.key_codes"
+    coded = "mayfly.kernels.window_join.key_codes"
     monkeypatch.setattr(coded, lambda keys, _: pa.array([1] * len(keys[0]), pa.int64()))
     operator = join(evaluation, kind=STRING)
     rows = [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mayfly import LocalSession, MayflyError
 from mayfly.kernels.functions import java_regex
 from mayfly.kernels.functions.java_regex import compiled, like_pattern, replaced
-from mayfly.kernels.functions.values import Undefined
+from mayfly.kernels.functions.operands import Undefined
 
 HANG = 60
 """Seconds after which a search is called endless; the slowest here takes a fraction of one."""

@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mayfly import LocalSession
+from mayfly.checkpoint.operator_state import load_state, store_state
 from mayfly.kernels import resident
 from mayfly.kernels.delta import Delta
-from mayfly.kernels.grouping import GroupRows, GroupState
+from mayfly.kernels.group_by import GroupRows, GroupState
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept import Kept, Shape
+from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.lifetime_rows import Run
 from mayfly.kernels.resident import RESIDENTS, Part, Residents
 from mayfly.kernels.room import Touched
-from mayfly.kernels.rows import Run
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.storing import load_state, store_state
-from mayfly.storage.files import Directory
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.storage.directory import Directory
 
 CALLS = {
     "median": "MEDIAN(x)",

@@ -8,8 +8,8 @@ import pytest
 
 from mayfly import LocalSession
 from mayfly.errors import LimitExceeded
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.windows.ranked import Ranked
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.windows.rank_counts import Ranked
 
 ROWS = 300
 PAIRS = ROWS * (ROWS + 1) // 2

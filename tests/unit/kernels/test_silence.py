@@ -8,8 +8,8 @@ import pytest
 from mayfly import LocalSession
 from mayfly.errors import LimitExceeded
 from mayfly.kernels.refreshes import repeated
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.plan.windows import Slide
+from mayfly.plan.window_specs import Slide
+from mayfly.runtime.in_process import ContinuousRun
 
 YEAR = 365 * 86_400_000_000
 SECOND = 1_000_000

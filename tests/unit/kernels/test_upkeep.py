@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mayfly.kernels.rows import CODE, Run, clustered, numbers
-from mayfly.kernels.runs.calendar import CalendarQueue
+from mayfly.kernels.lifetime_rows import CODE, Run, clustered, numbers
+from mayfly.kernels.runs.calendar_queue import CalendarQueue
 from mayfly.kernels.upkeep import Runs, calendar, fifo, next_due, waiting
 from mayfly.storage.merge import LIMIT
 from mayfly.storage.segment import EXP, TS

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayfly import LocalSession
-from mayfly.plan.windows import PartitionRows, Range, Rows, Slide, Unbounded, Window
-from mayfly.testing.queries import WindowTable, alive_at
+from mayfly.plan.window_specs import PartitionRows, Range, Rows, Slide, Unbounded, Window
+from mayfly.testing.random_queries import WindowTable, alive_at
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("seq", pa.int64()), ("k", pa.int64())])
 WINDOWS: dict[str, Window] = {

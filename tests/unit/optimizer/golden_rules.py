@@ -10,12 +10,12 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mayfly.optimizer.labelling import Labelled, label_plan
-from mayfly.optimizer.rewriting import Context, Rule
+from mayfly.optimizer.labels import Labelled, label_plan
+from mayfly.optimizer.rule import Context, Rule
 from mayfly.optimizer.rules import RULES
 from mayfly.patterns import PatternError
 from mayfly.plan.logical import Node
-from mayfly.plan.text import node_detail, node_name, plan_text
+from mayfly.plan.plan_text import node_detail, node_name, plan_text
 
 FOLDER = Path(__file__).parents[2] / "golden" / "rules"
 UPDATE = os.environ.get("MAYFLY_UPDATE_GOLDEN") == "1"

@@ -51,7 +51,7 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     UnionAll,
 )
-from mayfly.plan.windows import Landmark, PartitionRows, Rows, Window
+from mayfly.plan.window_specs import Landmark, PartitionRows, Rows, Window
 
 Row = dict[tuple[str, str], Any]
 Tables = Mapping[str, list[dict[str, Any]]]

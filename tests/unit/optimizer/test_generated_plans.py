@@ -20,7 +20,7 @@ from mayfly.cql import bind_query, catalog_after, parse
 from mayfly.optimizer import optimize
 from mayfly.physical.explain.explainer import explain
 from mayfly.plan.strategy import Strategy
-from mayfly.testing.queries import (
+from mayfly.testing.random_queries import (
     DECLARATIONS,
     SECOND,
     SHAPES,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mayfly.optimizer import label_plan, optimize
-from mayfly.optimizer.rewriting import Context
+from mayfly.optimizer.rule import Context
 from mayfly.optimizer.rules.fold_constants import fold
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
 from mayfly.optimizer.rules.merge_joins import MERGE_JOINS
@@ -29,9 +29,9 @@ from mayfly.plan.logical import (
     RelationScan,
     StreamScan,
 )
-from mayfly.plan.text import plan_text
+from mayfly.plan.plan_text import plan_text
 from mayfly.plan.types import BIGINT, INT
-from mayfly.plan.windows import Range, Rows, Window
+from mayfly.plan.window_specs import Range, Rows, Window
 from tests.unit.optimizer.plan_oracle import answer
 from tests.unit.optimizer.window_tables import INSTANTS, random_tables
 

@@ -8,10 +8,10 @@ from math import exp
 import pytest
 
 from mayfly.optimizer import SourceStatistics, Statistics
-from mayfly.optimizer.cost import Costed, cost_plan
 from mayfly.optimizer.estimates import Flow
-from mayfly.optimizer.labelling import UnknownNodeError, label_plan
-from mayfly.optimizer.state import Cost, State, Strict, Upkeep, maintenance, structure_for
+from mayfly.optimizer.labels import UnknownNodeError, label_plan
+from mayfly.optimizer.plan_cost import Costed, cost_plan
+from mayfly.optimizer.structures import Cost, State, Strict, Upkeep, maintenance, structure_for
 from mayfly.patterns import MON, STR, WK, Pattern, wks
 from mayfly.plan.logical import AntiJoin, Distinct, GroupAggregate, Join, Node, Output, StreamScan
 from mayfly.plan.strategy import Strategy, Structure

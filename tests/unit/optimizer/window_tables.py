@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mayfly.cql.binding import bind_query
+from mayfly.cql.binder import bind_query
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition, columns_from
 from mayfly.plan.logical import Output
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from mayfly.cql import catalog_after, parse
-from mayfly.optimizer.pipeline import optimize
+from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.model import Operator
 from mayfly.physical.explain.words import number, size

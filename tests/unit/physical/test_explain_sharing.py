@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from mayfly.cli.app import command_line
 from mayfly.cql import bind_query, catalog_after, parse
 from mayfly.kernels.predicate_index import MANY_SELECTIONS
-from mayfly.optimizer.pipeline import optimize
+from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
-from mayfly.physical.explain.sharing import Together, together
+from mayfly.physical.explain.shared_parts import Together, together
 from mayfly.physical.program import Program
-from mayfly.physical.sharing import canonical
+from mayfly.physical.shared_program import canonical
 from mayfly.plan.logical import Output
 
 STREAMS = """

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
+from mayfly.checkpoint.operator_state import parts_of
 from mayfly.cql import bind_query, catalog_after, parse
-from mayfly.kernels.kept import Kept
+from mayfly.kernels.kept_rows import Kept
 from mayfly.optimizer import optimize
-from mayfly.optimizer.state import Strict
+from mayfly.optimizer.structures import Strict
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.model import Operator, PhysicalPlan, Place
 from mayfly.physical.program import Program
-from mayfly.physical.sharing import canonical, fingerprint, shared
+from mayfly.physical.shared_program import canonical, fingerprint, shared
 from mayfly.physical.stager import staged
 from mayfly.physical.stages import StagedProgram
-from mayfly.pipeline.continuous import ContinuousRun
-from mayfly.pipeline.storing import parts_of
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy, Structure
-from mayfly.testing.queries import DECLARATIONS, SHAPES, random_query
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.testing.random_queries import DECLARATIONS, SHAPES, random_query
 from tests.property.continuous_cases import table_of
 from tests.unit.optimizer.test_generated_plans import random_rows
 from tests.unit.physical.explain_cases import CATALOG, QUERIES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mayfly.cql import catalog_after, parse
-from mayfly.physical.sharing import shared
+from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import staged
 from tests.property.shared_runs import program_of
 

@@ -98,7 +98,7 @@ def test_what_is_no_pipeline_is_refused(tmp_path: Path) -> None:
 
 def test_neither_spark_nor_kernels_are_loaded() -> None:
     program = (
-        "import sys, mayfly.cli.status\n"
+        "import sys, mayfly.cli.status_command\n"
         "print([one for one in ('pyspark', 'numba', 'pandas') if one in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -24,7 +24,7 @@ from mayfly.storage import (
     verify,
 )
 from mayfly.storage.commit import head_name, manifest_name
-from mayfly.storage.files import Directory
+from mayfly.storage.directory import Directory
 from mayfly.storage.manifest import LINEAGE
 from tests.unit.storage.rows import flip_a_byte, ids_of, segment
 

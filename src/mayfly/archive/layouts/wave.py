@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mayfly.archive.layouts import reindexing, throw_away
+from mayfly.archive.layouts import reindex, throw_away
 from mayfly.archive.layouts.clusters import (
     even_clusters,
     most_stored_days,
@@ -255,19 +255,19 @@ def _start_up(layout: WaveLayout) -> _Work:
 
 
 _ARRIVE: dict[WaveScheme, _Work] = {
-    WaveScheme.DEL: reindexing.delete_and_add,
-    WaveScheme.REINDEX: reindexing.rebuild,
-    WaveScheme.REINDEX_PLUS: reindexing.rebuild_on_temp,
-    WaveScheme.REINDEX_PLUS_PLUS: reindexing.add_to_top_rung,
+    WaveScheme.DEL: reindex.delete_and_add,
+    WaveScheme.REINDEX: reindex.rebuild,
+    WaveScheme.REINDEX_PLUS: reindex.rebuild_on_temp,
+    WaveScheme.REINDEX_PLUS_PLUS: reindex.add_to_top_rung,
     WaveScheme.WATA: throw_away.wait_and_throw_away,
     WaveScheme.RATA: throw_away.swap_and_throw_away,
 }
 _PREPARE: dict[WaveScheme, _Work] = {
-    WaveScheme.REINDEX_PLUS_PLUS: reindexing.climb,
+    WaveScheme.REINDEX_PLUS_PLUS: reindex.climb,
     WaveScheme.RATA: throw_away.prepare_at_once,
 }
 _PREPARE_SPREAD: dict[WaveScheme, _Work] = {
-    WaveScheme.REINDEX_PLUS_PLUS: reindexing.climb_spread,
+    WaveScheme.REINDEX_PLUS_PLUS: reindex.climb_spread,
     WaveScheme.RATA: throw_away.prepare_spread,
 }
 """Also during start-up."""

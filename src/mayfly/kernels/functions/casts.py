@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.functions import calendar
+from mayfly.kernels.functions import calendar_fields
 from mayfly.kernels.functions.java_numbers import exact, read_float, shortest
 from mayfly.kernels.functions.numbers import EXACT, fitted
-from mayfly.kernels.functions.values import Mask, Numbers, Operand, Undefined, columnar, each
+from mayfly.kernels.functions.operands import Mask, Numbers, Operand, Undefined, columnar, each
+from mayfly.plan.time_zones import instants_of, wall_clock
 from mayfly.plan.types import DataType, arrow_type
-from mayfly.plan.zones import instants_of, wall_clock
 
 Reading: TypeAlias = Callable[[Any], Any]
 _TRUE = ("t", "true", "y", "yes", "1")
@@ -85,14 +85,14 @@ def _columnar_cast(
             return columnar(lambda t: t, (value,), result)
         if target.name == "timestamp":
             return columnar(instants_of, (value,), result)
-        shift = (lambda t: t // calendar.DAY) if target.name == "date" else (lambda t: t)
+        shift = (lambda t: t // calendar_fields.DAY) if target.name == "date" else (lambda t: t)
         return columnar(shift, (shown(value),), result)
     if source.name == "timestamp" and target.name == "double":
         return columnar(lambda t: t / 1e6, (value,), result)
     if source.name == "timestamp" and target.name == "float":
         return columnar(lambda t: (t / 1e6).astype(np.float32), (value,), result)
     if source.name == "timestamp" and target.is_integral:
-        seconds = columnar(lambda t: t // calendar.SECOND, (value,), pa.int64())
+        seconds = columnar(lambda t: t // calendar_fields.SECOND, (value,), pa.int64())
         return _to_integer(seconds, target, safe)
     return None
 
@@ -135,18 +135,18 @@ def _reading(source: DataType, target: DataType) -> Reading | None:
         return float
     if source.name == "date" and target.name in _INSTANTS:
         zoned = target.name == "timestamp"
-        return lambda day: _instant_at(_ranged(day * calendar.DAY, target), zoned)
+        return lambda day: _instant_at(_ranged(day * calendar_fields.DAY, target), zoned)
     if target.name == "timestamp":
         return _to_instant(source)
     if target.name == "interval day to second" and (source.is_integral or source.name == "decimal"):
-        return lambda value: _ranged(_half_up(Decimal(value) * calendar.SECOND), target)
+        return lambda value: _ranged(_half_up(Decimal(value) * calendar_fields.SECOND), target)
     if source.name == "interval day to second" and target.is_integral:
         return lambda micros: _ranged(_truncated(micros), target)
     return None
 
 
 def _truncated(micros: int) -> int:
-    whole = abs(micros) // calendar.SECOND
+    whole = abs(micros) // calendar_fields.SECOND
     return whole if micros >= 0 else -whole
 
 
@@ -162,10 +162,10 @@ _WRITTEN: dict[str, Reading] = {
     "float": lambda value: shortest(value, single=True),
     "double": shortest,
     "decimal": lambda value: f"{value:f}",
-    "date": calendar.date_text,
-    "timestamp": lambda t: calendar.instant_text(int(wall_clock(np.array([t]))[0])),
-    "timestamp_ntz": calendar.instant_text,
-    "interval day to second": calendar.interval_text,
+    "date": calendar_fields.date_text,
+    "timestamp": lambda t: calendar_fields.instant_text(int(wall_clock(np.array([t]))[0])),
+    "timestamp_ntz": calendar_fields.instant_text,
+    "interval day to second": calendar_fields.interval_text,
 }
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32}
 MOST_DIGITS = 100
@@ -187,22 +187,22 @@ def _from_text(target: DataType) -> Reading:
         "float": _read_number,
         "double": _read_number,
         "decimal": lambda text: _read_decimal(text, target),
-        "date": calendar.read_date,
-        "timestamp": lambda text: calendar.read_instant(text, local=instants_of),
-        "timestamp_ntz": lambda text: calendar.read_instant(text, zoned=False),
-        "interval day to second": calendar.read_interval,
+        "date": calendar_fields.read_date,
+        "timestamp": lambda text: calendar_fields.read_instant(text, local=instants_of),
+        "timestamp_ntz": lambda text: calendar_fields.read_instant(text, zoned=False),
+        "interval day to second": calendar_fields.read_interval,
     }[target.name]
 
 
 def _read_boolean(text: str) -> bool:
-    word = calendar.trimmed(text).lower()
+    word = calendar_fields.trimmed(text).lower()
     if word not in (*_TRUE, *_FALSE):
         raise Undefined(f"{text!r} is neither true nor false")
     return word in _TRUE
 
 
 def _read_integer(text: str, target: DataType) -> int:
-    digits = calendar.trimmed(text)
+    digits = calendar_fields.trimmed(text)
     bare = digits[1:] if digits[:1] in ("+", "-") else digits
     if not (bare.isascii() and bare.isdigit()):
         raise Undefined(f"{text!r} is not a whole number")
@@ -234,7 +234,7 @@ def _to_decimal(source: DataType, target: DataType) -> Reading | None:
     if source.name in ("float", "double"):
         return lambda value: _finite_decimal(value, target)
     if source.name in ("timestamp", "interval day to second"):
-        return lambda micros: fitted(Decimal(micros) / calendar.SECOND, target)
+        return lambda micros: fitted(Decimal(micros) / calendar_fields.SECOND, target)
     if source.is_numeric or source.name == "boolean":
         return lambda value: fitted(Decimal(value), target)
     return None
@@ -247,7 +247,7 @@ def _finite_decimal(value: float, target: DataType) -> Decimal | None:
 
 def _to_instant(source: DataType) -> Reading | None:
     if source.is_integral:
-        return lambda seconds: min(max(seconds * calendar.SECOND, -(2**63)), 2**63 - 1)
+        return lambda seconds: min(max(seconds * calendar_fields.SECOND, -(2**63)), 2**63 - 1)
     if source.name in ("float", "double"):
         return _instant_of_float
     if source.name == "decimal":

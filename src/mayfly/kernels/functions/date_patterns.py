@@ -7,8 +7,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TypeAlias
 
-from mayfly.kernels.functions.calendar import DAY, SECOND, civil, day_of
-from mayfly.kernels.functions.values import Undefined
+from mayfly.kernels.functions.calendar_fields import DAY, SECOND, civil, day_of
+from mayfly.kernels.functions.operands import Undefined
 from mayfly.lifetime import zone
 
 _MONTHS = (

@@ -21,7 +21,7 @@ from typing import Any
 
 import re2
 
-from mayfly.kernels.functions.values import Undefined, check_length
+from mayfly.kernels.functions.operands import Undefined, check_length
 
 _LINE_ENDS = "\\n\\r\\u0085\\u2028\\u2029"
 _ANY = f"[^{_LINE_ENDS}]"

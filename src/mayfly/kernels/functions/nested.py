@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.kernels.functions.comparison import compare
-from mayfly.kernels.functions.values import Numbers, Operand, Undefined, broadcast
+from mayfly.kernels.functions.comparisons import compare
+from mayfly.kernels.functions.operands import Numbers, Operand, Undefined, broadcast
 from mayfly.plan.types import DataType
 
 

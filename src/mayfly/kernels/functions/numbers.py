@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.kernels.functions.java_numbers import exact
-from mayfly.kernels.functions.values import (
+from mayfly.kernels.functions.operands import (
     Mask,
     Numbers,
     Operand,

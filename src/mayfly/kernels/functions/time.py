@@ -8,15 +8,15 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.functions.calendar import DAY, SECOND, dates, months, read_instant, years
+from mayfly.kernels.functions.calendar_fields import DAY, SECOND, dates, months, read_instant, years
 from mayfly.kernels.functions.casts import shown
+from mayfly.kernels.functions.date_parser import NotReadable, read_by_pattern
 from mayfly.kernels.functions.date_patterns import formatted
-from mayfly.kernels.functions.date_reading import NotReadable, read_by_pattern
 from mayfly.kernels.functions.numbers import EXACT, as_double
-from mayfly.kernels.functions.values import Numbers, Operand, Undefined, columnar, each
+from mayfly.kernels.functions.operands import Numbers, Operand, Undefined, columnar, each
 from mayfly.lifetime import zone
+from mayfly.plan.time_zones import PLAIN, instants_of, wall_clock
 from mayfly.plan.types import DataType, arrow_type
-from mayfly.plan.zones import PLAIN, instants_of, wall_clock
 
 Compute = Callable[[Sequence[Operand], DataType], Operand]
 

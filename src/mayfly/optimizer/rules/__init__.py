@@ -1,6 +1,6 @@
 """The rewrites in the order in which they run."""
 
-from mayfly.optimizer.rewriting import Rule
+from mayfly.optimizer.rule import Rule
 from mayfly.optimizer.rules.fold_constants import FOLD_CONSTANTS
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
 from mayfly.optimizer.rules.keep_subresults import KEEP_SUBRESULTS

@@ -15,7 +15,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from mayfly.optimizer.rewriting import Context, Rule
+from mayfly.optimizer.rule import Context, Rule
 from mayfly.plan.expressions import (
     And,
     Arithmetic,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.rewriting import Context, Rule, offers, rewrite_bottom_up
+from mayfly.optimizer.rule import Context, Rule, offers, rewrite_bottom_up
 from mayfly.optimizer.rules.place_negation import pull_above_projection, pull_up
 from mayfly.plan.expressions import Compare, conjunction, conjuncts
 from mayfly.plan.logical import AntiJoin, Distinct, Join, Node, Project, RelationJoin

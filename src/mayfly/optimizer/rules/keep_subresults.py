@@ -9,7 +9,7 @@ That is so where c is fast and few of a and b match. Most joins on one key stay 
 from __future__ import annotations
 
 from mayfly.optimizer.join_ways import best_way, ways_to_join
-from mayfly.optimizer.rewriting import Context, Rule
+from mayfly.optimizer.rule import Context, Rule
 from mayfly.plan.logical import Join, Node
 from mayfly.plan.strategy import Joining
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.rewriting import Context, Rule
+from mayfly.optimizer.rule import Context, Rule
 from mayfly.plan.expressions import conjunction, conjuncts
 from mayfly.plan.logical import Join, Node
 

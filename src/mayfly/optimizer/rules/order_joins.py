@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from mayfly.optimizer.estimates import estimate_plan, join_inputs
 from mayfly.optimizer.join_order import choose_order
-from mayfly.optimizer.labelling import label_plan
-from mayfly.optimizer.rewriting import Context, Rule, rewrite_bottom_up
+from mayfly.optimizer.labels import label_plan
+from mayfly.optimizer.rule import Context, Rule, rewrite_bottom_up
 from mayfly.plan.logical import Join, Node
 
 

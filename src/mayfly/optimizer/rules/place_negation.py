@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mayfly.optimizer.estimates import equality_classes, estimate_plan
-from mayfly.optimizer.labelling import label_plan
-from mayfly.optimizer.rewriting import Context, Rule, offers, single_steps, substituted
+from mayfly.optimizer.labels import label_plan
+from mayfly.optimizer.rule import Context, Rule, offers, single_steps, substituted
 from mayfly.optimizer.rules.merge_joins import merge
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import (

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.labelling import label_plan
-from mayfly.optimizer.rewriting import Context, Rule, rewrite_bottom_up
+from mayfly.optimizer.labels import label_plan
+from mayfly.optimizer.rule import Context, Rule, rewrite_bottom_up
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import Distinct, Join, Named, Node, Project, RelationJoin, UnionAll
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.rewriting import Context, Rule, moved, offers, substituted
+from mayfly.optimizer.rule import Context, Rule, moved, offers, substituted
 from mayfly.plan.expressions import Compare, Expression, conjunction, conjuncts
 from mayfly.plan.logical import (
     AntiJoin,

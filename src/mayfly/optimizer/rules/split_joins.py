@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.chains import has_common_key, step
 from mayfly.optimizer.estimates import equality_classes
-from mayfly.optimizer.rewriting import Context, Rule, offers, rewrite_bottom_up
+from mayfly.optimizer.join_chains import has_common_key, step
+from mayfly.optimizer.rule import Context, Rule, offers, rewrite_bottom_up
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import Join, Node
 

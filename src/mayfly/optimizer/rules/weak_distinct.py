@@ -8,6 +8,6 @@ strict δ remains, whether the rule is on or off.
 
 from __future__ import annotations
 
-from mayfly.optimizer.rewriting import Rule
+from mayfly.optimizer.rule import Rule
 
 WEAK_DISTINCT = Rule("weak-distinct", "use δ* where expirations are predictable")

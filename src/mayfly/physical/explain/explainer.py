@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from mayfly.optimizer.chains import executed
-from mayfly.optimizer.cost import cost_plan
-from mayfly.optimizer.pipeline import Candidate, Optimized, optimize
+from mayfly.optimizer.join_chains import executed
+from mayfly.optimizer.optimize import Candidate, Optimized, optimize
+from mayfly.optimizer.plan_cost import cost_plan
 from mayfly.optimizer.statistics import Statistics
 from mayfly.physical.compiler import compile_plan, runnable
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.physical.explain.joins import reasons_of_joins
 from mayfly.physical.explain.model import ExplainedPlan, PhysicalPlan, RuleRun
 from mayfly.physical.explain.picture import picture
-from mayfly.physical.explain.zones import zone_uses
+from mayfly.physical.explain.zone_notes import zone_uses
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Joining, Strategy

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from mayfly.physical.explain.drawing import drawing
+from mayfly.physical.explain.json_tree import as_json
 from mayfly.physical.explain.model import Explained
 from mayfly.physical.explain.page import fragment, page
-from mayfly.physical.explain.text import plain_text, rich_text
-from mayfly.physical.explain.values import as_json
+from mayfly.physical.explain.svg import drawing
+from mayfly.physical.explain.text_tree import plain_text, rich_text
 
 
 @dataclass(frozen=True)

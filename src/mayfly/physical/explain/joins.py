@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mayfly.optimizer.chains import has_common_key
+from mayfly.optimizer.join_chains import has_common_key
 from mayfly.optimizer.join_ways import Way, ways_to_join
-from mayfly.optimizer.rewriting import Context, aliases
+from mayfly.optimizer.rule import Context, aliases
 from mayfly.optimizer.rules.merge_joins import merge
 from mayfly.physical.explain.words import number
 from mayfly.plan.logical import Join, Node

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mayfly.kernels.operator import Working
-from mayfly.optimizer.state import Cost
+from mayfly.optimizer.structures import Cost
 from mayfly.patterns import Label
 from mayfly.plan.logical import Node, Output
 from mayfly.plan.strategy import Strategy, Structure

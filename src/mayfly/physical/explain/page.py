@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mayfly.physical.explain.drawing import STYLE, drawing
 from mayfly.physical.explain.model import Explained, ExplainedPlan, Operator, PhysicalPlan
+from mayfly.physical.explain.svg import STYLE, drawing
 from mayfly.physical.explain.words import (
     assumption_words,
     escape,

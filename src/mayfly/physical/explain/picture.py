@@ -11,23 +11,23 @@ from dataclasses import replace
 
 from mayfly.kernels.operator import Holding, Moving
 from mayfly.kernels.operator import Operator as Kernel
-from mayfly.optimizer.chains import executed
-from mayfly.optimizer.cost import Costed
 from mayfly.optimizer.estimates import row_bytes
-from mayfly.optimizer.rewriting import Context
-from mayfly.optimizer.state import Cost
+from mayfly.optimizer.join_chains import executed
+from mayfly.optimizer.plan_cost import Costed
+from mayfly.optimizer.rule import Context
+from mayfly.optimizer.structures import Cost
 from mayfly.patterns import MON, STR, WK, Label
 from mayfly.patterns.propagation import unbounded
 from mayfly.physical.compiler import runnable
 from mayfly.physical.explain.model import Edge, Exchange, Operator, PhysicalPlan, Place, State
 from mayfly.physical.explain.warnings import warnings_of
 from mayfly.physical.program import Program, Relation, Source, Task
-from mayfly.physical.sharing import shared
+from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import stage_tasks
 from mayfly.physical.stages import Feed, Route, StagedTask
 from mayfly.plan.logical import Node, Output, StreamScan
+from mayfly.plan.plan_text import node_name
 from mayfly.plan.strategy import Structure
-from mayfly.plan.text import node_name
 
 REASONS = {
     Structure.APPEND: "nothing expires",

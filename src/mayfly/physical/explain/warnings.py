@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mayfly.optimizer.labelling import describe
+from mayfly.optimizer.labels import describe
 from mayfly.physical.explain.model import Operator, PhysicalPlan, Warned
 from mayfly.plan.expressions import Literal
 from mayfly.plan.logical import (

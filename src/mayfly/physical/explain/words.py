@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from mayfly.optimizer.state import Cost
+from mayfly.optimizer.structures import Cost
 from mayfly.physical.explain.model import Explained, Operator, PhysicalPlan, Place, State
 from mayfly.plan.logical import OutputKind
 

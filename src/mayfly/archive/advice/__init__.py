@@ -1,0 +1,1 @@
+"""Which layout to choose: cost models, their constants, advice."""

@@ -1,0 +1,1 @@
+"""Changing an archive that exists: migrations, voided rows."""

@@ -1,0 +1,294 @@
+"""Changing what an archive is: its layout, longest lifetime, window, refresh interval or contract.
+
+Idea: *stop and rebuild* writes all that is alive and valid anew, part by part, into the indexes of
+the new layout; *side by side* leaves the runs where they are, under names no update inserts into,
+and they go when they have expired. Either is one commit, so a crash leaves the archive before or
+after it. Invariant: no row with its own lifetime changes its expiration, so reads show the same
+rows before and after: those longer-lived than a lowered S stay until then. The rows of a window are
+those of its last W updates, before by the old W and after by the new.
+Cost: everything alive is read and written once; side by side, nothing, or for another refresh
+interval the column of expirations is read. variable-lifetimes-2006, 5.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from math import log
+from typing import Any
+
+from mayfly.archive.change.relabels import at_another_pace, relabelled
+from mayfly.archive.change.requested_changes import Changes
+from mayfly.archive.change.wave_migration import every_index, left_aside
+from mayfly.archive.erase.erasure import noted_void
+from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
+from mayfly.archive.layouts.operations import WaveState
+from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, is_old, set_aside
+from mayfly.archive.model.contract import longest_interval
+from mayfly.archive.model.reports import CHANGED_AT
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.model.state import ArchiveState, ArchiveVersion
+from mayfly.archive.write.accounting import moved
+from mayfly.archive.write.job_plan import PlannedCommit
+from mayfly.archive.write.part_writer import PartResult
+from mayfly.archive.write.staging import require_nothing_staged
+from mayfly.errors import InvalidSetting
+from mayfly.faults import reach
+from mayfly.keywords import known_settings
+from mayfly.lifetime import Duration
+from mayfly.storage import DropSegments, Repository, SetProperties, TagSegment
+from mayfly.storage.edits import Edit
+
+METHODS = ("rebuild", "side by side")
+
+
+@dataclass(frozen=True)
+class MigrationReport:
+    """What a migration did."""
+
+    layout: str
+    rows: int
+    """Rows alive when it was done."""
+    bytes_read: int = 0
+    bytes_written: int = 0
+    left: int = 0
+    """Indexes of the former layout that empty themselves over the coming updates."""
+    ended: int = 0
+    """Rows that were alive before, and are not by a smaller window or by lifetimes of their own."""
+
+
+class Migrating:
+    """The part of an archive that changes what it is."""
+
+    repository: Repository
+
+    def version(self) -> ArchiveVersion:
+        """The current version."""
+        raise AssertionError("every archive has one")
+
+    @known_settings()
+    def migrate(
+        self,
+        *,
+        layout: str | None = None,
+        groups: int | None = None,
+        lanes: int | None = None,
+        rebuild: bool | None = None,
+        span: int | None = None,
+        fan_in: int | None = None,
+        max_lifetime: Duration | None = None,
+        exp: str | None = None,
+        lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
+        contract: str | None = None,
+        scheme: str | None = None,
+        constituents: int | None = None,
+        technique: str | None = None,
+        window: int | str | timedelta | None = None,
+        refresh: Duration | None = None,
+        method: str = "rebuild",
+    ) -> MigrationReport:
+        """Change what is given; the rest stays.
+
+        ``method`` is "rebuild" (all at once) or "side by side" (the old indexes take no more rows
+        and empty themselves; not where stored rows would expire at other times). ``layout="auto"``
+        takes the one that does the least work under the load of the last updates. An archive of a
+        window can change its ``scheme``, ``constituents``, ``technique``, ``window`` and
+        ``refresh``; with ``max_lifetime`` and ``exp`` or ``lifetime``, as at its creation, it
+        becomes one of rows with their own lifetimes.
+        """
+        if method not in METHODS:
+            raise InvalidSetting(f"cannot migrate by {method!r}", f"use {' or '.join(METHODS)}")
+        wanted = Changes(
+            layout=layout, groups=groups, lanes=lanes, rebuild=rebuild, span=span, fan_in=fan_in,
+            max_lifetime=max_lifetime, exp=exp, lifetime=lifetime, contract=contract, scheme=scheme,
+            constituents=constituents, technique=technique, window=window, refresh=refresh,
+        )  # fmt: skip
+        self.prepare()
+        version = self.version()
+        after, update = wanted.applied(version, self.advised_layout)
+        require_nothing_staged(self.repository.directory.address, version.settings, after)
+        if method == "side by side":
+            return self._side_by_side(version, after, update)
+        return self._rebuilt(version, after, update)
+
+    def _side_by_side(
+        self, version: ArchiveVersion, after: ArchiveSettings, update: int
+    ) -> MigrationReport:
+        _require_lasting(version.settings, after)
+        tags: Sequence[TagSegment] = ()
+        if after.lifetimes is None:
+            following = left_aside(version, after.wave)
+        else:
+            state = version.state
+            if after.calendar != version.settings.calendar:
+                found = relabelled(self.repository.directory, version, after)
+                state, tags = found.state, found.tags
+            following = _emptying(state, after, update)
+        following = at_another_pace(following, version.settings.calendar, after.calendar)
+        reach("archive.moved")
+        self._publish(version, after, following, tags)
+        left = sum(is_old(name) for name in following.runs)
+        return MigrationReport(_told(after), _alive(version), left=left)
+
+    def _publish(
+        self,
+        version: ArchiveVersion,
+        after: ArchiveSettings,
+        following: ArchiveState,
+        tags: Sequence[TagSegment],
+    ) -> None:
+        require_nothing_staged(self.repository.directory.address, version.settings, after)
+        state = following.to_json()
+        stored = {"archive": after.to_json(), "state": state, CHANGED_AT: following.update}
+        edits: list[Edit] = [
+            *tags,
+            DropSegments.of(version.unused_by(following)),
+            SetProperties(stored),
+        ]
+        self.repository.commit(version.manifest, edits)
+
+    def _rebuilt(
+        self, version: ArchiveVersion, after: ArchiveSettings, update: int
+    ) -> MigrationReport:
+        waves = after.lifetimes is None
+        planned = every_index(after, update) if waves else _everything(version, after, update)
+        results = self.execute_moved(version, planned, after)
+        settled = planned.settled(results)
+        rows: dict[int, int] = {}
+        for result in results:
+            for label, number in result.day_rows.items():
+                rows[label] = rows.get(label, 0) + number
+        following = replace(
+            at_another_pace(version.state, version.settings.calendar, after.calendar),
+            wave=planned.after if waves else settled.after,
+            runs=settled.runs,
+            day_rows=dict(sorted(rows.items())),
+            invalid=(),
+        )
+        reach("archive.moved")
+        # Rows that were staged while all was written anew: the check before was in vain.
+        require_nothing_staged(self.repository.directory.address, version.settings, after)
+        noted: dict[str, Any] = {CHANGED_AT: update}
+        if version.settings.lifetimes is None and after.contract.erased_within is not None:
+            # What lies in older versions says when it expires by the window, which holds no more.
+            noted |= noted_void(version)
+        self.commit_moved(version, following, results, after, noted)
+        counts, alive = moved(results), sum(rows.values())
+        return MigrationReport(
+            _told(after),
+            alive,
+            counts["bytes_read"],
+            counts["bytes_written"],
+            ended=_alive(version) - alive,
+        )
+
+    def prepare(self) -> dict[str, Any]:
+        """Do what the last update has left to do."""
+        raise AssertionError("every archive can")
+
+    def advised_layout(self) -> PartitionedLayout:
+        """The layout that does the least work under the load of the last updates."""
+        raise AssertionError("every archive can tell")
+
+    def execute_moved(
+        self, version: ArchiveVersion, planned: PlannedCommit, after: ArchiveSettings
+    ) -> list[PartResult]:
+        """Write everything anew under other settings."""
+        raise AssertionError("every archive can")
+
+    def commit_moved(
+        self,
+        version: ArchiveVersion,
+        following: ArchiveState,
+        results: list[PartResult],
+        after: ArchiveSettings,
+        noted: Mapping[str, Any],
+    ) -> None:
+        """Publish what was written, the settings, and what is to be remembered of the change."""
+        raise AssertionError("every archive can")
+
+
+def _require_lasting(before: ArchiveSettings, after: ArchiveSettings) -> None:
+    """Side by side stored rows stay as they are, so what is asked of them must hold already."""
+    again = 'use method="rebuild"'
+    if before.lifetimes is None:
+        same = (None, before.window, before.calendar)
+        if (after.lifetimes, after.window, after.calendar) != same:
+            raise InvalidSetting(
+                "another window or refresh, or own lifetimes, give every stored row another "
+                "expiration: side by side the old ones would stay",
+                again,
+            )
+        return
+    asked, kept = after.contract, before.contract
+    if not kept.keeps(replace(kept, erased_within=asked.erased_within)):
+        raise InvalidSetting(
+            f"{asked} cannot be promised side by side: rows that expired under {kept} would stay "
+            "in files that nobody moves",
+            again,
+        )
+    waits = asked.late or asked.erased_within is not None
+    if waits and longest_interval(after.calendar) > longest_interval(before.calendar):
+        raise InvalidSetting(
+            f"{asked} counts in updates, and with longer times between them it would ask otherwise "
+            "about rows that have expired: side by side they would stay",
+            again,
+        )
+
+
+def _emptying(state: ArchiveState, after: ArchiveSettings, update: int) -> ArchiveState:
+    """The state with all runs under names that no update inserts into."""
+    runs, layout = set_aside(state.runs), after.layout
+    assert isinstance(layout, PartitionedLayout)
+    held = {name: frozenset(j for run in runs[name] for j in run.days) for name in runs}
+    fresh = dict.fromkeys(layout.names, frozenset[int]())
+    return replace(state, wave=WaveState(update, {**fresh, **held}), runs=runs)
+
+
+def _everything(version: ArchiveVersion, after: ArchiveSettings, update: int) -> PlannedCommit:
+    """Every run that the live rows can make up under the new layout."""
+    layout = after.layout
+    assert isinstance(layout, PartitionedLayout)
+    latest = max((s.exp.high for s in version.manifest.segments.values()), default=version.time)
+    if version.settings.lifetimes is None:  # rows get lifetimes of their own, up to the longest
+        latest = version.time + after.longest
+    labels = range(update + 1, after.calendar.update_of(latest) + 1)
+    stamp = f"{update}m{uuid.uuid4().hex[:6]}"
+    # As often merged as what updates had brought one by one, and not to be merged again soon.
+    level = max(after.young, int(log(max(1, layout.rollover), layout.fan_in)))
+    plans = []
+    for name in layout.names:
+        lane = (int(name.removeprefix("I")) - 1) % layout.lanes
+        own = [j for j in labels if layout.lane_of(j) == lane]
+        ranges = [own] if layout.rebuild else _by_slot(layout, own)
+        writes = tuple(
+            RunWrite(f"{stamp}.{name}.{number}", (), frozenset(some), level, only=name)
+            for number, some in enumerate(ranges, start=1)
+            if some
+        )
+        plans.append(RunPlan(name, write=writes))
+    nothing = WaveState(update, dict.fromkeys(layout.names, frozenset[int]()))
+    return PlannedCommit(update, tuple(plans), nothing, {}, True, open_labels=True)
+
+
+def _by_slot(layout: PartitionedLayout, labels: Iterable[int]) -> list[list[int]]:
+    slots: dict[int, list[int]] = {}
+    for label in labels:
+        slots.setdefault(layout.slot_of(label), []).append(label)
+    return list(slots.values())
+
+
+def _told(settings: ArchiveSettings) -> str:
+    layout = settings.layout
+    if isinstance(layout, PartitionedLayout):
+        return str(layout)
+    spread = ", spread" if layout.spread else ""
+    return f"{layout.scheme} in {layout.constituents} constituents, {settings.technique}{spread}"
+
+
+def _alive(version: ArchiveVersion) -> int:
+    state, horizon = version.state, version.settings.horizon(version.state.update)
+    stored = sum(rows for label, rows in state.day_rows.items() if label > horizon)
+    return stored - state.hidden_rows(horizon)

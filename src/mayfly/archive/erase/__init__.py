@@ -1,0 +1,1 @@
+"""Bytes of expired rows: that they are gone in time, wherever they lie."""

@@ -1,0 +1,131 @@
+"""Archives without Spark: created, updated with Arrow tables and read in this process.
+
+Reading never needs Spark, whoever wrote the archive. Updates in one process are for notebooks,
+tests and small data; ``Session.open_archive`` updates the same archive by Spark jobs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from mayfly.archive.advice.cell_advice import AUTO, laid_out_for, with_advised_layout
+from mayfly.archive.advice.cell_advisor import CellAdvice
+from mayfly.archive.advice.wave_advice import Workload
+from mayfly.archive.archive import Archive
+from mayfly.archive.model.declaration import Declaration, Origin, declare
+from mayfly.archive.model.lifetime_declaration import declare_lifetimes
+from mayfly.archive.model.settings import brought_columns
+from mayfly.archive.write.local_jobs import InProcess
+from mayfly.errors import InvalidSetting
+from mayfly.keywords import check_settings, known_settings
+from mayfly.lifetime import Duration
+from mayfly.storage.store import local_root
+
+_OF_WINDOWS = frozenset({"window", "scheme", "constituents", "technique", "spread"})
+_OF_LAYOUTS = frozenset({"groups", "lanes", "rebuild", "span", "fan_in", "clustered"})
+_OF_LIFETIMES = frozenset({"exp", "lifetime", "counts", "layout", "contract", "young", "expect"})
+
+
+@known_settings()
+def open(path: str | os.PathLike[str]) -> Archive:
+    """Open an archive for reading, and for updates with Arrow tables."""
+    return Archive.open(path, InProcess())
+
+
+@known_settings()
+def create(
+    path: str | os.PathLike[str],
+    columns: Any,
+    *,
+    key: str | Sequence[str],
+    window: int | str | timedelta | None = None,
+    time: str | None = None,
+    refresh: Duration | None = None,
+    origin: Origin | None = None,
+    zone: str | None = None,
+    scheme: str | None = None,
+    constituents: int | None = None,
+    technique: str | None = None,
+    spread: bool | None = None,
+    late: str | None = None,
+    parts: int | None = None,
+    keep_versions: int | None = None,
+    max_gap: Duration | None = None,
+    max_lifetime: Duration | None = None,
+    exp: str | None = None,
+    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
+    counts: Mapping[str, int] | None = None,
+    layout: str | None = None,
+    groups: int | None = None,
+    lanes: int | None = None,
+    rebuild: bool | None = None,
+    span: int | None = None,
+    fan_in: int | None = None,
+    clustered: bool | None = None,
+    contract: str | None = None,
+    row_group_bytes: int | None = None,
+    compression: str | None = None,
+    young: int | None = None,
+    expect: Workload | None = None,
+) -> Archive:
+    """Create an archive; ``columns`` is DDL text, a mapping, an Arrow schema, or rows that have
+    the columns (an Arrow table, a pandas DataFrame, a list of dicts).
+
+    With a ``window`` the settings are those of ``archive.model.declaration.declare``, and have its
+    defaults. With ``max_lifetime`` in place of it every row has its own lifetime, and the settings
+    are those of ``archive.model.lifetime_declaration.declare_lifetimes``; there ``layout="auto"``
+    with ``expect=Workload(…)`` takes the layout that would do the least work.
+    """
+    given = {n: v for n, v in locals().items() if n not in ("path", "columns") and v is not None}
+    settings: dict[str, Any] = {"key": key, **given}
+    columns = brought_columns(columns)
+    advice = None
+    if max_lifetime is not None:
+        declared, advice = declared_for(path, columns, settings)
+    else:
+        others = (_OF_LAYOUTS | _OF_LIFETIMES) & settings.keys()
+        _refuse_others(others, "an archive of a window", "max_lifetime=…")
+        check_settings(declare, settings)
+        declared = declare(columns, **settings)
+    return Archive.create(
+        path,
+        declared.settings,
+        InProcess(),
+        origin_is_open=declared.origin_is_open,
+        properties=laid_out_for(advice),
+    )
+
+
+def declared_for(
+    path: str | os.PathLike[str], columns: str | Mapping[str, str], settings: Mapping[str, Any]
+) -> tuple[Declaration, CellAdvice | None]:
+    """The declaration of rows with their own lifetimes; with ``layout="auto"`` the layout is the
+    one that does the least work under the ``expect``-ed load, and the advice says why."""
+    _refuse_others(_OF_WINDOWS & settings.keys(), "rows with their own lifetimes", "window=…")
+    wanted = dict(settings)
+    load = wanted.pop("expect", None)
+    check_settings(declare_lifetimes, wanted)
+    if str(wanted.get("layout")).lower() != AUTO:
+        if load not in (None, Workload()):
+            raise InvalidSetting(
+                f"a load is expected ({load}), but the layout is not to be chosen for it",
+                'give layout="auto", or leave it out',
+            )
+        return declare_lifetimes(columns, **wanted), None
+    if decided := sorted(_OF_LAYOUTS & settings.keys()):
+        raise InvalidSetting(
+            f'layout="auto" decides about {", ".join(decided)}', "leave them out, or name a layout"
+        )
+    del wanted["layout"]
+    return with_advised_layout(declare_lifetimes(columns, **wanted), local_root(path), load)
+
+
+def _refuse_others(given: Collection[str], kind: str, instead: str) -> None:
+    if given:
+        raise InvalidSetting(
+            f"{', '.join(sorted(given))} does not go with {kind}",
+            f"leave it out, or give {instead} in place of what there is",
+        )

@@ -1,0 +1,134 @@
+"""What keeps an archive in order over time: columns, versions, checks, vacuum."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
+
+from mayfly.archive.model.state import ArchiveVersion
+from mayfly.archive.write.accounting import miscounted
+from mayfly.archive.write.staging import require_nothing_staged
+from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
+from mayfly.keywords import known_settings, whole
+from mayfly.lifetime import Duration, duration
+from mayfly.storage import (
+    Problem,
+    Repository,
+    SetProperties,
+    VacuumReport,
+    VerifyReport,
+    prune,
+    vacuum,
+    verify,
+)
+from mayfly.storage.commit import manifest_name
+
+
+class Care:
+    """The part of an archive that neither takes in rows nor gives them out."""
+
+    repository: Repository
+
+    def version(self) -> ArchiveVersion:
+        """The current version."""
+        raise AssertionError("every archive has one")
+
+    @known_settings()
+    def add_column(self, name: str, kind: str) -> None:
+        """Add a column; rows stored before have NULL in it."""
+        version = self.version()
+        settings = version.settings.with_column(name, kind)
+        self.repository.commit(version.manifest, [SetProperties({"archive": settings.to_json()})])
+
+    @known_settings()
+    def rollback(self, version: int) -> None:
+        """Make a retained version the current one again, as a new version."""
+        if whole("version", version) < 0:
+            raise InvalidSetting(f"there is no version {version}", "history() lists the versions")
+        if version < (clean := self.first_clean()):
+            raise InvalidSetting(
+                f"version {version} holds rows that were declared void and must be gone",
+                f"roll back to version {clean} or a later one",
+            )
+        with contextlib.suppress(CorruptFile):  # of a damaged one nobody knows how rows were staged
+            now, target = self.version(), ArchiveVersion.of(self.repository.load(version))
+            root = self.repository.directory.address
+            require_nothing_staged(root, now.settings, target.settings)
+        self.repository.rollback(version)
+
+    def first_clean(self) -> int:
+        """The first version without rows that were declared void and whose bytes must go."""
+        raise AssertionError("every archive can tell")
+
+    @known_settings()
+    def history(self) -> list[ArchiveVersion]:
+        """The retained versions, oldest first."""
+        found = []
+        for number in self.repository.versions():
+            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
+                found.append(ArchiveVersion.of(self.repository.load(number)))
+        return found
+
+    @known_settings()
+    def verify(self) -> VerifyReport:
+        """Look into every file of every retained version, and compare its counts."""
+        found = verify(self.repository)
+        try:
+            version = ArchiveVersion.of(self.repository.load(found.version))
+        except (CorruptFile, VersionExpired):  # named already; or vacuumed since, when it was whole
+            return found
+        name = manifest_name(found.version)
+        problems = [*found.problems, *(Problem(name, what) for what in miscounted(version))]
+        with contextlib.suppress(CorruptFile):  # a lost manifest is named already
+            problems += self.overdue()
+        return replace(found, problems=tuple(problems))
+
+    def overdue(self) -> Iterable[Problem]:
+        """Files that hold rows whose bytes should be gone."""
+        raise AssertionError("every archive can tell")
+
+    @known_settings()
+    def vacuum(
+        self,
+        *,
+        keep_versions: int | None = None,
+        grace: Duration = "1 hour",
+    ) -> VacuumReport:
+        """Remove what the versions of the last ``keep_versions`` updates do not need.
+
+        Files that no version names and that are younger than ``grace`` stay: a commit may be about
+        to add them. One whose files are taken gets a CommitConflict; no version is ever harmed.
+        """
+        courtesy = duration(grace)
+        kept = (
+            self.version().settings.keep_versions
+            if keep_versions is None
+            else whole("keep_versions", keep_versions)
+        )
+        if kept < 1:
+            raise InvalidSetting(f"keep_versions is {kept}", "keep those of 1 update or more")
+        return vacuum(
+            self.repository,
+            keep_versions=self._versions_of(kept),
+            grace=courtesy,
+        )
+
+    def tidy(self) -> None:
+        """Let go of the versions that need not be kept."""
+        # With a damaged manifest among the kept ones nobody knows what may go; verify names it.
+        with contextlib.suppress(CorruptFile):
+            kept = self._versions_of(self.version().settings.keep_versions)
+            if kept < len(self.repository.versions()):
+                prune(self.repository, keep_versions=kept)
+
+    def _versions_of(self, updates: int) -> int:
+        """How many of the newest versions show the last ``updates`` updates: some have two."""
+        shown: set[int] = set()
+        versions = self.repository.versions()
+        for count, number in enumerate(reversed(versions)):
+            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
+                shown.add(ArchiveVersion.of(self.repository.load(number)).state.update)
+            if len(shown) > updates:
+                return count
+        return len(versions)

@@ -1,0 +1,1 @@
+"""What an archive is: settings, state, calendar, lifetimes and keys."""

@@ -1,0 +1,191 @@
+"""Archives of rows with their own lifetimes, in the words of their users, made into settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from math import isqrt
+
+from mayfly.archive.layouts.doubly_partitioned import (
+    BASELINES,
+    PartitionedLayout,
+    PartitionRule,
+    baseline,
+    square,
+)
+from mayfly.archive.model.admission import LateRows
+from mayfly.archive.model.calendar import update_calendar
+from mayfly.archive.model.contract import Contract
+from mayfly.archive.model.declaration import DAY_ONE, Declaration, Origin, named_columns
+from mayfly.archive.model.lifetimes import declared_lifetimes
+from mayfly.archive.model.settings import MOST_CONSTITUENTS, ArchiveSettings, key_names
+from mayfly.errors import InvalidSetting
+from mayfly.keywords import flag, text, whole
+from mayfly.lifetime import Duration, gap_of
+
+SUB_INDICES = 16
+YOUNG = 2
+"""Most runs a probe meets are of the first two levels, which hold about a fifth of the rows."""
+ROW_GROUP_BYTES, COMPRESSION = 131_072, "lz4"
+"""A probe decodes one row group of every run it meets, and there are many runs: small groups and
+quick decoding matter more here than under waves."""
+_PAPERS = re.compile(r"(lazy|count)?-?(no)?-?rebuild\s*(?:(\d+)\s*x\s*(\d+))?", re.IGNORECASE)
+_SIZED = re.compile(r"([a-z][a-z-]*?)\s*(?:(\d+)(?:\s*x\s*(\d+))?)?", re.IGNORECASE)
+
+
+def declare_lifetimes(
+    columns: str | Mapping[str, str],
+    *,
+    key: str | Sequence[str],
+    max_lifetime: Duration,
+    exp: str | None = None,
+    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
+    counts: Mapping[str, int] | None = None,
+    time: str = "ts",
+    refresh: Duration = "1 day",
+    origin: Origin | None = None,
+    zone: str | None = None,
+    layout: str | None = None,
+    groups: int | None = None,
+    lanes: int | None = None,
+    rebuild: bool | None = None,
+    span: int | None = None,
+    fan_in: int = 4,
+    clustered: bool = True,
+    late: str = "this update",
+    contract: str = "HARD",
+    parts: int = 1,
+    keep_versions: int = 2,
+    row_group_bytes: int = ROW_GROUP_BYTES,
+    compression: str = COMPRESSION,
+    young: int = YOUNG,
+    max_gap: Duration | None = None,
+) -> Declaration:
+    """Settings of an archive whose rows live up to ``max_lifetime`` (S), each as long as its
+    ``exp`` column or its ``lifetime`` says, refreshed every ``refresh`` (Δ). With ``counts`` they
+    live as long as they are in windows of a number of rows, by their positions in columns.
+    ``max_gap`` is as in ``declare``.
+
+    >>> declared = declare_lifetimes(
+    ...     "k STRING, ts TIMESTAMP, exp TIMESTAMP", key="k", max_lifetime="90 days",
+    ...     layout="Rebuild 3x3",
+    ... ).settings
+    >>> str(declared.layout), declared.window
+    ('round-robin Rebuild 3x3', 90)
+    """
+    named = named_columns(columns)
+    calendar = update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
+    lifetimes = declared_lifetimes(max_lifetime, exp, lifetime, named, counts)
+    updates = calendar.roll_over(lifetimes.longest)
+    if layout is None and groups is None and lanes is None and rebuild is None:
+        chosen = default_layout(updates)
+    else:
+        if rebuild is not None:
+            flag("rebuild", rebuild)
+        named_layout = text("layout", layout or "round-robin")
+        chosen = layout_named(named_layout, updates, groups, lanes, rebuild)
+    if span is not None:
+        chosen = replace(chosen, span=whole("span", span))
+    settings = ArchiveSettings(
+        columns=named,
+        key=key_names(key),
+        time=time,
+        calendar=calendar,
+        layout=replace(
+            chosen, fan_in=whole("fan_in", fan_in), clustered=flag("clustered", clustered)
+        ),
+        late=_late(text("late", late)),
+        parts=whole("parts", parts),
+        keep_versions=whole("keep_versions", keep_versions),
+        row_group_bytes=whole("row_group_bytes", row_group_bytes),
+        compression=compression,
+        lifetimes=lifetimes,
+        contract=Contract.parse(text("contract", contract)),
+        young=whole("young", young),
+        max_gap=gap_of(max_gap),
+    )
+    return Declaration(settings, origin is None)
+
+
+def default_layout(updates: int) -> PartitionedLayout:
+    """Quick to update and to probe: about √p ranges of removing updates, merged, never rebuilt."""
+    span = max(1, isqrt(updates), updates // MOST_CONSTITUENTS + 1)
+    return PartitionedLayout(
+        PartitionRule.ROUND_ROBIN, updates, 1, -(-updates // span), rebuild=False, span=span
+    )
+
+
+def layout_named(
+    name: str,
+    updates: int,
+    groups: int | None = None,
+    lanes: int | None = None,
+    rebuild: bool | None = None,
+) -> PartitionedLayout:
+    """A layout by its rule or by the papers' name: round-robin, lazy 4x4, NoRebuild3x3, R-ins16."""
+    text = name.strip()
+    if papers := _PAPERS.fullmatch(text):
+        rule, sizes = PartitionRule(papers[1] or PartitionRule.ROUND_ROBIN), papers.group(3, 4)
+        _require_no_other(name, "rebuild", not papers[2], rebuild)
+        rebuild = not papers[2]
+    elif (sized := _SIZED.fullmatch(text)) is None:
+        raise InvalidSetting(f"cannot read the layout {name!r}", "write it like round-robin 4x4")
+    elif sized[1].lower() in (one.lower() for one in BASELINES):
+        return _baseline(sized, updates, groups, lanes, rebuild)
+    else:
+        rule, sizes = PartitionRule(sized[1]), sized.group(2, 3)
+    default = square(SUB_INDICES)
+    if rule.throws_away:
+        default = (max(2, min(default[0], updates)), default[1])
+    counted = (
+        _number(name, "groups", sizes[0], groups, default[0]),
+        _number(name, "lanes", sizes[1], lanes, default[1]),
+    )
+    return PartitionedLayout(rule, updates, *counted, rebuild=bool(rebuild))
+
+
+def _baseline(
+    named: re.Match[str], updates: int, groups: int | None, lanes: int | None, rebuild: bool | None
+) -> PartitionedLayout:
+    """A layout divided by insertion or by expiration alone; its name says all but its size."""
+    text, by = named[0], "expiration" if named[1].lower().endswith("exp") else "insertion"
+    which, own, other = "groups", groups, lanes
+    if by == "expiration":
+        which, own, other = "lanes", lanes, groups
+    if named[3] is not None or other is not None:
+        raise InvalidSetting(
+            f"the layout {text} is divided by {by} alone, into {which}",
+            f"give one number, like {named[1]}{SUB_INDICES}, or {which}=…",
+        )
+    found = baseline(named[1], updates, _number(text, which, named[2], own, SUB_INDICES))
+    _require_no_other(text, "rebuild", found.rebuild, rebuild)
+    return found
+
+
+def _number(name: str, which: str, written: str | None, given: int | None, default: int) -> int:
+    """A size that stands in the name of a layout or beside it."""
+    if written is not None:
+        _require_no_other(name, which, int(written), given)
+        return int(written)
+    return default if given is None else whole(which, given)
+
+
+def _require_no_other(name: str, which: str, meant: int, given: int | None) -> None:
+    if given is not None and given != meant:
+        raise InvalidSetting(
+            f"the layout {name} and {which}={given} contradict each other",
+            f"leave {which} out, or give the layout without it",
+        )
+
+
+def _late(late: str) -> LateRows:
+    wanted = late.strip().lower().replace("_", " ").replace("-", " ")
+    allowed = [rule.value for rule in (LateRows.THIS_UPDATE, LateRows.REFUSE)]
+    if wanted not in allowed:
+        raise InvalidSetting(
+            f"there is no rule {late!r} for late rows with their own lifetimes",
+            f"use one of {', '.join(allowed)}",
+        )
+    return LateRows(wanted)

@@ -1,0 +1,1 @@
+"""Reading: questions, the version that answers them, its files."""

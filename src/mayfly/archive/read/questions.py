@@ -1,0 +1,312 @@
+"""Questions to an archive: probes and scans of the version that shows the instant asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from mayfly.archive.model.column_names import by_column, columns_named
+from mayfly.archive.model.declaration import window_updates
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.model.state import ArchiveVersion
+from mayfly.archive.read.selection import KeyRange, ReadReport, Selection
+from mayfly.archive.read.version_reader import Reader
+from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired
+from mayfly.keywords import flag, known_settings, whole
+from mayfly.lifetime import duration, format_micros, instant, instant_text
+from mayfly.storage import Pin, Repository
+
+Moment = int | str | datetime
+Between = tuple[Moment | None, Moment | None]
+"""The first and the last generation time wanted; None leaves an end open."""
+Window = str | int | timedelta | Mapping[str, str | int | timedelta]
+"""A window smaller than the longest lifetime, or one for each of several time columns; of windows
+of a number of rows, fewer rows, for all windows or by their columns of positions."""
+ATTEMPTS = 100
+"""How often a version may be vacuumed between the look for it and its pin."""
+
+
+class Asking:
+    """The part of an archive that gives out rows."""
+
+    repository: Repository
+    asked: Counter[str]
+    """Probes and scans since the last update, made through this object."""
+
+    def version(self) -> ArchiveVersion:
+        """The current version."""
+        raise AssertionError("every archive has one")
+
+    @known_settings()
+    def probe(
+        self,
+        *keys: Any,
+        as_of: Moment | None = None,
+        generated_between: Between | None = None,
+        window: Window | None = None,
+        columns: Sequence[str] | None = None,
+        soft: bool = False,
+        report: ReadReport | None = None,
+    ) -> pa.Table:
+        """The rows under these keys that are alive at ``as_of`` (by default the last update).
+
+        ``window`` asks as if rows lived shorter: a duration in place of the longest lifetime, or
+        ``{column: duration}`` for the results of a join that keep the times of their inputs. Of
+        windows of a number of rows it is a smaller one, or ``{column of positions: number}``.
+        """
+
+        def read(reader: Reader, moment: int) -> pa.Table:
+            wanted = selection(reader.settings, moment, generated_between, soft, window)
+            return reader.probe(keys, wanted, columns_named(columns, reader.settings.all_columns))
+
+        self.asked["probes"] += len(keys)
+        return self._read(read, as_of, report)
+
+    @known_settings()
+    def probe_range(
+        self,
+        low: Any = None,
+        high: Any = None,
+        *,
+        as_of: Moment | None = None,
+        generated_between: Between | None = None,
+        window: Window | None = None,
+        columns: Sequence[str] | None = None,
+        soft: bool = False,
+        report: ReadReport | None = None,
+    ) -> pa.Table:
+        """The rows whose first key column lies between ``low`` and ``high``, both included."""
+
+        def read(reader: Reader, moment: int) -> pa.Table:
+            wanted = selection(reader.settings, moment, generated_between, soft, window)
+            chosen = columns_named(columns, reader.settings.all_columns)
+            return reader.probe_range(KeyRange(low, high), wanted, chosen)
+
+        self.asked["probes"] += 1
+        return self._read(read, as_of, report)
+
+    @known_settings()
+    def scan(
+        self,
+        *,
+        as_of: Moment | None = None,
+        generated_between: Between | None = None,
+        window: Window | None = None,
+        columns: Sequence[str] | None = None,
+        soft: bool = False,
+        report: ReadReport | None = None,
+    ) -> pa.Table:
+        """All rows alive at ``as_of``."""
+
+        def read(reader: Reader, moment: int) -> pa.Table:
+            wanted = selection(reader.settings, moment, generated_between, soft, window)
+            return reader.scan(wanted, columns_named(columns, reader.settings.all_columns))
+
+        self.asked["scans"] += 1
+        return self._read(read, as_of, report)
+
+    @known_settings()
+    def scan_tables(self, *, as_of: Moment | None = None, soft: bool = False) -> Iterator[pa.Table]:
+        """All rows alive at ``as_of``, file by file, for archives larger than memory."""
+        self.asked["scans"] += 1
+        pin, moment = self.pin_at(as_of)
+        with pin as manifest:
+            wanted = ArchiveVersion.of(manifest)
+            reader = Reader(self.repository.directory, wanted)
+            for table in reader.scan_tables(selection(wanted.settings, moment, None, soft)):
+                yield table.select(list(wanted.settings.all_columns))
+
+    @known_settings()
+    def pin(self, version: int | None = None) -> Pin:
+        """Keep a version readable across updates and vacuums until the pin is released.
+
+        Where this user may not write to the archive, the pin is not ``held``: the version can be
+        read, but a vacuum may take it away.
+        """
+        return self.repository.pin(None if version is None else whole("version", version))
+
+    def pin_at(self, as_of: Moment | None = None) -> tuple[Pin, int]:
+        """A pin on the version that shows ``as_of`` (by default the last update), and the instant.
+
+        Where a vacuum takes the version away before the pin is written, the newest is asked again.
+        """
+        for _ in range(ATTEMPTS):
+            wanted, moment = self.shown_at(as_of)
+            try:
+                return self.pin(wanted.manifest.version), moment
+            except VersionExpired:
+                continue
+        raise StorageError(
+            f"versions of {self.repository.directory.address} vanish faster than they can be read",
+            "keep more versions (keep_versions)",
+        )
+
+    def shown_at(self, as_of: Moment | None) -> tuple[ArchiveVersion, int]:
+        """The version that shows ``as_of`` (by default the last update), and the instant."""
+        if as_of is None:
+            version = self.version()
+            return version, version.time
+        moment = instant(as_of)
+        return self.version_at(moment), moment
+
+    def version_at(self, as_of: int) -> ArchiveVersion:
+        """The newest retained version whose update is not later than ``as_of``."""
+        current = self.version()
+        if current.time <= as_of or current.state.update == 0:
+            return current
+        for number in reversed(self.repository.versions()):
+            version = ArchiveVersion.of(self.repository.load(number))
+            if version.state.update == 0 or version.time <= as_of:
+                return version
+        raise VersionExpired(
+            f"no retained version of {self.repository.directory.address} is as old as "
+            f"{instant_text(as_of)}",
+            "ask for a later instant, or keep more versions (keep_versions)",
+        )
+
+    def _read(
+        self,
+        read: Callable[[Reader, int], pa.Table],
+        as_of: Moment | None,
+        report: ReadReport | None,
+    ) -> pa.Table:
+        """A short read without a pin; one that loses its files to a vacuum starts anew, pinned."""
+        if not isinstance(report, ReadReport | None):
+            raise InvalidSetting(f"report is {report!r}", "give ReadReport()")
+        wanted, moment = self.shown_at(as_of)
+        found = None if report is None else ReadReport()
+        try:
+            rows = read(Reader(self.repository.directory, wanted, report=found), moment)
+        except (CorruptFile, VersionExpired):
+            if self.repository.newest() == wanted.manifest.version:
+                raise
+            pin, moment = self.pin_at(as_of)
+            with pin as manifest:
+                version = ArchiveVersion.of(manifest)
+                found = None if report is None else ReadReport()
+                rows = read(Reader(self.repository.directory, version, report=found), moment)
+        if report is not None and found is not None:
+            report.take(found)
+        return rows
+
+
+def selection(
+    settings: ArchiveSettings,
+    as_of: int,
+    between: Between | None = None,
+    soft: bool = False,
+    window: Window | None = None,
+) -> Selection:
+    """Which rows a read of an archive with these settings wants."""
+    flag("soft", soft)
+    if between is not None and (
+        isinstance(between, str) or not isinstance(between, Sequence) or len(between) != 2
+    ):
+        raise InvalidSetting(
+            f"generated_between is {between!r}", "give two instants: (first, last), None for open"
+        )
+    low, high = (None if end is None else instant(end) for end in between or (None, None))
+    counted = settings.lifetimes is not None and bool(settings.lifetimes.counts)
+    shorter, inputs = _smaller(settings, as_of, None if counted else window)
+    if soft and window is not None:
+        raise InvalidSetting(
+            "a soft read shows what is stored, whatever the window", "leave soft or window out"
+        )
+    if settings.lifetimes is None and window is not None and not isinstance(window, Mapping):
+        first = _first_of_window(settings, as_of, window)
+        low = first if low is None else max(low, first)
+    return Selection(
+        as_of,
+        low,
+        high,
+        soft,
+        shorter,
+        inputs,
+        rows=_fewer_rows(settings, window) if counted else (),
+    )
+
+
+def _smaller(
+    settings: ArchiveSettings, as_of: int, window: Window | None
+) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """By how much lifetimes are cut, and for which time columns rows must be younger than what."""
+    if window is None:
+        return settings.contract.returned_until(settings.calendar, as_of) - as_of, ()
+    if isinstance(window, Mapping):
+        window = by_column(window, settings.all_columns)
+        for name in window:
+            if settings.all_columns.get(name) not in ("timestamp", "bigint"):
+                raise InvalidSetting(
+                    f"{name!r} is not a time column of the archive",
+                    "store the generation time of that input in a TIMESTAMP or BIGINT column",
+                )
+        sizes = {name: duration(size) for name, size in window.items()}
+        if empty := [name for name, size in sizes.items() if not size]:
+            raise InvalidSetting(
+                f"an empty window was asked for {', '.join(empty)}", "use a size longer than 0"
+            )
+        return 0, tuple(sizes.items())
+    if settings.lifetimes is None:
+        return 0, ()
+    longest, size = settings.lifetimes.longest, duration(window)
+    if not 0 < size <= longest:
+        raise InvalidSetting(
+            f"a window of {format_micros(size)} was asked of rows that live up to "
+            f"{format_micros(longest)}",
+            "ask for a smaller window, longer than 0",
+        )
+    return longest - size, ()
+
+
+def _first_of_window(settings: ArchiveSettings, as_of: int, window: str | int | timedelta) -> int:
+    """The first instant of the last updates that a smaller window of a wave keeps at ``as_of``."""
+    updates = window_updates(window, settings.calendar)
+    if updates > settings.window:
+        raise InvalidSetting(
+            f"a window of {updates} updates was asked of an archive of the last {settings.window}",
+            "ask for a smaller window",
+        )
+    done = settings.calendar.update_of(as_of + 1) - 1
+    return settings.calendar.time_of(done - updates) + 1
+
+
+def _fewer_rows(settings: ArchiveSettings, window: Window | None) -> tuple[tuple[str, int], ...]:
+    """For which columns of positions how many rows are asked for, at most as many as are kept."""
+    assert settings.lifetimes is not None
+    sizes = settings.lifetimes.counts
+    if window is None:
+        return ()
+    wanted = by_column(
+        window if isinstance(window, Mapping) else dict.fromkeys(sizes, window), sizes
+    )
+    found = []
+    for name, given in wanted.items():
+        if name not in sizes:
+            raise InvalidSetting(
+                f"there is no window with positions {name!r}",
+                f"the windows are {', '.join(sizes)}",
+            )
+        rows = _number_of_rows(given)
+        if not 0 < rows <= sizes[name]:
+            raise InvalidSetting(
+                f"a window of {rows} rows was asked of the last {sizes[name]} by {name}",
+                f"ask for 1 to {sizes[name]} rows; others are not kept",
+            )
+        found.append((name, rows))
+    return tuple(found)
+
+
+def _number_of_rows(given: Any) -> int:
+    """From 100, "100" or "100 rows"."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    text = given.strip().lower().removesuffix("rows").strip() if isinstance(given, str) else ""
+    if not text.isdecimal():
+        raise InvalidSetting(
+            f"{given!r} is not a number of rows", "windows of this archive count rows: ask for 100"
+        )
+    return int(text)

@@ -1,0 +1,1 @@
+"""Writing: planning the job of an update, staging rows, sorted parts."""

@@ -1,0 +1,1 @@
+"""The stored side of a pipeline: operator state, logs, formats and how they change."""

@@ -1,0 +1,89 @@
+"""The log of results that are never cut: appended as they come, merged late, dropped when dead.
+
+Idea: nobody looks for a result whose lifetime is known for good, so it is logged without identity,
+in the order in which results are made, and in bounded batches: no process holds those of one hot
+key. What a batch has to deliver is the segment with the number of its delivery.
+Invariant: segments are in the order of their batches; a merge keeps the order of rows.
+Cost: a result is written on arrival and once per FAN_IN-fold of batches; dead ones go unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.lifetime import MIN_TIME
+from mayfly.storage.directory import Directory
+from mayfly.storage.merge import plan_merge
+from mayfly.storage.segment import EXP, Segment, segment_batches, write_segment
+
+DELIVERY = "delivery"
+"""Tag: the number under which the results of a segment are delivered."""
+COMPRESSION = "lz4"
+FAN_IN, LIMIT = 16, 96
+"""Every batch appends, few readers come: merge late, rewrite little."""
+RANGES_PER_HISTORY = 8
+"""A merged segment expires within this part of the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLog:
+    """The results of one query in one bucket, on disk."""
+
+    directory: Directory
+    group: str
+    columns: tuple[str, ...]
+    """What is kept of a result."""
+    segments: tuple[Segment, ...] = ()
+
+    def appended(self, fresh: Iterable[pa.RecordBatch], delivery: int | None) -> ResultLog:
+        """With the results of a batch; they are drawn and written piece by piece."""
+        tags = {} if delivery is None else {DELIVERY: delivery}
+        return replace(self, segments=(*self.segments, *self._written(fresh, tags=tags)))
+
+    def aged(self, horizon: int, history: int) -> ResultLog:
+        """Without segments that are dead at the horizon, and few of the others."""
+        living = [one for one in self.segments if not one.dead_at(horizon)]
+        cap = max(1, history // RANGES_PER_HISTORY)
+        for level, members in plan_merge(living, cap=cap, fan_in=FAN_IN, limit=LIMIT):
+            at = living.index(members[0])
+            batches = (batch for one in members for batch in self._batches(one))
+            living[at : at + len(members)] = self._written(batches, level=level)
+        return replace(self, segments=tuple(living))
+
+    def without_expired(self, before: int) -> ResultLog:
+        """Without the bytes of results that expired before an instant."""
+
+        def rest(segment: Segment) -> Iterator[Segment]:
+            if segment.exp.low >= before:
+                yield segment
+            elif segment.exp.high >= before:
+                living = alive_from(self._batches(segment), before)
+                yield from self._written(living, level=segment.level)
+
+        kept = tuple(part for one in self.segments for part in rest(one))
+        return replace(self, segments=kept)
+
+    def _batches(self, segment: Segment) -> Iterator[pa.RecordBatch]:
+        return segment_batches(self.directory, segment)
+
+    def _written(self, batches: Iterable[pa.RecordBatch], **options: object) -> list[Segment]:
+        listed = (batch.select(self.columns) for batch in batches if batch.num_rows)
+        written = write_segment(
+            self.directory, self.group, listed, compression=COMPRESSION, **options
+        )
+        return [] if written is None else [written]
+
+
+def alive_from(batches: Iterable[pa.RecordBatch], before: int) -> Iterator[pa.RecordBatch]:
+    """The rows that do not expire before an instant."""
+    for batch in batches:
+        yield batch.filter(pc.greater_equal(batch.column(EXP), before))
+
+
+def horizon(clock: int, history: int) -> int:
+    """Results that have expired at this instant are not kept."""
+    return max(clock - max(1, history), MIN_TIME + 1) - 1

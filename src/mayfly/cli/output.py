@@ -1,0 +1,146 @@
+"""What commands print: tables drawn on a terminal and plain in a pipe, figures, refusals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mayfly.errors import MayflyError
+
+REFUSED = 2
+"""The exit code when a call makes no sense or cannot be carried out."""
+_SPARK = ("pyspark.", "py4j.")
+
+
+@contextlib.contextmanager
+def refusals() -> Iterator[None]:
+    """What cannot be done is told in one message, without a stack trace."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader of a pipe has seen enough
+    except (MayflyError, OSError) as error:
+        _refuse(str(error))
+    except Exception as error:
+        if not type(error).__module__.startswith(_SPARK):
+            raise
+        from mayfly.spark.cluster.causes import said
+
+        _refuse(f"Spark gave up: {said(error)}")
+
+
+def _refuse(message: str) -> None:
+    typer.echo(f"mayfly: {message}", err=True)
+    raise typer.Exit(REFUSED) from None
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=plain))
+
+
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Sequence[str] = ()
+) -> None:
+    """A table as wide as the terminal; in a pipe, columns apart by two blanks, nothing cut."""
+    console = Console()
+    if not console.is_terminal:
+        for line in aligned(header, [[str(cell) for cell in row] for row in rows], right):
+            typer.echo(line)
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in header:
+        table.add_column(
+            name, justify="right" if name in right else "left", no_wrap=name in right,
+            overflow="ellipsis",
+        )  # fmt: skip
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def aligned(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
+) -> Iterator[str]:
+    """The lines of a plain table."""
+    table = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(header))]
+    for row in table:
+        cells = [
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for name, cell, width in zip(header, row, widths, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+def size(bytes: int) -> str:
+    """
+    >>> size(0), size(999), size(1234), size(56_000_000)
+    ('0 B', '999 B', '1.2 kB', '56 MB')
+    """
+    value, unit = float(bytes), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
+
+
+def seconds(value: float | None) -> str:
+    """
+    >>> seconds(None), seconds(0.0123), seconds(4.56), seconds(321)
+    ('–', '0.012 s', '4.6 s', '321 s')
+    """
+    if value is None:
+        return "–"
+    if value < 1:
+        return f"{value:.3f} s"
+    return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
+
+
+def plain(value: Any) -> Any:
+    """A stored value as JSON can hold it: exact, as text where JSON has no such type."""
+    match value:
+        case datetime():
+            return value.isoformat()
+        case date() | Decimal():
+            return str(value)
+        case timedelta():
+            return f"{value // timedelta(microseconds=1)} µs"
+        case bytes():
+            return value.hex()
+        case Mapping():
+            return {str(name): plain(one) for name, one in value.items()}
+        case list() | tuple():
+            return [plain(one) for one in value]
+        case float() if value != value or value in (float("inf"), float("-inf")):
+            return str(value)
+    return value
+
+
+def cell(value: Any) -> str:
+    """A stored value in a table."""
+    if value is None:
+        return "NULL"
+    found = plain(value)
+    if isinstance(value, datetime):
+        return str(value).removesuffix("+00:00")
+    return json.dumps(found, ensure_ascii=False) if isinstance(found, list | dict) else str(found)

@@ -1,0 +1,58 @@
+"""From text to plan: one query."""
+
+from __future__ import annotations
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from mayfly.cql.context import Context
+from mayfly.cql.dialect import check_complete, parse_query
+from mayfly.cql.grammar import check_tree
+from mayfly.cql.messages import Source, error_at
+from mayfly.cql.query_binder import bind_output
+from mayfly.cql.tokens import Cursor, span_of, tokenize
+from mayfly.plan.catalog import Catalog
+from mayfly.plan.logical import Isolation, Output
+
+
+def bind_query(text: str, catalog: Catalog, *, one_time: bool = False, name: str = "") -> Output:
+    """The logical plan of one query; a one-time query is answered once and may be ordered.
+
+    ``name`` is the file the text came from, for messages.
+    """
+    source = Source(text, name)
+    tokens = tokenize(source)
+    if tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens = tokens[:-1]
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            hint = "use parse() for several statements"
+            raise error_at(source, span_of(token), "expected one query, found more", hint)
+    return bind_tokens(source, tokens, catalog, one_time)
+
+
+def bind_tokens(source: Source, tokens: list[Token], catalog: Catalog, one_time: bool) -> Output:
+    """The plan of the query these tokens spell."""
+    tokens, isolation = _take_isolation(source, tokens)
+    tree = parse_query(source, tokens)
+    check_tree(source, tree)
+    check_complete(source, tokens, tree)
+    return bind_output(Context(source, catalog, one_time), tree, isolation)
+
+
+def _take_isolation(source: Source, tokens: list[Token]) -> tuple[list[Token], Isolation | None]:
+    """``… ISOLATION LATEST`` or ``… ISOLATION WINDOW`` behind a query."""
+    before, word = tokens[-3:-1] if len(tokens) > 2 else (None, None)
+    if before is None or word is None or word.token_type is not TokenType.VAR:
+        return tokens, None
+    if word.text.upper() != "ISOLATION" or before.token_type in _NAMES_FOLLOW:
+        return tokens, None
+    cursor = Cursor(source, tokens, len(tokens) - 1)
+    level = cursor.one_of([level.value for level in Isolation], "LATEST or WINDOW")
+    return tokens[:-2], Isolation(level)
+
+
+_NAMES_FOLLOW = (
+    *(TokenType.FROM, TokenType.JOIN, TokenType.COMMA, TokenType.ALIAS, TokenType.DOT),
+    *(TokenType.ORDER_BY, TokenType.GROUP_BY),
+)
+"""Behind these, ``isolation`` is the name of something."""

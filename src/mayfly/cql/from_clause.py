@@ -1,0 +1,153 @@
+"""Binds FROM: streams behind their windows, relations, and sub-queries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from sqlglot import exp
+
+from mayfly.cql.aggregate_types import is_aggregate
+from mayfly.cql.context import Context
+from mayfly.cql.messages import error_at, suggestion, with_article
+from mayfly.cql.places import error_on
+from mayfly.cql.scope import Item, Scope
+from mayfly.plan.catalog import ColumnDefinition, RelationDefinition, StreamDefinition
+from mayfly.plan.expressions import Column
+from mayfly.plan.logical import Node, RelationScan, Schema, StreamScan, SubqueryWindow
+from mayfly.plan.window_specs import PartitionRows, Unbounded, Window
+
+MOST_JOINED = 64
+"""Entries of one FROM: orders and costs of a join take quadratic time and more."""
+
+
+class BindQuery(Protocol):
+    """Binds a sub-query whose columns get the given alias; ``enclosing`` is for negations."""
+
+    def __call__(
+        self, context: Context, tree: exp.Expr, alias: str, enclosing: Scope | None = None
+    ) -> Node: ...
+
+
+def bind_items(context: Context, block: exp.Select, bind_query: BindQuery) -> list[Item]:
+    """The entries of FROM in order; aliases must differ."""
+    origin = block.args.get("from_")
+    if origin is None:
+        raise context.error(
+            block, "this SELECT has no FROM", "name a stream: FROM s [RANGE 10 MIN]"
+        )
+    places = [origin.this, *(join.this for join in block.args.get("joins") or [])]
+    if len(places) > MOST_JOINED:
+        raise context.error(
+            places[MOST_JOINED],
+            f"{len(places)} entries in one FROM are too many",
+            f"join at most {MOST_JOINED} streams and relations",
+        )
+    items: list[Item] = []
+    for place in places:
+        item = _item(context, place, bind_query)
+        if any(item.name.casefold() == other.name.casefold() for other in items):
+            raise context.error(
+                place,
+                f"two entries of FROM are called {item.name}",
+                "give each its own alias: s [RANGE 10 MIN] a, s [RANGE 10 MIN] b",
+            )
+        items.append(item)
+    return items
+
+
+def _item(context: Context, place: exp.Expr, bind_query: BindQuery) -> Item:
+    if isinstance(place, exp.Subquery):
+        return _subquery(context, place, bind_query)
+    entry = context.catalog.lookup(place.name)
+    if entry is None:
+        known = [
+            e.name for e in context.catalog if isinstance(e, StreamDefinition | RelationDefinition)
+        ]
+        hint = suggestion(place.name, known, "declared")
+        raise context.error(place, f"there is no stream or relation called {place.name}", hint)
+    name = place.alias or place.name
+    if isinstance(entry, StreamDefinition):
+        return Item(name, _stream(context, place, entry, context.aliases.fresh(name)))
+    if isinstance(entry, RelationDefinition):
+        return Item(name, _relation(context, place, entry, context.aliases.fresh(name)))
+    advice = {
+        "query": "repeat its text as a sub-query: FROM (SELECT …)",
+        "archive": "read it with probe() and scan(), or spark.read.format('mayfly')",
+    }
+    raise context.error(
+        place,
+        f"{entry.name} is {with_article(entry.kind)}, not a stream or relation",
+        advice[entry.kind],
+    )
+
+
+def _stream(context: Context, place: exp.Expr, entry: StreamDefinition, alias: str) -> StreamScan:
+    columns = tuple(
+        Column(alias, c.name, c.type, c.nullable and c.name != entry.time) for c in entry.columns
+    )
+    window = _partitioned(context, place, place.meta.get("window", Unbounded()), columns)
+    return StreamScan(entry.name, alias, window, columns, position=context.position(place))
+
+
+def _relation(
+    context: Context, place: exp.Expr, entry: RelationDefinition, alias: str
+) -> RelationScan:
+    if "window" in place.meta:
+        raise error_at(
+            context.source,
+            place.meta["window_span"],
+            f"{entry.name} is {'a relation' if entry.retroactive else 'an NRR'}: it has no window",
+            "windows are for streams; a relation is always used as it is now",
+        )
+    columns = _columns(entry.columns, alias)
+    at = context.position(place)
+    return RelationScan(entry.name, alias, columns, entry.retroactive, entry.key, position=at)
+
+
+def _columns(declared: tuple[ColumnDefinition, ...], alias: str) -> Schema:
+    return tuple(Column(alias, column.name, column.type, column.nullable) for column in declared)
+
+
+def _subquery(context: Context, place: exp.Subquery, bind_query: BindQuery) -> Item:
+    name = place.alias or "subquery"
+    node = bind_query(context, place.this, context.aliases.fresh(name))
+    if not context.relations_suffice and not any(isinstance(n, StreamScan) for n in node.walk()):
+        raise context.error(
+            place, "this sub-query reads no stream", "join the relation itself in FROM"
+        )
+    if "window" in place.meta:
+        window = _partitioned(context, place, place.meta["window"], node.schema)
+        node = SubqueryWindow(node, window, position=context.position(place))
+    return Item(name, node, _nameless(place.this, node.schema))
+
+
+def _nameless(block: exp.Expr, columns: Schema) -> dict[str, Column]:
+    """By the column it aggregates, the only output like SUM(a) that has no alias."""
+    if not isinstance(block, exp.Select) or len(block.expressions) != len(columns):
+        return {}
+    found: dict[str, list[Column]] = {}
+    for place, column in zip(block.expressions, columns, strict=True):
+        arguments = place.expressions if is_aggregate(place) else []
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Column):
+            found.setdefault(arguments[0].name.casefold(), []).append(column)
+    return {name: matches[0] for name, matches in found.items() if len(matches) == 1}
+
+
+def _partitioned(context: Context, place: exp.Expr, window: Window, columns: Schema) -> Window:
+    """The window with the columns of PARTITION BY as the stream spells them."""
+    if not isinstance(window, PartitionRows):
+        return window
+    names = {column.name.casefold(): column for column in columns}
+    found: list[str] = []
+    for name in window.partition_by:
+        column = names.get(name.casefold())
+        if column is None:
+            hint = suggestion(name, [c.name for c in columns], "columns")
+            span = place.meta["window_span"]
+            raise error_at(context.source, span, f"there is no column {name} to partition by", hint)
+        if not column.type.is_comparable:
+            problem = f"{name} has type {column.type}, which cannot partition a window"
+            raise error_on(context.source, place, problem, "partition by a member of it")
+        found.append(column.name)
+    return replace(window, partition_by=tuple(found))

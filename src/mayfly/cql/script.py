@@ -1,0 +1,177 @@
+"""Reads a whole text: statements separated by semicolons, each sees those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from mayfly.cql.binder import bind_tokens
+from mayfly.cql.changes import read_delete, read_insert, read_update
+from mayfly.cql.messages import Source, suggestion, with_article
+from mayfly.cql.registrations import read_archive, read_query
+from mayfly.cql.statements import (
+    Create,
+    Drop,
+    Explain,
+    OneTimeQuery,
+    Show,
+    Statement,
+    apply,
+)
+from mayfly.cql.stream_declarations import placed, read_relation, read_stream
+from mayfly.cql.tokens import Cursor, tokenize
+from mayfly.plan.catalog import Catalog, Definition, QueryDefinition
+from mayfly.plan.logical import Position
+
+_KINDS = ("STREAM", "RELATION", "NRR", "QUERY", "ARCHIVE")
+_PLURALS = {
+    "STREAMS": "stream",
+    "RELATIONS": "relation",
+    "NRRS": "NRR",
+    "QUERIES": "query",
+    "ARCHIVES": "archive",
+}
+_FIRST_WORDS = ("CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "SHOW", "EXPLAIN", "SELECT")
+_REFUSED_WORDS = {
+    "ALTER": "DROP it and CREATE it anew",
+    "WITH": "write the query as a sub-query in FROM",
+    "SET": "settings belong to the session, not to the language",
+    "USE": "there are no databases; names have one part",
+    "MERGE": "use INSERT, UPDATE and DELETE",
+    "TRUNCATE": "use DELETE FROM name",
+}
+
+
+def parse(text: str, catalog: Catalog | None = None, *, name: str = "") -> list[Statement]:
+    """The statements of a text, bound; ``name`` is its file, for messages.
+
+    What a CREATE or DROP changes is seen by the statements behind it; the catalog given is not
+    changed (``catalog_after`` tells what it becomes).
+    """
+    source = Source(text, name)
+    known = catalog or Catalog()
+    statements: list[Statement] = []
+    for tokens in _split(tokenize(source)):
+        cursor = Cursor(source, tokens)
+        span = cursor.place
+        statement = _statement(cursor, known)
+        cursor.finish("this statement")
+        known = placed(cursor, span, partial(apply, known, statement))
+        statements.append(statement)
+    return statements
+
+
+def catalog_after(statements: list[Statement], catalog: Catalog | None = None) -> Catalog:
+    """What exists once all statements are carried out."""
+    known = catalog or Catalog()
+    for statement in statements:
+        known = apply(known, statement)
+    return known
+
+
+def _split(tokens: list[Token]) -> Iterator[list[Token]]:
+    part: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            if part:
+                yield part
+            part = []
+        else:
+            part.append(token)
+    if part:
+        yield part
+
+
+def _statement(cursor: Cursor, catalog: Catalog) -> Statement:
+    at = cursor.source.position(cursor.place.start)
+    word = cursor.word()
+    if word == "SELECT" or word == "(":
+        return _select(cursor, catalog, at)
+    if word in _REFUSED_WORDS:
+        raise cursor.error(f"{word} is not in the language", _REFUSED_WORDS[word])
+    if word not in _READERS:
+        hint = suggestion(word, _FIRST_WORDS, "a statement starts with")
+        raise cursor.error(f"no statement starts with {cursor.shown}", hint)
+    cursor.at += 1
+    return _READERS[word](cursor, catalog, at)
+
+
+def _select(cursor: Cursor, catalog: Catalog, at: Position) -> OneTimeQuery:
+    tokens = cursor.tokens
+    plan = bind_tokens(cursor.source, tokens, catalog, one_time=True)
+    cursor.at = len(tokens)
+    text = cursor.source.text[tokens[0].start : tokens[-1].end + 1]
+    return OneTimeQuery(position=at, plan=plan, text=text)
+
+
+def _create(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
+    if cursor.word() == "OR":
+        raise cursor.error("CREATE OR REPLACE is not in the language", "DROP it first")
+    definition: Definition
+    periodic = cursor.take("PERIODIC")
+    if periodic and cursor.word() != "QUERY":
+        raise cursor.error("only a query can be PERIODIC", "write CREATE PERIODIC QUERY …")
+    kind = cursor.one_of(_KINDS, "what to create")
+    if cursor.word() == "IF":
+        raise cursor.error("CREATE … IF NOT EXISTS is not in the language", "DROP it first")
+    if kind == "STREAM":
+        definition = read_stream(cursor)
+    elif kind == "QUERY":
+        definition = read_query(cursor, catalog, periodic)
+    elif kind == "ARCHIVE":
+        definition = read_archive(cursor, catalog)
+    else:
+        definition = read_relation(cursor, retroactive=kind == "RELATION")
+    return Create(position=at, definition=definition)
+
+
+def _drop(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
+    kind = cursor.one_of(_KINDS, "what to drop").lower().replace("nrr", "NRR")
+    optional = cursor.take("IF", "EXISTS")
+    place = cursor.place
+    name = cursor.name(f"the name of the {kind}")
+    entry = catalog.lookup(name)
+    if entry is None and not optional:
+        known = [one.name for one in catalog if one.kind == kind]
+        hint = suggestion(name, known, "declared")
+        raise cursor.error(f"there is no {kind} called {name}", hint, place)
+    if entry is not None and entry.kind != kind:
+        hint = f"write DROP {entry.kind.upper()} {entry.name}"
+        problem = f"{entry.name} is {with_article(entry.kind)}, not {with_article(kind)}"
+        raise cursor.error(problem, hint, place)
+    return Drop(position=at, kind=kind, name=entry.name if entry else name)
+
+
+def _show(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
+    return Show(position=at, kind=_PLURALS[cursor.one_of(_PLURALS, "what to show")])
+
+
+def _explain(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
+    compare = cursor.take("COMPARE")
+    if cursor.word() in ("SELECT", "("):
+        tokens = cursor.tokens[cursor.at :]
+        plan = bind_tokens(cursor.source, tokens, catalog, one_time=False)
+        cursor.at = len(cursor.tokens)
+        return Explain(position=at, plan=plan, compare=compare)
+    cursor.take("QUERY")
+    place = cursor.place
+    name = cursor.name("SELECT or the name of a query")
+    entry = catalog.lookup(name)
+    if not isinstance(entry, QueryDefinition):
+        known = [one.name for one in catalog.of_kind(QueryDefinition)]
+        hint = suggestion(name, known, "queries")
+        raise cursor.error(f"there is no query called {name}", hint, place)
+    return Explain(position=at, plan=entry.plan, compare=compare, name=entry.name)
+
+
+_READERS: dict[str, Callable[[Cursor, Catalog, Position], Statement]] = {
+    "CREATE": _create,
+    "DROP": _drop,
+    "INSERT": read_insert,
+    "UPDATE": read_update,
+    "DELETE": read_delete,
+    "SHOW": _show,
+    "EXPLAIN": _explain,
+}

@@ -1,0 +1,178 @@
+"""The aggregates: what each makes of the events of a group.
+
+Totals (COUNT; SUM and AVG of whole numbers) are exact integers that arrivals add to and departures
+subtract from, kept with the group. Values, positions, other sums and variances are played over the
+rows that were alive before the step (holistic.py), the counts of FREQUENT over summaries of these
+(frequent_items.py). A result depends on nothing but the rows alive. NULL arguments are passed over,
+as in SQL; NaN is larger than any number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.arrays.order import Int64s
+from mayfly.errors import BadInput
+from mayfly.kernels.frequent_items import FREQUENT
+from mayfly.kernels.group_events import Events, Floats, Wide
+from mayfly.kernels.holistic import DECIMAL_SUMS, WAYS, TooLarge, Versions, Way
+from mayfly.kernels.lifetime_rows import numbers, whole
+from mayfly.kernels.operator import StateKey
+from mayfly.lifetime import instant_text
+from mayfly.plan.frequent_call import Frequency
+from mayfly.plan.logical import AggregateCall
+from mayfly.plan.types import arrow_type
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The value per version, and the running totals to remember with the group."""
+
+    value: pa.Array
+    kept: Mapping[str, Int64s]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the stored rows of groups say of one aggregate."""
+
+    groups: pa.Table
+    value: str
+    prefix: str
+
+    def total(self, name: str) -> Int64s:
+        return numbers(self.groups, f"{self.prefix}{name}")
+
+    @property
+    def means(self) -> Floats:
+        """The last results of AVG: with the lower half of a sum they tell the whole sum."""
+        means = whole(self.groups.column(self.value)).to_numpy(zero_copy_only=False)
+        filled: Floats = np.nan_to_num(means.astype(np.float64))
+        return filled
+
+
+TOTAL = Way("a running total", "what comes is added, what goes is subtracted; no row is read", None)
+
+
+@dataclass(frozen=True)
+class Aggregator:
+    """One aggregate call.
+
+    Stored states are found by these (``state_key``), so they stay as states of format 2 have
+    them; how the call is maintained follows from it and is no part of the name.
+    """
+
+    call: AggregateCall
+    needs_rows: bool
+    kept: tuple[str, ...]
+    is_extreme: bool = False
+
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "Aggregator",
+            (
+                ("call", self.call),
+                ("needs_rows", self.needs_rows),
+                ("kept", self.kept),
+                ("is_extreme", self.is_extreme),
+            ),
+        )
+
+    @property
+    def way(self) -> Way:
+        """How it is maintained."""
+        if self.kept or (self.call.function == "count" and not self.call.distinct):
+            return TOTAL
+        if self.call.function in ("sum", "avg") and self.call.data_type.name == "decimal":
+            return DECIMAL_SUMS
+        return FREQUENT if Frequency.is_asked(self.call) else WAYS[self.call.function]
+
+    def totals(
+        self,
+        events: Events,
+        place: Int64s,
+        known: Known,
+        argument: str,
+        versions: Versions,
+    ) -> Totals:
+        try:
+            if self.way.play is None:
+                return _running(self.call, events, place, known, argument, versions)
+            return Totals(self.way.play(self.call, events, versions, argument), {})
+        except TooLarge as error:
+            kind = arrow_type(self.call.data_type)
+            raise _overflow(self.call, events, versions, error.version, str(kind)) from None
+
+
+def aggregator(call: AggregateCall) -> Aggregator:
+    """What computes a call of an aggregate function."""
+    whole = call.argument is not None and call.argument.type.is_integral
+    if call.function == "count" and not call.distinct:
+        return Aggregator(call, False, ("",) if call.argument is not None else ())
+    if call.function in ("sum", "avg") and whole:
+        return Aggregator(call, False, ("", "sum"))
+    if call.function in ("min", "max") and _was_compared_as_a_number(arrow_type(call.data_type)):
+        return Aggregator(call, False, (), is_extreme=True)
+    return Aggregator(call, True, ())
+
+
+def _was_compared_as_a_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
+# ── running totals ────────────────────────────────────────────────────────────────────────
+
+
+def _running(
+    call: AggregateCall,
+    events: Events,
+    place: Int64s,
+    known: Known,
+    argument: str,
+    versions: Versions,
+) -> Totals:
+    if call.argument is None:
+        return Totals(pa.array(versions.count), {})
+    values = events.values(argument)
+    valid = np.ones(len(values), np.int64)
+    if values.null_count:
+        valid = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
+        values = pc.fill_null(values, 0) if call.function != "count" else values
+    present = events.running(valid, place, Wide.of(known.total(""))).low
+    if call.function == "count":
+        return Totals(pa.array(present), {"": present})
+    amounts = np.ascontiguousarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    before = Wide.of(known.total("sum"))
+    if call.function == "avg":
+        before = Wide.near(before.low, known.means * known.total(""))
+    sums = events.running(amounts, place, before)
+    empty = present == 0
+    kept = {"": present, "sum": sums.low}
+    if call.function == "avg":
+        return Totals(pa.array(sums.floats / np.maximum(present, 1), mask=empty), kept)
+    if not sums.fits.all():
+        raise _overflow(call, events, versions, int(np.flatnonzero(~sums.fits)[0]), "a BIGINT")
+    return Totals(pa.array(sums.low, mask=empty), kept)
+
+
+def _overflow(
+    call: AggregateCall, events: Events, versions: Versions, version: int, kind: str
+) -> BadInput:
+    keys = events.keys(events.first_of_group[versions.group[[version]]]).to_pylist()
+    values = ", ".join(repr(value) for row in keys for value in row.values())
+    group = f" of the group ({values})" if values else ""
+    moment = instant_text(int(versions.time[version]))
+    return BadInput(
+        f"{call.function.upper()}{group} does not fit {kind} at {moment}",
+        "cast the aggregate's argument to DOUBLE or a wider DECIMAL",
+    )

@@ -1,0 +1,456 @@
+"""GROUP BY and aggregation over rows with lifetimes; without aggregates it is strict δ.
+
+Idea: a group changes when a row arrives, expires or is cut. The events of a step, sorted by group
+and instant, give versions: one per group and instant at which something happened. COUNT, and SUM
+and AVG of whole numbers, are running totals over the events; other aggregates play the events over
+what the groups held before (aggregates.py). What becomes of versions is in group_results.py.
+Invariants: one row per group and instant; the value of a version depends only on the rows alive.
+Cost: O(events · log); other aggregates also lay out the rows that touched groups held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.arrays.order import Int64s, places_in, stable_order
+from mayfly.kernels.aggregate_steps import Aggregator, Known, Totals, aggregator
+from mayfly.kernels.alive_before import Before
+from mayfly.kernels.codes import group_codes, unsigned_zeros
+from mayfly.kernels.delta import (
+    END,
+    ID,
+    LIFE,
+    SEEN,
+    SEEN_END,
+    Delta,
+    concatenated,
+    taken,
+    with_numbers,
+)
+from mayfly.kernels.group_events import Events, Wide
+from mayfly.kernels.group_results import COUNT, SHOWN, Results
+from mayfly.kernels.holistic import Versions
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.kept_rows import Kept, Shape, rows_with
+from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
+from mayfly.kernels.operator import NO_IDS, Alone, Copy, Holding, Key, StateKey, Working, plain_key
+from mayfly.kernels.refreshes import Refreshes, listed
+from mayfly.kernels.resident import RESIDENTS, Parts, place_of
+from mayfly.kernels.room import touch
+from mayfly.kernels.stateless import satisfying, values_of
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.plan.expressions import Expression
+from mayfly.plan.logical import AggregateCall
+from mayfly.plan.plan_text import aggregate_text, expression_text
+from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Structure
+from mayfly.plan.types import arrow_type
+from mayfly.plan.window_specs import Slide
+from mayfly.storage.segment import EXP, TS
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """The rows a group is made of, and one row per group: its totals and its last result."""
+
+    members: Kept
+    groups: Kept
+    begun: bool = False
+    first: int | None = None
+    """The instant of the first row, from which on INTERNAL windows answer every refresh."""
+
+    @property
+    def rows(self) -> int:
+        return self.members.rows + self.groups.rows
+
+    @property
+    def bytes(self) -> int:
+        return self.members.bytes + self.groups.bytes
+
+
+@dataclass(frozen=True)
+class GroupRows(Alone):
+    """One result per group: its keys, then its aggregates, filtered by ``having``.
+
+    ``append_only`` is for INTERNAL windows: every version is a result that stays, with ``slide``
+    one per refresh.
+    """
+
+    name: str
+    keys: tuple[Expression, ...]
+    calls: tuple[AggregateCall, ...]
+    columns: pa.Schema
+    having: Expression | None
+    shape: Shape
+    append_only: bool = False
+    slide: Slide | None = None
+    dual: bool = False
+    _aggregators: tuple[Aggregator, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_aggregators", tuple(map(aggregator, self.calls)))
+
+    @cached_property
+    def key_names(self) -> list[str]:
+        return list(self.columns.names[: len(self.keys)])
+
+    @property
+    def is_global(self) -> bool:
+        return not self.keys and bool(self.calls)
+
+    def state(self) -> GroupState:
+        return GroupState(Kept(self.shape), Kept(Shape(self._results)))
+
+    @property
+    def _results(self) -> Structure:
+        return Structure.GROUPS if self.calls else Structure.COUNTS
+
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "GroupRows",
+            (
+                ("keys", self.keys),
+                ("calls", self.calls),
+                ("columns", self.columns),
+                ("having", self.having),
+                ("shape", self.shape),
+                ("append_only", self.append_only),
+                ("slide", self.slide),
+                ("dual", self.dual),
+                ("_aggregators", tuple(one.state_key() for one in self._aggregators)),
+            ),
+        )
+
+    @property
+    def title(self) -> str:
+        return "Aggregate" if self.calls else "strict δ"
+
+    @property
+    def detail(self) -> str:
+        return aggregate_text(self.keys, self.calls, self.having) if self.calls else ""
+
+    @property
+    def reason(self) -> str:
+        if not self.calls:
+            return "equal rows meet in one bucket"
+        return "a group lies in one bucket" if self.keys else "one value over all rows"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        words, shape = self.key_words(), self.shape
+        return (
+            Holding("members", shape.form, "", 0, words, "", shape.ranges),
+            Holding("groups", self._results, "groups" if self.calls else "values", None, words),
+        )
+
+    def workings(self) -> tuple[Working, ...]:
+        return tuple(
+            Working(aggregate_text((), [one.call], None), one.way.structure, one.way.why)
+            for one in self._aggregators
+        )
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.keys)
+
+    def key_of(self, side: int = 0) -> Key:
+        return plain_key(self.keys, [key.type for key in self.keys])
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        return tuple(map(expression_text, self.keys))
+
+    def own_key(self) -> tuple[str, ...]:
+        return tuple(self.key_names)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        if kept[0] is None:
+            return Spread.by(self.own_key())
+        return kept[0].renamed(zip(self.key_of(), self.own_key(), strict=True))
+
+    def copy(self, side: int) -> Copy | None:
+        kept = list(zip(self.key_names, self.keys, strict=False))
+        kept += [
+            (f"_argument{number}", call.argument)
+            for number, call in enumerate(self.calls)
+            if call.argument is not None
+        ]
+        return Copy("members", tuple(kept))
+
+    def identities(self, state: GroupState) -> Int64s:
+        return np.concatenate([NO_IDS, *state.groups.column(ID)])
+
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return group_codes([whole(rows.column(name)) for name in self.key_names], rows.num_rows)
+
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
+        if not self.keys:
+            return None
+        return group_codes(self._key_arrays(rows), rows.num_rows)
+
+    def step(
+        self, state: GroupState, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[GroupState, Delta]:
+        """New versions of the groups that something happened to, and what they replace."""
+        delta, members = inputs[0], state.members
+        if delta.cut.num_rows:
+            members = members.cut(self._members(delta.cut))
+        fresh = self._members(delta.born) if delta.born.num_rows else self._no_members
+        due = rows_with(members.due(interval.began, interval.clock), self._no_members)
+        first = state.first
+        if first is None and fresh.num_rows:
+            first = int(numbers(fresh, TS).min())
+        if not fresh.num_rows and not due.num_rows and self._is_idle(state, interval):
+            kept = members.aged(interval.clock - 1)
+            RESIDENTS.move(place_of(state.members), place_of(kept))
+            return replace(state, members=kept, first=first), self._output.nothing
+        events = self._events(state, fresh, due, interval)
+        instants = self._answered(interval)
+        if self.append_only and self.slide is not None:
+            touched = len(events.codes) + state.groups.rows
+            refreshes = Refreshes.of(self.slide, first, interval)
+            instants = listed(refreshes, self.name, max(1, touched))
+        if len(instants):
+            events = self._refreshed(state, events, instants)
+        lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
+        kept = members.after(lasting, interval.clock - 1)
+        if not len(events.code):
+            return GroupState(kept, state.groups, state.begun, first), self._output.nothing
+        known = RESIDENTS.take(self._owner, state.members) if self._residue else {}
+        state = replace(state, members=members)
+        groups, delta, before = self._replaced(state, events, interval, known)
+        if self._residue and before is not None:
+            left = before.passed_on(known, events.codes)
+            RESIDENTS.put(self._owner, kept, left, is_new=not known)
+        return GroupState(kept, groups, True, first), delta
+
+    # ── what stays in memory between steps ────────────────────────────────────────────────
+
+    @property
+    def _owner(self) -> tuple[Hashable, ...]:
+        return self.keys, self.calls
+
+    @cached_property
+    def _residue(self) -> frozenset[Hashable]:
+        """What large groups leave for the next step, if that spares it to read their rows."""
+        names = [one.way.name(one.call) for one in self._aggregators if one.way.play]
+        return frozenset() if None in names else frozenset(names)
+
+    def _is_idle(self, state: GroupState, interval: Interval) -> bool:
+        """Whether a step in which no row comes or goes changes nothing."""
+        answered = state.begun or not self.is_global
+        return answered and not (self.append_only and self.slide is not None)
+
+    def _answered(self, interval: Interval) -> Int64s:
+        """Instants at which every group has a version, whatever comes and goes."""
+        return np.empty(0, np.int64)
+
+    def full_from(self, interval: Interval) -> int:
+        """The instant from which on the window reaches back to no time before the first row."""
+        return MIN_TIME
+
+    # ── rows and events ───────────────────────────────────────────────────────────────────
+
+    def _members(self, rows: pa.Table) -> pa.Table:
+        """The columns a group needs of its rows: code, keys, arguments and lifetime."""
+        keys = self._key_arrays(rows)
+        arrays = dict(zip(self.key_names, keys, strict=True))
+        for number, call in enumerate(self.calls):
+            if call.argument is not None:
+                arrays[f"_argument{number}"] = values_of(
+                    call.argument, rows, arrow_type(call.argument.type)
+                )
+        for name in (TS, EXP, ID, END, SEEN, SEEN_END):
+            if name in rows.schema.names:
+                arrays[name] = rows.column(name)
+        table = with_numbers(pa.table(arrays), **{CODE: group_codes(keys, rows.num_rows)})
+        return clustered(table) if table.num_rows else table
+
+    @cached_property
+    def _no_members(self) -> pa.Table:
+        kinds = dict(zip(self.key_names, self.columns.types, strict=False))
+        for number, call in enumerate(self.calls):
+            if call.argument is not None:
+                kinds[f"_argument{number}"] = arrow_type(call.argument.type)
+        life = (*LIFE, *((SEEN,) if self.dual else ()), CODE)
+        return pa.schema([*kinds.items(), *((name, pa.int64()) for name in life)]).empty_table()
+
+    def _key_arrays(self, rows: pa.Table) -> list[pa.Array]:
+        kinds = [one.type for one in list(self.columns)[: len(self.keys)]]
+        return [
+            unsigned_zeros(values_of(key, rows, kind))
+            for key, kind in zip(self.keys, kinds, strict=True)
+        ]
+
+    def _events(
+        self, state: GroupState, fresh: pa.Table, due: pa.Table, interval: Interval
+    ) -> Events:
+        """Arrivals, and the ends of lives inside the step; sorted by group and instant."""
+        short = chosen(fresh, numbers(fresh, EXP) < interval.clock)
+        parts = [fresh, short, due]
+        rows = concatenated([part.select(self._event_names) for part in parts])
+        times = [numbers(fresh, TS), numbers(short, EXP), numbers(due, EXP)]
+        signs = np.ones(sum(map(len, times)), np.int64)
+        signs[fresh.num_rows :] = -1
+        code = np.concatenate([numbers(part, CODE) for part in parts])
+        time = np.concatenate(times)
+        if self.is_global and not state.begun and not interval.is_empty:
+            # Before the first row there is a result too: COUNT 0, the others NULL.
+            nulls = [pa.nulls(1, one.type) for one in rows.schema]
+            rows = concatenated([rows, pa.table(nulls, schema=rows.schema)])
+            code, time, signs = (
+                np.append(values, np.int64(added))
+                for values, added in ((code, 0), (time, MIN_TIME), (signs, 0))
+            )
+        return Events.sorted(code, time, signs, rows, self.key_names)
+
+    @cached_property
+    def _event_names(self) -> list[str]:
+        return [name for name in self._no_members.schema.names if name not in (*LIFE, SEEN, CODE)]
+
+    def _refreshed(self, state: GroupState, events: Events, instants: Int64s) -> Events:
+        """With an event that changes nothing per refresh and group, so that each gets a version."""
+        names = [*self.key_names, CODE]
+        known = [
+            chosen(table.select(names), numbers(table, EXP) != MIN_TIME)
+            for table in (run.load() for run in state.groups.runs)
+        ]
+        touched = self._no_members.select(names)
+        if len(events.code):
+            keys = events.keys(events.first_of_group)
+            arrays = dict(zip(keys.schema.names, keys.columns, strict=True))
+            touched = pa.table({**arrays, CODE: events.codes})
+        every = concatenated([touched, *known])
+        _, sample = np.unique(numbers(every, CODE), return_index=True)
+        groups = taken(every, np.repeat(sample, len(instants)))
+        blank = [
+            groups.column(one.name) if one.name in names else pa.nulls(groups.num_rows, one.type)
+            for one in events.rows.schema
+        ]
+        return Events.sorted(
+            np.concatenate([events.code, numbers(groups, CODE)]),
+            np.concatenate([events.time, np.tile(instants, len(sample))]),
+            np.concatenate([events.sign, np.zeros(groups.num_rows, np.int64)]),
+            concatenated([events.rows, pa.table(blank, schema=events.rows.schema)]),
+            self.key_names,
+            np.append(events.order, np.arange(groups.num_rows) + len(events.order)),
+        )
+
+    # ── results ───────────────────────────────────────────────────────────────────────────
+
+    def _replaced(
+        self,
+        state: GroupState,
+        events: Events,
+        interval: Interval,
+        resident: Mapping[int, Parts],
+    ) -> tuple[Kept, Delta, Before | None]:
+        """Versions against the last results: what is born, what is cut, what is kept."""
+        codes = events.codes
+        blank = self._group_rows(events, np.empty(0, np.int64), self._blank_totals(0))
+        known = rows_with(state.groups.of_codes(codes), blank)
+        known = taken(known, stable_order(numbers(known, CODE)))
+        events.check(known)
+        versions, totals = self._versions(events, known, state.members, interval, resident)
+        table = self._version_rows(events, versions, totals)
+        groups = state.groups
+        if self.append_only:
+            kept, delta = self._output.append(groups, table, versions.group, codes)
+        else:
+            kept, delta = self._output.replace(groups, known, table, versions.group, codes)
+        return kept, delta, versions.before
+
+    @cached_property
+    def _output(self) -> Results:
+        return Results(self.columns, len(self.keys), self.is_global, self.dual)
+
+    # ── values of versions ────────────────────────────────────────────────────────────────
+
+    def _versions(
+        self,
+        events: Events,
+        known: pa.Table,
+        members: Kept,
+        interval: Interval,
+        resident: Mapping[int, Parts],
+    ) -> tuple[Versions, list[Totals]]:
+        last = events.last_of_instant
+        group = events.group_of_instant
+        time = events.time[last]
+        place = places_in(events.codes, numbers(known, CODE))
+        counts = events.running(
+            np.ones_like(events.sign), place, Wide.of(numbers(known, COUNT))
+        ).low
+        full = time >= self.full_from(interval)
+        versions = Versions(group, time, counts, events.codes[group], full)
+        if any(one.way.play for one in self._aggregators):
+            before = Before.of(members, events.codes, interval.began, resident)
+            touch(before.rows + len(events.code))
+            large = versions.large if self._residue else events.codes[:0]
+            versions = replace(versions, before=replace(before, large=large))
+        names = self.columns.names[len(self.keys) :]
+        totals = [
+            one.totals(
+                events,
+                place,
+                Known(known, name, f"_total{number}"),
+                f"_argument{number}",
+                versions,
+            )
+            for number, (one, name) in enumerate(zip(self._aggregators, names, strict=True))
+        ]
+        return versions, totals
+
+    def _version_rows(self, events: Events, versions: Versions, totals: list[Totals]) -> pa.Table:
+        first = events.first_of_group[versions.group]
+        table = self._group_rows(events, first, totals, versions)
+        shown = (versions.count > 0) | self.is_global
+        if self.having is not None and table.num_rows:
+            shown &= satisfying(self.having, table)
+        return with_numbers(table, **{SHOWN: shown.astype(np.int64)})
+
+    def _group_rows(
+        self,
+        events: Events,
+        first: Int64s,
+        totals: list[Totals],
+        versions: Versions | None = None,
+    ) -> pa.Table:
+        keys = events.keys(first) if self.keys else None
+        arrays = {} if keys is None else dict(zip(self.key_names, keys.columns, strict=True))
+        for name, kind, total in zip(
+            self.columns.names[len(self.keys) :],
+            self.columns.types[len(self.keys) :],
+            totals,
+            strict=True,
+        ):
+            arrays[name] = total.value if total.value.type == kind else total.value.cast(kind)
+        size = len(first)
+        time = np.empty(0, np.int64) if versions is None else versions.time
+        counts = np.empty(0, np.int64) if versions is None else versions.count
+        codes = np.empty(0, np.int64) if versions is None else versions.code
+        numbers_of = {
+            TS: time,
+            EXP: np.full(size, NEVER),
+            ID: codes,
+            CODE: codes,
+            COUNT: counts,
+            SHOWN: np.zeros(size, np.int64),
+        }
+        for number, total in enumerate(totals):
+            for extra, values in total.kept.items():
+                numbers_of[f"_total{number}{extra}"] = values
+        table = pa.table(arrays) if arrays else None
+        if table is None:
+            table = pa.table({TS: pa.array(numbers_of[TS])})
+        return with_numbers(table, **numbers_of)
+
+    def _blank_totals(self, size: int) -> list[Totals]:
+        kinds = self.columns.types[len(self.keys) :]
+        return [
+            Totals(pa.nulls(size, kind), {name: np.empty(0, np.int64) for name in one.kept})
+            for one, kind in zip(self._aggregators, kinds, strict=True)
+        ]

@@ -1,0 +1,163 @@
+"""What queries that run together share: streams read once, parts computed once, clocks in common.
+
+The same program that runs is looked at (see ``sharing`` and ``staging``), so nothing is claimed
+that is not done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
+from mayfly.physical.program import Program, Relation, Stream, Task
+from mayfly.physical.shared_program import SharedProgram, moves_freely, shared
+from mayfly.physical.stager import staged
+from mayfly.physical.stages import StagedProgram, feeds_of
+
+
+@dataclass(frozen=True)
+class StreamRead:
+    """A stream, the queries that read it, and the selections over it."""
+
+    stream: str
+    queries: tuple[str, ...]
+    selections: int
+    indexed: int
+    """Selections whose rows are found by the predicate index."""
+
+    def __str__(self) -> str:
+        told = f"{self.stream} is read once, for {_listed(self.queries)}"
+        if self.indexed:
+            told += (
+                f"; {self.indexed} of {self.selections} selections over it find their rows by an "
+                "index of their predicates"
+            )
+        return told
+
+
+@dataclass(frozen=True)
+class SharedPart:
+    """A sub-plan with its state that several queries stand on."""
+
+    part: str
+    over: tuple[str, ...]
+    queries: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.part} of {', '.join(self.over)}, for {_listed(self.queries)}"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Streams whose smallest clock closes the instants of some queries."""
+
+    streams: tuple[str, ...]
+    queries: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.streams)}: {_listed(self.queries)}"
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several queries as one pipeline."""
+
+    streams: tuple[StreamRead, ...]
+    parts: tuple[SharedPart, ...]
+    clocks: tuple[Clock, ...]
+    stages: int
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        nothing = ("nothing: no two queries have a part with state in common",)
+        found: dict[str, tuple[object, ...]] = {
+            "streams": self.streams,
+            "computed once": self.parts or nothing,
+            "clocks": self.clocks,
+        }
+        lines = []
+        for head, listed in found.items():
+            lines += [head, *(f"  {one}" for one in listed)]
+        stages = f"{self.stages} stages, each behind an exchange" if self.stages > 1 else "1 stage"
+        return "\n".join([*lines, f"a batch runs in {stages}"])
+
+    def values(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def together(programs: Mapping[str, Program]) -> Together:
+    """What these queries share when they are started together."""
+    program = shared(programs, {})
+    stages = staged(program)
+    return Together(_streams(stages), _parts(program), _clocks(program), stages.stages)
+
+
+def _streams(stages: StagedProgram) -> tuple[StreamRead, ...]:
+    readers: dict[str, list[str]] = {}
+    for answer in stages.answers:
+        for feed in feeds_of(stages, answer):
+            readers.setdefault(stages.feeds[feed].source.stream, []).append(answer.query)
+    found = []
+    for stream, queries in sorted(readers.items()):
+        predicates = [
+            feed.selects
+            for feed in stages.feeds
+            if feed.source.stream == stream and feed.selects is not None
+        ]
+        enough = len(predicates) >= MANY_SELECTIONS
+        indexed = sum(map(bool, PredicateIndex.of(predicates).terms)) if enough else 0
+        found.append(StreamRead(stream, tuple(dict.fromkeys(queries)), len(predicates), indexed))
+    return tuple(found)
+
+
+def _parts(program: SharedProgram) -> tuple[SharedPart, ...]:
+    """The largest sub-plans that more than one query stands on."""
+    users: dict[Task, list[str]] = {}
+    above: dict[Task, list[Task]] = {}
+    for member in program.members:
+        for task in dict.fromkeys(member.program.answer.walk()):
+            users.setdefault(task, []).append(member.name)
+    for task in users:
+        for source in task.inputs:
+            if isinstance(source, Task):
+                above.setdefault(source, []).append(task)
+    return tuple(
+        SharedPart(_phrase(task), _sources(task), tuple(names))
+        for task, names in users.items()
+        if len(names) > 1
+        and not moves_freely(task)
+        and all(users[one] != names for one in above.get(task, []))
+    )
+
+
+def _clocks(program: SharedProgram) -> tuple[Clock, ...]:
+    found: dict[tuple[str, ...], list[str]] = {}
+    for member in program.members:
+        found.setdefault(member.group.streams, []).append(member.name)
+    return tuple(Clock(streams, tuple(names)) for streams, names in found.items())
+
+
+def _phrase(task: Task) -> str:
+    return re.sub(r" at line \d+", "", task.operator.name)
+
+
+def _sources(task: Task) -> tuple[str, ...]:
+    """The windows and relations below a task."""
+    found = []
+    for one in dict.fromkeys(task.walk()):
+        for source in one.inputs:
+            window = one.operator.opens
+            if isinstance(source, Stream) and window is not None:
+                found.append(f"{source.stream} {window.cql()}")
+            elif isinstance(source, Relation):
+                found.append(source.relation)
+    return tuple(found)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

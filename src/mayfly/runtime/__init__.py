@@ -1,0 +1,1 @@
+"""Running queries in this process, and the rules of time that every run follows."""

@@ -1,0 +1,197 @@
+"""Continuous queries in this process: the language and its operators without Spark.
+
+For notebooks, tests and small data. Streams and relations are declared in the language or from
+Arrow data; a query is fed batch by batch and can be asked at any closed instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from mayfly.cql import Create, Delete, Drop, Insert, Update, bind_query, parse
+from mayfly.cql.statements import apply
+from mayfly.errors import InvalidSetting
+from mayfly.kernels.evaluation import Evaluation
+from mayfly.kernels.room import checked_state_bytes
+from mayfly.keywords import flag, known_settings, names
+from mayfly.keywords import text as text_of
+from mayfly.lifetime import MIN_TIME, Duration, duration, in_zone
+from mayfly.optimizer.optimize import optimize
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.explain.explanation import Explanation
+from mayfly.plan.catalog import (
+    Catalog,
+    ColumnDefinition,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
+from mayfly.plan.logical import Output
+from mayfly.plan.row_intake import arrow_of
+from mayfly.plan.strategy import Joining, Strategy
+from mayfly.plan.time_zones import check_zone_in_use
+from mayfly.plan.types import from_arrow, parse_type
+from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.relation_log import Changing
+
+Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table | Any"
+
+
+class LocalSession:
+    """Where streams, relations and queries are declared and run, without Spark."""
+
+    @known_settings()
+    def __init__(self, *, zone: str = "UTC") -> None:
+        """``zone`` is that of times without one, and in which they have a day and an hour."""
+        self.zone = text_of("zone", zone)
+        check_zone_in_use(zone)
+        self.catalog = Catalog()
+        self._relations: dict[str, Changing] = {}
+        self._runs: list[ContinuousRun] = []
+
+    def execute(self, text: str) -> None:
+        """Carry out statements: CREATE and DROP, and INSERT, UPDATE, DELETE on relations.
+
+        A change without AT takes effect at the clock of the queries that read the relation.
+        """
+        with in_zone(self.zone):
+            statements = parse(text, self.catalog)
+        for statement in statements:
+            match statement:
+                case Create(definition=definition):
+                    self.catalog = apply(self.catalog, statement)
+                    if isinstance(definition, RelationDefinition):
+                        self._relations[definition.name.casefold()] = Changing(definition)
+                case Drop(name=name):
+                    self.catalog = apply(self.catalog, statement)
+                    self._relations.pop(name.casefold(), None)
+                case Insert() | Update() | Delete():
+                    changing = self._relations[statement.relation.casefold()]
+                    changing.carry_out(statement, self._clock(statement.relation))
+                case _:
+                    raise InvalidSetting(
+                        f"line {statement.position.line} is a {type(statement).__name__}",
+                        "run queries with query(), look at them with explain()",
+                    )
+
+    @known_settings()
+    def stream(
+        self,
+        name: str,
+        columns: Columns,
+        *,
+        time: str = "ts",
+        sequence: str | Sequence[str] = (),
+        slack: Duration = 0,
+        max_gap: Duration | None = None,
+    ) -> None:
+        """Declare a stream; its columns come from types by name, a schema, or rows: a table, a
+        pandas DataFrame, a list of dicts.
+
+        ``max_gap="1 day"``: time goes on in steps of a day at most; a larger jump counts when the
+        next batch confirms it, and until then its rows wait.
+        """
+        gap = None if max_gap is None else duration(max_gap)
+        definition = StreamDefinition(
+            text_of("the name of a stream", name),
+            _columns(columns),
+            text_of("time", time),
+            names("sequence", sequence),
+            slack=duration(slack),
+            max_gap=gap,
+        )
+        self.catalog = self.catalog.declare(definition)
+
+    @known_settings()
+    def relation(
+        self, name: str, rows: Any, *, key: str | Sequence[str] = (), retroactive: bool = True
+    ) -> None:
+        """Declare a relation (or with ``retroactive=False`` an NRR) and fill it with a table."""
+        rows = arrow_of(text_of("the name of a relation", name), rows)
+        definition = RelationDefinition(
+            name, _columns(rows), names("key", key), flag("retroactive", retroactive)
+        )
+        self.catalog = self.catalog.declare(definition)
+        changing = Changing(definition)
+        changing.load(rows)
+        self._relations[name.casefold()] = changing
+
+    @known_settings()
+    def query(
+        self,
+        cql: str,
+        *,
+        strategy: str = "UPA",
+        without: Sequence[str] = (),
+        buckets: int = 1,
+        joins: str | Evaluation = "cost",
+        max_state_bytes: int | None = None,
+    ) -> ContinuousRun:
+        """Start a query: CQL text, or the name of one made by CREATE QUERY.
+
+        ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off; ``joins`` says
+        how more than two inputs with one key are joined: "multiway" without intermediate
+        results (also as an ``Evaluation`` says), "binary" in a chain that keeps them, or whichever
+        of the two, or of ways between them, the optimizer finds cheapest ("cost"). The answer
+        depends on none of them. A step that would need more than ``max_state_bytes`` (by default
+        half of the machine's memory) is refused before it is tried.
+        """
+        way, without = Strategy.named(strategy), names("without", without)
+        with in_zone(self.zone):
+            joining = Joining.MULTIWAY if isinstance(joins, Evaluation) else Joining.named(joins)
+            chosen = optimize(
+                self._bound(cql), strategy=way, without=without, joining=joining
+            ).chosen
+        assert isinstance(chosen.plan, Output)
+        weak, strict = "weak-distinct" not in without, chosen.strict
+        ways = joins if isinstance(joins, Evaluation) else joining
+        program = compile_plan(chosen.plan, self.catalog, way, weak, ways, strict)
+        room = checked_state_bytes(max_state_bytes)
+        run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone)
+        self._runs.append(run)
+        return run
+
+    @known_settings()
+    def explain(self, cql: str, *, compare: bool = False, strategy: str = "UPA") -> Explanation:
+        """What a query means and costs, before it runs."""
+        way, compare = Strategy.named(strategy), flag("compare", compare)
+        with in_zone(self.zone):
+            return explain(self._bound(cql), self.catalog, cql, strategy=way, compare=compare)
+
+    def table(self, relation: str) -> pa.Table:
+        """A relation as its last change left it."""
+        if text_of("the name of a relation", relation).casefold() not in self._relations:
+            known = ", ".join(one.definition.name for one in self._relations.values())
+            raise InvalidSetting(
+                f"there is no relation {relation}", f"relations: {known or 'none'}"
+            )
+        return self._relations[relation.casefold()].rows
+
+    def _bound(self, cql: str) -> Output:
+        entry = self.catalog.lookup(cql) if isinstance(cql, str) else None
+        return entry.plan if isinstance(entry, QueryDefinition) else bind_query(cql, self.catalog)
+
+    def _clock(self, relation: str) -> int:
+        """The clock of the queries that read a relation."""
+        readers = [run for run in self._runs if run.reads(relation)]
+        return max((run.clocks.query for run in readers), default=MIN_TIME)
+
+
+def replay(run: ContinuousRun, batches: Iterable[Mapping[str, Any]]) -> ContinuousRun:
+    """Feed all batches of a recorded or generated source and close the last instant."""
+    for batch in batches:
+        run.feed(batch)
+    run.finish()
+    return run
+
+
+def _columns(columns: Columns) -> tuple[ColumnDefinition, ...]:
+    if isinstance(columns, Mapping):
+        kinds = {text_of("the name of a column", one): kind for one, kind in columns.items()}
+        return tuple(ColumnDefinition(one, parse_type(text_of(one, kinds[one]))) for one in kinds)
+    schema = columns if isinstance(columns, pa.Schema) else arrow_of("a stream", columns).schema
+    return tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in schema)

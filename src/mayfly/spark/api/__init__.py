@@ -1,0 +1,1 @@
+"""What users of Spark hold: session, queries, runs and their results."""

@@ -1,0 +1,109 @@
+"""A file of statements as a running pipeline: streams from connectors, queries to sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mayfly.cql import Create, Delete, Drop, Insert, Update
+from mayfly.keywords import known_settings
+from mayfly.pipeline.pipeline_file import PipelineFile, Registered
+from mayfly.plan.catalog import (
+    ArchiveDefinition,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
+from mayfly.spark.api.queries import Queries
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.archive.archives import SparkArchive
+from mayfly.spark.archive.query_feeds import declared_archive
+from mayfly.spark.io.named_sources import declare_stream, relation_rows
+from mayfly.spark.io.sinks import Console, ParquetFiles, Sink
+from mayfly.spark.stream.results import Results
+
+ARCHIVES = "archives"
+"""The folder beside a pipeline file in which the archives it declares are kept."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Everything a file declares, ready to start."""
+
+    session: Session
+    declared: PipelineFile
+    passed_over: tuple[str, ...] = ()
+    """What the file says and nobody does or has, in words."""
+
+    @property
+    def queries(self) -> tuple[Registered, ...]:
+        return tuple(self.declared.queries.values())
+
+    @known_settings(lambda: Queries.start, without=("sinks", "archives"))
+    def start(
+        self, checkpoint: Path, *, available_now: bool = False, **settings: Any
+    ) -> dict[str, QueryRun]:
+        """Start all queries as one, or continue them from the checkpoint; a handle for each."""
+        queries = self._together()
+        return queries.start(
+            checkpoint,
+            sinks={one.name: self._sinks(one) for one in self.queries},
+            archives=self.archives(queries.results()),
+            available_now=available_now,
+            **settings,
+        )
+
+    def archives(self, results: Mapping[str, Results]) -> dict[str, SparkArchive]:
+        """The archives that the file declares, made where they are not there yet."""
+        return {
+            one.name: declared_archive(
+                self.session, one, results[one.name], self.declared.folder / ARCHIVES / one.name
+            )
+            for one in self.queries
+            if isinstance(one, ArchiveDefinition)
+        }
+
+    def open(self, checkpoint: Path) -> dict[str, QueryRun]:
+        """Handles on the checkpoint for reading, without starting anything."""
+        return self._together().open(checkpoint)
+
+    def _together(self) -> Queries:
+        queries = {one.name: self.session.query_of(one) for one in self.queries}
+        return Queries(self.session, queries, letters=self.declared.letters)
+
+    def _sinks(self, query: Registered) -> list[Sink]:
+        if (folder := self.declared.parquet_folder(query)) is not None:
+            return [ParquetFiles(folder)]
+        console = isinstance(query, QueryDefinition) and query.sink is not None
+        return [Console()] if console else []
+
+
+def load_pipeline(spark: SparkSession, file: Path, *, allow_python: bool = False) -> Pipeline:
+    """Carry out the statements of a file; paths in it are relative to the file.
+
+    With ``allow_python`` its streams may run Python files of its folder as sources.
+    """
+    zone = Session(spark).zone
+    return carry_out(spark, PipelineFile.read(file, allow_python=allow_python, zone=zone))
+
+
+def carry_out(spark: SparkSession, declared: PipelineFile) -> Pipeline:
+    """Declare on Spark what a file declares."""
+    session, passed_over = Session(spark, allow_python=declared.python), list[str]()
+    folder = declared.folder
+    for statement in declared.statements:
+        match statement:
+            case Create(definition=StreamDefinition() as definition):
+                passed_over += declare_stream(session, definition, folder)
+            case Create(definition=RelationDefinition() as definition):
+                session.add_relation(definition, relation_rows(session.spark, definition, folder))
+            case Insert() | Update() | Delete():
+                session.change(statement)
+            case Drop(name=name):
+                session.forget(name)
+    return Pipeline(session, declared, (*passed_over, *declared.passed_over))

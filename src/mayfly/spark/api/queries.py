@@ -1,0 +1,469 @@
+"""Queries of the language on Spark: started over streaming DataFrames, asked while they run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from mayfly.checkpoint.source_log import ORIGINS, SOURCES, folder_of, ordered
+from mayfly.errors import InvalidSetting
+from mayfly.keywords import known_settings
+from mayfly.lifetime import Duration, in_zone
+from mayfly.optimizer.optimize import optimize
+from mayfly.physical.compiler import compile_plan
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.explain.explanation import Explanation
+from mayfly.physical.explain.shared_parts import Together, together
+from mayfly.physical.program import Program
+from mayfly.physical.shared_program import canonical, shared
+from mayfly.pipeline.commands import Commands, Reading
+from mayfly.pipeline.control_log import DECLARED, Control
+from mayfly.pipeline.declared_catalog import check_query_name, declarations
+from mayfly.plan.catalog import Catalog, RelationDefinition
+from mayfly.plan.logical import Output, RelationScan, StreamScan
+from mayfly.plan.strategy import Joining, Strategy
+from mayfly.plan.stream_joins import Stream
+from mayfly.runtime.pacing import Pace
+from mayfly.runtime.relation_log import Changing
+from mayfly.runtime.shedding import RANDOM, Shedding
+from mayfly.spark.api.control_loop import Serving, sinks_of_command
+from mayfly.spark.api.query_run import QUERY, QueryRun
+from mayfly.spark.archive.archives import SparkArchive
+from mayfly.spark.archive.query_feeds import archive_sink, promises_of
+from mayfly.spark.cluster.shared_storage import check_shared
+from mayfly.spark.io.named_sources import declare_stream, relation_rows
+from mayfly.spark.io.sinks import Sink
+from mayfly.spark.stream.checkpoint_properties import identity
+from mayfly.spark.stream.query_checkpoint import (
+    DERIVATION,
+    PLAN,
+    TEXT,
+    ZONE,
+    Registered,
+    check_zone,
+    differing,
+    opened,
+    origins_of,
+    plan_digest,
+    registered,
+    sources_of,
+    streams_known_to,
+)
+from mayfly.spark.stream.query_history import deliver_history, settle
+from mayfly.spark.stream.query_migration import migrated
+from mayfly.spark.stream.results import Results
+from mayfly.spark.stream.runner import Runner
+from mayfly.spark.stream.start import (
+    DEFAULT_HISTORY,
+    bucket_count,
+    check_owners,
+    check_spark_part,
+    check_streams,
+    run_settings,
+    sink_folders,
+    sinks_of,
+    started,
+)
+from mayfly.spark.stream.state_format import renewed
+from mayfly.spark.stream.wiring import ProgramWiring
+from mayfly.storage import Directory, Repository
+from mayfly.storage.commit import check_place
+from mayfly.storage.store import absolute_address, local_root
+
+if TYPE_CHECKING:
+    from mayfly.spark.api.session import Session
+
+
+def _starting() -> Callable[..., object]:
+    """Whose settings those who start queries pass on."""
+    return Queries.start
+
+
+@dataclass(frozen=True)
+class CqlQuery:
+    """A query of the language that can be explained and started."""
+
+    session: Session
+    text: str
+    bound: Output
+    program: Program
+    without: tuple[str, ...] = ()
+    joining: Joining = Joining.COST
+
+    @staticmethod
+    def of(
+        session: Session,
+        text: str,
+        bound: Output,
+        strategy: Strategy,
+        without: Sequence[str],
+        joining: Joining = Joining.COST,
+    ) -> CqlQuery:
+        with in_zone(session.zone):
+            chosen = optimize(bound, strategy=strategy, without=without, joining=joining).chosen
+        assert isinstance(chosen.plan, Output)
+        plan, weak = canonical(chosen.plan), "weak-distinct" not in without
+        program = compile_plan(plan, session.catalog, strategy, weak, joining, chosen.strict)
+        return CqlQuery(session, text, bound, program, tuple(without), joining)
+
+    def explain(self, *, compare: bool = False) -> Explanation:
+        """The plan with its update patterns, state and cost."""
+        with in_zone(self.session.zone):
+            return explain(
+                self.bound,
+                self.session.catalog,
+                self.text,
+                strategy=self.program.strategy,
+                without=self.without,
+                compare=compare,
+                joining=self.joining,
+            )
+
+    def under(self, strategy: Strategy, joining: Joining | None = None) -> CqlQuery:
+        """The same query, run in another way."""
+        way = joining or self.joining
+        return CqlQuery.of(self.session, self.text, self.bound, strategy, self.without, way)
+
+    def as_begun(self, stored: Mapping[str, Any] | None) -> CqlQuery:
+        """The query with its joins as a checkpoint was begun with them, which may have been before
+        they ran whole, or by other estimates: what it keeps is what that plan keeps."""
+        if stored is not None and differing(stored, self.description()):
+            for joining in Joining:
+                other = self.under(self.program.strategy, joining)
+                if not differing(stored, other.description()):
+                    return replace(self, program=other.program, joining=joining)
+        return self
+
+    def streams(self) -> tuple[Stream, ...]:
+        names = dict.fromkeys(
+            node.stream for node in self.bound.walk() if isinstance(node, StreamScan)
+        )
+        return tuple(self.session.declared(name) for name in names)
+
+    def sources(self) -> tuple[str, ...]:
+        """The streams and relations it reads."""
+        relations = (n.relation for n in self.bound.walk() if isinstance(n, RelationScan))
+        return (*(one.name for one in self.streams()), *dict.fromkeys(relations))
+
+    @known_settings(_starting, without=("archives",))
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str],
+        *,
+        on_changes: Callable[[DataFrame, int], object] | None = None,
+        parquet: str | os.PathLike[str] | None = None,
+        archive: SparkArchive | None = None,
+        sinks: Sequence[Sink] = (),
+        **settings: Any,
+    ) -> QueryRun:
+        """Start the query, or continue it from its checkpoint.
+
+        Changes go to ``on_changes(DataFrame, batch_id)`` (at least once per batch) and to Parquet
+        files under ``parquet`` (exactly once), and become updates of ``archive`` as its intervals
+        end (exactly once). A view's changes have ``ts`` and ``exp``; where its pattern is STR also
+        ``cut``: the earlier row of the same values, ts and exp ends then. The other settings are
+        those of ``Queries.start``.
+        """
+        named = sinks_of(sinks, on_changes, parquet)
+        archives = {} if archive is None else {QUERY: archive}
+        queries = Queries(self.session, {QUERY: self})
+        runs = queries.start(checkpoint, sinks={QUERY: named}, archives=archives, **settings)
+        return runs[QUERY]
+
+    def open(self, checkpoint: str | os.PathLike[str]) -> QueryRun:
+        """A handle on a checkpoint for reading, without starting the query."""
+        return Queries(self.session, {QUERY: self}).open(checkpoint)[QUERY]
+
+    def description(self) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be continued."""
+        found: dict[str, Any] = {
+            TEXT: self.text,
+            "strategy": self.program.strategy.value,
+            PLAN: plan_digest(self.program),
+            "streams": [stream.name for stream in self.streams()],
+        }
+        for stream in self.streams():
+            columns = [f"{name} {stream.type_of(name).sql()}" for name in stream.schema.names]
+            found[f"columns of {stream.name}"] = ", ".join(columns)
+            found[f"time of {stream.name}"] = stream.time
+            if stream.derivation is not None:
+                found[f"{DERIVATION}{stream.name}"] = stream.derivation
+        return found
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Queries that run together: each stream is read once, equal sub-plans are computed once."""
+
+    session: Session
+    queries: Mapping[str, CqlQuery]
+    dead_letters: str | None = None
+    letters: Mapping[str, str] = field(default_factory=dict)
+    """Per query whose results are archived: where rows that the archive leaves out go."""
+    anew: tuple[str, ...] = ()
+    """Names that may have stood for other queries: these begin anew then."""
+
+    def __post_init__(self) -> None:
+        for name in self.queries:
+            check_query_name(name)
+
+    def explain(self) -> Together:
+        """What the queries share: streams, parts that are computed once, clocks."""
+        return together({name: one.program for name, one in self.queries.items()})
+
+    def streams(self, known: Sequence[str] = ()) -> tuple[Stream, ...]:
+        """Those that are read, and those declared that are ``known`` to a checkpoint: these first,
+        the others as the session ordered them."""
+        read = {stream.name for query in self.queries.values() for stream in query.streams()}
+        wanted = [name for name in self.session.streams() if name in read or name in known]
+        found = [self.session.declared(name) for name in ordered(known, wanted)]
+        return tuple(
+            one
+            if self.dead_letters is None or one.dead_letter is not None
+            else replace(one, dead_letter=self.dead_letters, null_time="dead_letter")
+            for one in found
+        )
+
+    @known_settings()
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str],
+        *,
+        sinks: Mapping[str, Sequence[Sink]] | None = None,
+        archives: Mapping[str, SparkArchive] | None = None,
+        buckets: int | None = None,
+        history: Duration = DEFAULT_HISTORY,
+        max_state_bytes: int | None = None,
+        max_gap: Duration | None = None,
+        available_now: bool = False,
+        interval: Duration | None = None,
+        sync: bool = True,
+        wall_clock: Callable[[], int] | None = None,
+        pace: Pace | None = None,
+        dead_letters: str | os.PathLike[str] | None = None,
+        shed: float = 0.0,
+        shed_by: str = RANDOM,
+        stretch_above: int | None = None,
+        anew: Sequence[str] = (),
+        resumed: bool = False,
+    ) -> dict[str, QueryRun]:
+        """Start all queries, or continue them from their checkpoint: a handle for each.
+
+        ``history`` is how long dead results stay in the change log, at most as long as archives
+        that promise PHYSICAL WITHIN allow. ``available_now`` processes
+        what is there, closes the last instant and ends; otherwise a batch starts every
+        ``interval``, or as soon as there is data. ``pace`` replays recorded streams at a speed.
+        Rows that come too late or have no time go to Parquet files under ``dead_letters``, unless
+        their stream was declared with a place of its own, and so do rows that archives leave out.
+        ``shed`` is the share of rows that is left out, at random or (``shed_by="partners"``) those
+        that find the fewest partners in joins; ``status().shed`` counts them. A batch of more than
+        ``stretch_above`` rows answers only the last of the refreshes it closes;
+        ``status().refreshes`` counts those. Names in ``anew`` may stand for other queries than they
+        did in the checkpoint: these begin anew, and what they replace is gone. ``resumed`` says
+        that the queries ran a moment ago and are only started again, so that a command to stop
+        them still holds.
+        With ``sync=False`` a power cut may lose the last batches; a killed process never does.
+        """
+        if dead_letters is not None:
+            self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
+        self = replace(self, anew=tuple(anew))
+        root, folders = absolute_address(checkpoint), sink_folders(sinks or {})
+        check_streams(folders, [self.session.declared(one) for one in self.session.streams()])
+        check_place(Directory.at(root))
+        if Repository.exists(root):
+            check_zone(Repository.open(root), self.session.zone)
+
+        def taking(commands: Commands, reading: Reading) -> None:
+            commands.folders = folders
+            commands.all_taken(reading, resumed=resumed)
+
+        self, commands = self._under_control(root, taking)
+        runner, register = self._runner(
+            root, commands, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace,
+            available_now,
+        )  # fmt: skip
+        check_spark_part(register.repository)
+        stored = [one.repository for one in (archives or {}).values()]
+        folders_read = filter(None, (folder_of(one.source) for one in runner.wiring.streams))
+        check_shared(self.session.spark, [register.repository, *stored], folders_read)
+        assert runner.commands is not None
+        left = runner.commands.state.dropped  # what has their names now has other sinks
+        fed = {n: one for n, one in (archives or {}).items() if n not in left}
+        own = {n: () if n in left else (sinks or {}).get(n, ()) for n in runner.results}
+        asked = {n: sinks_of_command(runner, n) for n in runner.results}
+        listed = {n: [*one, *asked[n]] for n, one in own.items()}
+        check_streams(sink_folders(listed), runner.wiring.streams)
+        check_owners((sink for one in listed.values() for sink in one), register.repository)
+        shedding = Shedding(shed, shed_by, stretch_above)
+        shedding.check(runner.wiring.stages)
+        runner.wiring = replace(runner.wiring, shedding=shedding)
+        runner.promises = lambda: promises_of((archives or {}).values())
+        runner.check_dead_letters()
+        renewed(register.repository, runner.wiring.program, register.added)
+        register.check_claimed(runner.wiring.stages)
+        settle(runner, register, self._remembered(runner))
+        runner.sinks_of = {
+            name: [*own[name], *self._archived(runner, fed, name), *asked[name]]
+            for name in runner.results
+        }
+        deliver_history(runner)
+        streams = runner.wiring.streams
+        frames = {one.name: self.session.frame_of(one.name) for one in streams}
+        query = started(runner, streams, frames, available_now=available_now, interval=interval)
+        return {
+            name: QueryRun(runner, query, available_now, name, register) for name in runner.results
+        }
+
+    @known_settings(_starting, without=("resumed",))
+    def serve(
+        self,
+        checkpoint: str | os.PathLike[str],
+        *,
+        on_start: Callable[[dict[str, QueryRun]], object] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Run the queries and do what the control log asks for, until it asks to stop or the
+        input ends. ``on_start`` gets the handles, again whenever a query came or went: that of a
+        query which stays is the same one, and goes on."""
+        serving = Serving()
+        try:
+            while True:
+                runs = self.start(checkpoint, resumed=bool(serving.handles), **settings)
+                handles = serving.taken_over(runs)
+                if on_start is not None:
+                    on_start(handles)
+                if not serving.wanted_anew():
+                    return
+        except Exception as error:
+            serving.error = error
+            raise
+        finally:
+            serving.over.set()
+
+    def _archived(
+        self, runner: Runner, archives: Mapping[str, SparkArchive], name: str
+    ) -> list[Sink]:
+        if name not in archives:
+            return []
+        source = f"{identity(runner.repository)}/{name}"
+        place = runner.repository.directory.address
+        letters = self.letters.get(name, self.dead_letters)
+        return [archive_sink(archives[name], runner.results[name], source, place, letters)]
+
+    def open(self, checkpoint: str | os.PathLike[str]) -> dict[str, QueryRun]:
+        """Handles on a checkpoint for reading, without starting anything."""
+        if not Repository.exists(checkpoint):
+            raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
+        root = absolute_address(checkpoint)
+        self, commands = self._under_control(root)
+        runner, register = self._runner(root, commands)
+        return {name: QueryRun(runner, None, False, name, register) for name in runner.results}
+
+    @known_settings()
+    def migrate(self, checkpoint: str | os.PathLike[str], *, buckets: int | None = None) -> int:
+        """Move a stopped checkpoint to so many buckets, and to the strategies these queries have
+        now; the number of buckets it then has. Answers stay as they are. Queries that are new to
+        the checkpoint come to it at the next start."""
+        root = absolute_address(checkpoint)
+        return migrated(root, self._under_control(root)[0].queries, buckets)
+
+    def _under_control(
+        self, root: str, taking: Callable[[Commands, Reading], None] | None = None
+    ) -> tuple[Queries, Commands | None]:
+        """These queries without those that commands have dropped, with those that they added."""
+        if not Repository.exists(root):
+            return self, None
+        session = self.session.fork()
+
+        def filled(definition: RelationDefinition, folder: str | None) -> Changing:
+            rows = relation_rows(session.spark, definition, Path(folder or root))
+            session.add_relation(definition, rows)
+            return session.relations[definition.name.casefold()].twin()
+
+        commands = Commands.of(
+            Control.of(root), session.catalog, session.relations,
+            lambda one, folder: declare_stream(session, one, Path(folder or root)), filled,
+        )  # fmt: skip
+        if taking is not None:
+            reading = {name: one.sources() for name, one in self.queries.items()}
+            taking(commands, reading)
+        named = {n: one for n, one in self.queries.items() if n not in commands.state.dropped}
+        added = {
+            name: session.query(str(one["text"]))
+            for name, one in commands.state.queries.items()
+            if name not in named
+        }
+        anew = (*self.anew, *(name for name in commands.renamed if name in added))
+        return replace(self, session=session, queries={**named, **added}, anew=anew), commands
+
+    def _remembered(self, runner: Runner) -> dict[str, Any]:
+        """What the checkpoint must say to others who ask for more, and to the next start."""
+        assert runner.commands is not None
+        state = runner.commands.property() if runner.commands.state.applied else {}
+        return {**state, **self._told(runner.commands.catalog, runner.wiring.streams)}
+
+    def results(self) -> dict[str, Results]:
+        """What each query gives, before anything is started."""
+        program = shared({name: one.program for name, one in self.queries.items()}, {})
+        return {member.name: Results(member) for member in program.members}
+
+    def _as_begun(self, root: str) -> Queries:
+        if not Repository.exists(root):
+            return self
+        known = opened(root, sync=False).current().properties["queries"]
+        begun = {name: one.as_begun(known.get(name)) for name, one in self.queries.items()}
+        return replace(self, queries=begun)
+
+    def _runner(
+        self,
+        root: str,
+        commands: Commands | None,
+        history: Duration = DEFAULT_HISTORY,
+        buckets: int | None = None,
+        max_state_bytes: int | None = None,
+        max_gap: Duration | None = None,
+        sync: bool = True,
+        wall_clock: Callable[[], int] | None = None,
+        pace: Pace | None = None,
+        replay: bool = False,
+    ) -> tuple[Runner, Registered]:
+        spark, leaving = self.session.spark, set() if commands is None else commands.leaving
+        known = streams_known_to(root, self.session.streams())
+        streams = self.streams([name for name in known if name not in leaving])
+        self = self._as_begun(root)
+        described_queries = {name: one.description() for name, one in self.queries.items()}
+        wanted = bucket_count(spark, buckets)
+        register = registered(
+            root, streams, described_queries, wanted, buckets, sync=sync,
+            remembered=self._told(self.session.catalog, streams), replace=self.anew,
+        )  # fmt: skip
+        settings = run_settings(
+            register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace, replay
+        )
+        types = {one.name: dict(self.session.frame_of(one.name).dtypes) for one in streams}
+        programs = {name: one.program for name, one in self.queries.items()}
+        program = shared(programs, register.since, register.entries)
+        wiring = ProgramWiring.of(program, streams, types, register.buckets)
+        wiring = replace(wiring, zone=self.session.zone)
+        runner = Runner(spark, wiring, register.repository, settings)
+        runner.commands = commands or self._under_control(root)[1]
+        assert runner.commands is not None
+        runner.relations = runner.commands.relations
+        read = register.repository.current().properties["read"]
+        runner.reads.check(read, runner.commands.changes_of)
+        return runner, register
+
+    def _told(self, catalog: Catalog, streams: Sequence[Stream]) -> dict[str, Any]:
+        """What a checkpoint says of its streams and relations, where their rows come from, and in
+        which zone they are looked at."""
+        return {
+            DECLARED: declarations(catalog),
+            SOURCES: sources_of(streams),
+            ORIGINS: origins_of(streams),
+            ZONE: self.session.zone,
+        }

@@ -1,0 +1,297 @@
+"""The handle of a continuous query: what it answers, how it does, and how it ends.
+
+Everything it tells is read from committed manifests, so a handle opened in another process sees
+the same as the one that started the query.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mayfly.checkpoint.recent_batches import Progress
+from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, VersionExpired
+from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, instant_text
+from mayfly.physical.stages import StagedTask
+from mayfly.pipeline.control_log import Control
+from mayfly.plan.added_columns import LifetimeColumns
+from mayfly.runtime.clock import closed_instant
+from mayfly.spark.api.control_loop import Serving
+from mayfly.spark.api.run_status import Status, status_of, waiting_rows
+from mayfly.spark.cluster.causes import own_error
+from mayfly.spark.io.sinks import Unfinished
+from mayfly.spark.stream.checkpoint_properties import REFRESHES
+from mayfly.spark.stream.operator_progress import operator_states
+from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, Registered
+from mayfly.spark.stream.results import EVERYTHING, Results, Wanted
+from mayfly.spark.stream.runner import Runner
+from mayfly.spark.stream.stage_tasks import LOG, SENT
+from mayfly.storage import Manifest, VacuumReport, VerifyReport, vacuum, verify
+
+QUERY = "query"
+"""The name of a query that was started alone."""
+
+
+@dataclass
+class QueryRun:
+    """A continuous query that was started: ask it, wait for it, stop it.
+
+    Queries that were started together run and stop together.
+    """
+
+    runner: Runner
+    query: StreamingQuery | None
+    drain: bool = False
+    """Whether the input ends by itself, and the last instant is then closed."""
+    name: str = QUERY
+    register: Registered | None = field(default=None, repr=False)
+    serving: Serving | None = field(default=None, repr=False)
+    """What starts the queries anew when the control log asks for others, if something does."""
+
+    @property
+    def checkpoint(self) -> str:
+        return self.runner.repository.directory.address
+
+    def going_on(self, run: QueryRun) -> QueryRun:
+        """This handle, for the same query that was started anew."""
+        self.runner, self.query, self.register = run.runner, run.query, run.register
+        self.drain = run.drain
+        return self
+
+    @property
+    def results(self) -> Results:
+        return self.runner.results[self.name]
+
+    @property
+    def times(self) -> LifetimeColumns:
+        """What the times of results are called, beside the columns of the query."""
+        return self.results.times
+
+    @property
+    def since(self) -> int | None:
+        """The clock when the query was added to a running pipeline; None if it was there first."""
+        return self.results.member.group.since
+
+    @property
+    def whole_from(self) -> int | None:
+        """The instant from which answers are those of a query that was always there.
+
+        None if this one was. Before ``since`` if the windows it needs were kept when it was added;
+        NEVER if some earlier row will always matter.
+        """
+        return self._whole_from(self.runner.repository.current())
+
+    def _whole_from(self, manifest: Manifest) -> int | None:
+        found: int | None = manifest.properties["queries"].get(self.name, {}).get(WHOLE_FROM)
+        return found
+
+    @property
+    def control(self) -> Control:
+        """To add and drop queries, change relations, or stop, from here as from elsewhere."""
+        return Control(self.runner.repository)
+
+    def status(self) -> Status:
+        """This query's changes, streams and state, where what it shares with others counts as its
+        own; input and output are those of all queries."""
+        manifest = self.runner.repository.current()
+        clocks = self.results.clocks(manifest)
+        found, now = status_of(manifest), self.runner.settings.wall_clock()
+        progress = Progress.of(manifest, clocks.streams)
+        names = [f"task/{one.name}" for one in self._tasks()] + [f"{SENT}/{self.name}"]
+        state = [one for name in names for one in manifest.in_group(f"state/{name}")]
+        log = list(manifest.in_group(f"state/{LOG}/{self.name}"))
+        whole = self._whole_from(manifest)
+        return replace(
+            found,
+            clock=None if clocks.query == MIN_TIME else clocks.query,
+            gap=clocks.gap,
+            rows={name: found.rows.get(name, 0) for name in clocks.streams},
+            late={name: found.late.get(name, 0) for name in clocks.streams},
+            timeless={name: found.timeless.get(name, 0) for name in clocks.streams},
+            shed={name: n for name, n in found.shed.items() if name in clocks.streams},
+            beyond={name: found.beyond.get(name, 0) for name in clocks.streams},
+            changes=manifest.properties["answers"].get(self.name, 0),
+            last_changes=manifest.properties.get("last_answers", {}).get(self.name, 0),
+            state_rows=sum(one.rows for one in state),
+            state_bytes=sum(one.bytes for one in state),
+            log_rows=sum(one.rows for one in log),
+            log_bytes=sum(one.bytes for one in log),
+            refreshes=tuple(manifest.properties.get(REFRESHES, {}).get(self.name, (0, 0))),
+            null_keys={n: k for n, k in found.null_keys.items() if n in clocks.streams},
+            waiting_rows=waiting_rows(state),
+            lag=None if clocks.query == MIN_TIME else now - clocks.query,
+            rate=progress.rate,
+            catch_up=progress.catch_up,
+            batch_seconds=tuple(one.seconds for one in progress.batches),
+            operators=operator_states(manifest, self._tasks()),
+            warming_until=None if whole is None or whole < clocks.query else whole,
+        )
+
+    def _tasks(self) -> tuple[StagedTask, ...]:
+        return self.runner.wiring.stages.behind(self.name)
+
+    def snapshot(self, at: int | str | None = None) -> pa.Table:
+        """The answer at a closed instant (by default the last closed one), as Arrow."""
+        self._need_view()
+        with self.runner.repository.pin() as manifest:
+            moment = self._closed_instant(manifest, at)
+            rows = self._read(manifest, (MIN_TIME, moment + 1, moment))
+            return rows.drop_columns([self.times.ts, self.times.exp])
+
+    def snapshot_frame(self, at: int | str | None = None) -> DataFrame:
+        """The answer at a closed instant as a Spark DataFrame, read by executors."""
+        self._need_view()
+        pin = self.runner.repository.pin()
+        moment = self._closed_instant(pin.manifest, at)
+        weakref.finalize(self, pin.release)
+        frame = self._frame_of(pin.manifest, (MIN_TIME, moment + 1, moment))
+        return frame.drop(self.times.ts, self.times.exp)
+
+    def view(self, name: str, at: int | str | None = None) -> DataFrame:
+        """The answer at a closed instant as a temporary view of the Spark session, for SQL.
+
+        It shows that instant for as long as this handle lives, an hour at most; call it again for
+        a later one.
+        """
+        frame = self.snapshot_frame(at)
+        frame.createOrReplaceTempView(name)
+        return frame
+
+    def changes(self, since: int | str | None = None, until: int | str | None = None) -> pa.Table:
+        """Results generated in ``[since, until)``; a view's have their lifetimes as known now."""
+        with self.runner.repository.pin() as manifest:
+            return self._read(manifest, self._bounds(since, until))
+
+    def changes_frame(
+        self, since: int | str | None = None, until: int | str | None = None
+    ) -> DataFrame:
+        """The same as ``changes`` as a Spark DataFrame, read by executors."""
+        pin = self.runner.repository.pin()
+        weakref.finalize(self, pin.release)
+        return self._frame_of(pin.manifest, self._bounds(since, until))
+
+    def change_batches(self) -> Iterator[pa.RecordBatch]:
+        """All kept changes in bounded batches, for logs larger than memory."""
+        with self.runner.repository.pin() as manifest:
+            directory = self.runner.repository.directory
+            yield from self.results.log_reader(directory, manifest, EVERYTHING).batches(directory)
+
+    def _read(self, manifest: Manifest, wanted: Wanted) -> pa.Table:
+        directory = self.runner.repository.directory
+        reader = self.results.log_reader(directory, manifest, wanted)
+        return pa.Table.from_batches(list(reader.batches(directory)), schema=reader.schema)
+
+    def _frame_of(self, manifest: Manifest, wanted: Wanted) -> DataFrame:
+        reader = self.results.log_reader(self.runner.repository.directory, manifest, wanted)
+        return reader.frame(self.runner.spark, self.results.ddl(log=True))
+
+    def _bounds(self, since: int | str | None, until: int | str | None) -> Wanted:
+        low = MIN_TIME if since is None else instant(since)
+        return low, NEVER if until is None else instant(until), None
+
+    def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
+        moment = closed_instant(at, self.results.clocks(manifest).query)
+        kept_from = manifest.properties["kept_from"].get(self.name, MIN_TIME)
+        if moment < kept_from:
+            history = format_micros(self.runner.settings.history)
+            raise VersionExpired(
+                f"the instant {instant_text(moment)} is older than the kept history of {history}",
+                f"ask for {instant_text(kept_from)} or later, or start the query with a longer "
+                "history",
+            )
+        whole, since = self._whole_from(manifest), self.since
+        if since is not None and moment < since and (whole is None or moment < whole):
+            raise VersionExpired(
+                f"the query {self.name} was added at {instant_text(since)}; "
+                f"it knows nothing of {instant_text(moment)}",
+                "ask for a later instant",
+            )
+        return moment
+
+    def _need_view(self) -> None:
+        sent = self.results.member.program.sent
+        if sent is not None:
+            raise InvalidSetting(
+                f"the query sends {sent.name}; it has no answer to look at",
+                "read changes(), or leave the stream operator out to keep a view",
+            )
+
+    def verify(self) -> VerifyReport:
+        """Look into every file of the current version."""
+        return verify(self.runner.repository)
+
+    def vacuum(self) -> VacuumReport:
+        """Remove what no kept version needs; the query must not be running a batch."""
+        return vacuum(self.runner.repository, keep_versions=1, grace=0)
+
+    # ── waiting and ending ────────────────────────────────────────────────────────────────
+
+    def await_done(self, timeout: float | None = None) -> bool:
+        """Wait until the input has ended (drain) or the query was stopped; False on timeout.
+
+        An error of the query is raised here, as the Mayfly error it was.
+        """
+        if self.serving is not None and self.serving.thread != threading.get_ident():
+            return self.serving.await_over(timeout)
+        return self.await_stream(timeout)
+
+    def await_stream(self, timeout: float | None = None) -> bool:
+        """The same for the stream as it is, whatever may start it anew."""
+        if self.query is None:
+            return True
+        try:
+            done = self._wait(timeout)
+        except Exception as error:
+            if self.runner.stopping:
+                return True
+            raise self._cause(error) from (None if self.runner.error else error)
+        if done and self.drain and not self.runner.stopping:
+            with suppress(Unfinished):
+                self.runner.close_input()
+        return bool(done)
+
+    def stop(self) -> None:
+        """Stop after the batch that is running; the next start goes on from there.
+
+        The input has not ended, so its last instant stays open. Called by a sink of the query
+        itself, it returns at once, and the query ends when its batch has.
+        """
+        if self.serving is not None:
+            self.serving.stop()
+        else:
+            self.stop_stream()
+
+    def stop_stream(self) -> None:
+        """Stop the stream as it is, whatever may start it anew."""
+        self.drain = False
+        if self.runner.in_batch:
+            self.runner.end_soon()
+        elif self.query is not None:
+            self.runner.finish_batch()
+            self.query.stop()
+
+    def _wait(self, timeout: float | None) -> bool:
+        assert self.query is not None
+        if timeout is None:
+            self.query.awaitTermination()
+            return True
+        return bool(self.query.awaitTermination(timeout))  # type: ignore[arg-type]
+
+    def _cause(self, error: Exception) -> Exception:
+        if isinstance(self.runner.error, MayflyError):
+            return self.runner.error
+        if "CONCURRENT_STREAM_LOG_UPDATE" in str(error):
+            return CommitConflict(
+                f"another driver is at work on the checkpoint {self.checkpoint}",
+                "nothing was lost: let that one go on, or stop it before you start this query",
+            )
+        if self.runner.error is not None:
+            return own_error(self.runner.error) or self.runner.error
+        return error

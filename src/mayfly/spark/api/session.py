@@ -1,0 +1,447 @@
+"""The public API: a session over a SparkSession, where streams, queries and archives begin."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from mayfly.archive.advice.cell_advice import laid_out_for
+from mayfly.archive.advice.wave_advice import Workload, with_advised_layout
+from mayfly.archive.layouts import UpdateTechnique
+from mayfly.archive.local_archives import declared_for
+from mayfly.archive.model.declaration import Declaration, Origin, declare
+from mayfly.archive.model.lifetime_declaration import declare_lifetimes
+from mayfly.archive.model.settings import brought_columns
+from mayfly.cql import Delete, Insert, Update, bind_query
+from mayfly.cql.computed_columns import EVENT_TIME, UNITS
+from mayfly.errors import InvalidSetting
+from mayfly.keywords import flag, known_settings, names, text
+from mayfly.lifetime import MIN_TIME, Duration, duration, gap_of, in_zone
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.explain.explanation import Explanation
+from mayfly.pipeline.control_log import Control, change_of
+from mayfly.pipeline.declared_catalog import check_name
+from mayfly.plan.catalog import (
+    ArchiveDefinition,
+    Catalog,
+    ColumnDefinition,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+    check_gap,
+)
+from mayfly.plan.expressions import quoted
+from mayfly.plan.row_intake import arrow_of
+from mayfly.plan.strategy import Strategy
+from mayfly.plan.stream_joins import Stream, WallClock
+from mayfly.plan.types import arrow_type, from_arrow, parse_type
+from mayfly.runtime.relation_log import Changing
+from mayfly.spark.api.queries import CqlQuery, Queries
+from mayfly.spark.api.streams import SparkStream
+from mayfly.spark.archive.archives import SparkArchive
+from mayfly.spark.archive.jobs import OnSpark
+from mayfly.spark.archive.update_progress import Told
+from mayfly.spark.cluster.local_spark import local_spark
+from mayfly.storage.store import local_root
+
+AUTO = "auto"
+
+
+class Session:
+    """Where streams are declared and queries are made.
+
+    Takes the SparkSession to run on; without one it starts a quiet local Spark. ``allow_python``
+    names the folder whose files may be run as sources, ``FROM python('module:Class')``; without
+    it such streams are refused, also those that commands bring.
+    """
+
+    @known_settings()
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        allow_python: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if type(spark).__module__.startswith("pyspark.sql.connect"):
+            raise InvalidSetting(
+                "this session is one of Spark Connect, over which Mayfly does not run",
+                "give a SparkSession of this process, with master(…) in place of remote(…)",
+            )
+        self.spark = spark or local_spark()
+        self._frames: dict[str, DataFrame] = {}
+        self._declared: dict[str, Stream] = {}
+        self._sequences: dict[str, tuple[str, ...]] = {}
+        self.relations: dict[str, Changing] = {}
+        self.python = None if allow_python is None else local_root(allow_python)
+
+    @known_settings()
+    def stream(
+        self,
+        name: str,
+        frame: DataFrame,
+        *,
+        time: str = "ts",
+        sequence: str | Sequence[str] = (),
+        slack: Duration = 0,
+        idle: Duration | None = None,
+        null_time: Literal["error", "dead_letter"] = "error",
+        dead_letter: str | os.PathLike[str] | None = None,
+        punctuations: bool = False,
+        source: str | None = None,
+        max_gap: Duration | None = None,
+        live: bool = True,
+        unit: str | None = None,
+        derivation: str | None = None,
+    ) -> SparkStream:
+        """Declare a streaming DataFrame as a stream.
+
+        ``time`` names its TIMESTAMP (or BIGINT of µs) column, ``sequence`` the columns that order
+        rows of one time (such as partition and offset), for count windows; rows may be out of
+        order by up to ``slack``. With ``idle="5 s"`` the clock follows the wall clock minus 5 s
+        when no rows come; with ``punctuations`` a row in which every column but the time is NULL
+        promises that no row with an earlier time follows; it is neither counted among the rows nor
+        stored. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is given.
+        ``source`` is a word for where rows come from: where a checkpoint knows another one, the
+        DataFrame is read from its beginning on, and the stream goes on.
+
+        ``max_gap="1 day"``: a row later than the wall clock plus a day goes to the dead letters and
+        is counted. That is the default for streams that run on; ``max_gap="none"`` switches it off.
+        With ``live=False``, and where the input is read to its end, there is no wall clock to
+        compare with: only a ``max_gap`` that is given counts, and a larger jump in time counts if
+        the next batch confirms it.
+
+        ``unit="milliseconds"`` says what a BIGINT time counts since 1970 (seconds, milliseconds,
+        microseconds or nanoseconds); the time is then a TIMESTAMP in a column ``event_time``.
+        Without a unit it counts microseconds, and a first time before 1980 or more than a year
+        ahead is refused; ``unit="microseconds"`` takes numbers as they are. ``derivation`` is a
+        text for how the DataFrame's columns are computed: a checkpoint is not continued under
+        another one.
+        """
+        _check_name(name, (*self._frames, *self.relations), "stream")
+        if not isinstance(frame, DataFrame):
+            raise InvalidSetting(
+                f"stream {name} is declared over a {type(frame).__name__}",
+                "give a streaming DataFrame (spark.readStream), or use mayfly.LocalSession",
+            )
+        if not frame.isStreaming:
+            raise InvalidSetting(
+                f"the DataFrame of stream {name} is not streaming",
+                "make it with spark.readStream (files, Kafka, rate, …)",
+            )
+        time = _column_called(name, frame.columns, text("time", time), "take its time from")
+        sequence = tuple(
+            _column_called(name, frame.columns, column, "order its rows by")
+            for column in names("sequence", sequence)
+        )
+        unit_given = unit is not None or dict(frame.dtypes)[time] != "bigint"
+        if unit is not None and unit.casefold() != "microseconds":
+            derivation = derivation or f"{EVENT_TIME} from {time} {unit.casefold()}"
+            frame, time = _in_unit(name, frame, time, unit), EVENT_TIME
+        stream = Stream(
+            name=name,
+            schema=_arrow_schema(name, frame),
+            time=time,
+            slack=duration(slack),
+            idle=None if idle is None else WallClock(duration(idle)),
+            null_time=null_time,
+            dead_letter=None if dead_letter is None else os.fspath(local_root(dead_letter)),
+            punctuations=punctuations,
+            source=source,
+            max_gap=gap_of(max_gap),
+            live=live,
+            unit_given=unit_given,
+            derivation=derivation,
+        )
+        check_gap(name, stream.max_gap, stream.slack)
+        if dict(frame.dtypes)[time] == "timestamp_ntz":
+            raise InvalidSetting(
+                f"the time column {name}.{time} has no time zone",
+                "cast it to TIMESTAMP in the DataFrame, or give BIGINT microseconds",
+            )
+        self._frames[name] = frame
+        self._declared[name] = stream
+        self._sequences[name] = sequence
+        return SparkStream(self, stream)
+
+    def forget(self, name: str) -> None:
+        """Declare a stream or relation no more; queries that were made over it stay as they are."""
+        self._frames.pop(name, None)
+        self._declared.pop(name, None)
+        self.relations.pop(name.casefold(), None)
+
+    def fork(self) -> Session:
+        """A session that knows what this one does, and may get to know more."""
+        other = Session(self.spark, allow_python=self.python)
+        other._frames, other._declared = dict(self._frames), dict(self._declared)
+        other._sequences, other.relations = dict(self._sequences), dict(self.relations)
+        return other
+
+    @property
+    def catalog(self) -> Catalog:
+        """The declared streams as the query language sees them, with their DataFrames' types."""
+        catalog = Catalog()
+        for stream in self._declared.values():
+            columns = tuple(
+                ColumnDefinition(name, stream.type_of(name)) for name in stream.schema.names
+            )
+            catalog = catalog.declare(
+                StreamDefinition(
+                    stream.name,
+                    columns,
+                    stream.time,
+                    self._sequences[stream.name],
+                    slack=stream.slack,
+                    max_gap=stream.max_gap,
+                )
+            )
+        for changing in self.relations.values():
+            catalog = catalog.declare(changing.definition)
+        return catalog
+
+    @property
+    def zone(self) -> str:
+        """The time zone of times without one: Spark's for this session."""
+        return str(self.spark.conf.get("spark.sql.session.timeZone"))
+
+    @known_settings()
+    def query(self, cql: str, *, strategy: str = "UPA", without: Sequence[str] = ()) -> CqlQuery:
+        """A query of the language over the declared streams and relations.
+
+        ``strategy`` is UPA, NT or DIRECT; ``without`` switches optimizer rules off.
+        """
+        with in_zone(self.zone):
+            bound = bind_query(cql, self.catalog)
+        return CqlQuery.of(self, cql, bound, Strategy.named(strategy), names("without", without))
+
+    @known_settings()
+    def relation(
+        self,
+        name: str,
+        rows: Any,
+        *,
+        key: str | Sequence[str] = (),
+        retroactive: bool = True,
+    ) -> None:
+        """Declare a relation (or with ``retroactive=False`` an NRR) and fill it; ``change`` and
+        commands change it."""
+        table = rows.toArrow() if isinstance(rows, DataFrame) else arrow_of(name, rows)
+        columns = tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in table.schema)
+        self.add_relation(
+            RelationDefinition(name, columns, names("key", key), flag("retroactive", retroactive)),
+            table,
+        )
+
+    @known_settings()
+    def nrr(self, name: str, rows: Any, *, key: str | Sequence[str]) -> None:
+        """Declare a non-retroactive relation and fill it: a later change concerns only tuples
+        generated after it, and a key that was deleted is never used again."""
+        self.relation(name, rows, key=key, retroactive=False)
+
+    def add_relation(self, definition: RelationDefinition, rows: pa.Table) -> None:
+        """Declare a relation or NRR as the language defines it, with its first rows."""
+        _check_name(definition.name, (*self._frames, *self.relations), definition.kind)
+        changing = Changing(definition)
+        changing.load(rows)
+        self.relations[definition.name.casefold()] = changing
+
+    def change(self, statement: str | Insert | Update | Delete) -> None:
+        """An INSERT, UPDATE or DELETE, before queries that read the relation are started; those
+        that run are told by ``run.control.change``."""
+        if isinstance(statement, str):
+            statement = change_of(statement, self.catalog)
+        self.relations[statement.relation.casefold()].carry_out(statement, MIN_TIME)
+
+    def query_of(self, definition: QueryDefinition | ArchiveDefinition) -> CqlQuery:
+        """A query that a statement has declared."""
+        return CqlQuery.of(self, definition.text, definition.plan, Strategy.UPA, ())
+
+    def streams(self) -> tuple[str, ...]:
+        """The names of the declared streams, in the order of their declaration."""
+        return tuple(self._declared)
+
+    def queries(self, **cql: str) -> Queries:
+        """Queries by name that run together: each stream is read once, equal parts run once."""
+        return Queries(self, {name: self.query(text) for name, text in cql.items()})
+
+    def control(self, checkpoint: str | os.PathLike[str]) -> Control:
+        """To tell something to the pipeline that runs on a checkpoint, here or elsewhere."""
+        return Control.of(checkpoint)
+
+    def declared(self, stream: str) -> Stream:
+        return self._declared[stream]
+
+    @known_settings()
+    def explain(
+        self,
+        cql: str,
+        *,
+        compare: bool = False,
+        strategy: str = "UPA",
+        without: Sequence[str] = (),
+    ) -> Explanation:
+        """What a query means and would cost: the plan with its update patterns and state.
+
+        ``compare`` shows rival plans, ``without`` switches optimizer rules off. The result prints
+        as text, draws itself in notebooks, and has ``json()``, ``svg()`` and ``html()``.
+        """
+        with in_zone(self.zone):
+            return explain(
+                bind_query(cql, self.catalog),
+                self.catalog,
+                cql,
+                strategy=Strategy.named(strategy),
+                without=names("without", without),
+                compare=flag("compare", compare),
+            )
+
+    @known_settings(lambda: declare_lifetimes)
+    def create_archive(
+        self,
+        path: str | os.PathLike[str],
+        columns: Any,
+        *,
+        key: str | Sequence[str],
+        window: int | str | timedelta | None = None,
+        time: str = "ts",
+        refresh: Duration = "1 day",
+        origin: Origin | None = None,
+        zone: str | None = None,
+        scheme: str | None = None,
+        constituents: int | None = None,
+        technique: str | None = None,
+        spread: bool = False,
+        late: str | None = None,
+        parts: int | None = None,
+        keep_versions: int = 2,
+        expect: Workload | None = None,
+        hard: bool = True,
+        progress: Told | None = None,
+        max_lifetime: Duration | None = None,
+        max_gap: Duration | None = None,
+        **lifetimes: Any,
+    ) -> SparkArchive:
+        """Make an archive of the last ``window``, by ``key``, refreshed every ``refresh``.
+
+        ``columns`` is DDL text, a schema, or rows that have them (a DataFrame of Spark or pandas,
+        an Arrow table, a list of dicts); ``time`` is its TIMESTAMP
+        (or BIGINT of µs) column. ``window`` is a duration or a number of updates. Updates are
+        counted from ``origin``, by default from the interval of the first row; with ``zone``
+        they are that zone's calendar days. ``scheme`` is WATA by default; "auto" takes the layout
+        that would do the least work under the ``expect``-ed load, with a ``hard`` window or not.
+
+        With ``max_lifetime`` in place of a window every row has its own lifetime; the settings
+        that go with it (exp, lifetime, layout, …) are those of
+        ``archive.model.lifetime_declaration.declare_lifetimes``, and ``layout="auto"`` takes the
+        layout that would do the least work under the ``expect``-ed load.
+        """
+        counted: dict[str, Any] = {
+            "key": key, "time": time, "refresh": refresh, "origin": origin, "zone": zone,
+            "parts": self.spark.sparkContext.defaultParallelism if parts is None else parts,
+            "keep_versions": keep_versions, "max_gap": max_gap,
+        }  # fmt: skip
+        if max_lifetime is not None:
+            of_windows = {
+                "window": window, "scheme": scheme, "constituents": constituents,
+                "technique": technique, "spread": spread or None, "late": late,
+            }  # fmt: skip
+            counted |= lifetimes | {n: v for n, v in of_windows.items() if v is not None}
+            counted |= {"max_lifetime": max_lifetime, "expect": expect}
+            owned, advice = declared_for(path, _columns_of(columns), counted)
+            return self._created(path, owned, progress, laid_out_for(advice))
+        if window is None or lifetimes:
+            raise InvalidSetting(
+                f"an archive without a window, or with {', '.join(lifetimes) or 'nothing else'}",
+                "give window=…, or max_lifetime=… where every row has its own lifetime",
+            )
+        declared = declare(
+            _columns_of(columns),
+            **counted,
+            window=window,
+            scheme="WATA" if scheme is None or scheme == AUTO else scheme,
+            constituents=None if scheme == AUTO else constituents,
+            technique=technique or UpdateTechnique.PACKED_SHADOW,
+            spread=spread,
+            late=late or "refuse",
+        )
+        if scheme == AUTO:
+            allowed = (UpdateTechnique(technique),) if technique else tuple(UpdateTechnique)
+            declared, _ = with_advised_layout(
+                declared, local_root(path), expect, hard=hard, techniques=allowed
+            )
+        return self._created(path, declared, progress)
+
+    def _created(
+        self,
+        path: str | os.PathLike[str],
+        declared: Declaration,
+        progress: Told | None,
+        remembered: Mapping[str, Any] | None = None,
+    ) -> SparkArchive:
+        return SparkArchive.create(
+            path,
+            declared.settings,
+            OnSpark(self.spark, progress),
+            origin_is_open=declared.origin_is_open,
+            properties=remembered,
+        )
+
+    def open_archive(
+        self, path: str | os.PathLike[str], *, progress: Told | None = None
+    ) -> SparkArchive:
+        """Open an archive. ``progress`` is called with the parts done and all parts; without it
+        a bar is drawn while an update runs, if there is a terminal."""
+        return SparkArchive.open(path, OnSpark(self.spark, progress))
+
+    def frame_of(self, stream: str) -> DataFrame:
+        return self._frames[stream]
+
+
+def _arrow_schema(name: str, frame: DataFrame) -> pa.Schema:
+    fields = []
+    for column, kind in frame.dtypes:
+        if "." in column:
+            raise InvalidSetting(
+                f"stream {name} has a column {column!r} with a dot in its name", "rename it"
+            )
+        fields.append(pa.field(column, arrow_type(parse_type(kind))))
+    return pa.schema(fields)
+
+
+def _columns_of(columns: Any) -> Any:
+    if isinstance(columns, DataFrame):
+        return dict(columns.dtypes)
+    if isinstance(columns, StructType):
+        return {one.name: one.dataType.simpleString() for one in columns}
+    return brought_columns(columns)
+
+
+def _check_name(name: str, taken: Iterable[str], kind: str) -> None:
+    check_name(name, kind)
+    if name.casefold() in {one.casefold() for one in taken}:
+        raise InvalidSetting(f"the name {name} is declared twice", "choose another name")
+
+
+def _column_called(stream: str, columns: Sequence[str], column: str, purpose: str) -> str:
+    """A column as the DataFrame spells it."""
+    for one in columns:
+        if one.casefold() == column.casefold():
+            return one
+    raise InvalidSetting(
+        f"stream {stream} has no column {column!r} to {purpose}",
+        f"name one of its columns: {', '.join(columns)}",
+    )
+
+
+def _in_unit(name: str, frame: DataFrame, time: str, unit: str) -> DataFrame:
+    """With the time that a whole number of this unit is."""
+    form = UNITS.get(unit.upper())
+    if form is None:
+        known = ", ".join(one.lower() for one in UNITS)
+        raise InvalidSetting(f"stream {name}: {unit!r} is no unit of time", f"use one of {known}")
+    return frame.selectExpr("*", f"{form.format(quoted(time))} AS {EVENT_TIME}")

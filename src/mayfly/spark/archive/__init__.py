@@ -1,0 +1,1 @@
+"""Archives on Spark: updates as jobs, versions as DataFrames, streams as feeds."""

@@ -1,0 +1,1 @@
+"""Starting Spark: local sessions, worker processes, and why a start failed."""

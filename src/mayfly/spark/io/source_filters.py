@@ -1,0 +1,108 @@
+"""What filters of a query leave to be read: pruning only, never less than they let through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.archive.read.selection import KeyRange, Selection
+from mayfly.archive.read.version_reader import Reader
+from mayfly.errors import MayflyError
+from mayfly.lifetime import instant
+from mayfly.spark.io.read_options import Wanted
+
+MOST_KEYS = 1_000
+
+
+def narrowed(wanted: Wanted, reader: Reader, filters: Sequence[Filter]) -> Wanted:
+    """What is left to read under these filters: never less than they let through."""
+    settings = reader.settings
+    chosen = _narrowed_times(wanted.selection, settings, filters)
+    wanted = replace(wanted, selection=chosen)
+    if wanted.keys is not None or wanted.key_range is not None or settings.array_key:
+        return wanted
+    values = [_values_of(reader, name, filters) for name in settings.sort_columns]
+    if all(found is not None for found in values):
+        keys = tuple(product(*(found for found in values if found is not None)))
+        if len(keys) <= MOST_KEYS:
+            return replace(wanted, keys=keys)
+    low, high = _ends(reader, filters)
+    return (
+        wanted if low is None and high is None else replace(wanted, key_range=KeyRange(low, high))
+    )
+
+
+def _narrowed_times(
+    wanted: Selection, settings: ArchiveSettings, filters: Sequence[Filter]
+) -> Selection:
+    low, high = wanted.generated_from, wanted.generated_to
+    for one in filters:
+        if getattr(one, "attribute", None) != (settings.time,) or isinstance(one, In):
+            continue
+        value = getattr(one, "value", None)
+        if value is None:
+            continue
+        at = instant(value)
+        if isinstance(one, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
+            low = at if low is None else max(low, at)
+        if isinstance(one, EqualTo | EqualNullSafe | LessThan | LessThanOrEqual):
+            high = at if high is None else min(high, at)
+    return replace(wanted, generated_from=low, generated_to=high)
+
+
+def _values_of(reader: Reader, name: str, filters: Sequence[Filter]) -> list[Any] | None:
+    """The values that an equality or IN allows a key column; None if there is neither."""
+    for one in filters:
+        if getattr(one, "attribute", None) != (name,):
+            continue
+        values: Sequence[Any] = ()
+        if isinstance(one, EqualTo | EqualNullSafe):
+            values = [one.value]
+        elif isinstance(one, In):
+            values = list(one.value)
+        usable = [_converted(reader, name, value) for value in values if value is not None]
+        if usable and None not in usable:
+            return usable
+    return None
+
+
+def _ends(reader: Reader, filters: Sequence[Filter]) -> tuple[Any, Any]:
+    """The range that comparisons leave to the first key column; floats have no common order."""
+    name = reader.settings.sort_columns[0]
+    low = high = None
+    if pa.types.is_floating(reader.settings.stored.field(name).type):
+        return None, None
+    for one in filters:
+        if getattr(one, "attribute", None) != (name,) or isinstance(one, In):
+            continue
+        value = _converted(reader, name, getattr(one, "value", None))
+        if value is None:
+            continue
+        if isinstance(one, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
+            low = value if low is None else max(low, value)
+        if isinstance(one, EqualTo | EqualNullSafe | LessThan | LessThanOrEqual):
+            high = value if high is None else min(high, value)
+    return low, high
+
+
+def _converted(reader: Reader, name: str, value: Any) -> Any:
+    """The value in the key's type, None where it has none: then nothing is left out."""
+    try:
+        return None if value is None else reader.key_value(name, value)
+    except MayflyError:
+        return None

@@ -1,0 +1,1 @@
+"""A micro-batch on Spark: from arrival through stages to one commit."""

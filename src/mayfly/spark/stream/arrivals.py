@@ -1,0 +1,125 @@
+"""What came of each stream in a batch: counted where rows are split, added up by the driver.
+
+A row's tag is the number of its stream, unless it is one of those that only count: left out on
+purpose, wanted by no query, or a punctuation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.lifetime import MIN_TIME
+from mayfly.runtime.max_gap import Limits, Spans, spans
+from mayfly.spark.stream.slots import STREAM
+from mayfly.storage import TS
+
+
+def left_out(number: int) -> int:
+    """The tag of rows of a stream that are left out; HEARTBEAT is -1."""
+    return -3 * number - 2
+
+
+def promise(number: int) -> int:
+    """The tag of a stream's punctuations."""
+    return -3 * number - 3
+
+
+def unwanted(number: int) -> int:
+    """The tag of rows of a stream that no query selects."""
+    return -3 * number - 4
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What came of one stream: its largest time, the smallest that is not late, its rows, and those
+    of them that are late, have no time or lie beyond MAX GAP; rows left out, the last instant that
+    a punctuation closed, and in a replay with MAX GAP the stretches of its times."""
+
+    largest: int | None = None
+    smallest: int | None = None
+    rows: int = 0
+    timeless: int = 0
+    late: int = 0
+    shed: int = 0
+    promised: int | None = None
+    beyond: int = 0
+    spans: Spans = ()
+    promises: Spans = ()
+    """Those of its punctuations."""
+    fed: int = 0
+    """Rows sent to windows, as often as there are windows that they pass to."""
+
+    def __add__(self, other: Arrived) -> Arrived:
+        return Arrived(
+            _extreme(max, self.largest, other.largest),
+            _extreme(min, self.smallest, other.smallest),
+            self.rows + other.rows,
+            self.timeless + other.timeless,
+            self.late + other.late,
+            self.shed + other.shed,
+            _extreme(max, self.promised, other.promised),
+            self.beyond + other.beyond,
+            (*self.spans, *other.spans),
+            (*self.promises, *other.promises),
+            self.fed + other.fed,
+        )
+
+
+def _extreme(which: Callable[[list[int]], int], one: int | None, other: int | None) -> int | None:
+    known = [at for at in (one, other) if at is not None]
+    return which(known) if known else None
+
+
+def counted(rows: pa.Table, limits: Sequence[Limits]) -> list[Arrived]:
+    """Per stream, what tagged rows say; those before its limit are late."""
+    which = rows.column(STREAM).combine_chunks().to_numpy()
+    times = rows.column(TS).combine_chunks()
+    timed = pc.is_valid(times).to_numpy(zero_copy_only=False)
+    at = (pc.fill_null(times, MIN_TIME) if times.null_count else times).to_numpy()
+    found = []
+    for number, limit in enumerate(limits):
+        own = (which == number) | (which == unwanted(number))
+        near = timed & (at <= limit.beyond)
+        known, promises = at[own & near], which == promise(number)
+        promised, fresh = at[promises & near], known[known >= limit.late]
+        found.append(
+            Arrived(
+                largest=int(known.max()) if len(known) else None,
+                smallest=int(fresh.min()) if len(fresh) else None,
+                rows=int(np.count_nonzero(own)),
+                timeless=int(np.count_nonzero(own & ~timed)),
+                late=int(np.count_nonzero(known < limit.late)),
+                shed=int(np.count_nonzero(which == left_out(number))),
+                promised=int(promised.max()) if len(promised) else None,
+                beyond=int(np.count_nonzero((own | promises) & timed & ~near)),
+                spans=() if limit.step is None else spans(known, limit.step),
+                promises=() if limit.step is None else spans(promised, limit.step),
+            )
+        )
+    return found
+
+
+def added(counts: Iterable[Sequence[Arrived]], streams: int) -> list[Arrived]:
+    """Counts of parts of a batch as one."""
+    total = [Arrived()] * streams
+    for part in counts:
+        total = [one + other for one, other in zip(total, part, strict=True)]
+    return total
+
+
+def encoded(counts: Sequence[Arrived]) -> bytes:
+    return json.dumps([asdict(one) for one in counts]).encode()
+
+
+def decoded(stored: bytes) -> list[Arrived]:
+    stretches = ("spans", "promises")
+    return [
+        Arrived(**one | {name: tuple(map(tuple, one[name])) for name in stretches})
+        for one in json.loads(stored)
+    ]

@@ -1,0 +1,87 @@
+"""What the manifest of a checkpoint says besides its files: counters, clocks, what is due."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mayfly.checkpoint.result_folders import IDENTITY
+from mayfly.lifetime import MIN_TIME
+from mayfly.plan.stream_joins import Stream
+from mayfly.runtime.clock import Clocks
+from mayfly.spark.stream.receipts import Receipt
+from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT
+from mayfly.storage import Manifest, Repository
+
+REFRESHES = "refreshes"
+DELIVERED = "delivered"
+"""Property: the batch whose changes were erased after all sinks had taken them."""
+
+
+def empty_properties(
+    streams: Sequence[Stream], queries: Mapping[str, Mapping[str, Any]], buckets: int
+) -> dict[str, Any]:
+    """The properties of a checkpoint before its first batch."""
+    names = tuple(stream.name for stream in streams)
+    counted = ("rows", "timeless", "late", "null_keys", "shed")
+    return {
+        IDENTITY: uuid.uuid4().hex,
+        "kind": "queries",
+        STATE_FORMAT: CURRENT,
+        "queries": dict(queries),
+        "buckets": buckets,
+        "batch": -1,
+        "clocks": Clocks.unset(names).to_json(),
+        "interval": [MIN_TIME, MIN_TIME],
+        "due": {},
+        "totals": {**{name: {} for name in counted}, "changes": 0},
+        "last": {"changes": 0, "bucket_rows": [], "slowest_task_seconds": 0.0, "io": {}},
+        **{name: {} for name in ("first", "state", "relations", "answers", "read", "kept_from")},
+        "delivery": 0,
+    }
+
+
+def identity(repository: Repository) -> str:
+    """What a checkpoint is known by to those who take its batches: it may be moved, and another
+    one made in its place. One of an earlier version is known by its path."""
+    return str(repository.current().properties.get(IDENTITY, repository.directory.address))
+
+
+def without_dead(base: Manifest, ends: Mapping[str, int]) -> dict[str, Any]:
+    """The states that hold segments which are dead at their end, without these: nothing is read."""
+    changed = {}
+    for name, stored in base.properties["state"].items():
+        at = ends.get(name.rpartition("/")[0], MIN_TIME)
+        runs = {
+            part: [path for path in paths if not base.segments[path].dead_at(at)]
+            for part, paths in stored["runs"].items()
+        }
+        if runs != stored["runs"]:
+            changed[name] = {**stored, "runs": runs}
+    return changed
+
+
+def dues(receipts: Sequence[Receipt]) -> dict[str, int]:
+    """Where something is to happen, stage/bucket → the instant from which on it may."""
+    told = {f"{receipt.stage}/{receipt.bucket}": receipt.next_due for receipt in receipts}
+    return {place: at for place, at in told.items() if at is not None}
+
+
+def answered(receipts: Sequence[Receipt]) -> dict[str, int]:
+    """Per query, the changes of one batch."""
+    found: Counter[str] = Counter()
+    for receipt in receipts:
+        found.update(receipt.answers)
+    return dict(found)
+
+
+def refreshes_after(base: Manifest, receipts: Sequence[Receipt]) -> dict[str, list[int]]:
+    """Per query: refreshes answered and passed over so far."""
+    found = {name: list(pair) for name, pair in base.properties.get(REFRESHES, {}).items()}
+    for receipt in receipts:
+        for name, pair in receipt.refreshes.items():
+            old = found.get(name, [0, 0])
+            found[name] = [one + other for one, other in zip(old, pair, strict=True)]
+    return found

@@ -1,0 +1,245 @@
+"""Queries that come to a checkpoint: registered together with the history they find there.
+
+Idea: the rows a newcomer needs are read from the states of running queries (see
+``pipeline.history``), and one step of the newcomer's operators closes all instants up to its clock.
+That step and the registration are one commit, so a crash leaves either neither or both. Results of
+the step go to the newcomer's sinks before the next batch; until they are delivered, the checkpoint
+says so, and a new start delivers them again under the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from mayfly.checkpoint.history import WAITING, Filling, History, Kept, history_of
+from mayfly.checkpoint.source_log import part_of
+from mayfly.faults import reach
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.lifetime_rows import chosen, numbers
+from mayfly.lifetime import MIN_TIME
+from mayfly.physical.stages import StagedProgram
+from mayfly.runtime.clock import Clocks
+from mayfly.spark.stream.micro_batch import BatchFacts
+from mayfly.spark.stream.parcels import Parcel, batch_of
+from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, Registered, moved_sources
+from mayfly.spark.stream.receipts import Receipt, collected
+from mayfly.spark.stream.row_split import prepared, sent
+from mayfly.spark.stream.runner import Runner
+from mayfly.spark.stream.stage_tasks import OUT
+from mayfly.storage import (
+    TS,
+    AddSegments,
+    DropSegments,
+    Manifest,
+    Segment,
+    SetProperties,
+    segment_batches,
+)
+from mayfly.storage.directory import Directory
+from mayfly.storage.edits import Draft
+
+KNOWN, UNSENT = "known", "unsent"
+AT_ONCE = {"0/0": MIN_TIME}
+"""What is due after a step of newcomers only: everything, so that all places tell it anew."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Stored rows for one feed: the names of their columns, and which of them are wanted."""
+
+    segment: Segment
+    feed: int
+    names: Mapping[str, str]
+    """Column of the stream → stored name."""
+    since: int
+
+
+@dataclass(frozen=True)
+class HistoryReader:
+    """Kept rows to parcels for the windows of newcomers, as input rows would have come."""
+
+    root: str
+    program: StagedProgram
+    pieces: tuple[Piece, ...]
+    counts: tuple[int, ...]
+    """Buckets per stage."""
+    times: Mapping[str, pa.DataType]
+    """Per stream: the type of its time."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        directory = Directory.at(self.root)
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                piece = self.pieces[number]
+                for rows in segment_batches(directory, piece.segment):
+                    yield batch_of(self._parcels(piece, pa.Table.from_batches([rows])))
+
+    def _parcels(self, piece: Piece, rows: pa.Table) -> Iterator[Parcel]:
+        feed = self.program.feeds[piece.feed]
+        rows = chosen(rows, numbers(rows, TS) >= piece.since)
+        time = rows.column(TS).cast(self.times[feed.source.stream])
+        arrays = [
+            time if piece.names[name] == TS else rows.column(piece.names[name])
+            for name in feed.source.columns
+        ]
+        named = feed.named(arrays, rows.column(TS))
+        yield from sent(feed, piece.feed, prepared(feed, named), self.counts[feed.stage])
+
+
+def settle(
+    runner: Runner, register: Registered, remembered: Mapping[str, Any] | None = None
+) -> None:
+    """Write down which queries there are now, and what else is to be remembered; newcomers get
+    to know what is kept."""
+    base = runner.repository.current()
+    more = {k: v for k, v in (remembered or {}).items() if base.properties.get(k) != v}
+    if register.move is not None:
+        register.move.remove_others(part_of(base))
+    moved = moved_sources(register, base)
+    if not register.added and not register.dropped and not moved:
+        if more:
+            runner.repository.commit(base, [SetProperties(more)])
+        return
+    edits = [SetProperties(moved), *register.edits(base, runner.wiring.stages)]
+    came = frozenset(name for name in register.added if register.since[name] is not None)
+    if came and base.properties["batch"] >= 0:
+        edited = _edited(base, edits)
+        edits += _filled(runner, edited, _history(runner, register, edited, came))
+    edits.append(SetProperties({"due": AT_ONCE, **more}))
+    settled = runner.repository.commit(base, edits)
+    reach("queries.settled")
+    if moved and register.move is not None:
+        register.move.remove_others(part_of(settled))
+
+
+def deliver_history(runner: Runner) -> None:
+    """Give newcomers' first results to their sinks, once for certain."""
+    base = runner.repository.current()
+    unsent: Mapping[str, int] = base.properties.get(UNSENT, {})
+    if not unsent:
+        return
+    for name, number in unsent.items():
+        for sink in runner.sinks_of.get(name, ()):
+            delivery = runner.results[name].delivery(
+                runner.spark, runner.repository.directory, base, number
+            )
+            if delivery.rows or getattr(sink, "wants_every_batch", False):
+                sink.deliver(delivery)
+    reach("history.delivered")
+    gone = [one.path for name in unsent for one in base.in_group(f"{OUT}/{name}")]
+    runner.repository.commit(base, [DropSegments(tuple(gone)), SetProperties({UNSENT: {}})])
+
+
+def _history(runner: Runner, register: Registered, base: Manifest, came: frozenset[str]) -> History:
+    stored = base.properties
+    known = [one for one in register.queries if one not in register.added]
+    kept = Kept(
+        Clocks.from_json(stored["clocks"]),
+        stored["totals"]["late"],
+        stored["totals"].get("shed", {}),
+        {name: stored["kept_from"].get(name, MIN_TIME) for name in known},
+        stored.get(KNOWN, {}),
+        {one.name: one.time for one in runner.wiring.streams},
+    )
+    return history_of(runner.wiring.stages, came, kept)
+
+
+def _filled(runner: Runner, base: Manifest, history: History) -> list[Any]:
+    """One step of the newcomers' operators over what is kept, as edits."""
+    stages = runner.wiring.stages
+    tasks = {task.name for task in stages.tasks}
+    known = {k: v for k, v in base.properties.get(KNOWN, {}).items() if k in tasks}
+    queries = {
+        name: {**one, WHOLE_FROM: history.whole_from.get(name, one.get(WHOLE_FROM))}
+        for name, one in base.properties["queries"].items()
+    }
+    edits: list[Any] = [SetProperties({KNOWN: known | dict(history.known), "queries": queries})]
+    if not history.fillings:
+        return edits
+    receipts, relations = _stepped(runner, base, history)
+    state = {k: v for one in receipts for k, v in one.stored.items()}
+    answers = dict(base.properties["answers"])
+    for one in receipts:
+        for name, count in one.answers.items():
+            answers[name] = answers.get(name, 0) + count
+    groups = history.began
+    filled = [one.query for one in stages.answers if one.group in groups]
+    return [
+        *edits,
+        AddSegments(tuple(segment for one in receipts for segment in one.added)),
+        SetProperties({
+            "state": {**base.properties["state"], **state},
+            "relations": {**base.properties["relations"], **relations},
+            "read": runner.reads.digests(
+                {**dict.fromkeys((t.name for t in runner.reads.tasks()), ()),
+                 **base.properties["relations"], **relations}
+            ),
+            "answers": answers,
+            UNSENT: dict.fromkeys(filled, base.version),
+        }),
+    ]  # fmt: skip
+
+
+def _stepped(
+    runner: Runner, base: Manifest, history: History
+) -> tuple[list[Receipt], dict[str, list[int]]]:
+    stages, clocks = runner.wiring.stages, Clocks.from_json(base.properties["clocks"])
+    nothing = dict.fromkeys(clocks.streams, 0)
+    facts = BatchFacts(clocks, nothing, nothing, first=base.properties["first"])
+    intervals, begins = [], {}
+    for number, group in enumerate(stages.groups):
+        clock = clocks.of(group.streams).query
+        if number in history.began:
+            begins[number] = clock
+        intervals.append(Interval(min(history.began.get(number, clock), clock), clock))
+    changed = runner.reads.changes(
+        base, [one if at in begins else Interval() for at, one in enumerate(intervals)]
+    )
+    tasks = [
+        replace(
+            runner.task_of(base, stage, tuple(intervals), facts, changed),
+            begins=begins,
+            delivery=base.version,
+        )
+        for stage in range(stages.stages)
+    ]
+    counts = stages.counts(runner.settings.buckets)
+    due = [list(range(count)) for count in counts]
+    reader = HistoryReader(
+        runner.repository.directory.address, stages, tuple(_pieces(base, history.fillings)),
+        counts, {one.name: one.schema.field(one.time).type for one in runner.wiring.streams},
+    )  # fmt: skip
+    moving = runner.wiring.kept_rows(runner.spark, reader, len(reader.pieces))
+    frame = runner.wiring.stepped(moving, tasks, due)
+    receipts = collected(frame, due)
+    seen = {
+        task.name: list(changed[task.name][1])
+        for task in runner.reads.tasks()
+        if task.group in begins
+    }
+    return receipts, seen
+
+
+def _pieces(base: Manifest, fillings: Sequence[Filling]) -> Iterator[Piece]:
+    for one in fillings:
+        for (name, part), columns in one.keeping.places.items():
+            since = max(one.since, one.keeping.clock) if part == WAITING else one.since
+            for state, stored in base.properties["state"].items():
+                if state.rpartition("/")[0] != name:
+                    continue
+                for path in stored["runs"].get(part, ()):
+                    segment = base.segments[path]
+                    if segment.ts.high >= since:
+                        yield Piece(segment, one.access.feed, columns, since)
+
+
+def _edited(base: Manifest, edits: Sequence[Any]) -> Manifest:
+    """The version that the edits would make."""
+    draft = Draft.of(base)
+    for edit in edits:
+        edit.apply(draft)
+    return base.followed_by(segments=draft.segments, properties=draft.properties)

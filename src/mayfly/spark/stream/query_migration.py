@@ -1,0 +1,133 @@
+"""A checkpoint of queries moved to another number of buckets or another strategy.
+
+Idea: the new states are written beside the old ones, and one manifest puts them in force. Whoever
+is killed before leaves the old version as it was, and files that nobody names for vacuum to remove.
+A running driver notices at its next commit that the checkpoint has gone on without it.
+Buckets are described in ``resplitting``. UPA and DIRECT keep the same rows in different structures,
+so their states are the same rows. NT keeps lifetimes in its windows only, and nothing else that
+another strategy could go on from: it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mayfly.errors import InvalidSetting
+from mayfly.faults import reach
+from mayfly.physical.program import Task
+from mayfly.physical.shared_program import SharedProgram, described, shared
+from mayfly.plan.strategy import Strategy
+from mayfly.runtime.buckets import checked_buckets
+from mayfly.spark.stream.query_checkpoint import ENTRY, SINCE, check_same, opened
+from mayfly.spark.stream.state_format import renewed
+from mayfly.spark.stream.state_move import StateMove
+from mayfly.storage import Manifest, Repository
+
+if TYPE_CHECKING:
+    from mayfly.spark.api.queries import CqlQuery
+
+_OTHER_STRUCTURES = ("shape", "shapes")
+
+
+@dataclass(frozen=True)
+class Migration:
+    """From the program a checkpoint was made for to the one that goes on with it."""
+
+    repository: Repository
+    before: SharedProgram
+    after: SharedProgram
+    buckets: int
+    queries: Mapping[str, Mapping[str, Any]]
+    """What the manifest says of the queries afterwards."""
+
+    def done(self) -> Manifest:
+        """The version that puts the new states in force; the old one if nothing changes."""
+        renamed = _same_tasks(self.before, self.after)
+        base = renewed(self.repository, self.before)
+        if base.properties["buckets"] == self.buckets and all(a == b for a, b in renamed.items()):
+            return base
+        move = StateMove(self.repository, base, self.after, self.buckets, renamed)
+        edits = move.edits({"queries": {name: dict(one) for name, one in self.queries.items()}})
+        reach("migration.written")
+        committed = self.repository.commit(base, edits)
+        reach("migration.committed")
+        return committed
+
+
+def migrated(root: str, queries: Mapping[str, CqlQuery], buckets: int | None) -> int:
+    """The checkpoint at ``root`` moved to so many buckets and the strategies of these queries."""
+    asked = None if buckets is None else checked_buckets(buckets)
+    if not Repository.exists(root):
+        raise InvalidSetting(f"there is no checkpoint at {root}", "start the queries first")
+    repository = opened(root, sync=True)
+    stored = repository.current().properties
+    known: dict[str, Any] = stored["queries"]
+    for name in [one for one in known if one not in queries]:
+        raise InvalidSetting(
+            f"the checkpoint {root} also has the query {name}",
+            "declare it too, or start the others once: it leaves with its state then",
+        )
+    before = {}
+    for name, one in known.items():
+        before[name] = queries[name].under(Strategy(one["strategy"])).as_begun(one)
+        check_same(root, name, one, before[name].description())
+    since = {name: one[SINCE] for name, one in known.items()}
+    entries = {name: one.get(ENTRY) for name, one in known.items()}
+    after = {
+        name: queries[name].under(queries[name].program.strategy, one.joining)
+        for name, one in before.items()
+    }
+    old = shared({name: one.program for name, one in before.items()}, since, entries)
+    new = shared({name: one.program for name, one in after.items()}, since, entries)
+    told = {name: {**one, **after[name].description()} for name, one in known.items()}
+    wanted = asked or stored["buckets"]
+    Migration(repository, old, new, wanted, told).done()
+    return int(wanted)
+
+
+def _same_tasks(before: SharedProgram, after: SharedProgram) -> dict[str, str]:
+    """New task name → old one; refused where the strategies do not keep the same rows."""
+    found: dict[str, str] = {}
+    for old, new in zip(before.members, after.members, strict=True):
+        ways = [one.program.strategy for one in (old, new)]
+        if ways[0] is not ways[1] and Strategy.NT in ways:
+            raise InvalidSetting(
+                f"the query {old.name} cannot go from {ways[0].value} to {ways[1].value}: under NT "
+                "rows do not know when they expire, which every other strategy stores with them",
+                "go on with the strategy it has, use a new checkpoint, or let the query begin "
+                f"anew with --replace {old.name}",
+            )
+        _match(old.name, old.program.answer, new.program.answer, before, after, found)
+    return found
+
+
+def _match(
+    query: str,
+    old: Task,
+    new: Task,
+    before: SharedProgram,
+    after: SharedProgram,
+    found: dict[str, str],
+) -> None:
+    if _kind(old) != _kind(new) or len(old.inputs) != len(new.inputs):
+        raise InvalidSetting(
+            f"the query {query} gets another plan under the other strategy, whose states are not "
+            f"those it has: at {new.operator.name}",
+            f"use a new checkpoint, or let it begin anew with --replace {query}",
+        )
+    found[after.names[new]] = before.names[old]
+    for one, other in zip(old.inputs, new.inputs, strict=True):
+        if isinstance(one, Task) and isinstance(other, Task):
+            _match(query, one, other, before, after, found)
+
+
+def _kind(task: Task) -> list[str]:
+    """What a task computes, whatever structure it keeps its rows in."""
+    key = task.operator.state_key()
+    own = [
+        f"{name}={described(value)}" for name, value in key.parts if name not in _OTHER_STRUCTURES
+    ]
+    sources = [described(one) for one in task.inputs if not isinstance(one, Task)]
+    return [key.kind, *own, *sources]

@@ -1,0 +1,571 @@
+"""The driver's side of continuous queries: one micro-batch, one commit.
+
+A batch goes through: its clock, recorded before anything is computed; one Spark action that
+steps every due bucket and brings back receipts; one manifest; delivery to sinks; Spark's own
+commit. A crash between any two of these leaves the last manifest in force: an uncommitted batch
+is run again with the recorded clock, a committed one is only delivered again. A batch computes the
+operators of any number of queries, stage by stage; those that read different streams have clocks
+of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mayfly.archive.model.contract import Promise, due_at
+from mayfly.checkpoint.operator_state import stored_paths
+from mayfly.checkpoint.recent_batches import RECENT, Batch, with_batch
+from mayfly.checkpoint.result_log import horizon
+from mayfly.errors import InvalidSetting
+from mayfly.faults import reach
+from mayfly.kernels.delta import Delta
+from mayfly.kernels.interval import Interval
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.pipeline.commands import Commands
+from mayfly.runtime.clock import Clocks
+from mayfly.runtime.max_gap import Limits, joined, last_promise, limits
+from mayfly.runtime.relation_log import Changing
+from mayfly.spark.io.sinks import Sink, Unfinished
+from mayfly.spark.stream.checkpoint_properties import (
+    DELIVERED,
+    REFRESHES,
+    answered,
+    dues,
+    refreshes_after,
+    without_dead,
+)
+from mayfly.spark.stream.dead_letters import (
+    DEAD_LETTERS,
+    check_times,
+    check_unit,
+    deliver_dead_letters,
+)
+from mayfly.spark.stream.micro_batch import (
+    CLOCKS,
+    NEW_CLOCK,
+    STREAM_SETTINGS,
+    BatchFacts,
+    Interrupted,
+    RunSettings,
+    clock_record,
+    passed_over,
+)
+from mayfly.spark.stream.operator_progress import last_batch, totals_after
+from mayfly.spark.stream.parcels import packed
+from mayfly.spark.stream.receipts import Receipt, account_for, collected
+from mayfly.spark.stream.relation_reads import RelationReads
+from mayfly.spark.stream.results import Results
+from mayfly.spark.stream.row_split import LIMITS
+from mayfly.spark.stream.stage_tasks import LOG, OUT, SENT, ProgramTask
+from mayfly.spark.stream.wiring import ProgramWiring
+from mayfly.storage import (
+    AddSegments,
+    DropSegments,
+    Manifest,
+    Repository,
+    SetProperties,
+    vacuum,
+)
+from mayfly.storage.sealed_files import read_json, seal_json
+
+VACUUM_EVERY = 20
+
+
+@dataclass
+class Runner:
+    """Executes the batches of queries over one checkpoint directory."""
+
+    spark: SparkSession
+    wiring: ProgramWiring
+    repository: Repository
+    settings: RunSettings
+    relations: Mapping[str, Changing] = field(default_factory=dict)
+    sinks_of: Mapping[str, Sequence[Sink]] = field(default_factory=dict)
+    """Per query."""
+    promises: Callable[[], Iterable[Promise]] = tuple
+    """What archives that are fed promise about bytes, as of now."""
+    commands: Commands | None = None
+    """What other processes ask for."""
+    error: Exception | None = field(default=None, init=False)
+    _session: SparkSession | None = field(default=None, init=False)
+    """The one Spark made for the running stream."""
+    stopping: bool = field(default=False, init=False)
+    """A plain flag: handlers of signals set it, whatever locks the thread they interrupt holds."""
+    stream: StreamingQuery | None = field(default=None, init=False)
+    """What feeds the batches, once it is started."""
+    _batch: Any = field(default_factory=threading.RLock, init=False)
+    _worker: int | None = field(default=None, init=False)
+    """The thread that runs a batch."""
+    _began: float | None = field(default=None, init=False)
+    """When the running batch began, without the time that it waited for its pace."""
+    _input_closed: bool = field(default=False, init=False)
+    _limits: Mapping[str, Limits] = field(default_factory=dict, init=False)
+    """What the rows of the running batch are measured by."""
+
+    def __post_init__(self) -> None:
+        self._streams = self.wiring.streams
+        self._names = [stream.name for stream in self._streams]
+        self._groups = self.wiring.stages.groups
+        self.results = {one.name: Results(one) for one in self.wiring.program.members}
+
+    @property
+    def reads(self) -> RelationReads:
+        return RelationReads(self.wiring.stages, self.relations)
+
+    # -- one batch -------------------------------------------------------------------------
+
+    def process(self, rows: DataFrame, batch_id: int) -> None:
+        """foreachBatch: run and commit a batch, or deliver it again if it is committed."""
+        with self._batch:
+            self._worker, self._began = threading.get_ident(), time.perf_counter()
+            try:
+                if self.stopping:
+                    raise Unfinished
+                self._process(rows, batch_id)
+            except Unfinished:
+                self._await_stop()
+                raise Interrupted from None
+            except (Py4JError, PySparkException):
+                if self.stream is None or self.stream.isActive:
+                    raise
+                self.error = None
+                self.stopping = True
+                raise Interrupted from None
+            finally:
+                self._worker = self._began = None
+        if self.commands is not None and self.commands.asked is not None:
+            self.end_soon()
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether this is asked by a sink, inside the batch that is delivered."""
+        return self._worker == threading.get_ident()
+
+    def end_soon(self) -> None:
+        """End the stream after the batch that is running, without waiting for that: Spark waits
+        for its batch to return before it stops."""
+        self.stopping = True
+        threading.Thread(target=self._end, daemon=True).start()
+
+    def _end(self) -> None:
+        self.finish_batch()
+        self._stop_stream()
+
+    def _stop_stream(self) -> None:
+        while self.stream is None:  # the first batch may be quicker than the call that began it
+            time.sleep(0.01)
+        self.stream.stop()
+
+    def _await_stop(self) -> None:
+        """Leave a batch that is not done. To return would tell Spark that it is, and an error
+        before Spark is told to stop would be one of the query."""
+        threading.Thread(target=self._stop_stream, daemon=True).start()
+        while self.stream is None or self.stream.isActive:
+            time.sleep(0.01)
+
+    def finish_batch(self) -> None:
+        """Return when no batch is running; none is begun any more."""
+        self.stopping = True
+        if self.settings.pace is not None:
+            self.settings.pace.stop()
+        with self._batch:
+            pass
+
+    def _process(self, rows: DataFrame, batch_id: int) -> None:
+        try:
+            self._settle(rows.sparkSession)
+            base = self.repository.current()
+            done = base.properties["batch"]
+            if batch_id > done + 1:
+                raise passed_over(done + 1, batch_id, self.repository)
+            if batch_id > done:
+                if Clocks.from_json(base.properties["clocks"]).ended:
+                    # Spark does not know of the commit that closed the input: it may have been
+                    # the last thing a driver did before it died, so nobody was told yet.
+                    self._deliver(base)
+                    base = self.repository.current()  # a delivery may erase, which is a version
+                base = self._run(rows, base, batch_id)
+            if batch_id == base.properties["batch"]:
+                self._deliver(base)
+        except Unfinished:
+            raise
+        except Exception as error:
+            self.error = error
+            raise
+
+    def _settle(self, session: SparkSession) -> None:
+        # Every batch brings another handle on the one session of its stream.
+        if self._session is None and session is not self.spark:
+            for name, value in STREAM_SETTINGS.items():
+                session.conf.set(name, value)
+        self._session = session
+
+    def recorded(self, batch_id: int) -> BatchFacts | None:
+        """What was fixed about a batch when it was run before."""
+        name, directory = clock_record(batch_id), self.repository.directory
+        if not directory.exists(name):
+            return None
+        return BatchFacts.from_json(read_json(directory, name, NEW_CLOCK))
+
+    def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
+        # Before any job: the first one that needs the rows splits them.
+        known = self.recorded(batch_id)
+        self._limits = dict(known.limits) if known is not None else {}
+        if not self._limits:
+            self._limits = self._planned(Clocks.from_json(base.properties["clocks"]))
+        self._tell(self._limits)
+        try:
+            facts = self._recorded(rows, base, batch_id)
+            together = self.clocks_together(facts.clocks)
+            for one in together:
+                one.check_gap(self.settings.max_gap)
+            if self.settings.pace is not None:
+                waited = self.settings.pace.wait_for(max(one.query for one in together))
+                self._began = None if self._began is None else self._began + waited
+            committed = self._step(rows, base, batch_id, facts)
+        finally:
+            self._tell(None)
+        self._clean_up(batch_id)
+        return committed
+
+    def clocks_together(self, clocks: Clocks) -> list[Clocks]:
+        """The clocks of streams whose rows wait for each other."""
+        return [clocks.of(group.streams) for group in self._groups]
+
+    def _recorded(self, rows: DataFrame, base: Manifest, batch_id: int) -> BatchFacts:
+        """What is fixed about the batch, written down by now."""
+        name, directory, fed = clock_record(batch_id), self.repository.directory, None
+        if not directory.exists(name):
+            facts = self._facts(rows, Clocks.from_json(base.properties["clocks"]))
+            directory.put_if_absent(name, seal_json(facts.to_json()))
+            fed = facts.fed
+        reach("batch.clock-recorded")
+        return replace(BatchFacts.from_json(read_json(directory, name, NEW_CLOCK)), fed=fed)
+
+    def _tell(self, limits: Mapping[str, Limits] | None) -> None:
+        """Tell those who split the batch what is late; of the next one they know nothing yet."""
+        told = [] if limits is None else [astuple(limits[name]) for name in self._names]
+        self.spark.sparkContext.setLocalProperty(LIMITS, json.dumps(told) if told else "")
+
+    def _planned(self, before: Clocks) -> dict[str, Limits]:
+        """What the rows of the next batch are measured by."""
+        late, now = self._late_before(before), self.settings.wall_clock()
+        return {
+            one.name: limits(
+                late[one.name],
+                one.max_gap,
+                live=one.live and not self.settings.replay,
+                now=now,
+            )
+            for one in self._streams
+        }
+
+    def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
+        came = dict(zip(self._names, self.wiring.arrived(rows), strict=True))
+        first = dict(self.repository.current().properties["first"])
+        for name, one in came.items():
+            if one.smallest is not None:
+                first[name] = min(first.get(name, one.smallest), one.smallest)
+        timeless = {name: one.timeless for name, one in came.items()}
+        for stream in self._streams:
+            if not stream.unit_given and before.largest.get(stream.name) is None:
+                check_unit(stream, came[stream.name], self.settings.wall_clock())
+        steps = {n: one.step for n, one in self._limits.items() if one.step is not None}
+        both = {n: joined([*came[n].spans, *came[n].promises], step) for n, step in steps.items()}
+        before, reached = before.reaching(both, steps)
+        largest = {name: one.largest for name, one in came.items()} | reached
+        promised = {name: one.promised for name, one in came.items()}
+        promised |= {n: last_promise(came[n].promises, at) for n, at in reached.items()}
+        clocks = self._advanced(before, largest, timeless, promised)
+        return BatchFacts(
+            clocks,
+            {name: one.rows for name, one in came.items()},
+            timeless,
+            {name: one.late for name, one in came.items()},
+            first,
+            {name: one.shed for name, one in came.items()},
+            {name: one.beyond for name, one in came.items()},
+            self._limits,
+            {name: one.fed for name, one in came.items()},
+        )
+
+    def _late_before(self, before: Clocks) -> dict[str, int]:
+        """Per stream: the instants before this are closed for some query that reads it."""
+        return {
+            name: max(
+                (before.of(one.streams).query for one in self._groups if name in one.streams),
+                default=MIN_TIME,
+            )
+            for name in self._names
+        }
+
+    def _advanced(
+        self,
+        before: Clocks,
+        largest: Mapping[str, int | None],
+        timeless: Mapping[str, int],
+        promised: Mapping[str, int | None] | None = None,
+    ) -> Clocks:
+        """The clocks after a batch, unless it holds rows without a time that are not wanted."""
+        check_times(self._streams, timeless)
+        now = self.settings.wall_clock()
+        heartbeats = {s.name: now - s.idle.minus for s in self._streams if s.idle is not None}
+        heartbeats |= {name: at for name, at in (promised or {}).items() if at is not None}
+        slack = {stream.name: stream.slack for stream in self._streams}
+        return before.advanced(largest, slack, heartbeats)
+
+    def close_input(self) -> None:
+        """End of input; every query's handle asks for it, once is enough."""
+        if self._input_closed:
+            return
+        self._close()
+        self._input_closed = True
+
+    def _close(self) -> None:
+        base = self.repository.current()
+        clocks = Clocks.from_json(base.properties["clocks"])
+        if clocks.ended:
+            self._deliver(base)
+            if clocks.closed() == clocks:
+                return
+            base = self.repository.current()  # streams that came since have not ended yet
+        nothing = dict.fromkeys(self._names, 0)
+        facts = BatchFacts(clocks.closed(), nothing, {}, {}, base.properties["first"])
+        self._deliver(self._step(None, base, base.properties["batch"], facts))
+
+    def _step(
+        self, rows: DataFrame | None, base: Manifest, batch: int, facts: BatchFacts
+    ) -> Manifest:
+        self.check_dead_letters()
+        before = Clocks.from_json(base.properties["clocks"])
+        interval = _interval(before, facts.clocks, self._names)
+        intervals = tuple(_interval(before, facts.clocks, group.streams) for group in self._groups)
+        asked = self.commands.taken() if self.commands is not None else {}
+        # Once: a change that comes while the batch runs belongs to the next one.
+        changed = self.reads.changes(base, intervals)
+        due = self._due(base, intervals, facts)
+        receipts: list[Receipt] = []
+        if any(due):
+            tasks = [
+                self.task_of(base, stage, intervals, facts, changed)
+                for stage in range(self.wiring.stages.stages)
+            ]
+            if rows is None:
+                nothing = self.wiring.nothing(self._session or self.spark)
+                frame = self.wiring.stepped(nothing, tasks, due)
+            else:
+                frame = self.wiring.receipts(rows, tasks, due)
+            receipts = collected(frame, due)
+            account_for(receipts, facts.fed or {})
+        reach("batch.receipts")
+        seen = {name: list(effective) for name, (_, effective) in changed.items()}
+        edits = self._edits(base, batch, facts, interval, receipts)
+        read = self.reads.digests(seen)
+        edits.append(SetProperties({"relations": seen, "read": read, **asked}))
+        committed = self.repository.commit(base, edits)
+        reach("batch.committed")
+        return committed
+
+    def _due(
+        self, base: Manifest, intervals: Sequence[Interval], facts: BatchFacts
+    ) -> list[list[int]]:
+        """All buckets of every stage, unless nothing came and nothing falls due."""
+        stages, properties = self.wiring.stages, base.properties
+        everyone = [list(range(count)) for count in stages.counts(self.settings.buckets)]
+        latest = max(one.clock for one in intervals)
+        waking = any(at < latest for at in properties["due"].values())
+        slides = any(one.sent is not None and one.sent.slide is not None for one in stages.answers)
+        known = properties["state"]
+        fresh = any(f"task/{task.name}/0" not in known for task in stages.tasks)
+        promises = tuple(self.promises())
+        erases = any(due_at(promises, i.began) != due_at(promises, i.clock) for i in intervals)
+        # The first instants that are closed have an answer, if only that nothing came.
+        opening = any(one.began == MIN_TIME < one.clock for one in intervals)
+        due = waking or self.reads.come(base) or slides or fresh or erases or opening
+        busy = due or any(facts.rows.values())
+        return everyone if busy else [[] for _ in everyone]
+
+    def task_of(
+        self,
+        base: Manifest,
+        stage: int,
+        intervals: tuple[Interval, ...],
+        facts: BatchFacts,
+        changed: Mapping[str, tuple[Delta, tuple[int, ...]]],
+    ) -> ProgramTask:
+        states = self._states_of(base, stage)
+        relations = {}
+        for task in self.reads.tasks():
+            if task.stage == stage:
+                delta, _ = changed[task.name]
+                relations[str(task.number)] = packed(delta.born), packed(delta.cut)
+        return ProgramTask(
+            root=self.repository.directory.address,
+            sync=self.settings.sync,
+            program=self.wiring.stages,
+            stage=stage,
+            buckets=self.settings.buckets,
+            intervals=intervals,
+            states=states,
+            segments={path: base.segments[path] for path in stored_paths(states)},
+            relations=relations,
+            history=max(1, self.history),
+            max_state_bytes=self.settings.max_state_bytes,
+            first=tuple(facts.first_of(group.streams) for group in self._groups),
+            shed=self.wiring.shedding.at_joins,
+            stretched=self.wiring.shedding.stretches(sum(facts.rows.values())),
+            erased=tuple(due_at(self.promises(), one.clock) for one in intervals),
+            delivery=base.version + 1,
+            zone=self.wiring.zone,
+        )
+
+    def _states_of(self, base: Manifest, stage: int) -> dict[str, Any]:
+        """Where the states of a stage are: a task need not know about the others."""
+        stages = self.wiring.stages
+        mine = {f"task/{task.name}" for task in stages.tasks if task.stage == stage}
+        for answer in stages.answers:
+            if answer.stage == stage:
+                mine |= {f"{SENT}/{answer.query}", f"{LOG}/{answer.query}"}
+        known = base.properties["state"]
+        return {name: known[name] for name in known if name.rpartition("/")[0] in mine}
+
+    def _edits(
+        self,
+        base: Manifest,
+        batch: int,
+        facts: BatchFacts,
+        interval: Interval,
+        receipts: Sequence[Receipt],
+    ) -> list[Any]:
+        added = [segment for receipt in receipts for segment in receipt.added]
+        dropped = {path for receipt in receipts for path in receipt.dropped}
+        # The changes of the batch before; tasks themselves drop what is dead of state and log.
+        dropped |= {one.path for group in (OUT, DEAD_LETTERS) for one in base.in_group(group)}
+        before, came = base.properties, answered(receipts)
+        stored = {k: v for receipt in receipts for k, v in receipt.stored.items()}
+        if not receipts:
+            stored = without_dead(base, self._ends(facts.clocks))
+            dropped |= stored_paths(before["state"]) - stored_paths({**before["state"], **stored})
+        properties = {
+            "batch": batch,
+            "clocks": facts.clocks.to_json(),
+            "interval": [interval.began, interval.clock],
+            # All buckets of all stages run, so what others say is of a plan with other stages.
+            "due": dues(receipts) if receipts else before["due"],
+            "totals": totals_after(before["totals"], facts, receipts),
+            "last": last_batch(receipts),
+            **self._in_figures(base, facts),
+            "first": dict(facts.first),
+            "state": {**before["state"], **stored},
+            "answers": {
+                name: before["answers"].get(name, 0) + came.get(name, 0)
+                for name in {**before["answers"], **came}
+            },
+            REFRESHES: refreshes_after(base, receipts),
+            "kept_from": self._kept_from(base, facts),
+            "last_answers": came,
+            "delivery": base.version + 1,
+        }
+        return [
+            AddSegments(tuple(added)),
+            DropSegments(tuple(sorted(dropped))),
+            SetProperties(properties),
+        ]
+
+    def _in_figures(self, base: Manifest, facts: BatchFacts) -> dict[str, Any]:
+        if self._began is None:
+            return {}  # the end of the input is no batch
+        seconds, now = time.perf_counter() - self._began, self.settings.wall_clock()
+        batch = Batch(now, seconds, facts.rows, facts.clocks.streams)
+        return {RECENT: with_batch(base, batch)}
+
+    def _ends(self, clocks: Clocks) -> dict[str, int]:
+        """Per state of which dead rows are of no use: the instant at which they are dead."""
+        stages, ends = self.wiring.stages, {}
+        at = [clocks.of(group.streams).query for group in self._groups]
+        for answer in stages.answers:
+            ends[f"{LOG}/{answer.query}"] = horizon(at[answer.group], self.history)
+        quiet = (task for task in stages.tasks if task.operator.quiet)
+        return ends | {f"task/{task.name}": at[task.group] for task in quiet}
+
+    def _kept_from(self, base: Manifest, facts: BatchFacts) -> dict[str, int]:
+        """Per query, the instant from which its history is whole."""
+        kept = {}
+        for name, one in self.results.items():
+            clock = facts.clocks.of(one.member.group.streams).query
+            forever = self.history >= NEVER or clock == MIN_TIME
+            horizon = MIN_TIME if forever else max(clock - self.history, MIN_TIME)
+            kept[name] = max(base.properties["kept_from"].get(name, MIN_TIME), horizon)
+        return kept
+
+    @property
+    def history(self) -> int:
+        """How long dead results are kept: as asked for, or less where an archive forbids it."""
+        return min([self.settings.history, *(one.history for one in self.promises())])
+
+    def check_dead_letters(self) -> None:
+        """Refuse to keep dead letters of rows whose bytes an archive promises to erase."""
+        kept = [one for one in self._streams if one.dead_letter is not None]
+        if kept and any(True for _ in self.promises()):
+            raise InvalidSetting(
+                f"dead letters of stream {kept[0].name} are kept in {kept[0].dead_letter}, but an "
+                "archive that the query feeds promises PHYSICAL WITHIN: nobody would remove them",
+                "run it without dead letters, or give the archive a contract without PHYSICAL",
+            )
+
+    # -- after the commit ------------------------------------------------------------------
+
+    def _deliver(self, committed: Manifest) -> None:
+        if committed.properties.get(DELIVERED) == committed.properties["delivery"]:
+            return  # every sink had it, and what it brought was erased
+        number = committed.properties["delivery"]
+        deliver_dead_letters(self.repository, self._streams, committed, number)
+        reach("dead-letters.delivered")
+        directory = self.repository.directory
+        for name, sinks in self.sinks_of.items():
+            delivery = self.results[name].delivery(self.spark, directory, committed)
+            delivery = replace(delivery, stopping=lambda: self.stopping)
+            for sink in sinks:
+                if delivery.rows or getattr(sink, "wants_every_batch", False):
+                    sink.deliver(delivery)
+        reach("batch.delivered")
+        if any(True for _ in self.promises()):
+            self._erase_delivered(committed)
+
+    def _erase_delivered(self, committed: Manifest) -> None:
+        """Keep no changes of the batch and no older version: either may hold rows that must go.
+
+        A reader of an older version finds it gone.
+        """
+        gone = DropSegments(tuple(sorted(one.path for one in committed.in_group(OUT))))
+        done = SetProperties({DELIVERED: committed.properties["delivery"]})
+        current = self.repository.commit(committed, [gone, done])
+        reach("batch.erased")
+        older = [one for one in self.repository.stored_versions() if one != current.version]
+        # Between two batches nothing of ours is being written, so nothing is too young.
+        vacuum(self.repository, keep_versions=1, grace=0, broken=older)
+
+    def _clean_up(self, batch_id: int) -> None:
+        """Old clock records, old versions, and files of runs that never committed."""
+        if batch_id % VACUUM_EVERY:
+            return
+        directory = self.repository.directory
+        for name in directory.names(CLOCKS)[:-VACUUM_EVERY]:
+            directory.remove(name)
+        # Between two batches nothing of ours is being written, so nothing is too young.
+        vacuum(self.repository, grace=0)
+
+
+def _interval(before: Clocks, after: Clocks, streams: Sequence[str]) -> Interval:
+    began = before.of(streams).query
+    return Interval(began, max(began, after.of(streams).query))

@@ -1,0 +1,491 @@
+"""What runs in executors for a query of the language: the steps of a stage.
+
+A stage task loads the committed state of its bucket, steps every operator of the stage, writes new
+segments under fresh names, sends results to later stages as parcels and hands in a receipt. It
+changes nothing that is committed, so it may run any number of times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.checkpoint.operator_state import (
+    Stored,
+    check_copied,
+    load_state,
+    next_event,
+    store_state,
+)
+from mayfly.checkpoint.result_log import DELIVERY, ResultLog, alive_from, horizon
+from mayfly.checkpoint.state_erasure import without_expired
+from mayfly.errors import LimitExceeded, MayflyError
+from mayfly.faults import reach
+from mayfly.kernels.delta import ID, Delta, concatenated, payload_names, united, with_numbers
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
+from mayfly.kernels.outputs import Sent, seen
+from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
+from mayfly.kernels.room import limited
+from mayfly.lifetime import NEVER, use_zone
+from mayfly.physical.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
+from mayfly.plan.strategy import Structure
+from mayfly.runtime.shedding import shed_sides, without_least_promising
+from mayfly.spark.stream.dead_letters import DEAD_LETTERS
+from mayfly.spark.stream.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
+from mayfly.spark.stream.receipts import Receipt
+from mayfly.spark.stream.row_split import rows_of_others, this_partition
+from mayfly.storage.directory import Directory
+from mayfly.storage.segment import EXP, TS, Segment, segment_batches, write_segment
+
+OUT, BORN, CUT = "out", "born", "cut"
+LOG, SENT = "log", "sent"
+PARCELS_AT_ONCE = 64
+Pieces = Iterator[Delta]
+"""Results that are made when they are drawn, once."""
+
+
+@dataclass(frozen=True)
+class ProgramTask:
+    """One stage of a program in any bucket."""
+
+    root: str
+    sync: bool
+    program: StagedProgram
+    stage: int
+    buckets: int
+    intervals: tuple[Interval, ...]
+    """Of each clock group."""
+    states: Mapping[str, Mapping[str, Any]]
+    """``task/name/bucket`` → where its state is stored."""
+    segments: Mapping[str, Segment]
+    relations: Mapping[str, tuple[bytes, bytes]]
+    """Per task over a relation: its born and cut rows in this step."""
+    history: int
+    max_state_bytes: int
+    first: tuple[int | None, ...]
+    """Of each clock group: the generation time of its first row, where refreshes begin."""
+    begins: Mapping[int, int] = field(default_factory=dict)
+    """Clock groups that learn their history, and the clock they found: only these are stepped."""
+    erased: tuple[int | None, ...] = ()
+    """Of each clock group: the instant before which rows expired whose bytes must go, if any."""
+    placed: bool = False
+    """Whether partition p holds what goes to bucket p, so that no markers are needed."""
+    shed: float = 0.0
+    """The share of rows that joins leave out: those with the fewest partners."""
+    stretched: bool = False
+    """Whether of the refreshes that are closed only the last one is answered."""
+    zone: str = "UTC"
+    """In which times have a day and an hour."""
+    delivery: int = 0
+    """The number under which the results of this step will be delivered."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_zone(self.zone)
+        began = time.perf_counter()
+        reach(f"stage-{self.stage + 1}.begun")
+        mine: dict[int, dict[str, list[bytes]]] = {}
+        here = this_partition() if self.placed else -1
+        if 0 <= here < self.program.count(self.stage, self.buckets):
+            mine[here] = {MARKER: []}
+        size = 0
+        for batch in batches:
+            onward = []
+            for parcel in parcels_of(batch):
+                if parcel.stage != self.stage or parcel.edge == RECEIPT:
+                    onward.append(parcel)
+                    continue
+                size += len(parcel.data)
+                held = mine.setdefault(parcel.bucket, {})
+                held.setdefault(parcel.edge, []).append(parcel.data)
+            if onward:
+                yield batch_of(onward)
+        for bucket, parcels in sorted(mine.items()):
+            if MARKER not in parcels:
+                if self.placed:
+                    raise rows_of_others(here)
+                continue
+            try:
+                if size > self.max_state_bytes:
+                    raise self._too_large(size)
+                yield from self._stepped(bucket, parcels, began)
+            except MayflyError as error:
+                failed = Receipt.failure(self.stage, bucket, error)
+                yield batch_of([self._receipt(bucket, failed)])
+
+    def _receipt(self, bucket: int, receipt: Receipt) -> Parcel:
+        return Parcel(bucket, self.stage, RECEIPT, receipt.encode().encode())
+
+    def steps(self, group: int) -> bool:
+        return not self.begins or group in self.begins
+
+    def _stepped(
+        self, bucket: int, parcels: Mapping[str, list[bytes]], began: float
+    ) -> Iterator[pa.RecordBatch]:
+        with Directory.at(self.root, sync=self.sync).syncing_together() as directory:
+            step = _Step(self, bucket, parcels, directory)
+            with limited(self.max_state_bytes):
+                results = step.run()
+                step.finish(results)
+            states = list(step.after.values())
+            size = sum(state.bytes for state in states)
+            if size > self.max_state_bytes:
+                raise self._too_large(size)
+        reach("task.state-written")
+        sent = step.parcels(results)
+        while parcels_out := list(islice(sent, PARCELS_AT_ONCE)):
+            yield batch_of(parcels_out)
+        reach("task.done")
+        receipt = Receipt(
+            stage=self.stage,
+            bucket=bucket,
+            added=tuple(step.added),
+            dropped=tuple(step.dropped),
+            rows_in=step.rows_in,
+            changes=sum(step.changes.values()),
+            state_rows=sum(state.rows for state in states),
+            state_bytes=size,
+            next_due=step.next_due(),
+            seconds=time.perf_counter() - began,
+            io=directory.io.to_json(),
+            stored={name: stored.to_json() for name, stored in step.stored.items()},
+            answers=step.changes,
+            null_keys=step.null_keys,
+            shed=step.shed,
+            refreshes=step.refreshes,
+        )
+        yield batch_of([self._receipt(bucket, receipt)])
+
+    def _too_large(self, size: int) -> LimitExceeded:
+        return LimitExceeded(
+            f"one bucket of stage {self.stage + 1} needs {size:,} bytes, "
+            f"more than max_state_bytes = {self.max_state_bytes:,}",
+            "use shorter windows, more buckets or a larger max_state_bytes, or limit the rate",
+        )
+
+
+@dataclass
+class _Step:
+    """One step of a stage in one bucket."""
+
+    task: ProgramTask
+    bucket: int
+    parcels_in: Mapping[str, list[bytes]]
+    directory: Directory
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+    stored: dict[str, Stored] = field(default_factory=dict)
+    added: list[Segment] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    rows_in: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, int] = field(default_factory=dict)
+    """Per query."""
+    clocks: dict[str, int] = field(default_factory=dict)
+    """Per state: the instants before are closed for it."""
+    null_keys: dict[str, int] = field(default_factory=dict)
+    """Per stream: rows that came to joins without a key."""
+    shed: dict[str, int] = field(default_factory=dict)
+    """Per stream: rows that joins left out."""
+    refreshes: dict[str, list[int]] = field(default_factory=dict)
+    """Per query: refreshes answered and passed over."""
+
+    @property
+    def program(self) -> StagedProgram:
+        return self.task.program
+
+    def run(self) -> dict[int, Delta | Pieces]:
+        results: dict[int, Delta | Pieces] = {}
+        drawn = self.program.drawn_once(self.task.stage)
+        for staged in self.program.tasks:
+            stepped = self.task.steps(staged.group) and self._runs_here(staged)
+            if staged.stage == self.task.stage and stepped:
+                results[staged.number] = self._run(staged, results, drawn.get(staged.number))
+        return results
+
+    def _runs_here(self, staged: StagedTask) -> bool:
+        """What needs everything in one place is in bucket 0, whatever else its stage does."""
+        return staged.bucketed or self.bucket == 0
+
+    def _run(
+        self,
+        staged: StagedTask,
+        results: Mapping[int, Delta | Pieces],
+        drawn: frozenset[str] | None,
+    ) -> Delta | Pieces:
+        """``drawn`` are the columns that are wanted of results which are drawn once."""
+        operator, first = staged.operator, self.task.first[staged.group]
+        interval = replace(self.task.intervals[staged.group], first=first)
+        inputs: list[Any] = [
+            self._input(staged, side) if local is None else results.get(local, self._nothing(local))
+            for side, local in enumerate(staged.local)
+        ]
+        name = f"task/{staged.name}"
+        before = self._load(name, first_state(operator, self.bucket))
+        if drawn is not None and not isinstance(inputs[0], Delta):
+            self._keep(name, before, staged.group)
+            return (operator.step(before, [piece], interval)[1] for piece in inputs[0])
+        after: Any
+        delta: Delta | Pieces
+        for side, stream in shed_sides(self.program, staged).items():
+            lost = operator.keyless(inputs[side].born, side)
+            self.null_keys[stream] = self.null_keys.get(stream, 0) + lost
+        if self.task.shed:
+            inputs = self._with_partners(staged, before, inputs)
+        if drawn is not None and operator.combines:
+            after, delta = operator.giving(drawn).pieces(before, inputs, interval)
+        else:
+            after, delta = operator.step(before, inputs, interval)
+        if self._due(staged.group) is not None:
+            after = operator.without_admitted(after, interval.clock)
+        self._keep(name, after, staged.group)
+        self.clocks[name] = operator.refreshed(interval.clock)
+        self._count_rows(staged, inputs)
+        return delta
+
+    def _with_partners(self, staged: StagedTask, state: Any, inputs: list[Delta]) -> list[Delta]:
+        """Of a join's new rows, those that are not left out on purpose."""
+        sides, operator = shed_sides(self.program, staged), staged.operator
+        if not sides:
+            return inputs
+        interval = self.task.intervals[staged.group]
+        inputs, lost = without_least_promising(
+            operator, state, inputs, sides, self.task.shed, interval
+        )
+        for stream, count in lost.items():
+            self.shed[stream] = self.shed.get(stream, 0) + count
+        return inputs
+
+    def _input(self, staged: StagedTask, side: int) -> Delta:
+        if staged.relation is not None:
+            return self._relation(staged)
+        for number, feed in enumerate(self.program.feeds):
+            if feed.task == staged.number:
+                rows = self._tables(f"feed/{number}")
+                table = concatenated(rows) if rows else staged.operator.no_input()
+                return Delta(table, table.slice(0, 0))
+        for number, link in enumerate(self.program.links):
+            if (link.consumer, link.side) == (staged.number, side):
+                nothing = self._nothing(link.task)
+                return Delta(
+                    concatenated([nothing.born, *self._tables(f"born/{number}")]),
+                    concatenated([nothing.cut, *self._tables(f"cut/{number}")]),
+                )
+        raise AssertionError(f"task {staged.number} has no input {side}")
+
+    def _nothing(self, number: int) -> Delta:
+        source = self.program.tasks[number]
+        return Delta.empty(source.columns, dual=source.operator.dual)
+
+    def _relation(self, staged: StagedTask) -> Delta:
+        """The changes of a stored table, those of this bucket's keys only."""
+        born, cut = (
+            pa.ipc.open_stream(data).read_all() for data in self.task.relations[str(staged.number)]
+        )
+        return Delta(born, cut)
+
+    def _tables(self, edge: str) -> list[pa.Table]:
+        return [pa.ipc.open_stream(data).read_all() for data in self.parcels_in.get(edge, ())]
+
+    def _count_rows(self, staged: StagedTask, came: Sequence[Delta]) -> None:
+        for feed in self.program.feeds:
+            if feed.task == staged.number:
+                stream = feed.source.stream
+                self.rows_in[stream] = self.rows_in.get(stream, 0) + came[0].born.num_rows
+
+    def parcels(self, results: Mapping[int, Delta | Pieces]) -> Iterator[Parcel]:
+        """Results for tasks of later stages."""
+        for number, link in enumerate(self.program.links):
+            if link.task in results:
+                for delta in _pieces(results[link.task]):
+                    yield from self._sent(delta, link.route, link.stage, str(number))
+        for answer in self.program.answers:
+            if (
+                answer.sent is not None
+                and answer.stage > self.task.stage
+                and answer.task in results
+            ):
+                edge = f"answer/{answer.query}"
+                for delta in _pieces(results[answer.task]):
+                    yield from self._sent(seen(delta), answer.route, answer.stage, edge)
+
+    def _sent(self, delta: Delta, route: Route, stage: int, edge: str) -> Iterator[Parcel]:
+        count = self.program.count(stage, self.task.buckets)
+        for kind, rows in (("born", delta.born), ("cut", delta.cut)):
+            if rows.num_rows:
+                yield from split(rows, route.buckets(rows, count), count, stage, f"{kind}/{edge}")
+
+    # ── state and results ─────────────────────────────────────────────────────────────────
+
+    def _load(self, name: str, blank: Any) -> Any:
+        known = self.task.states.get(f"{name}/{self.bucket}")
+        stored = None if known is None else Stored.from_json(known)
+        state = load_state(blank, stored, self.task.segments, self.directory)
+        self.before[name] = stored
+        return state
+
+    def _due(self, group: int) -> int | None:
+        """The instant before which rows expired whose bytes must go."""
+        return self.task.erased[group] if self.task.erased else None
+
+    def _keep(self, name: str, state: Any, group: int) -> None:
+        due = self._due(group)
+        self.after[name] = state if due is None else without_expired(state, due)
+        self.clocks[name] = self.task.intervals[group].clock
+
+    def next_due(self) -> int | None:
+        """Before this instant nothing happens by itself. Neither joins nor logs do anything when
+        rows that they keep expire."""
+        joins = (task for task in self.program.tasks if task.operator.quiet)
+        quiet = {f"task/{task.name}" for task in joins}
+        found = (
+            next_event([state], self.clocks[name])
+            for name, state in self.after.items()
+            if name not in quiet and not name.startswith(f"{LOG}/")
+        )
+        return min((at for at in found if at is not None), default=None)
+
+    def finish(self, results: Mapping[int, Delta | Pieces]) -> None:
+        """Write the answers that leave in this stage, dead letters, and every state."""
+        for answer in self.program.answers:
+            stepped = self.task.steps(answer.group) and self._leaves_here(answer)
+            if answer.stage == self.task.stage and stepped:
+                self.changes[answer.query] = self._output(answer, results)
+        for edge in self.parcels_in:
+            if edge.startswith(f"{DEAD_LETTERS}/"):
+                self._write_dead(edge)
+        for name, state in self.after.items():
+            group, clock = f"state/{name}/{self.bucket}", self.clocks[name]
+            stored, added, in_use = store_state(state, group, self.directory)
+            self.stored[f"{name}/{self.bucket}"] = stored
+            self.added += added
+            known = self.before.get(name)
+            old = [path for paths in known.runs.values() for path in paths] if known else []
+            gone = [path for path in old if path not in set(in_use)]
+            check_copied((self.task.segments[path] for path in gone), clock, self.directory)
+            self.dropped += gone
+
+    def _leaves_here(self, answer: StagedAnswer) -> bool:
+        if answer.sent is None:
+            return self._runs_here(self.program.tasks[answer.task])
+        return not answer.route.single or self.bucket == 0
+
+    def _write_dead(self, edge: str) -> None:
+        rows = concatenated(self._tables(edge))
+        rows = with_numbers(rows, **{EXP: np.full(rows.num_rows, NEVER)})
+        segment = write_segment(self.directory, f"{edge}/{self.bucket}", rows)
+        self.added += [segment] if segment else []
+
+    def _output(self, answer: StagedAnswer, results: Mapping[int, Delta | Pieces]) -> int:
+        """This step's changes for the sinks, and the log that snapshots are read from."""
+        if answer.sent is not None:
+            rows = self._send(answer, answer.sent, results)
+            self._append(answer, answer.sent.columns.names, iter(rows.to_batches()))
+            return repetitions(rows, answer.sent.slide)
+        pieces = (self._known_at(answer.group, seen(one)) for one in _pieces(results[answer.task]))
+        if answer.strict:
+            (delta,) = pieces
+            self._write_out(answer, delta)
+            self._log_view(answer, delta)
+            return delta.rows
+        columns = payload_names(self._nothing(answer.task).born)
+        batches = (batch for one in pieces for batch in one.born.to_batches())
+        return self._append(answer, columns, batches)
+
+    def _send(
+        self, answer: StagedAnswer, sent: Sent, results: Mapping[int, Delta | Pieces]
+    ) -> pa.Table:
+        """The rows that a stream operator sends."""
+        interval = self.task.intervals[answer.group]
+        if answer.task in results:
+            delta = seen(united(_pieces(results[answer.task]), self._nothing(answer.task)))
+        else:
+            nothing, edge = seen(self._nothing(answer.task)), f"answer/{answer.query}"
+            delta = Delta(
+                concatenated([nothing.born, *self._tables(f"born/{edge}")]),
+                concatenated([nothing.cut, *self._tables(f"cut/{edge}")]),
+            )
+        name = f"{SENT}/{answer.query}"
+        before = self._load(name, sent.state())
+        first = self.task.first[answer.group]
+        stretched = self.task.stretched
+        after, rows = sent.step(before, delta, interval, first, stretched=stretched)
+        if sent.slide is not None and self.bucket == 0:
+            some = Refreshes.of(sent.slide, first, interval)
+            closed = 0 if some is None else len(some)
+            passed = max(0, closed - 1) if stretched else 0
+            self.refreshes[answer.query] = [closed - passed, passed]
+        self._keep(name, after, answer.group)
+        if answer.group in self.task.begins:
+            begins = np.array([self.task.begins[answer.group]])
+            begins = rounded(begins, sent.slide if sent.is_periodic else None)
+            ts = np.maximum(numbers(rows, TS), begins)
+            rows = chosen(with_numbers(rows, **{TS: ts}), ts < numbers(rows, EXP))
+        return rows
+
+    def _known_at(self, group: int, delta: Delta) -> Delta:
+        """Of results that history gives, those of the last closed instant and later."""
+        since = self.task.begins.get(group)
+        if since is None:
+            return delta
+        return delta.where(lambda rows: numbers(rows, EXP) >= since)
+
+    def _write_out(self, answer: StagedAnswer, delta: Delta) -> None:
+        for kind, rows in ((BORN, delta.born), (CUT, delta.cut)):
+            segment = write_segment(self.directory, self._out(answer, kind), rows)
+            self.added += [segment] if segment else []
+
+    def _out(self, answer: StagedAnswer, kind: str) -> str:
+        return f"{OUT}/{answer.query}/{kind}/{self.bucket}"
+
+    def _append(
+        self, answer: StagedAnswer, columns: Sequence[str], batches: Iterator[pa.RecordBatch]
+    ) -> int:
+        """Log results that are never cut; how many they are. The log is what is delivered, unless
+        some of it must go before."""
+        name, due = f"{LOG}/{answer.query}/{self.bucket}", self._due(answer.group)
+        known = self.task.states.get(name)
+        paths = () if known is None else Stored.from_json(known).runs["kept"]
+        old = tuple(self.task.segments[path] for path in paths)
+        log = ResultLog(self.directory, f"state/{name}/kept", (*columns, TS, EXP), old)
+        log = log.aged(self._horizon(answer), self.task.history)
+        if due is None:
+            log = log.appended(batches, self.task.delivery)
+            count = sum(
+                one.rows for one in log.segments if one.tags.get(DELIVERY) == self.task.delivery
+            )
+        else:
+            out = ResultLog(self.directory, self._out(answer, BORN), log.columns)
+            out = out.appended(batches, None)
+            self.added += out.segments
+            count = sum(one.rows for one in out.segments)
+            delivered = (b for one in out.segments for b in segment_batches(self.directory, one))
+            log = log.without_expired(due).appended(alive_from(delivered, due), None)
+        self.added += [one for one in log.segments if one not in old]
+        gone = [one for one in old if one not in log.segments]
+        check_copied(gone, self._horizon(answer), self.directory)
+        self.dropped += [one.path for one in gone]
+        self.stored[name] = Stored({"kept": tuple(one.path for one in log.segments)}, {})
+        return count
+
+    def _log_view(self, answer: StagedAnswer, delta: Delta) -> None:
+        """Results that may be cut lie in the log by their identity."""
+        log: Kept = self._load(f"{LOG}/{answer.query}", Kept(Shape(Structure.APPEND)))
+        cut = with_numbers(delta.cut, **{CODE: numbers(delta.cut, ID)})
+        log = log.cut(clustered(cut)) if cut.num_rows else log
+        rows = with_numbers(delta.born, **{CODE: numbers(delta.born, ID)})
+        after = log.after(clustered(rows) if rows.num_rows else rows, self._horizon(answer))
+        self._keep(f"{LOG}/{answer.query}", after, answer.group)
+
+    def _horizon(self, answer: StagedAnswer) -> int:
+        return horizon(self.task.intervals[answer.group].clock, self.task.history)
+
+
+def _pieces(results: Delta | Pieces) -> Pieces:
+    return iter([results]) if isinstance(results, Delta) else results

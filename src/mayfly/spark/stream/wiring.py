@@ -1,0 +1,170 @@
+"""How rows travel through a batch of queries: what came is counted, then stepped, by one action
+each on one DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mayfly.physical.shared_program import SharedProgram
+from mayfly.physical.stager import staged
+from mayfly.physical.stages import StagedProgram
+from mayfly.plan.expressions import quoted
+from mayfly.plan.stream_joins import Stream
+from mayfly.runtime.shedding import NOTHING, Shedding
+from mayfly.spark.stream.arrivals import Arrived, added, decoded, left_out, promise, unwanted
+from mayfly.spark.stream.parcels import COUNTS, DDL, MARKER, RECEIPT
+from mayfly.spark.stream.pushdown import wanted_rows
+from mayfly.spark.stream.row_split import Splitter
+from mayfly.spark.stream.slots import HEARTBEAT, STREAM, Slots, projection
+from mayfly.spark.stream.stage_tasks import ProgramTask
+from mayfly.storage import TS
+
+SHARES = 1_000_000
+
+
+@dataclass(frozen=True)
+class ProgramWiring:
+    """How input rows travel: all streams in one DataFrame, columns in slots of their type."""
+
+    program: SharedProgram
+    stages: StagedProgram
+    streams: tuple[Stream, ...]
+    slot_types: Mapping[str, str]
+    slots: tuple[Mapping[str, str], ...]
+    buckets: int
+    shedding: Shedding = NOTHING
+    """What is left out on purpose."""
+    zone: str = "UTC"
+    """In which times have a day and an hour."""
+
+    @staticmethod
+    def of(
+        program: SharedProgram,
+        streams: Sequence[Stream],
+        types: Mapping[str, Mapping[str, str]],
+        buckets: int,
+    ) -> ProgramWiring:
+        """``types``: stream → column → Spark DDL type."""
+        stages, slots = staged(program), Slots()
+        placed = []
+        for stream in streams:
+            needed = dict.fromkeys(
+                name
+                for feed in stages.feeds
+                if feed.source.stream == stream.name
+                for name in feed.source.columns
+            )
+            if stream.dead_letter is not None:
+                needed = dict.fromkeys(stream.schema.names)
+            placed.append(slots.place([(name, types[stream.name][name]) for name in needed]))
+        return ProgramWiring(program, stages, tuple(streams), slots.types, tuple(placed), buckets)
+
+    @property
+    def splitter(self) -> Splitter:
+        names = tuple(stream.name for stream in self.streams)
+        kept = frozenset(one.name for one in self.streams if one.dead_letter is not None)
+        return Splitter(self.stages, names, self.slots, self.buckets, kept, self.zone)
+
+    def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame:
+        """One streaming DataFrame of parcels, split and exchanged, and of their counts."""
+        parts = [
+            self._tagged(number, stream, frames[stream.name])
+            for number, stream in enumerate(self.streams)
+        ]
+        if heartbeat is not None:
+            nothing = [f"{HEARTBEAT} AS {STREAM}", f"CAST(NULL AS BIGINT) AS {TS}"]
+            parts.append(heartbeat.selectExpr(*nothing, *projection(self.slot_types, {})))
+        rows = reduce(DataFrame.unionAll, parts)
+        return self._exchanged(rows.mapInArrow(self.splitter, DDL))
+
+    def _exchanged(self, parcels: DataFrame) -> DataFrame:
+        return parcels.repartitionById(self.buckets, "_bucket")
+
+    def _tagged(self, number: int, stream: Stream, frame: DataFrame) -> DataFrame:
+        time = quoted(stream.time)
+        if pa.types.is_timestamp(stream.schema.field(stream.time).type):
+            time = f"unix_micros({time})"
+        filled = {slot: quoted(name) for slot, name in self.slots[number].items()}
+        tag = self._tag(number, stream)
+        rows = frame.selectExpr(
+            f"{tag} AS {STREAM}", f"{time} AS {TS}", *projection(self.slot_types, filled)
+        )
+        if tag == str(number):
+            return rows
+        needed = {slot: f"IF({STREAM} >= 0, {slot}, NULL)" for slot in filled}
+        return rows.selectExpr(STREAM, TS, *projection(self.slot_types, needed))
+
+    def _tag(self, number: int, stream: Stream) -> str:
+        """The number of the stream, unless a row only counts."""
+        cases = []
+        if stream.punctuations:
+            others = [f"{quoted(n)} IS NULL" for n in stream.schema.names if n != stream.time]
+            alone = " AND ".join([f"{quoted(stream.time)} IS NOT NULL", *others])
+            cases.append(f"WHEN {alone} THEN {promise(number)}")
+        if self.shedding.of_rows:
+            columns = ", ".join(quoted(name) for name in stream.schema.names)
+            cases.append(
+                f"WHEN pmod(xxhash64({columns}), {SHARES})"
+                f" < {round(self.shedding.of_rows * SHARES)}"
+                f" THEN {left_out(number)}"
+            )
+        feeds = [feed for feed in self.stages.feeds if feed.source.stream == stream.name]
+        wanted = wanted_rows(feeds) if stream.dead_letter is None else None
+        if wanted is not None:
+            cases.append(f"WHEN ({wanted}) IS NOT TRUE THEN {unwanted(number)}")
+        return f"CASE {' '.join(cases)} ELSE {number} END" if cases else str(number)
+
+    def arrived(self, parcels: DataFrame) -> list[Arrived]:
+        """Per stream, what came of it in a batch."""
+        told = parcels.where(f"_edge = '{COUNTS}'").select("_data").collect()
+        return added((decoded(bytes(row[0])) for row in told), len(self.streams))
+
+    def receipts(
+        self,
+        parcels: DataFrame,
+        tasks: Sequence[ProgramTask],
+        due: Sequence[Sequence[int]],
+    ) -> DataFrame:
+        """All stages over a batch as ``tagged`` made it, as one DataFrame of receipts; only one
+        action may use it."""
+        moving = parcels.mapInArrow(replace(tasks[0], placed=True), DDL)
+        return self.stepped(moving, tasks[1:], due[1:])
+
+    def nothing(self, spark: SparkSession) -> DataFrame:
+        """No parcels at all, not exchanged."""
+        number = "CAST(id AS INT)"
+        return spark.range(0).selectExpr(
+            f"{number} AS _bucket", f"{number} AS _stage", "'' AS _edge", "CAST('' AS BINARY) _data"
+        )
+
+    def kept_rows(self, spark: SparkSession, reader: Any, count: int) -> DataFrame:
+        """The parcels a reader makes of so many stored pieces."""
+        return spark.range(0, count, 1, max(1, count)).mapInArrow(reader, DDL)
+
+    def stepped(
+        self,
+        moving: DataFrame,
+        tasks: Sequence[ProgramTask],
+        due: Sequence[Sequence[int]],
+    ) -> DataFrame:
+        """All stages over parcels that are not exchanged yet, as receipts."""
+        for task, listed in zip(tasks, due, strict=True):
+            markers = self._markers(moving.sparkSession, task.stage, listed)
+            # What moves comes first: a task that is placed counts its partitions.
+            moving = self._exchanged(moving.unionAll(markers)).mapInArrow(task, DDL)
+        return moving.where(f"_edge = '{RECEIPT}'").select("_data")
+
+    def _markers(self, spark: SparkSession, stage: int, due: Sequence[int]) -> DataFrame:
+        listed = ", ".join(str(bucket) for bucket in due)
+        return spark.range(1).selectExpr(
+            f"explode(array({listed})) AS _bucket",
+            f"{stage} AS _stage",
+            f"'{MARKER}' AS _edge",
+            "CAST('' AS BINARY) AS _data",
+        )

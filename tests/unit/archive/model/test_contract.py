@@ -1,0 +1,446 @@
+"""Promises about the dead: what is returned, what is erased, what was declared void."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import mayfly.archive
+from mayfly.archive import Archive
+from mayfly.archive.erase import feeds
+from mayfly.archive.model.contract import Contract
+from mayfly.archive.write.staging import Brought, Staging, brought, day_group
+from mayfly.errors import InvalidSetting, VersionExpired
+from mayfly.storage import EXP, TS
+from mayfly.storage.segment import write_segment
+
+DDL = "k BIGINT, ts BIGINT, exp BIGINT, id BIGINT"
+P = 8
+
+
+def made(path: Path, layout: str | None = None, contract: str = "HARD", **more: Any) -> Archive:
+    usual: dict[str, Any] = {"key": "k", "max_lifetime": f"{P * 10} us", "refresh": "10 us"}
+    settings = {**usual, "origin": 0, "layout": layout, "contract": contract, **more}
+    return mayfly.archive.create(path, DDL, **settings)
+
+
+def rows_of(update: int, count: int = 6) -> list[tuple[int, int, int, int]]:
+    chance = Random(update)
+    found = []
+    for number in range(count):
+        ts = chance.randint(10 * update - 9, 10 * update)
+        lived = chance.randint(1, P * 10)
+        found.append((chance.randint(0, 4), ts, ts + lived, update * 100 + number))
+    return found
+
+
+def table(rows: list[tuple[int, int, int, int]]) -> pa.Table:
+    names = ("k", "ts", "exp", "id")
+    return pa.table({n: pa.array([r[at] for r in rows], pa.int64()) for at, n in enumerate(names)})
+
+
+def ids(found: pa.Table) -> list[int]:
+    return sorted(found["id"].to_pylist())
+
+
+def stored_exps(root: Path) -> list[int]:
+    """Every expiration time in every data file, whoever names it."""
+    found = []
+    for file in sorted(root.glob("data/*")):
+        if file.suffix == ".arrow":
+            rows = pa.ipc.open_file(file.read_bytes()).read_all()
+        else:
+            rows = pq.read_table(file)
+        found += rows[EXP].to_pylist()
+    return found
+
+
+LAYOUTS = [None, "Rebuild 2x2", "NoRebuild 2x2", "lazy 3x2", "WATA3", "D-exp2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("HARD", Contract()),
+        ("soft(3)", Contract(3)),
+        ("PHYSICAL WITHIN 2 h", Contract(0, 7_200_000_000)),
+        ("Hard physical within 1 day", Contract(0, 86_400_000_000)),
+        ("SOFT ( 2 ) PHYSICAL WITHIN 1 day", Contract(2, 86_400_000_000)),
+    ],
+)
+def test_contracts_in_words(text: str, expected: Contract) -> None:
+    assert Contract.parse(text) == expected == Contract.parse(str(expected))
+
+
+@pytest.mark.parametrize("text", ["", "FIRM", "SOFT", "SOFT(x)", "HARD SOFT(1)", "PHYSICAL"])
+def test_other_words_are_refused(text: str) -> None:
+    with pytest.raises(InvalidSetting, match="HARD or SOFT"):
+        Contract.parse(text)
+
+
+def test_a_promise_that_updates_cannot_keep(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="refresh more often"):
+        made(tmp_path / "a", contract="PHYSICAL WITHIN 9 us")
+    wave = mayfly.archive.create(tmp_path / "b", DDL, key="k", window=3)
+    with pytest.raises(InvalidSetting, match="cannot promise"):
+        replace(wave.settings, contract=Contract(1))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_soft_rows_are_late_by_k_updates_at_most(tmp_path: Path, layout: str | None) -> None:
+    soft, hard = made(tmp_path / "s", layout, "SOFT(2)"), made(tmp_path / "h", layout)
+    given: list[tuple[int, int, int, int]] = []
+    later = 0
+    for update in range(1, 22):
+        given += rows_of(update)
+        report = soft.update(table(rows_of(update)))
+        hard.update(table(rows_of(update)))
+        alive = sorted(row[3] for row in given if row[2] > 10 * update)
+        allowed = {row[3] for row in given if row[2] > 10 * (update - 2)}
+        assert ids(hard.scan()) == alive
+        found = Counter(ids(soft.scan()))
+        assert set(alive) <= set(found) <= allowed
+        assert max(found.values()) == 1
+        assert report.hidden_until == 10 * (update - 2)
+        later += len(found) - len(alive)
+    assert later or layout not in ("Rebuild 2x2", "lazy 3x2")
+
+
+def test_patience_saves_rewriting(tmp_path: Path) -> None:
+    """A packed sub-index that is only due for removals is left alone for k updates."""
+    archives = {c: made(tmp_path / c, "R-exp4", c) for c in ("HARD", "SOFT(3)")}
+    read = dict.fromkeys(archives, 0)
+    for name, archive in archives.items():
+        for update in range(1, 20):
+            batch = table(rows_of(update)) if update <= 8 else None
+            read[name] += archive.update(batch).files_read
+    assert read["SOFT(3)"] < read["HARD"]
+
+
+# -- PHYSICAL WITHIN ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("within", [10, pytest.param(14, marks=pytest.mark.slow), 25])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_bytes_are_gone_in_time(tmp_path: Path, layout: str | None, within: int) -> None:
+    root = tmp_path / "a"
+    archive = made(root, layout, f"PHYSICAL WITHIN {within} us", keep_versions=5)
+    given: list[tuple[int, int, int, int]] = []
+    for update in range(1, 22):
+        batch = rows_of(update) if update % 4 else []
+        given += batch
+        report = archive.update(table(batch) if batch else None)
+        # Nothing happens before the next update: what falls due until then must be gone.
+        due = 10 * (update + 1) - within
+        assert all(exp >= due for exp in stored_exps(root))
+        assert archive.verify().ok
+        assert report.erased_until is not None
+        assert due - 1 <= report.erased_until <= 10 * update == report.hidden_until
+        assert all(exp > report.erased_until for exp in stored_exps(root))
+        assert ids(archive.scan()) == sorted(r[3] for r in given if r[2] > 10 * update)
+
+
+def test_every_report_says_what_is_hidden_and_what_is_gone(tmp_path: Path) -> None:
+    """Those of earlier updates too, as they were when the next one came."""
+    archive = made(tmp_path / "a", "Rebuild 2x2", "SOFT(1) PHYSICAL WITHIN 20 us")
+    told = []
+    for update in range(1, 6):
+        report = archive.update(table(rows_of(update)))
+        told.append((report.update, report.hidden_until, report.erased_until))
+        assert archive.status().last["erased_until"] == report.erased_until
+    again = mayfly.archive.open(tmp_path / "a")
+    kept = [(one["update"], one["hidden_until"], one["erased_until"]) for one in again.reports()]
+    assert kept == told
+    assert [hidden for _, hidden, _ in told] == [0, 10, 20, 30, 40]
+    hard = made(tmp_path / "h")
+    hard.update(table(rows_of(1)))
+    assert hard.reports()[0]["hidden_until"] == 10  # and of bytes nothing was promised
+    assert hard.reports()[0]["erased_until"] is None
+
+
+def test_without_the_promise_bytes_linger(tmp_path: Path) -> None:
+    """The check above can fail: WATA keeps rows until the whole group has expired."""
+    root = tmp_path / "a"
+    archive = made(root, "WATA3")
+    for update in range(1, 14):
+        archive.update(table(rows_of(update)))
+    assert min(stored_exps(root)) < 10 * 13 - 10
+
+
+@pytest.mark.parametrize("young", [0, 1])
+def test_verify_finds_bytes_that_should_be_gone(tmp_path: Path, young: int) -> None:
+    root = tmp_path / "a"
+    archive = made(root, "NoRebuild 2x2", "PHYSICAL WITHIN 10 us", young=young)
+    archive.update(table(rows_of(1)))
+    kept = sorted((root / "data").glob("*.arrow" if young else "*.parquet"))[0]
+    content, written = kept.read_bytes(), kept.stat().st_mtime
+    for _ in range(P + 1):
+        archive.update(None)
+    assert archive.verify().ok
+    kept.write_bytes(content)
+    os.utime(kept, (written, written))
+    (problem,) = archive.verify().problems
+    assert "should be gone" in problem.what
+    assert problem.path == f"data/{kept.name}"
+    archive.update(None)  # what a crash left behind goes with the next update
+    assert archive.verify().ok
+
+
+@pytest.mark.parametrize("layout", [None, "Rebuild 2x2", "WATA3"])
+def test_no_byte_of_an_erased_key_is_left(tmp_path: Path, layout: str | None) -> None:
+    """Looked for in the raw content of every file: data, manifests with their key bounds, lists."""
+    root = tmp_path / "a"
+    archive = mayfly.archive.create(
+        root, "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime=f"{P * 10} us",
+        refresh="10 us", origin=0,
+        layout=layout, contract="PHYSICAL WITHIN 20 us", compression="none", keep_versions=9,
+    )  # fmt: skip
+    ends: dict[str, int] = {}
+    for update in range(1, 16):
+        rows = [(f"key-{id:04}-", ts, exp) for _, ts, exp, id in rows_of(update)]
+        ends |= {key: exp for key, _, exp in rows}
+        names = ("k", "ts", "exp")
+        archive.update(pa.table({n: [row[at] for row in rows] for at, n in enumerate(names)}))
+        if update % 5 == 0:
+            taken_back = archive.scan()["k"][0].as_py()
+            archive.invalidate([taken_back])
+            ends[taken_back] = 10 * update
+        content = b"".join(file.read_bytes() for file in root.rglob("*") if file.is_file())
+        left = {key for key in ends if key.encode() in content}
+        due = 10 * (update + 1) - 20
+        assert {key for key, exp in ends.items() if exp > 10 * update} <= left
+        assert not {key for key in left if ends[key] < due}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_files_that_no_version_names_are_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """Nobody knows their checksums: they go with the next update, whatever they hold."""
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 20 us")
+    archive.update(table([(1, 10, 90, 1)]))
+    archive.update(table([(1, 20, 90, 2)]))
+    assert archive.status().erased_until == 20
+    directory = archive.repository.directory
+    rows = pa.table({TS: pa.array([1], pa.int64()), EXP: pa.array([15], pa.int64())})
+    left, under_way = (write_segment(directory, "g", rows) for _ in range(2))
+    assert left is not None
+    assert under_way is not None
+    files = {one.path: tmp_path / "a" / one.path for one in (left, under_way)}
+    if not whole:
+        for file in files.values():
+            file.write_bytes(bytes(255 - byte for byte in file.read_bytes()))
+    os.utime(files[left.path], (1, 1))
+    later = time.time() + 60
+    os.utime(files[under_way.path], (later, later))
+    opened: list[str] = []
+    looked = feeds._times
+
+    def look(directory: Any, name: str, *columns: str, segment: Any = None) -> Any:
+        opened.append(name)
+        return looked(directory, name, *columns, segment=segment)
+
+    monkeypatch.setattr(feeds, "_times", look)
+    (problem,) = archive.verify().problems
+    assert (problem.path, "left behind" in problem.what) == (left.path, True)
+    assert archive.status().erased_until == 10
+    assert archive.update(None).erased_until == 30
+    assert [path for path in files if directory.exists(path)] == [under_way.path]
+    assert archive.verify().ok
+    assert opened
+    assert not set(opened) & files.keys()
+
+
+def test_void_rows_leave_older_versions_in_time(tmp_path: Path) -> None:
+    """Nothing has expired, so no other reason makes a version go."""
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 20 us", keep_versions=9)
+    archive.update(table([(1, 10, 90, 1), (2, 10, 90, 2)]))
+    archive.update(table([(1, 20, 90, 3)]))
+    first = archive.version().manifest.version
+    archive.invalidate([1])
+    assert ids(archive.scan(as_of=10)) == [1, 2]
+    archive.update(None)
+    assert first in archive.repository.versions()
+    report = archive.update(None)
+    assert min(archive.repository.versions()) > first
+    assert len(stored_exps(tmp_path / "a")) == 1
+    assert report.erased_until == 40
+    assert archive.verify().ok
+
+
+def test_rows_that_a_stopped_stream_has_staged_go_too(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 10 us")
+    staging = Staging.at(tmp_path / "a", "slow")
+    rows = table([(1, 1, 25, 1), (1, 2, 60, 2)])
+    rows = rows.append_column("_ts", rows["ts"]).append_column(EXP, rows["exp"])
+    directory = staging.repository.directory
+    file = write_segment(directory, day_group(1), rows, format="parquet")
+    assert file is not None
+    other = write_segment(directory, day_group(1), rows.slice(1), format="parquet")
+    assert other is not None
+    staging.add(staging.current(), [file, other], (), Brought(batch=0, rows=3))
+    archive.update(None)
+    archive.update(None)
+    assert archive.verify().ok
+    assert archive.status().erased_until == 20
+    archive.update(None)
+    assert archive.verify().ok
+    assert archive.status().erased_until == 30
+    assert not directory.exists(file.path)
+    assert directory.exists(other.path)
+    now = brought(staging.current())
+    assert (now.rows, now.dead, staging.current().rows) == (3, 1, 2)
+    for _ in range(4):
+        archive.update(None)
+    assert staging.current().rows == 0
+    assert not list((tmp_path / "a" / "staged").rglob("*.parquet"))
+
+
+def test_verify_finds_staged_rows_that_should_be_gone(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 10 us")
+    archive.update(None, update=5)
+    rows = table([(1, 1, 25, 1)])
+    rows = rows.append_column("_ts", rows["ts"]).append_column(EXP, rows["exp"])
+    directory = Staging.at(tmp_path / "a", "lost").repository.directory
+    file = write_segment(directory, day_group(1), rows, format="parquet")
+    assert file is not None
+    (problem,) = archive.verify().problems
+    assert problem.path == f"staged/lost/{file.path}"
+    assert archive.status().erased_until == 24
+
+
+def test_rows_that_ended_before_they_were_declared_void(tmp_path: Path) -> None:
+    """Their bytes go in time after their end, not after somebody said so."""
+    for ended, left in ((None, True), (11, False)):
+        root = tmp_path / str(ended)
+        archive = made(root, "NoRebuild 2x2", "PHYSICAL WITHIN 15 us", keep_versions=9)
+        archive.update(table([(1, 10, 90, 1), (2, 10, 90, 2)]))
+        archive.update(None)
+        before = archive.version().manifest.version
+        archive.invalidate([1], ended=ended)
+        assert (before in archive.repository.versions()) == left
+        assert archive.verify().ok
+
+
+@pytest.fixture
+def file_by_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scans give small files one by one, as they do with large ones."""
+    monkeypatch.setattr("mayfly.archive.read.version_reader.SCANNED_AT_ONCE", 1)
+
+
+@pytest.mark.usefixtures("file_by_file")
+def test_the_promise_wins_over_a_pinned_reader(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2", "PHYSICAL WITHIN 10 us")
+    for update in range(1, 4):
+        archive.update(table(rows_of(update)))
+    reading = archive.scan_tables()
+    next(reading)
+    pin = archive.pin()
+    for _ in range(P):
+        archive.update(None)
+    with pytest.raises(VersionExpired, match="wins over readers"):
+        list(reading)
+    with pytest.raises(VersionExpired):
+        archive.repository.load(pin.manifest.version)
+
+
+@pytest.mark.usefixtures("file_by_file")
+def test_without_the_promise_a_pinned_reader_wins(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    for update in range(1, 4):
+        archive.update(table(rows_of(update)))
+    before = ids(archive.scan())
+    reading = archive.scan_tables()
+    found = next(reading)["id"].to_pylist()
+    for _ in range(P):
+        archive.update(None)
+        archive.vacuum(keep_versions=1, grace=0)
+    for piece in reading:
+        found += piece["id"].to_pylist()
+    assert sorted(found) == before
+
+
+# -- invalidation ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "contract", ["HARD", pytest.param("PHYSICAL WITHIN 10 us", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_void_rows_are_never_returned(tmp_path: Path, layout: str | None, contract: str) -> None:
+    archive = made(tmp_path / "a", layout, contract)
+    chance = Random(f"{layout}")
+    given: dict[int, tuple[int, int, int, int]] = {}
+    void: set[int] = set()
+    for update in range(1, 24):
+        archive.update(table(rows_of(update)))
+        given |= {row[3]: row for row in rows_of(update)}
+        now = 10 * update
+        alive = {i for i, row in given.items() if row[2] > now and i not in void}
+        if update % 2:
+            key = chance.randint(0, 4)
+            meant = {i for i in alive if given[i][0] == key}
+            report = archive.invalidate([key, 99])
+        else:
+            meant = set(chance.sample(sorted(alive), 2))
+            report = archive.invalidate(rows=table([given[i] for i in meant]))
+        assert report.rows == len(meant)
+        void |= meant
+        alive -= meant
+        assert ids(archive.scan()) == sorted(alive)
+        for key in range(5):
+            wanted = sorted(i for i in alive if given[i][0] == key)
+            assert ids(archive.probe(key)) == wanted
+            assert ids(archive.probe(key, columns=["id"])) == wanted
+        assert ids(archive.probe_range(1, 3)) == sorted(i for i in alive if 1 <= given[i][0] <= 3)
+        assert archive.status().rows == len(alive)
+        assert archive.verify().ok
+        if contract != "HARD":
+            assert not archive.version().state.invalid
+    for _ in range(2 * P):
+        archive.update(None)
+    assert not archive.version().state.invalid  # lists go with the rows they hide
+    assert not archive.version().manifest.segments
+
+
+def test_what_comes_later_is_not_void(tmp_path: Path) -> None:
+    """Also where a merge brings old and new rows of the key into one run."""
+    archive = made(tmp_path / "a", "NoRebuild 1x1", fan_in=2)
+    archive.update(table([(1, 10, 75, 1), (2, 10, 75, 2)]))
+    assert archive.invalidate([1]).rows == 1
+    archive.update(table([(1, 20, 75, 3), (1, 9, 75, 4)]))  # 4 comes late, and is not meant
+    assert ids(archive.probe(1)) == [3, 4]
+    assert ids(archive.scan()) == [2, 3, 4]
+    assert not archive.version().state.invalid  # the merge removed row 1
+    assert archive.invalidate([1]).rows == 2
+    assert ids(archive.scan()) == [2]
+
+
+def test_soft_reads_show_what_is_stored(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2")
+    archive.update(table(rows_of(1)))
+    everything = ids(archive.scan())
+    archive.invalidate([rows_of(1)[0][0]])
+    assert set(ids(archive.scan())) < set(everything)
+    assert ids(archive.scan(soft=True)) == everything
+
+
+def test_nothing_to_make_void(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a")
+    archive.update(table(rows_of(1)))
+    version = archive.version().manifest.version
+    assert archive.invalidate([77]).rows == 0
+    assert archive.version().manifest.version == version
+    with pytest.raises(InvalidSetting, match="keys or rows"):
+        archive.invalidate()
+    wave = mayfly.archive.create(tmp_path / "w", DDL, key="k", window=3)
+    assert wave.invalidate([1]).rows == 0
