@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # more about the machine than about the code, so neither has a deadline.
 settings.register_profile(
     "default",
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -26,7 +26,7 @@ from tests.property.continuous_cases import (
 
 seeds = st.integers(0, 2**48)
 many = settings(
-    max_examples=80 if settings().max_examples < 200 else 5 * settings().max_examples,
+    max_examples=40 if settings().max_examples < 200 else 5 * settings().max_examples,
     phases=[Phase.generate],
 )
 INSTANTS = 14

@@ -36,7 +36,7 @@ from tests.property.shared_runs import HereRunner, half_slow, program_of, result
 from tests.property.test_buckets import SHARING, STAGES
 
 seeds = st.integers(0, 2**48)
-some = settings(max_examples=max(6, settings().max_examples // 10), phases=[Phase.generate])
+some = settings(max_examples=max(4, settings().max_examples // 10), phases=[Phase.generate])
 MORE = (
     "SELECT x.v, y.v AS w FROM s1 [PARTITION BY g ROWS 2] x, s2 [RANGE 5 s] y WHERE x.k = y.k",
     "SELECT k, v FROM s1 [PARTITION BY k ROWS 2] x WHERE NOT EXISTS"

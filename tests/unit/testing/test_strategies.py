@@ -76,6 +76,7 @@ def test_a_case_can_have(feature: str) -> None:
     assert isinstance(found, JoinCase)
 
 
+@pytest.mark.slow
 def test_a_case_with_a_late_row_shrinks_to_a_few_rows_that_can_be_read() -> None:
     found = find(
         join_cases(types=["int64"], late=True, heartbeats=False),

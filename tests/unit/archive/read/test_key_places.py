@@ -73,7 +73,7 @@ def test_every_row_is_found_under_its_key(tmp_path: Path, kind: str) -> None:
     assert archive.scan().num_rows == len(alive)
 
 
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_only_files_with_the_key_are_opened(tmp_path: Path, parts: int) -> None:
     archive, _ = filled(tmp_path / "a", parts=parts)
     assert len(archive.version().manifest.segments) > parts * MANY
@@ -88,7 +88,7 @@ def test_only_files_with_the_key_are_opened(tmp_path: Path, parts: int) -> None:
 
 
 @pytest.mark.parametrize("young", [0, 9])
-@pytest.mark.parametrize("small", [0, 2, 50_000])
+@pytest.mark.parametrize("small", [0, pytest.param(2, marks=pytest.mark.slow), 50_000])
 def test_large_files_are_looked_at_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, young: int, small: int
 ) -> None:
