@@ -56,12 +56,16 @@ def migrate(
         str | None,
         typer.Option("--window", help="Of an archive of a window: '30 days', or updates."),
     ] = None,
+    max_gap: Annotated[
+        str | None,
+        typer.Option("--max-gap", help='Rows further ahead of now are refused; or "none".'),
+    ] = None,
     side_by_side: Annotated[
         bool, typer.Option("--side-by-side", help="Move nothing; the old indexes run empty.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Change the layout, the longest lifetime or window, the refresh interval or the contract."""
+    """Change the layout, the longest lifetime or window, refresh, contract or the largest gap."""
     with refusals():
         report = mayfly.archive.open(path).migrate(
             layout=layout,
@@ -76,6 +80,7 @@ def migrate(
             constituents=constituents,
             technique=technique,
             window=window,
+            max_gap=max_gap,
             method="side by side" if side_by_side else "rebuild",
         )
         if json:

@@ -91,6 +91,9 @@ def test_a_scheme_is_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "DEL in 3 constituents, in-place, 9 rows alive; 3 rows have ended by it" in said
     assert run("migrate", str(path), "--scheme", "WATA", "--side-by-side") == 0
     assert "9 rows alive; 3 former indexes run empty" in capsys.readouterr().out
+    assert run("migrate", str(path), "--max-gap", "7 days") == 0
+    assert "is now WATA in 3 constituents, in-place, 9 rows alive" in capsys.readouterr().out
+    assert mayfly.archive.open(path).settings.max_gap == 7 * 86_400_000_000
     assert run("migrate", str(path), "--max-lifetime", "9 days", "--lifetime", "2 days") == 0
     assert "is now round-robin NoRebuild 1x3, 6 rows alive" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Changing what an archive is: its layout, longest lifetime, window, refresh interval or contract.
+"""Changing what an archive is: layout, longest lifetime, window, refresh, contract, largest gap.
 
 Idea: *stop and rebuild* writes all that is alive and valid anew, part by part, into the indexes of
 the new layout; *side by side* leaves the runs where they are, under names no update inserts into,
@@ -87,6 +87,7 @@ class Migrating:
         technique: str | None = None,
         window: int | str | timedelta | None = None,
         refresh: Duration | None = None,
+        max_gap: Duration | None = None,
         method: str = "rebuild",
     ) -> MigrationReport:
         """Change what is given; the rest stays.
@@ -96,7 +97,8 @@ class Migrating:
         takes the one that does the least work under the load of the last updates. An archive of a
         window can change its ``scheme``, ``constituents``, ``technique``, ``window`` and
         ``refresh``; with ``max_lifetime`` and ``exp`` or ``lifetime``, as at its creation, it
-        becomes one of rows with their own lifetimes.
+        becomes one of rows with their own lifetimes. For another ``max_gap`` alone nothing is
+        written anew.
         """
         if method not in METHODS:
             raise InvalidSetting(f"cannot migrate by {method!r}", f"use {' or '.join(METHODS)}")
@@ -104,10 +106,14 @@ class Migrating:
             layout=layout, groups=groups, lanes=lanes, rebuild=rebuild, span=span, fan_in=fan_in,
             max_lifetime=max_lifetime, exp=exp, lifetime=lifetime, contract=contract, scheme=scheme,
             constituents=constituents, technique=technique, window=window, refresh=refresh,
+            max_gap=max_gap,
         )  # fmt: skip
         self.prepare()
         version = self.version()
         after, update = wanted.applied(version, self.advised_layout)
+        if not wanted.of_stored_rows:
+            self.repository.commit(version.manifest, [SetProperties({"archive": after.to_json()})])
+            return MigrationReport(_told(after), _alive(version))
         require_nothing_staged(self.repository.directory.address, version.settings, after)
         if method == "side by side":
             return self._side_by_side(version, after, update)

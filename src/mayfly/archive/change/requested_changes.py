@@ -23,7 +23,7 @@ from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import whole
-from mayfly.lifetime import Duration, duration, format_micros
+from mayfly.lifetime import Duration, duration, format_micros, gap_of
 
 Advised = Callable[[], PartitionedLayout]
 """The layout that does the least work under the load of the last updates."""
@@ -51,6 +51,7 @@ class Changes:
     technique: str | None = None
     window: int | str | timedelta | None = None
     refresh: Duration | None = None
+    max_gap: Duration | None = None
 
     def given(self, *names: str) -> list[str]:
         """Those of the names that something was given for."""
@@ -64,17 +65,28 @@ class Changes:
         """The settings to be, and the number of the last update under them."""
         calendar, update = _renumbered(version, self.refresh)
         before = version.settings
+        gap = before.max_gap if self.max_gap is None else gap_of(self.max_gap)
+        return replace(self._settings(before, calendar, advised), max_gap=gap), update
+
+    @property
+    def of_stored_rows(self) -> bool:
+        """Whether they concern rows that are stored, and not only those to come."""
+        return self != Changes(max_gap=self.max_gap) or self.max_gap is None
+
+    def _settings(
+        self, before: ArchiveSettings, calendar: UpdateCalendar, advised: Advised
+    ) -> ArchiveSettings:
         if before.lifetimes is None:
             if self.given(*OF_LIFETIMES):
-                return self._with_lifetimes(before, calendar), update
-            return self._of_window(before, calendar), update
+                return self._with_lifetimes(before, calendar)
+            return self._of_window(before, calendar)
         self.refuse(
             self.given(*OF_WINDOWS, "exp", "lifetime"),
             "not for an archive whose rows have their own lifetimes: each keeps the one it has",
-            "leave it out; what can be changed is the layout, its sizes, max_lifetime, refresh and "
-            "the contract. Rows that are to live otherwise go into another archive",
+            "leave it out; what can be changed is the layout, its sizes, max_lifetime, refresh, "
+            "max_gap and the contract. Rows that are to live otherwise go into another archive",
         )
-        return self._of_lifetimes(before, calendar, advised), update
+        return self._of_lifetimes(before, calendar, advised)
 
     def _of_lifetimes(
         self, before: ArchiveSettings, calendar: UpdateCalendar, advised: Advised
@@ -114,7 +126,7 @@ class Changes:
             self.given(*OF_LAYOUTS),
             "not for an archive of a window",
             "give max_lifetime, and exp or lifetime, to make it one of rows with their own "
-            "lifetimes; or change its scheme, constituents, technique, window and refresh",
+            "lifetimes; or change its scheme, constituents, technique, window, refresh and max_gap",
         )
         now = before.wave
         window = now.window

@@ -242,6 +242,7 @@ def _opened(
         raise InvalidSetting(
             f"the archive at {path} has {' and '.join(differing)}, not what CREATE ARCHIVE "
             f"{definition.name} says",
-            "give it another name, or move the old archive away",
+            "change the archive (mayfly archive migrate) or the statement, give it another name, "
+            "or move the old archive away",
         )
     return archive

@@ -12,8 +12,10 @@ import pytest
 import mayfly.archive
 from mayfly import faults
 from mayfly.archive import Archive
+from mayfly.archive.model.calendar import DAY
 from mayfly.archive.write.staging import Brought, Staging
 from mayfly.errors import BadInput, CommitConflict, InvalidSetting
+from mayfly.lifetime import NEVER
 from mayfly.storage.segment import EXP, TS, Segment, write_segment
 from tests.unit.archive.model.test_contract import DDL, P, ids, made, rows_of, table
 
@@ -315,3 +317,24 @@ def test_what_cannot_be_migrated(tmp_path: Path) -> None:
         made(tmp_path / "b").migrate(scheme="DEL")
     with pytest.raises(InvalidSetting, match="side by side"):
         made(tmp_path / "a").migrate(method="slowly")
+
+
+def test_the_largest_gap_is_changed_without_writing_rows(tmp_path: Path) -> None:
+    archive = made(tmp_path / "a", "Rebuild 2x2", max_gap="2 days")
+    archive.update(table(rows_of(1)))
+    files = list(archive.version().manifest.segments)
+    report = archive.migrate(max_gap="none", method="side by side")
+    assert (report.rows, report.bytes_written, report.left) == (len(rows_of(1)), 0, 0)
+    assert archive.settings.max_gap == NEVER
+    archive.migrate(max_gap="3 days")
+    assert list(archive.version().manifest.segments) == files
+    archive.migrate(layout="NoRebuild 3x2", method="side by side")
+    assert mayfly.archive.open(tmp_path / "a").settings.max_gap == 3 * DAY
+    with pytest.raises(InvalidSetting, match="max_gap is 0"):
+        archive.migrate(max_gap="0 days")
+
+
+def test_rows_that_get_lifetimes_keep_the_largest_gap(tmp_path: Path) -> None:
+    archive = mayfly.archive.create(tmp_path / "a", DDL, key="k", window=3, max_gap="5 days")
+    archive.migrate(max_lifetime="9 days", lifetime="2 days")
+    assert archive.settings.max_gap == 5 * DAY
