@@ -46,6 +46,8 @@ DEFAULT_LEASE = 3_600_000_000
 ATTEMPTS = 100
 """How often a reader of the newest version lets others overtake it: each time they committed and
 vacuumed between its look at the list and its look at the manifest."""
+LOST_AT_MOST = 1000
+"""So many of the newest versions may be lost where no mark tells their last number."""
 _NUMBERED = re.compile(rf"^{MANIFESTS}/(\d{{20}})\.(json|oldest)$")
 _HEAD = re.compile(rf"^{MANIFESTS}/head-(\d{{20}})$")
 
@@ -297,15 +299,25 @@ class Repository:
         """Publish a new version with the content of a retained one; what came since stays readable.
 
         A version that is not whole is refused. The newest manifest itself is not read: a damaged
-        or lost one is no obstacle.
+        or lost one is no obstacle. No number that a lost version may have had is used again: who
+        has seen it would take this one for it.
         """
         with self.pin(version) as wanted:
             for segment in wanted.segments.values():
                 self._require_whole(version, segment)
-            unread = Manifest(self.last(), wanted.segments, wanted.properties)
-            following = unread.followed_by(written_at=wall_clock())
+            last, before = self._last_used()
+            unread = Manifest(last, wanted.segments, wanted.properties)
+            after = None if before == last else before
+            following = unread.followed_by(written_at=wall_clock(), after=after)
             with intent(self.directory, following.version, list(wanted.segments.values())):
                 return self._publish(following)
+
+    def _last_used(self) -> tuple[int, int]:
+        """The last number that any version may have had, and that of the last one on disk."""
+        listed = self._listed()
+        if not listed.marked:  # or it was moved meanwhile
+            listed = self._listed()
+        return listed.last + (0 if listed.marked else LOST_AT_MOST), listed.stored[-1]
 
     def _require_whole(self, version: int, segment: Segment) -> None:
         try:
@@ -332,7 +344,7 @@ class Repository:
         # In this order: a base that vacuum removed has raised the oldest version by then.
         known = self.directory.exists(manifest_name(base.version))
         listed = self._listed()
-        if self.directory.exists(manifest_name(following)) or listed.oldest > base.version:
+        if max(listed.stored, default=-1) > base.version or listed.oldest > base.version:
             raise self._conflict(following)
         if lost := self.lost_mark(listed, base):
             raise lost
@@ -341,10 +353,10 @@ class Repository:
                 f"there is no version {base.version} in {self.directory.address}",
                 "start from the current version of the directory you commit to",
             )
-        if self.directory.exists(head_name(following)):
-            if self.directory.exists(manifest_name(following)):
+        if listed.last > base.version:
+            if max(self.stored_versions()) > base.version:
                 raise self._conflict(following)
-            raise self._lost_newest(following)
+            raise self._lost_newest(listed.last)
 
     def _publish(self, following: Manifest) -> Manifest:
         reach("commit.checked")

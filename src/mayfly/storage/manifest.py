@@ -39,6 +39,8 @@ class Manifest:
     marked: bool = False
     """Whether the newest version had a mark of its own beside its manifest when this was written:
     where there is none now, it was removed."""
+    after: int | None = None
+    """The version before it, where a rollback left out numbers that lost versions have had."""
 
     def commit_id(self, version: int) -> str | None:
         """The id of the commit that made ``version``, if it is among the last ones."""
@@ -49,7 +51,8 @@ class Manifest:
         """The next version, with a lineage of its own."""
         lineage = (uuid.uuid4().hex[:8], *self.lineage)[:LINEAGE]
         version = self.version + 1
-        return replace(self, version=version, lineage=lineage, marked=version > 0, **changes)
+        changes = {"marked": version > 0, "after": None, **changes}
+        return replace(self, version=version, lineage=lineage, **changes)
 
     @cached_property
     def _by_group(self) -> Mapping[str, tuple[Segment, ...]]:
@@ -93,6 +96,7 @@ class Manifest:
                 "properties": dict(self.properties),
                 "segments": [segment.to_json() for segment in self.segments.values()],
                 **({"marked": True} if self.marked else {}),
+                **({} if self.after is None else {"after": self.after}),
             },
             separators=(",", ":"),
             sort_keys=True,
@@ -151,6 +155,7 @@ def _decoded(data: bytes, name: str) -> Manifest:
             written_at=stored["written_at"],
             lineage=tuple(stored["lineage"]),
             marked=bool(stored.get("marked")),
+            after=stored.get("after"),
         )
     except StorageError as error:
         raise type(error)(f"the manifest {name}: {error.message}", error.hint) from error

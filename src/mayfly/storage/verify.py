@@ -68,9 +68,21 @@ def _missing_versions(repository: Repository, damaged: Collection[str]) -> Itera
             repository.current()
         except CorruptFile as error:
             yield Problem(head_name(last), error.message)
+    given_up = _given_up(repository, stored)
     for number in range(repository.oldest(), last + 1):
-        if number not in stored and not repository.directory.exists(manifest_name(number)):
+        lost = number not in stored and number not in given_up
+        if lost and not repository.directory.exists(manifest_name(number)):
             yield Problem(manifest_name(number), f"the manifest of version {number} is missing")
+
+
+def _given_up(repository: Repository, stored: Collection[int]) -> set[int]:
+    """Numbers of versions that were lost, and that a rollback went on without."""
+    numbers: set[int] = set()
+    for number in stored:
+        with contextlib.suppress(CorruptFile, VersionExpired):
+            if (before := repository.load(number).after) is not None:
+                numbers.update(range(before + 1, number))
+    return numbers
 
 
 def _verify(

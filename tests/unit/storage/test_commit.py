@@ -23,7 +23,7 @@ from mayfly.storage import (
     vacuum,
     verify,
 )
-from mayfly.storage.commit import head_name, manifest_name
+from mayfly.storage.commit import LOST_AT_MOST, head_name, manifest_name
 from mayfly.storage.directory import Directory
 from mayfly.storage.manifest import LINEAGE
 from tests.unit.storage.rows import flip_a_byte, ids_of, segment
@@ -291,6 +291,7 @@ def test_a_lost_newest_manifest_is_noticed(repository: Repository) -> None:
         assert "roll back to version 1" in caught.value.hint
     assert repository.rollback(1).version == 3
     assert repository.current().properties == base.properties
+    assert verify(repository).ok
 
 
 def test_a_newest_manifest_that_is_lost_with_its_mark_is_noticed(repository: Repository) -> None:
@@ -310,9 +311,41 @@ def test_a_newest_manifest_that_is_lost_with_its_mark_is_noticed(repository: Rep
         assert "roll back to version 1" in lost.value.hint
     (problem,) = verify(repository).problems
     assert problem.path == head_name(1)
-    assert repository.rollback(1).version == 2
+    back = repository.rollback(1)
+    assert (back.version, back.after) == (1 + LOST_AT_MOST + 1, 1)
     assert repository.current().properties == base.properties
     assert verify(repository).ok
+    assert advance(repository).after is None
+    repository.directory.remove(manifest_name(back.version))
+    assert [one.path for one in verify(repository).problems].count(manifest_name(back.version))
+    vacuum(repository, keep_versions=1, grace=0)
+    assert verify(repository).ok
+
+
+def test_who_has_seen_a_lost_version_gets_no_other_by_its_number(repository: Repository) -> None:
+    base = advance(repository)
+    seen = [advance(repository) for _ in range(3)]
+    for version in (2, 3, 4):
+        repository.directory.remove(manifest_name(version))
+    repository.directory.remove(head_name(4))
+    repository.rollback(1)
+    for manifest in seen:
+        with pytest.raises(VersionExpired):
+            repository.load(manifest.version)
+    for manifest in (base, *seen):
+        with pytest.raises(CommitConflict):
+            repository.commit(manifest, [SetProperties({"by": "a writer of then"})])
+
+
+def test_a_writer_from_before_a_lost_version_conflicts_with_the_rollback(
+    repository: Repository,
+) -> None:
+    base, _ = advance(repository), advance(repository)
+    repository.directory.remove(manifest_name(2))
+    assert repository.rollback(1).version == 3
+    with pytest.raises(CommitConflict):
+        repository.commit(base, [SetProperties({"by": "a writer of then"})])
+    assert repository.versions() == [0, 1, 3]
 
 
 def test_a_mark_that_a_crash_did_not_move_is_mark_enough(repository: Repository) -> None:
