@@ -20,7 +20,8 @@ Cost: one pass over about 3·W transitions. wave-indices-1997, 4.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -30,14 +31,16 @@ from typing import NamedTuple
 from mayfly.archive.advice.cost_parameters import CostParameters
 from mayfly.archive.layouts.operations import (
     AddIndex,
+    BuildIndex,
     DropIndex,
     IndexChange,
     RenameIndex,
     WaveState,
     changes,
+    execute,
 )
 from mayfly.archive.layouts.run_plan import UpdateTechnique
-from mayfly.archive.layouts.wave import WaveLayout
+from mayfly.archive.layouts.wave import Transition, WaveLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def wave_cost(
     """The predicted measures of a layout under an update technique."""
     ledger = _Ledger(technique, parameters)
     run = _steady_run(layout)
-    for day in run[: -layout.period]:
+    for day in run[: -layout.period]:  # what the first ones left is gone by the end of these
         ledger.work(day)
     days = [ledger.account(day) for day in run[-layout.period :]]
     probe, scan = fmean(day.probe for day in days), fmean(day.scan for day in days)
@@ -113,7 +116,7 @@ def day_price(
 
     In the steady state days repeat after a period, so no day is far.
     """
-    run = _steady_run(layout)
+    run = _whole_run(layout)
     same = day if day <= len(run) else len(run) - (len(run) - day) % layout.period
     ledger = _Ledger(technique, parameters)
     for workday in run[: same - 1]:
@@ -138,20 +141,40 @@ class _Workday:
 
 @lru_cache(maxsize=512)
 def _steady_run(layout: WaveLayout) -> tuple[_Workday, ...]:
-    """From the start until a whole period of the steady state is over."""
-    return tuple(
-        _Workday(
-            changes(step.transition),
-            changes(step.pre_transition),
-            tuple(step.before.constituents),
-            {name: step.day - max(days) for name, days in step.after.constituents.items()},
-        )
-        for step in layout.run(WaveState(), 2 * layout.window + layout.period)
+    """Until a whole period of the steady state is over, with the start made in one day."""
+    if layout.spread:  # which prepares temporaries from the first day on
+        return _whole_run(layout)
+    clusters = enumerate(layout.initial_clusters, start=1)
+    built = {f"I{number}": frozenset(cluster) for number, cluster in clusters}
+    arrival = tuple(
+        one for name, days in built.items() for one in (BuildIndex(days, name), AddIndex(name))
     )
+    arrived = execute(WaveState(), arrival, layout.window)
+    preparation = layout.preparation(arrived)
+    first = _Workday(changes(arrival), changes(preparation), (), _ages(arrived))
+    state = execute(arrived, preparation, layout.window)
+    return (first, *_workdays(layout.run(state, 2 * layout.window + layout.period)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+@lru_cache(maxsize=16)
+def _whole_run(layout: WaveLayout) -> tuple[_Workday, ...]:
+    """The same from the first day on."""
+    return tuple(_workdays(layout.run(WaveState(), 2 * layout.window + layout.period)))
+
+
+def _workdays(steps: Iterable[Transition]) -> Iterator[_Workday]:
+    for step in steps:
+        before = tuple(step.before.constituents)
+        yield _Workday(
+            changes(step.transition), changes(step.pre_transition), before, _ages(step.after)
+        )
+
+
+def _ages(state: WaveState) -> dict[str, int]:
+    return {name: state.day - max(days) for name, days in state.constituents.items()}
+
+
+class _Held(NamedTuple):
     """What an index holds: so many days, packed or not."""
 
     days: int = 0
@@ -203,8 +226,8 @@ class _Ledger:
             space=self.space,
             space_on_top=now.most_space - before,
             largest_space=max(now.most_space, later.most_space),
-            probe=sum(self.parameters.probe(held.days, held.packed) for held in probed),
-            scan=sum(self.parameters.scan(held.days, held.packed) for held in scanned),
+            probe=sum(number * self.parameters.probe(*held) for held, number in probed.items()),
+            scan=sum(number * self.parameters.scan(*held) for held, number in scanned.items()),
         )
 
     def _phase(self, work: _Changes, constituents: Collection[str]) -> _Phase:
@@ -250,7 +273,7 @@ class _Ledger:
         copy = parameters.packed_copy if base.packed else parameters.copy
         return seconds + base.days * copy, parameters.size(after.days, after.packed), after
 
-    def _touched(self, day: _Workday, last_days: int | None) -> list[_Held]:
-        """The constituents that a query over the last days must look at."""
+    def _touched(self, day: _Workday, last_days: int | None) -> Counter[_Held]:
+        """The constituents that a query over the last days must look at: few kinds of them."""
         reach = inf if last_days is None else last_days
-        return [self.held[name] for name, age in day.newest_age.items() if age < reach]
+        return Counter(self.held[name] for name, age in day.newest_age.items() if age < reach)

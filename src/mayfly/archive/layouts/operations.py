@@ -9,7 +9,6 @@ Cost: proportional to the days named. wave-indices-1997, 2.2.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -164,9 +163,8 @@ class WaveState:
 def execute(state: WaveState, operations: Iterable[Operation], day: int) -> WaveState:
     """The state of ``day``, after the operations were carried out on ``state``."""
     constituents, temporaries = dict(state.constituents), dict(state.temporaries)
-    indexes = ChainMap(constituents, temporaries)
     for operation in operations:
-        problem = _problem(operation, indexes)
+        problem = _problem(operation, constituents, temporaries)
         if problem:
             raise InvalidEdit(
                 f"day {day}: {operation} is impossible: {problem}",
@@ -203,16 +201,19 @@ def _execute_one(
             del place[target]
 
 
-def _problem(operation: Operation, indexes: Mapping[str, Days]) -> str:
+def _problem(
+    operation: Operation, constituents: Mapping[str, Days], temporaries: Mapping[str, Days]
+) -> str:
     """Why the operation makes no sense on these indexes, or nothing."""
-    held = indexes.get(operation.target)
+    held = constituents.get(operation.target, temporaries.get(operation.target))
     match operation:
         case RenameIndex(source=source, target=target):
-            if source not in indexes:
+            if source not in constituents and source not in temporaries:
                 return f"there is no index {source}"
             return f"{target} exists already" if held is not None else ""
         case CopyIndex(source=source):
-            return "" if source in indexes else f"there is no index {source}"
+            missing = source not in constituents and source not in temporaries
+            return f"there is no index {source}" if missing else ""
         case BuildIndex() | CreateIndex():
             return ""
     if held is None:

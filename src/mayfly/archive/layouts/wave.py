@@ -220,6 +220,8 @@ def late_additions(
     state: WaveState, days: Days
 ) -> tuple[tuple[Operation, ...], tuple[Operation, ...]]:
     """Adds rows that came late to every constituent, and every temporary, that holds their day."""
+    if not days:
+        return (), ()
     homeless = days - state.stored_days | {day for day in days if day >= state.day}
     if homeless:
         raise BadInput(
