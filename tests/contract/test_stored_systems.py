@@ -149,7 +149,7 @@ def test_rows_are_staged_beside_their_archive(address: str) -> None:
     written = task.run([day_rows(3).to_batches()[0]])
     staging.add(staging.current(), written.segments, (), Brought())
     assert staged_figures(address)["link"]["staged_rows"] == 3
-    assert [len(ends) for _, ends, _ in kept_elsewhere(address, 0)] == [3]
+    assert [file.unread for file in kept_elsewhere(address, 0)] == [None]
     erase_staged(address, 1 << 62, {})
     assert staged_figures(address)["link"]["staged_rows"] == 0
     assert not list(kept_elsewhere(address, 0))

@@ -86,6 +86,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
     repository: Repository
     executor: Executor
     _cached: tuple[int, ArchiveVersion] | None = field(default=None, repr=False)
+    _erased: tuple[int, int] | None = field(default=None, repr=False, compare=False)
     asked: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
 
     @classmethod
@@ -176,7 +177,7 @@ class Archive(Asking, Voiding, Foresight, Migrating, Erasing, Insight, CountedFr
         if turn.repeated:
             return UpdateReport(turn.update, repeated=True)
         promised = version.settings.contract.erased_within is not None
-        gone = self.erased_until() if promised and state.update else None
+        gone = self.erased_by_last() if promised and state.update else None
         began = time.perf_counter()
         reached = self._reached(batch, version, number, positions)
         planned = self._planned(batch, version, turn.empty_updates, number, reached)

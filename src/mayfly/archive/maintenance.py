@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.write.accounting import miscounted
-from mayfly.archive.write.staging import require_nothing_staged
+from mayfly.archive.write.staging import STAGED, require_nothing_staged, staged_repositories
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
 from mayfly.keywords import known_settings, whole
 from mayfly.lifetime import Duration, duration
@@ -72,7 +72,8 @@ class Care:
 
     @known_settings()
     def verify(self) -> VerifyReport:
-        """Look into every file of every retained version, and compare its counts."""
+        """Look into every file of every retained version and into what streams have staged, and
+        compare the counts."""
         found = verify(self.repository)
         try:
             version = ArchiveVersion.of(self.repository.load(found.version))
@@ -80,6 +81,9 @@ class Care:
             return found
         name = manifest_name(found.version)
         problems = [*found.problems, *(Problem(name, what) for what in miscounted(version))]
+        for sink, staged in staged_repositories(self.repository.directory.address).items():
+            damage = verify(staged).problems
+            problems += (Problem(f"{STAGED}/{sink}/{one.path}", one.what) for one in damage)
         with contextlib.suppress(CorruptFile):  # a lost manifest is named already
             problems += self.overdue()
         return replace(found, problems=tuple(problems))

@@ -50,7 +50,10 @@ def seal_table(table: pa.Table) -> bytes:
 
 
 def unseal_table(data: bytes, path: str, hint: str) -> pa.Table:
+    """The table in a file; there never were any without a checksum."""
     content = unseal(data, path, hint)
+    if content is data:
+        raise CorruptFile(f"{path} has lost its checksum", hint)
     try:
         return pa.ipc.open_stream(content).read_all()
     except pa.ArrowException as error:

@@ -31,7 +31,7 @@ from mayfly.storage.commit import (
 )
 from mayfly.storage.directory import Directory
 from mayfly.storage.intents import INTENTS, NOTICES, notice, read_intents, remove_settled
-from mayfly.storage.segment import DATA
+from mayfly.storage.segment import DATA, Segment
 from mayfly.storage.store import TEMPORARY
 
 DEFAULT_GRACE = 3_600_000_000
@@ -116,6 +116,27 @@ def prune(
     named.read()
     removed = _remove(named, retired.paths - named.files)
     return VacuumReport(retired.versions, removed.files, retired.bytes + removed.bytes, 0)
+
+
+def named_files(repository: Repository) -> dict[str, Segment]:
+    """The files that some version on disk names: these can be compared before they are read."""
+    found: dict[str, Segment] = {}
+    for number in repository.stored_versions():
+        with contextlib.suppress(VersionExpired, CorruptFile):
+            found |= repository.load(number).segments
+    return found
+
+
+def left_behind(repository: Repository) -> list[str]:
+    """Data files that no version names and no commit is about to add.
+
+    They were there before the last commit, and who wrote them can commit them no more, or are older
+    than any commit takes. Nobody knows their checksums, so they are not to be looked into.
+    """
+    directory, named = repository.directory, named_files(repository)
+    horizon = max(repository.current().written_at, wall_clock() - DEFAULT_GRACE)
+    unnamed = (name for name in directory.all_names(DATA) if name not in named)
+    return [name for name in unnamed if _older(directory, name, horizon)]
 
 
 def discard(repository: Repository, paths: Iterable[str]) -> None:

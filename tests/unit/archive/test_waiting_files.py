@@ -13,6 +13,7 @@ import pytest
 import mayfly.archive
 from mayfly.archive.archive import Archive
 from mayfly.errors import InvalidSetting
+from mayfly.faults import on_reach
 from mayfly.storage import Directory
 
 DAY = 86_400_000_000
@@ -43,15 +44,21 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-@pytest.mark.parametrize("own_lifetimes", [False, True])
+LIFETIMES = {"max_lifetime": "3 days", "lifetime": "3 days"}
+KINDS: dict[str, dict[str, Any]] = {
+    "window": {"window": 3, "constituents": 2},
+    "lifetimes": LIFETIMES,
+    "erasing": {**LIFETIMES, "contract": "PHYSICAL WITHIN 1 day"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_waiting_files_cost_an_update_nothing(
-    tmp_path: Path, counted: Counter[str], own_lifetimes: bool
+    tmp_path: Path, counted: Counter[str], kind: str
 ) -> None:
-    costs = []
+    """Where bytes must be gone in time none waits: what is left behind goes with an update."""
+    costs, settings = [], KINDS[kind]
     for waiting in (0, 500):
-        settings: dict[str, Any] = {"window": 3, "constituents": 2}
-        if own_lifetimes:
-            settings = {"max_lifetime": "3 days", "lifetime": "3 days"}
         archive = mayfly.archive.create(
             tmp_path / f"{waiting}", "customer STRING, ts TIMESTAMP", key="customer", origin=0,
             **settings,
@@ -60,12 +67,33 @@ def test_waiting_files_cost_an_update_nothing(
             take_in(archive, day)
         for number in range(waiting):
             (tmp_path / f"{waiting}/data/{number:032x}.parquet").touch()
+        take_in(archive, 9)
         counted.clear()
-        for day in range(9, 13):
+        for day in range(10, 14):
             take_in(archive, day)
         costs.append(dict(counted))
-        assert len(archive.repository.directory.names("data")) < waiting + 40
+        left = 0 if kind == "erasing" else waiting
+        assert left <= len(archive.repository.directory.names("data")) < left + 40
     assert costs[0] == costs[1]
+
+
+def test_many_files_that_were_left_behind_go_at_once(tmp_path: Path, counted: Counter[str]) -> None:
+    """With one notice, and after few looks at each of them."""
+    archive = mayfly.archive.create(
+        tmp_path / "a", "customer STRING, ts TIMESTAMP", key="customer", origin=0,
+        **KINDS["erasing"],
+    )  # fmt: skip
+    take_in(archive, 1)
+    for number in range(500):
+        (tmp_path / f"a/data/{number:032x}.parquet").touch()
+    noticed: list[int] = []
+    counted.clear()
+    with on_reach("vacuum.noticed", lambda: noticed.append(1)):
+        take_in(archive, 2)
+    assert len(noticed) == 1
+    assert counted["names"] < 2 * 500
+    assert counted["looks"] < 3 * 500
+    assert archive.verify().ok
 
 
 def test_files_of_versions_that_go_are_removed_with_them(tmp_path: Path) -> None:

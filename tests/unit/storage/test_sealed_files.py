@@ -54,3 +54,8 @@ def test_every_flip_in_a_table_is_found() -> None:
 @pytest.mark.parametrize("old", [b"12\n", b"12", json.dumps({"kind": "stop"}).encode()])
 def test_files_of_earlier_versions_are_read(old: bytes) -> None:
     assert unseal_json(old, "f", "") == json.loads(old)
+
+
+def test_a_table_without_a_seal_is_not_parsed() -> None:
+    with pytest.raises(CorruptFile, match="f has lost its checksum"):
+        unseal_table(bytes(4096), "f", "")

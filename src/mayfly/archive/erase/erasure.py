@@ -9,13 +9,12 @@ period no file holds, a row that expired before ``Contract.due``. Cost: a look a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mayfly.archive.erase.feeds import expirations, kept_elsewhere
+from mayfly.archive.erase.feeds import KeptFile, kept_elsewhere
 from mayfly.archive.erase.staged_erasure import erase_staged
-from mayfly.archive.model.calendar import Int64Array
 from mayfly.archive.model.contract import Promise, longest_interval
 from mayfly.archive.model.reports import reports_of
 from mayfly.archive.model.state import ArchiveVersion
@@ -25,8 +24,7 @@ from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage import Problem, Repository, prune
 from mayfly.storage.commit import manifest_name, wall_clock
 from mayfly.storage.manifest import Manifest
-from mayfly.storage.segment import DATA, Segment
-from mayfly.storage.vacuum import discard
+from mayfly.storage.vacuum import discard, left_behind
 
 VOID = "void"
 """Property of archives that promise to erase: which versions hold rows that were declared void, as
@@ -65,6 +63,8 @@ class Erasing:
     """The part of an archive that keeps its promise about bytes."""
 
     repository: Repository
+    _erased: tuple[int, int] | None
+    """A version, and until when bytes were gone after the update that made it."""
 
     def version(self) -> ArchiveVersion:
         """The current version."""
@@ -78,26 +78,35 @@ class Erasing:
         hidden = {"hidden_until": contract.returned_until(calendar, version.time)}
         if due is None:
             return hidden
-        self._give_up(due)
+        left = self._give_up(due)
         erase_staged(self.repository.directory.address, due, version.manifest.properties)
-        return {**hidden, "erased_until": self.erased_until()}
+        self._erased = version.manifest.version, self._until(left)
+        return {**hidden, "erased_until": self._erased[1]}
 
     def gone_until(self) -> int:
         """The same of everything that belongs to the archive: also of what streams have staged and
         of the checkpoints of queries that feed it, as far as their clocks have come."""
-        reached = self.erased_until()
-        for _, found, _ in self._elsewhere():
-            reached = min(reached, int(found.min()) - 1)
-        return reached
+        elsewhere = (file.earliest - 1 for file in self._elsewhere())
+        return max(MIN_TIME, min([self.erased_until(), *elsewhere]))
 
     def erased_until(self) -> int:
         """Rows that expired up to this instant have left the data files, as those say."""
+        return self._until(left_behind(self.repository))
+
+    def erased_by_last(self) -> int:
+        """The same as the last update found it, if this process ran it."""
+        if self._erased is None or self._erased[0] != self.version().manifest.version:
+            return self.erased_until()
+        return self._erased[1]
+
+    def _until(self, left: Iterable[str]) -> int:
+        """Until when bytes are gone, given the files that were left behind."""
         reached: int = self.version().time
         void = voided(self.version().manifest)
         for manifest in self._manifests():
             reached = min([reached, *(one.exp.low - 1 for one in manifest.segments.values())])
             reached = min([reached, *(v.at - 1 for v in void if manifest.version < v.first)])
-        for name in self._left_behind():
+        for name in left:
             written = self._written(name)
             reached = min([reached, *(v.at - 1 for v in void if written <= v.said)])
             reached = min(reached, self._erased_before())
@@ -125,19 +134,19 @@ class Erasing:
                 yield Problem(
                     manifest_name(manifest.version), "shows void rows that should be gone"
                 )
-        for name in self._left_behind():
+        for name in left_behind(self.repository):
             void = "void " if self._written(name) <= self._void_before(due).said else ""
             yield Problem(name, f"was left behind, and may hold {void}rows that should be gone")
-        named = {path: one for m in self._manifests() for path, one in m.segments.items()}
-        own = ((name, self._expirations(name, one), NEVER) for name, one in named.items())
         within = version.settings.contract.erased_within
         promise = Promise(within or 0, longest_interval(version.settings.calendar))
-        for name, found, clock in (*own, *self._elsewhere()):
+        for file in self._elsewhere():
             # Queries beside the one that feeds the archive may be behind it.
-            limit = due if clock == NEVER else min(due, promise.due_at(clock))
-            if rows := int((found < limit).sum()):
+            limit = due if file.clock == NEVER else min(due, promise.due_at(file.clock))
+            if file.unread is not None:
+                yield Problem(file.name, file.unread)
+            elif file.earliest < limit:
                 yield Problem(
-                    name, f"holds {rows} rows that expired before {limit} and should be gone"
+                    file.name, f"holds rows that expired before {limit} and should be gone"
                 )
 
     def first_clean(self) -> int:
@@ -145,14 +154,14 @@ class Erasing:
         noted = (one for manifest in self._manifests() for one in voided(manifest))
         return max((one.first for one in noted), default=0)
 
-    def _elsewhere(self) -> Iterator[tuple[str, Int64Array, int]]:
+    def _elsewhere(self) -> Iterator[KeptFile]:
         """Other files with rows of the archive."""
         lifetimes = self.version().settings.lifetimes
         longest = 0 if lifetimes is None else lifetimes.longest
-        found = kept_elsewhere(self.repository.directory.address, longest)
-        return (one for one in found if len(one[1]))
+        return kept_elsewhere(self.repository.directory.address, longest)
 
-    def _give_up(self, due: int) -> None:
+    def _give_up(self, due: int) -> list[str]:
+        """Let go of what must be gone; the files that stay left behind by that."""
         current, void = self.version().manifest.version, self._void_before(due)
         older = [manifest for manifest in self._manifests() if manifest.version != current]
         given_up = [
@@ -165,11 +174,15 @@ class Erasing:
         versions = self.repository.versions()
         newest_dirty = max(dirty, default=-1)
         clean = sum(version > newest_dirty for version in versions)
-        with contextlib.suppress(CorruptFile):  # verify names a damaged manifest
+        left = left_behind(self.repository)
+        try:
             prune(self.repository, keep_versions=max(1, clean), broken=dirty)
-            for name in self._left_behind():
-                discard(self.repository, [name])
+            if left:
+                discard(self.repository, left)
                 reach("archive.erased")
+        except CorruptFile:  # verify names a damaged manifest
+            return left
+        return []
 
     def _void_before(self, due: int) -> Voided:
         """The last time that rows were declared void which ended before ``due``."""
@@ -180,22 +193,6 @@ class Erasing:
         """When a file was written; one that is gone is as good as new."""
         found = self.repository.directory.modified_at(name)
         return NEVER if found is None else found
-
-    def _left_behind(self) -> list[str]:
-        """Data files that belong to no version, and were there before the last commit: who wrote
-        them can commit them no more.
-
-        They are not looked into, since nobody knows their checksums. A later file is of an update
-        under way, and holds new rows and such as are in this version.
-        """
-        named = {path for manifest in self._manifests() for path in manifest.segments}
-        committed = self.version().manifest.written_at
-        names = (n for n in self.repository.directory.all_names(DATA) if n not in named)
-        return [name for name in names if self._written(name) <= committed]
-
-    def _expirations(self, name: str, segment: Segment) -> Int64Array:
-        """The expiration times in a file, by looking into it."""
-        return expirations(self.repository.directory, name, segment)
 
     def _manifests(self) -> Iterator[Manifest]:
         """Every version on disk, also those that are kept for a reader only."""

@@ -2,33 +2,30 @@
 
 Rows come in through staged files, ends of results wait in ``void/``, and the checkpoint of a query
 that feeds the archive holds its state, its change log and its last changes. A promise about bytes
-speaks of all of them, so whoever checks it looks into all of these files.
+speaks of all of them, so whoever checks it looks into all of these files, once they are compared.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mayfly.archive.model.calendar import Int64Array
 from mayfly.archive.write.staging import STAGED, brought, staged_repositories
 from mayfly.checkpoint.operator_state import OWN_EXP
 from mayfly.checkpoint.state_erasure import COVERS
-from mayfly.errors import CorruptFile, VersionExpired
+from mayfly.errors import CorruptFile, StorageError
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.runtime.clock import Clocks
-from mayfly.storage import Repository
-from mayfly.storage.checksum import RESTORE, check_file_once
+from mayfly.storage import EXP, Repository, Segment, open_segment
+from mayfly.storage.checksum import RESTORE
 from mayfly.storage.directory import Directory
 from mayfly.storage.sealed_files import unseal_table
-from mayfly.storage.segment import ARROW_SUFFIX, DATA, EXP, TS, Segment
 from mayfly.storage.store.problems import explained
+from mayfly.storage.vacuum import left_behind, named_files
 
 WAITING = "void"
 """The folder of an archive in which ends of results wait for their update."""
@@ -38,6 +35,22 @@ ENDED = "cut"
 QUERIES = "queries"
 WAITING_ROWS = "waiting"
 """Of a window: rows whose instant is not closed yet."""
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file beside the archive's own data that holds rows of it."""
+
+    name: str
+    earliest: int = MIN_TIME
+    """The earliest expiration in it."""
+    clock: int = NEVER
+    """By which rows are removed from it: that of the query, or none (NEVER)."""
+    unread: str | None = None
+    """Why nobody looks into it: it has no checksum, or another one than was written."""
+
+
+LEFT = "was left behind, and may hold rows that should be gone"
 
 
 @dataclass(frozen=True)
@@ -51,25 +64,20 @@ class Feeder:
         """So far all queries of the checkpoint have come."""
         return Clocks.from_json(self.repository.current().properties["clocks"]).query
 
-    def files(self, longest: int) -> Iterator[tuple[str, Int64Array]]:
-        """Its data files, whether a version names them or not, with the expirations in them."""
-        directory, named = self.repository.directory, named_files(self.repository)
-        for name in directory.all_names(DATA):
-            segment = named.get(name)
-            kind = "" if segment is None else segment.group.rpartition("/")[2]
-            if kind == WAITING_ROWS:
-                yield name, _times(directory, name, TS, segment=segment) + longest
-            elif kind != COVERS:
-                yield name, _times(directory, name, OWN_EXP, EXP, segment=segment)
-
-
-def named_files(repository: Repository) -> dict[str, Segment]:
-    """The files that some version on disk names: these can be compared before they are read."""
-    found: dict[str, Segment] = {}
-    for number in repository.stored_versions():
-        with contextlib.suppress(VersionExpired, CorruptFile):
-            found |= repository.load(number).segments
-    return found
+    def files(self, longest: int) -> Iterator[KeptFile]:
+        """Its data files."""
+        directory, clock = self.repository.directory, self.clock
+        for name, segment in named_files(self.repository).items():
+            place = directory.address_of(name)
+            try:
+                earliest = _earliest_in(directory, segment, longest)
+            except CorruptFile as damage:
+                if name in named_files(self.repository):  # else a batch has let it go meanwhile
+                    yield KeptFile(place, unread=damage.message)
+                continue
+            yield KeptFile(place, earliest, clock)
+        for name in left_behind(self.repository):
+            yield KeptFile(directory.address_of(name), unread=LEFT)
 
 
 def feeders(root: str) -> list[Feeder]:
@@ -84,22 +92,36 @@ def feeders(root: str) -> list[Feeder]:
     return found
 
 
-def kept_elsewhere(root: str, longest: int) -> Iterator[tuple[str, Int64Array, int]]:
-    """Every file beside the archive's own data that holds rows of it, with their expirations.
+def kept_elsewhere(root: str, longest: int) -> Iterator[KeptFile]:
+    """Every file beside the archive's own data that holds rows of it.
 
-    And the clock by which they are removed: that of the query, or none (NEVER).
+    What no version names is of a batch under way, or left behind: neither is looked into.
     """
     for sink, repository in staged_repositories(root).items():
-        directory, named = repository.directory, named_files(repository)
-        for name in directory.all_names(DATA):
-            times = _times(directory, name, EXP, segment=named.get(name))
-            yield f"{STAGED}/{sink}/{name}", times, NEVER
+        for name, segment in named_files(repository).items():
+            yield KeptFile(f"{STAGED}/{sink}/{name}", segment.exp.low)
+        for name in left_behind(repository):
+            yield KeptFile(f"{STAGED}/{sink}/{name}", unread=LEFT)
     own = Directory.at(root)
-    for name in own.all_names(WAITING):
-        yield name, _times(own, name, ENDED), NEVER
+    for name in own.names(WAITING):
+        yield from _waiting(own, name)
     for feeder in feeders(root):
-        for name, times in feeder.files(longest):
-            yield feeder.repository.directory.address_of(name), times, feeder.clock
+        yield from feeder.files(longest)
+
+
+def _waiting(directory: Directory, name: str) -> Iterator[KeptFile]:
+    """Ends of results, if the file holds such."""
+    if not name.endswith(ROWS):
+        yield KeptFile(name, unread="has no checksum, and may hold rows that should be gone")
+        return
+    try:
+        rows = waiting_rows(directory, name)
+    except StorageError as problem:
+        if directory.exists(name):  # else they were applied meanwhile
+            yield KeptFile(name, unread=problem.message)
+        return
+    if ENDED in rows.column_names:
+        yield KeptFile(name, _earliest(rows[ENDED]))
 
 
 def waiting_rows(directory: Directory, name: str) -> pa.Table:
@@ -115,30 +137,19 @@ def waiting_rows(directory: Directory, name: str) -> pa.Table:
             raise CorruptFile(f"the data file {path} cannot be read: {error}", RESTORE) from error
 
 
-def expirations(directory: Directory, name: str, segment: Segment | None) -> Int64Array:
-    """The expiration times in a data file, by looking into it."""
-    return _times(directory, name, EXP, segment=segment)
+def _earliest_in(directory: Directory, segment: Segment, longest: int) -> int:
+    """The earliest expiration in a file of a checkpoint."""
+    kind = segment.group.rpartition("/")[2]
+    if kind == WAITING_ROWS:
+        return int(segment.ts.low) + longest
+    if kind == COVERS:
+        return NEVER
+    rows = open_segment(directory, segment, again=True)
+    return _earliest(rows[OWN_EXP if OWN_EXP in rows.column_names else EXP])
 
 
-def _times(
-    directory: Directory, name: str, *columns: str, segment: Segment | None = None
-) -> Int64Array:
-    """The first of these columns that the file has; without rows that were removed in place."""
-    try:
-        if segment is not None:
-            check_file_once(directory.store, name, segment.checksum)
-        if name.endswith(ROWS):
-            rows = waiting_rows(directory, name)
-        elif name.endswith(ARROW_SUFFIX):
-            with directory.open(name) as source:
-                rows = pa.ipc.open_file(source).read_all()
-        else:
-            with directory.open(name) as source, pq.ParquetFile(source) as file:
-                names = file.schema_arrow.names
-                rows = file.read(columns=[one for one in columns if one in names])
-        column = next(one for one in columns if one in rows.column_names)
-        found: Int64Array = pc.fill_null(rows[column].cast(pa.int64()), NEVER).to_numpy()
-    except (pa.ArrowException, OSError, StopIteration, ValueError, CorruptFile):
-        return np.empty(0, np.int64)  # no data file, or damaged: verify names it if it is needed
-    lasting: Int64Array = found[found != MIN_TIME]
-    return lasting
+def _earliest(times: pa.ChunkedArray) -> int:
+    """Of rows that were not removed in place, as MIN_TIME says."""
+    times = times.cast(pa.int64())
+    found: int | None = pc.min(times.filter(pc.not_equal(times, MIN_TIME))).as_py()
+    return NEVER if found is None else found

@@ -18,10 +18,12 @@ from mayfly.faults import reach
 from mayfly.storage import Segment, vacuum
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import EXP, segment_batches, write_segment
+from mayfly.storage.vacuum import discard, left_behind
 
 
 def erase_staged(root: str, due: int, properties: Mapping[str, Any]) -> None:
-    """Remove staged rows that expired before ``due``, unless their stream is about to.
+    """Remove staged rows that expired before ``due``, unless their stream is about to, and files
+    that were left behind: nobody knows what is in them.
 
     ``properties`` are the archive's: they note what an update has taken in and its stream will
     drop next.
@@ -29,6 +31,7 @@ def erase_staged(root: str, due: int, properties: Mapping[str, Any]) -> None:
     notes = properties.get(SINKS, {})
     for name, repository in staged_repositories(root).items():
         staging = Staging(name, repository)
+        discard(repository, left_behind(repository))
         if notes.get(name, {}).get("staged_version") != staging.current().version:
             _erase(staging, due)
 

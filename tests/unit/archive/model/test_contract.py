@@ -20,8 +20,19 @@ from mayfly.archive.erase import feeds
 from mayfly.archive.model.contract import Contract
 from mayfly.archive.write.staging import Brought, Staging, brought, day_group
 from mayfly.errors import InvalidSetting, VersionExpired
-from mayfly.storage import EXP, TS
-from mayfly.storage.segment import write_segment
+from mayfly.lifetime import MIN_TIME
+from mayfly.runtime.clock import Clocks
+from mayfly.storage import (
+    EXP,
+    TS,
+    AddSegments,
+    Directory,
+    Repository,
+    Segment,
+    vacuum,
+    write_segment,
+)
+from mayfly.storage.sealed_files import seal_table
 
 DDL = "k BIGINT, ts BIGINT, exp BIGINT, id BIGINT"
 P = 8
@@ -238,18 +249,18 @@ def test_files_that_no_version_names_are_not_looked_into(
     files = {one.path: tmp_path / "a" / one.path for one in (left, under_way)}
     if not whole:
         for file in files.values():
-            file.write_bytes(bytes(255 - byte for byte in file.read_bytes()))
+            invert(file)
     os.utime(files[left.path], (1, 1))
     later = time.time() + 60
     os.utime(files[under_way.path], (later, later))
     opened: list[str] = []
-    looked = feeds._times
+    looked = Directory.open
 
-    def look(directory: Any, name: str, *columns: str, segment: Any = None) -> Any:
+    def look(self: Directory, name: str, *, mapped: bool = False) -> Any:
         opened.append(name)
-        return looked(directory, name, *columns, segment=segment)
+        return looked(self, name, mapped=mapped)
 
-    monkeypatch.setattr(feeds, "_times", look)
+    monkeypatch.setattr(Directory, "open", look)
     (problem,) = archive.verify().problems
     assert (problem.path, "left behind" in problem.what) == (left.path, True)
     assert archive.status().erased_until == 10
@@ -305,17 +316,92 @@ def test_rows_that_a_stopped_stream_has_staged_go_too(tmp_path: Path) -> None:
     assert not list((tmp_path / "a" / "staged").rglob("*.parquet"))
 
 
+def staged_file(staging: Staging) -> Segment:
+    """A file with a row that has expired, which no version names yet."""
+    rows = table([(1, 1, 25, 1)])
+    rows = rows.append_column("_ts", rows["ts"]).append_column(EXP, rows["exp"])
+    file = write_segment(staging.repository.directory, day_group(1), rows, format="parquet")
+    assert file is not None
+    return file
+
+
 def test_verify_finds_staged_rows_that_should_be_gone(tmp_path: Path) -> None:
     archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 10 us")
     archive.update(None, update=5)
-    rows = table([(1, 1, 25, 1)])
-    rows = rows.append_column("_ts", rows["ts"]).append_column(EXP, rows["exp"])
-    directory = Staging.at(tmp_path / "a", "lost").repository.directory
-    file = write_segment(directory, day_group(1), rows, format="parquet")
-    assert file is not None
+    staging = Staging.at(tmp_path / "a", "slow")
+    file = staged_file(staging)
+    staging.add(staging.current(), [file], (), Brought(batch=0, rows=1))
     (problem,) = archive.verify().problems
-    assert problem.path == f"staged/lost/{file.path}"
+    assert problem.path == f"staged/slow/{file.path}"
+    assert "expired before" in problem.what
     assert archive.status().erased_until == 24
+    archive.update(None)
+    assert archive.verify().ok
+
+
+def invert(file: Path) -> None:
+    file.write_bytes(bytes(255 - byte for byte in file.read_bytes()))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("place", ["staged", "checkpoint"])
+def test_files_elsewhere_that_no_version_names_are_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, whole: bool
+) -> None:
+    """A young one is of a batch under way; an old one is told, and goes with what its owner does
+    next, or with the archive's next update."""
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 10 us")
+    archive.update(None, update=5)
+    staging = Staging.at(tmp_path / "a", "lost")
+    feeding_query = checkpoint(tmp_path / "state")
+    coming = Brought(batch=0, place=str(tmp_path / "state"))
+    staging.add(staging.current(), (), (), coming)
+    repository = staging.repository if place == "staged" else feeding_query
+    name = staged_file(replace(staging, repository=repository)).path
+    file = repository.directory.path(name)
+    if not whole:
+        invert(file)
+    monkeypatch.setattr(feeds, "open_segment", None)
+    assert archive.verify().ok
+    assert archive.status().erased_until == 50
+    os.utime(file, (1, 1))
+    (problem,) = archive.verify().problems
+    assert problem.path == (f"staged/lost/{name}" if place == "staged" else str(file))
+    assert "was left behind" in problem.what
+    assert archive.status().erased_until == MIN_TIME
+    archive.update(None)
+    assert file.exists() == (place == "checkpoint")
+    vacuum(feeding_query, grace=0)
+    assert archive.verify().ok
+
+
+def checkpoint(root: Path) -> Repository:
+    """Of a query whose clock is at 50."""
+    clocks = Clocks({"s": 50}).to_json()
+    return Repository.create(root, {"kind": feeds.QUERIES, "clocks": clocks}, sync=False)
+
+
+def test_damage_elsewhere_is_told_and_not_looked_into(tmp_path: Path) -> None:
+    """Also where this process has found the file whole before."""
+    archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 10 us")
+    archive.update(None, update=1)
+    staging, query = Staging.at(tmp_path / "a", "slow"), checkpoint(tmp_path / "state")
+    file = staged_file(staging)
+    staging.add(staging.current(), [file], (), Brought(batch=0, place=str(tmp_path / "state")))
+    kept = staged_file(replace(staging, repository=query))
+    query.commit(query.current(), [AddSegments((kept,))])
+    (tmp_path / "a" / feeds.WAITING).mkdir()
+    ends = tmp_path / "a" / feeds.WAITING / f"1{feeds.ROWS}"
+    ends.write_bytes(seal_table(pa.table({feeds.ENDED: [30]})))
+    assert archive.verify().ok
+    files = [staging.repository.directory.path(file.path), query.directory.path(kept.path), ends]
+    for one in files:
+        damage = bytearray(one.read_bytes())
+        damage[len(damage) // 2] ^= 1
+        one.write_bytes(damage)
+    told = archive.verify().problems
+    assert sorted(Path(problem.path).name for problem in told) == sorted(one.name for one in files)
+    assert all("checksum" in problem.what for problem in told)
 
 
 def test_rows_that_ended_before_they_were_declared_void(tmp_path: Path) -> None:
