@@ -236,3 +236,67 @@ def leading_bits(carried: Int64s, top: int) -> tuple[int, int]:
     if rest > 1024 or (rest == 1024 and (below or mantissa & 1)):
         mantissa += 1
     return int(mantissa), top * 32 + bits - 53
+
+
+# ── partial sums, to be merged ────────────────────────────────────────────────────────────
+
+
+def sum_values(values: Floats, group: Int64s, groups: int) -> Matrix:
+    """The sum of the values of each group, as a row of ``SUM_WIDTH`` numbers."""
+    sums = np.empty((groups, SUM_WIDTH), np.int64)
+    _sum_values(np.ascontiguousarray(values), np.ascontiguousarray(group), sums)
+    return sums
+
+
+def merge_sums(rows: Matrix, group: Int64s, groups: int) -> Matrix:
+    """One row for each group from those of its parts."""
+    sums = np.empty((groups, SUM_WIDTH), np.int64)
+    _merge_sums(np.ascontiguousarray(rows), np.ascontiguousarray(group), sums)
+    return sums
+
+
+def round_sums(rows: Matrix) -> Floats:
+    """The nearest number to each sum."""
+    sums = np.empty(len(rows), np.float64)
+    _round_sums(np.ascontiguousarray(rows), sums)
+    return sums
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def _begin_sums(sums: Matrix) -> None:
+    digits, span, odd = start_digits(DIGITS)
+    for row in range(len(sums)):
+        save(sums[row], digits, span, odd)
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def _sum_values(values: Floats, group: Int64s, sums: Matrix) -> None:
+    _begin_sums(sums)
+    for i in range(len(values)):
+        row = sums[group[i]]
+        add(row[:DIGITS], row[DIGITS + 3 :], row[DIGITS : DIGITS + 3], values[i], 1)
+    for i in range(len(sums)):
+        carry_digits(sums[i, :DIGITS], sums[i, DIGITS : DIGITS + 3])
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def _merge_sums(rows: Matrix, group: Int64s, sums: Matrix) -> None:
+    # Rows are carried: their digits are below 2 ** 32, so 2 ** 29 of them may be added up.
+    _begin_sums(sums)
+    for i in range(len(rows)):
+        row, part = sums[group[i]], rows[i]
+        row[DIGITS] = min(row[DIGITS], part[DIGITS])
+        row[DIGITS + 1] = max(row[DIGITS + 1], part[DIGITS + 1])
+        for digit in range(part[DIGITS], part[DIGITS + 1] + 1):
+            row[digit] += part[digit]
+        for kind in range(DIGITS + 3, SUM_WIDTH):
+            row[kind] += part[kind]
+    for i in range(len(sums)):
+        carry_digits(sums[i, :DIGITS], sums[i, DIGITS : DIGITS + 3])
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def _round_sums(rows: Matrix, sums: Floats) -> None:
+    for i in range(len(rows)):
+        row = rows[i]
+        sums[i] = _rounded(row[:DIGITS], row[DIGITS + 3 :], row[DIGITS : DIGITS + 3])
