@@ -1,0 +1,30 @@
+"""CS6: a query over the synopses of others combines what those have just probed.
+
+    Q1: SUM where tcp from A over 8 panes      →     A and B over 8 panes, once each
+    Q2: SUM where udp from B over 8 panes            Q1: A, Q2: B, Q3: A + B
+    Q3: SUM where tcp or udp, A + B over 8 panes
+
+For queries by SS4 over running or interval synopses, of streams or joins, and equal windows.
+"""
+
+from __future__ import annotations
+
+from mayfly.periodic.sharing.sharing_rule import (
+    PROBED,
+    PROBED_JOINS,
+    Combine,
+    ComputationRule,
+    Reading,
+    either,
+)
+
+
+def together(one: Reading, other: Reading) -> bool:
+    return (
+        one.synopsis.kind in PROBED + PROBED_JOINS
+        and one.panes == other.panes
+        and either(one, other, Combine)
+    )
+
+
+CS6 = ComputationRule("CS6", "answers of others combined", together)

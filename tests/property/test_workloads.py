@@ -1,0 +1,27 @@
+"""Random workloads: every refresh is answered once, as DuckDB answers it over the window."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mayfly.periodic import RULES
+from tests.property.workload_cases import Step, assert_same, cases, check, run
+
+
+@given(cases())
+def test_every_refresh_is_answered_once_and_right(steps: list[Step]) -> None:
+    check(run(steps))
+
+
+@given(cases(), st.lists(st.sampled_from(sorted(RULES)), unique=True))
+@settings(max_examples=settings().max_examples // 2)
+def test_rules_on_and_off_never_change_an_answer(steps: list[Step], without: list[str]) -> None:
+    result = run(steps, without)
+    check(result)
+    shared = {(a.query, a.as_of): a.rows for a in run(steps).answers}
+    early = {query.name for query in steps[0].come}
+    for answer in result.answers:
+        if answer.query in early:
+            rows = shared[answer.query, answer.as_of].to_pylist()
+            assert_same(answer, {row.get("k"): row["value"] for row in rows})
