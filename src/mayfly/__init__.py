@@ -1,5 +1,6 @@
 """Mayfly: continuous queries and archives over data that expires."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mayfly.errors import MayflyError
@@ -11,20 +12,22 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["LocalSession", "MayflyError", "Session", "__version__", "register"]
+_PLACES = {
+    "LocalSession": "mayfly.runtime.local_session",
+    "Session": "mayfly.spark.api.session",
+    "register": "mayfly.spark.io.data_source",
+}
+"""What needs PySpark, or time, is imported only when it is asked for."""
+_MODULES = ("archive", "errors", "lifetime", "testing", "windows")
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs PySpark, or time, only when it is asked for."""
-    if name == "LocalSession":
-        from mayfly.runtime.local_session import LocalSession
-
-        return LocalSession
-    if name == "Session":
-        from mayfly.spark.api.session import Session
-
-        return Session
-    if name == "register":
-        from mayfly.spark.io.data_source import register
-
-        return register
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    if name in _MODULES:
+        return import_module(f"mayfly.{name}")
     raise AttributeError(f"module 'mayfly' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_MODULES})

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from functools import cache, wraps
+from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, is_typeddict
 
 from mayfly.errors import InvalidSetting
 
@@ -18,30 +18,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def known_settings(
-    passed_on: Callable[[], Callable[..., object]] | None = None, *, without: Iterable[str] = ()
+    passed_on: Callable[..., object] | None = None, *, without: Iterable[str] = ()
 ) -> Callable[[F], F]:
     """Make a function refuse settings that it does not have, and the lack of those it needs.
 
-    Where it passes settings on, ``passed_on`` says to which function: the keyword-only ones of
-    that function count too, but those ``without`` which it gives itself.
+    Where it passes settings on, ``passed_on`` says which: a ``TypedDict``, or the function that
+    has them by keyword only, but those ``without`` which it gives itself. Its signature shows them.
     """
 
     def decorate(function: F) -> F:
-        own = signature(function).parameters.values()
+        whole = signature(function)
+        own = whole.parameters.values()
         arguments = [one for one in own if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
         names = [one.name for one in arguments]
         needed = [one.name for one in arguments if one.default is Parameter.empty]
         any_number = any(one.kind is Parameter.VAR_POSITIONAL for one in own)
-
-        @cache
-        def settings() -> Mapping[str, Parameter]:
-            further = {} if passed_on is None else _settings(passed_on())
-            left_out = set(without)
-            return {n: p for n, p in further.items() if n not in left_out} | _settings(function)
+        further = {} if passed_on is None else _settings(passed_on)
+        left_out, settings = set(without), _settings(function)
+        settings |= {n: p for n, p in further.items() if n not in left_out | settings.keys()}
 
         @wraps(function)
         def checked(*args: Any, **given: Any) -> Any:
-            _check(settings(), [name for name in given if name not in names])
+            _check(settings, [name for name in given if name not in names])
             if len(args) > len(names) and not any_number:
                 raise _too_many(function.__name__, args, names)
             if missing := [one for one in needed[len(args) :] if one not in given]:
@@ -51,6 +49,9 @@ def known_settings(
                 raise InvalidSetting(f"{', '.join(twice)} is given twice", "give it once")
             return function(*args, **given)
 
+        if passed_on is not None:
+            shown = [*arguments, *settings.values()]
+            checked.__signature__ = whole.replace(parameters=shown)  # type: ignore[attr-defined]
         return cast(F, checked)
 
     return decorate
@@ -72,6 +73,10 @@ def check_settings(function: Callable[..., object], given: Mapping[str, object])
 
 
 def _settings(function: Callable[..., object]) -> dict[str, Parameter]:
+    if is_typeddict(function):
+        kinds = {name: one.__forward_arg__ for name, one in function.__annotations__.items()}
+        keyword = Parameter.KEYWORD_ONLY
+        return {n: Parameter(n, keyword, default=..., annotation=k) for n, k in kinds.items()}
     parameters = signature(function).parameters
     return {n: one for n, one in parameters.items() if one.kind is Parameter.KEYWORD_ONLY}
 

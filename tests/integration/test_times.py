@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly import Session
+from mayfly import LocalSession, Session
 from mayfly.cql import Create, parse
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.plan.catalog import StreamDefinition
@@ -137,6 +138,65 @@ def test_units_in_python_and_a_restart_in_another_zone(spark: SparkSession, tmp_
         assert sorted(rows) == [12, 12], "reading is not computing"
     with pytest.raises(InvalidSetting, match="'fortnights' is no unit of time"):
         query("fortnights")
+
+
+BY_TIME = (
+    *(f"{part}(t)" for part in ("year", "dayofyear", "dayofweek", "hour", "minute", "second")),
+    *(f"date_trunc('{unit}', t)" for unit in ("MONTH", "WEEK", "DAY", "HOUR", "MINUTE")),
+    "CAST(t AS STRING)", "CAST(t AS DATE)", "CAST(to_date(t) AS TIMESTAMP)",
+    "date_format(t, 'yyyy-MM-dd HH:mm')", "unix_seconds(t)", "date_trunc('HOUR', t) = t",
+    "t + INTERVAL 1 DAY", "t - INTERVAL 1 HOUR", "extract(HOUR FROM t)",
+)  # fmt: skip
+BY_TEXT = (
+    "to_timestamp(x)", "to_timestamp(x, 'yyyy-MM-dd HH:mm')", "CAST(x AS TIMESTAMP)",
+    "hour(to_timestamp(x))", "unix_seconds(to_timestamp(x, 'yyyy-MM-dd HH:mm'))",
+    "date_trunc('HOUR', to_timestamp(x))", "to_timestamp(x) = t",
+    "to_timestamp(concat(x, ' America/New_York'))", "CAST(concat(x, '+05:30') AS TIMESTAMP)",
+)  # fmt: skip
+CLOCKS_CHANGE = [
+    (base + step * 1800, f"{day} {minute // 60:02}:{minute % 60:02}")
+    for day, base in (("2026-03-29", 1_774_738_800), ("2026-10-25", 1_792_879_200))
+    for step, minute in enumerate(range(0, 300, 30))
+]
+"""Instants, in seconds, and what clocks show, also where Berlin's are put forward or back."""
+
+
+def test_spark_sql_and_both_ways_to_run_agree_where_clocks_change(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    columns = {f"c{number}": one for number, one in enumerate((*BY_TIME, *BY_TEXT))}
+    shown = ", ".join(f"{one} AS {name}" for name, one in columns.items())
+    rows = [{"s": second, "x": text, "i": i} for i, (second, text) in enumerate(CLOCKS_CHANGE)]
+    written(tmp_path, rows)
+    declared = "s BIGINT, x STRING, i INT, t AS (timestamp_seconds(s))"
+    behind = "MAX(hour(t)) AS h, date_trunc('DAY', MAX(t)) AS d"
+    stream = f"CREATE STREAM e ({declared}) {{}} TIMESTAMP BY t;"
+    query, grouped = f"SELECT i, {shown} FROM e", f"SELECT x, {behind} FROM e GROUP BY x"
+    read = stream.format("FROM json('in')")
+    file = pipeline(tmp_path, f"{read} CREATE QUERY q AS {query}; CREATE QUERY g AS {grouped};")
+    with session_zone(spark, "Europe/Berlin"):
+        runs = load_pipeline(spark, file).start(tmp_path / "ck", available_now=True)
+        assert all(run.await_done(120) for run in runs.values())
+        frame = spark.read.schema("s BIGINT, x STRING, i INT").json(str(tmp_path / "in"))
+        frame.selectExpr("*", "timestamp_seconds(s) AS t").createOrReplaceTempView("e")
+        expected = [spark.sql(text).toArrow().to_pylist() for text in (query, grouped)]
+    local = LocalSession(zone="Europe/Berlin")
+    local.execute(stream.format(""))
+    for name, text, wanted in zip(runs, (query, grouped), expected, strict=True):
+        run = local.query(text)
+        run.feed({"e": rows})
+        run.finish()
+        by = "i" if name == "q" else "x"
+        for found in (run.snapshot(), runs[name].snapshot()):
+            for row, other in zip(
+                sorted(found.to_pylist(), key=itemgetter(by)),
+                sorted(wanted, key=itemgetter(by)),
+                strict=True,
+            ):
+                differing = {
+                    columns.get(n, n): (row[n], other[n]) for n in row if row[n] != other[n]
+                }
+                assert not differing, row[by]
 
 
 def test_computed_columns_search_for_patterns_in_linear_time(spark: SparkSession) -> None:

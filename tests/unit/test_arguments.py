@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -120,6 +121,21 @@ def test_an_empty_list_does_not_say_what_the_columns_are() -> None:
     with pytest.raises(BadInput, match="does not say what the columns are"):
         declared().relation("q", [])
     declared().relation("q", pa.table({"a": pa.array([], pa.int64())}))
+
+
+def test_an_empty_relation_says_its_columns() -> None:
+    session = LocalSession(zone="Europe/Berlin")
+    for columns in ({"a": "DECIMAL(10,2)", "t": "TIMESTAMP"}, pa.schema({"a": pa.int64()})):
+        name = f"r{len(columns)}"
+        session.relation(name, [], columns=columns)
+        assert session.table(name).num_rows == 0
+    rows = [{"A": Decimal("1.25"), "t": datetime(2026, 7, 1, 12)}]
+    session.relation("some", rows, columns={"a": "DECIMAL(10,2)", "t": "TIMESTAMP"})
+    noon = datetime(2026, 7, 1, 10, tzinfo=UTC)
+    assert session.table("some").to_pylist() == [{"a": Decimal("1.25"), "t": noon}]
+    with pytest.raises(BadInput, match="values of a do not fit"):
+        session.relation("other", [{"a": 2**40}], columns={"a": "INT"})
+    session.relation("other", [], columns={"a": "INT"})
 
 
 def test_names_are_compared_without_regard_to_case() -> None:

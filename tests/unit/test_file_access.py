@@ -50,6 +50,7 @@ ALLOWED = {
     "cql.script_files": USERS,
     "pipeline.connectors": USERS,
     "checkpoint.result_folders": USERS,
+    "pipeline.spark_jars": "jars and settings of the Spark on this machine",
     "spark.io.named_sources": USERS,
     "spark.io.sinks": USERS,
     "cli": USERS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mayfly import testing, windows
 from mayfly.errors import InvalidSetting
 from mayfly.spark.api import pipelines, queries, session
 from mayfly.spark.archive import archives
+from mayfly.spark.stream.start import StartSettings
 from mayfly.windows.window import SlidingWindow
 
 # Not as their types are: a type checker would refuse these settings before we do.
@@ -82,3 +84,17 @@ def test_what_a_function_gives_itself_is_not_passed_on() -> None:
         Queries.serve(NOBODY, "c", resumed=True)
     with pytest.raises(InvalidSetting, match="there is no setting archives"):
         CqlQuery.start(NOBODY, "c", archives={})
+
+
+def settings_of(function: Callable[..., object]) -> set[str]:
+    parameters = signature(function).parameters.values()
+    return {one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
+
+
+def test_signatures_show_the_settings_that_are_passed_on() -> None:
+    own = settings_of(queries.Queries.start) - {"sinks", "archives", "resumed"}
+    assert set(StartSettings.__annotations__) == own, "type checkers and editors know them"
+    for start in (queries.CqlQuery.start, queries.Queries.serve, pipelines.Pipeline.start):
+        assert own <= settings_of(start)
+    assert "exp" in settings_of(session.Session.create_archive)
+    assert "share" not in settings_of(windows.PartitionedWindow.__init__)

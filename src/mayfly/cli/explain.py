@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from mayfly.cli.options import AllowPython
+from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, catalog_after, parse
 from mayfly.cql.messages import Source
 from mayfly.cql.script_files import text_of
@@ -100,13 +100,16 @@ def explain_command(
 def check_command(
     file: File,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    conf: Conf = None,
     allow_python: AllowPython = False,
 ) -> None:
     """Check a file: its statements, names, types, sources and sinks, and whether it can run."""
     from mayfly.pipeline.pipeline_file import PipelineFile
 
     with _refusals():
-        statements = list(PipelineFile.read(file, allow_python=allow_python).statements)
+        settings = spark_settings(conf)
+        declared = PipelineFile.before_spark(file, settings, allow_python=allow_python)
+        statements = list(declared.statements)
         catalog = catalog_after(statements)
         shown = [
             (each, _explained(each, catalog, Strategy.UPA, [], False))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mayfly.cli.options import AllowPython
+from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cli.output import refusals
 from mayfly.cli.run import File
 from mayfly.errors import InvalidSetting
@@ -26,12 +26,14 @@ def migrate_command(
             "--checkpoint", help="Where state and results are kept (default: FILE.state)."
         ),
     ] = None,
+    conf: Conf = None,
     allow_python: AllowPython = False,
 ) -> None:
     """Move the checkpoint of a stopped pipeline to another number of buckets."""
     with refusals():
         checked_buckets(buckets)
-        declared = PipelineFile.read(file, allow_python=allow_python)
+        settings = spark_settings(conf)
+        declared = PipelineFile.before_spark(file, settings, allow_python=allow_python)
         place = checkpoint or file.with_suffix(".state")
         if not Repository.exists(place):
             raise InvalidSetting(f"there is no checkpoint at {place}", "run the pipeline first")
@@ -41,7 +43,7 @@ def migrate_command(
 
         console = Console(stderr=True)
         with console.status("starting Spark"):
-            pipeline = carry_out(local_spark(), declared)
+            pipeline = carry_out(local_spark(settings=settings), declared)
         session = pipeline.session
         named = {one.name: session.query_of(one) for one in pipeline.queries}
         with console.status("moving state"):

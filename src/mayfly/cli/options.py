@@ -14,6 +14,22 @@ AllowPython = Annotated[
     typer.Option("--allow-python", help="Sources may run Python files of the pipeline's folder."),
 ]
 
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", help="A setting of Spark, NAME=VALUE; may be repeated."),
+]
+
+
+def spark_settings(listed: Iterable[str] | None) -> dict[str, str]:
+    """Settings of Spark as they were given, NAME=VALUE each."""
+    pairs = [one.partition("=") for one in listed or ()]
+    for name, sign, _ in pairs:
+        if not sign or not name:
+            raise InvalidSetting(
+                f"--conf {name} sets nothing", "write --conf spark.driver.memory=4g"
+            )
+    return {name: value for name, _, value in pairs}
+
 
 def refuse_given(context: typer.Context, names: Iterable[str], reason: str, hint: str) -> None:
     """Refuse the command if one of these options stands on the command line."""

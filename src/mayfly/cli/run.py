@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mayfly.cli.options import AllowPython
+from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cli.output import refusals, seconds
 from mayfly.cli.signals import StopRequest, stop_signals
 from mayfly.cql.script_files import text_of
@@ -56,10 +56,7 @@ def run_command(
     master: Annotated[
         str | None, typer.Option("--master", help="Spark master (default: this machine).")
     ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", help="A setting of Spark, NAME=VALUE; may be repeated."),
-    ] = None,
+    conf: Conf = None,
     buckets: Annotated[
         int | None, typer.Option("--buckets", help="Key buckets (default: number of cores).")
     ] = None,
@@ -114,9 +111,9 @@ def run_command(
         end = None if until is None else instant(until)
         _check_options(once, interval, buckets, speed)
         shedding = Shedding(shed, shed_by, stretch_above)
-        settings = _settings(conf or [])
+        settings = spark_settings(conf)
         zone = settings.get("spark.sql.session.timeZone", "UTC")
-        declared = PipelineFile.read(file, allow_python=allow_python, zone=zone)
+        declared = PipelineFile.before_spark(file, settings, allow_python=allow_python)
         place = checkpoint or file.with_suffix(".state")
         from mayfly.spark.api.control_loop import ended_for_others, stopped_by_log
         from mayfly.spark.api.pipelines import carry_out, load_pipeline
@@ -196,17 +193,6 @@ def _check_options(
         checked_buckets(buckets)
     if speed is not None:
         Pace(speed)
-
-
-def _settings(listed: list[str]) -> dict[str, str]:
-    """Settings of Spark as they were given, NAME=VALUE each."""
-    pairs = [one.partition("=") for one in listed]
-    for name, sign, _ in pairs:
-        if not sign or not name:
-            raise InvalidSetting(
-                f"--conf {name} sets nothing", "write --conf spark.driver.memory=4g"
-            )
-    return {name: value for name, _, value in pairs}
 
 
 @dataclass

@@ -25,6 +25,7 @@ from mayfly.pipeline.connectors import (
 )
 from mayfly.pipeline.declared_catalog import check_name, check_query_name
 from mayfly.pipeline.source_options import FILES
+from mayfly.pipeline.spark_jars import check_connectors
 from mayfly.plan.catalog import (
     ArchiveDefinition,
     Connector,
@@ -54,6 +55,20 @@ class PipelineFile:
         found = PipelineFile(file, statements, allow_python)
         found._check_sources()
         found._check_queries()
+        return found
+
+    @staticmethod
+    def before_spark(
+        file: Path, settings: Mapping[str, str], *, allow_python: bool = False
+    ) -> PipelineFile:
+        """The same for a Spark that is to be started with these settings."""
+        zone = settings.get("spark.sql.session.timeZone", "UTC")
+        found = PipelineFile.read(file, allow_python=allow_python, zone=zone)
+        created = [one.definition for one in found.statements if isinstance(one, Create)]
+        check_connectors(
+            (one for one in created if isinstance(one, StreamDefinition | RelationDefinition)),
+            settings,
+        )
         return found
 
     @property

@@ -12,14 +12,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from mayfly.errors import BadInput
+from mayfly.keywords import text
 from mayfly.lifetime import zone
-from mayfly.plan.time_zones import PLAIN, instants_of, is_naive
+from mayfly.plan.catalog import ColumnDefinition
+from mayfly.plan.time_zones import PLAIN, instant_in_zone, instants_of, is_naive
 from mayfly.plan.types import (
     DATE,
     FLOAT,
@@ -28,8 +30,10 @@ from mayfly.plan.types import (
     arrow_type,
     from_arrow,
     is_widening,
+    parse_type,
 )
 
+Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table | Any"
 _FORMS = "give an Arrow table, a pandas DataFrame, a DuckDB relation, a list of dicts or a dict"
 
 
@@ -73,6 +77,15 @@ def as_table(
     if any(len(array) != size for array in arrays):
         raise BadInput(f"the columns for {owner} differ in length", "give a value per row")
     return pa.table(arrays, names=list(kinds))
+
+
+def columns_of(columns: Columns) -> tuple[ColumnDefinition, ...]:
+    """Columns from types by name, from a schema, or from rows that have them."""
+    if isinstance(columns, Mapping):
+        kinds = {text("the name of a column", one): kind for one, kind in columns.items()}
+        return tuple(ColumnDefinition(one, parse_type(text(one, kinds[one]))) for one in kinds)
+    schema = columns if isinstance(columns, pa.Schema) else arrow_of("a stream", columns).schema
+    return tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in schema)
 
 
 def _in(name: str, declared: Mapping[str, str]) -> bool:
@@ -166,13 +179,17 @@ def arrow_of(owner: str, rows: Any) -> pa.Table:
     if _are_dicts(rows):
         raise BadInput(
             f"the rows for {owner} are an empty list, which does not say what the columns are",
-            "give an empty Arrow table with types, or declare them in the language: CREATE …",
+            'say which: columns={"id": "BIGINT", …} for a relation, types in an Arrow table '
+            "elsewhere, or declare them in the language: CREATE …",
         )
     raise BadInput(f"rows for {owner} are a {type(rows).__name__}", _FORMS)
 
 
 def _converted(name: str, values: Any, kind: DataType) -> pa.Array | pa.ChunkedArray:
     wanted = arrow_type(kind)
+    in_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+    if in_arrow and kind.is_nested and _holds(kind, TIMESTAMP) and from_arrow(values.type) != kind:
+        values = values.to_pylist()  # its times may have no zone
     try:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             values = values.cast(_plain(values.type))
@@ -197,7 +214,35 @@ def _whole_values(values: Any, kind: DataType) -> Any:
         for value in values:
             if _is_cut(value, kind):
                 raise ValueError(f"{value!r} would lose a part of its value")
+    if kind.is_nested and _holds(kind, TIMESTAMP):
+        return [_with_instants(value, kind) for value in values]
     return values
+
+
+def _holds(kind: DataType, member: DataType) -> bool:
+    return kind == member or any(_holds(one, member) for _, one in kind.fields)
+
+
+def _with_instants(value: Any, kind: DataType) -> Any:
+    """A nested value whose times without a zone, and dates, are of the zone in use."""
+    if kind == TIMESTAMP:
+        value = _midnight(value)
+        return instant_in_zone(value) if is_naive(value) else value
+    if value is None or not kind.is_nested:
+        return value
+    members = [member for _, member in kind.fields]
+    if kind.name == "array":
+        return [_with_instants(one, members[0]) for one in value]
+    if kind.name == "map":
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [_all_with_instants(pair, members) for pair in pairs]
+    if isinstance(value, Mapping):
+        return {name: _with_instants(value.get(name), member) for name, member in kind.fields}
+    return _all_with_instants(value, members)
+
+
+def _all_with_instants(values: Any, kinds: Sequence[DataType]) -> tuple[Any, ...]:
+    return tuple(_with_instants(one, kind) for one, kind in zip(values, kinds, strict=True))
 
 
 def _midnight(value: Any) -> Any:
@@ -258,16 +303,18 @@ def _fits(given: DataType, kind: DataType) -> bool:
     """Whether values of a type may be taken for another; a cast then checks every one of them."""
     if given.is_integral and kind.is_numeric:
         return True
-    if given.name == kind.name == "decimal" or is_widening(given, kind):
+    return given.name == kind.name == "decimal" or _is_exact(given, kind)
+
+
+def _is_exact(given: DataType, kind: DataType) -> bool:
+    """Whether each value of a type has an equal one of the other, if a zone is added to times."""
+    if is_widening(given, kind) or (kind == TIMESTAMP and given.name in ("timestamp_ntz", "date")):
         return True
-    if given.name == kind.name and len(given.fields) == len(kind.fields):
-        return all(
-            name == other and is_widening(member, target)
-            for (name, member), (other, target) in zip(given.fields, kind.fields, strict=True)
-        )
-    return (given.name, kind.name) in _TIMES
+    if not given.is_nested or given.name != kind.name or len(given.fields) != len(kind.fields):
+        return False
+    pairs = zip(given.fields, kind.fields, strict=True)
+    return all(n == other and _is_exact(member, of) for (n, member), (other, of) in pairs)
 
 
-_TIMES = {("timestamp_ntz", "timestamp"), ("date", "timestamp")}
 _INSTANTS = ("timestamp", "timestamp_ntz")
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)

@@ -78,14 +78,20 @@ class Clocks:
             name: one.largest for name, one in reached.items()
         }
 
-    def closed(self) -> Clocks:
-        """After the end of all input: the last instant is closed too."""
-        ends = [ts + 1 for ts in self.largest.values() if ts is not None]
-        ends += [clock for clock in self.streams.values() if clock is not None]
-        if not ends:
-            return replace(self, ended=True)
-        end = min(max(ends), NEVER)
-        return replace(self, streams=dict.fromkeys(self.streams, end), ended=True)
+    def closed(self, together: Iterable[Iterable[str]] = ()) -> Clocks:
+        """After the end of all input: the last instant is closed too.
+
+        ``together`` are the streams of each query: those that no query connects end each at its
+        own last instant. By default one query reads all.
+        """
+        streams = dict(self.streams)
+        for part in _connected(together or [streams]):
+            part &= streams.keys()
+            ends = [ts + 1 for name in part if (ts := self.largest.get(name)) is not None]
+            ends += [clock for name in part if (clock := streams[name]) is not None]
+            if ends:
+                streams |= dict.fromkeys(part, min(max(ends), NEVER))
+        return replace(self, streams=streams, ended=True)
 
     def check_gap(self, limit: int | None) -> None:
         if limit is None or self.gap <= limit:
@@ -117,6 +123,16 @@ class Clocks:
                 for name, listed in stored.get("jumps", {}).items()  # type: ignore[attr-defined]
             },
         )
+
+
+def _connected(together: Iterable[Iterable[str]]) -> list[set[str]]:
+    """Sets of streams such that whoever reads one of a set reads no other set."""
+    parts: list[set[str]] = []
+    for streams in together:
+        part = set(streams)
+        part = part.union(*(one for one in parts if one & part))
+        parts = [part, *(one for one in parts if not one & part)]
+    return parts
 
 
 def _later(clock: int | None, reached: int) -> int:

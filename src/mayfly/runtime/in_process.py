@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.display import one_line
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.codes import buckets
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, united, with_numbers
@@ -27,7 +28,7 @@ from mayfly.kernels.outputs import seen
 from mayfly.kernels.refreshes import repeated, repetitions
 from mayfly.kernels.room import Touched, default_state_bytes, limited
 from mayfly.keywords import known_settings, text
-from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant, use_zone
+from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant, instant_text, use_zone
 from mayfly.physical.program import Program, Relation, Stream, Task
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import Catalog, StreamDefinition
@@ -102,6 +103,11 @@ class ContinuousRun:
         self._worked = {task: _Worked() for task in self._tasks}
         names = tuple(dict.fromkeys(source.stream for source in self._sources(Stream)))
         self.clocks = Clocks.unset(names)
+
+    def __repr__(self) -> str:
+        clock = self.clocks.query
+        when = "nothing closed" if clock == MIN_TIME else f"clock {instant_text(clock)}"
+        return one_line(self, f"over {', '.join(self.clocks.streams)}", when)
 
     # ── feeding ───────────────────────────────────────────────────────────────────────────
 

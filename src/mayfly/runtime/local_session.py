@@ -7,12 +7,13 @@ Arrow data; a query is fed batch by batch and can be asked at any closed instant
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from mayfly.cql import Create, Delete, Drop, Insert, Update, bind_query, parse
 from mayfly.cql.statements import apply
+from mayfly.display import one_line
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.evaluation import Evaluation
 from mayfly.kernels.room import checked_state_bytes
@@ -25,20 +26,16 @@ from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.plan.catalog import (
     Catalog,
-    ColumnDefinition,
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
 )
 from mayfly.plan.logical import Output
-from mayfly.plan.row_intake import arrow_of
+from mayfly.plan.row_intake import Columns, arrow_of, columns_of
 from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.time_zones import check_zone_in_use
-from mayfly.plan.types import from_arrow, parse_type
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.runtime.relation_log import Changing
-
-Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table | Any"
 
 
 class LocalSession:
@@ -52,6 +49,9 @@ class LocalSession:
         self.catalog = Catalog()
         self._relations: dict[str, Changing] = {}
         self._runs: list[ContinuousRun] = []
+
+    def __repr__(self) -> str:
+        return one_line(self, *(f"{one.kind} {one.name}" for one in self.catalog))
 
     def execute(self, text: str) -> None:
         """Carry out statements: CREATE and DROP, and INSERT, UPDATE, DELETE on relations.
@@ -98,7 +98,7 @@ class LocalSession:
         gap = None if max_gap is None else duration(max_gap)
         definition = StreamDefinition(
             text_of("the name of a stream", name),
-            _columns(columns),
+            columns_of(columns),
             text_of("time", time),
             names("sequence", sequence),
             slack=duration(slack),
@@ -108,16 +108,25 @@ class LocalSession:
 
     @known_settings()
     def relation(
-        self, name: str, rows: Any, *, key: str | Sequence[str] = (), retroactive: bool = True
+        self,
+        name: str,
+        rows: Any,
+        *,
+        key: str | Sequence[str] = (),
+        retroactive: bool = True,
+        columns: Columns | None = None,
     ) -> None:
-        """Declare a relation (or with ``retroactive=False`` an NRR) and fill it with a table."""
-        rows = arrow_of(text_of("the name of a relation", name), rows)
+        """Declare a relation (or with ``retroactive=False`` an NRR) and fill it with rows, which
+        say what its columns are unless ``columns`` does, as for a stream."""
+        if columns is None:
+            columns = rows = arrow_of(text_of("the name of a relation", name), rows)
         definition = RelationDefinition(
-            name, _columns(rows), names("key", key), flag("retroactive", retroactive)
+            name, columns_of(columns), names("key", key), flag("retroactive", retroactive)
         )
-        self.catalog = self.catalog.declare(definition)
-        changing = Changing(definition)
-        changing.load(rows)
+        catalog, changing = self.catalog.declare(definition), Changing(definition)
+        with in_zone(self.zone):
+            changing.load(rows)
+        self.catalog = catalog
         self._relations[name.casefold()] = changing
 
     @known_settings()
@@ -187,11 +196,3 @@ def replay(run: ContinuousRun, batches: Iterable[Mapping[str, Any]]) -> Continuo
         run.feed(batch)
     run.finish()
     return run
-
-
-def _columns(columns: Columns) -> tuple[ColumnDefinition, ...]:
-    if isinstance(columns, Mapping):
-        kinds = {text_of("the name of a column", one): kind for one, kind in columns.items()}
-        return tuple(ColumnDefinition(one, parse_type(text_of(one, kinds[one]))) for one in kinds)
-    schema = columns if isinstance(columns, pa.Schema) else arrow_of("a stream", columns).schema
-    return tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in schema)

@@ -62,7 +62,7 @@ def _addresses(
     return names.take(pa.array(ranks(distinct, zipf, rows, rng)))
 
 
-@known_settings(lambda: tcp_connections)
+@known_settings(tcp_connections)
 def tcp_links(rows: int, *, seed: int = 0, **settings: Any) -> tuple[pa.Table, pa.Table]:
     """The logs of two links with ``rows`` connections each; settings as in tcp_connections."""
     return (
@@ -71,7 +71,7 @@ def tcp_links(rows: int, *, seed: int = 0, **settings: Any) -> tuple[pa.Table, p
     )
 
 
-@known_settings(lambda: tcp_connections)
+@known_settings(tcp_connections)
 def record_links(
     rows: int, *, seed: int = 0, files: int = 4, folder: str | None = None, **settings: Any
 ) -> Path:

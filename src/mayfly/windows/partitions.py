@@ -44,7 +44,7 @@ class PartitionedWindow(Intake):
     (['a', 'b'], [(1, 1), (2, 1), (3, 1), (4, 1)], 9)
     """
 
-    @known_settings(lambda: SlidingWindow.__init__, without=("share",))
+    @known_settings(SlidingWindow.__init__, without=("share",))
     def __init__(
         self,
         by: Rows,

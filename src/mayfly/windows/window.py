@@ -288,7 +288,7 @@ class SlidingWindow(PacedWindow):
         return window.take(pa.array(numbers - begin))
 
 
-@known_settings(lambda: SlidingWindow.__init__)
+@known_settings(SlidingWindow.__init__)
 def over_range(d: Duration, slide: Duration, **settings: Any) -> SlidingWindow:
     """``[RANGE d SLIDE s]``: basic windows of gcd(d, s); a refresh attaches s/gcd of them."""
     whole, step = duration(d), duration(slide)

@@ -219,3 +219,56 @@ def test_a_command_brings_no_folder_of_its_own_for_code(folder: Path) -> None:
 def test_an_installed_module_is_no_source(folder: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"has no file json\.py"):
         python_file("s", Connector("python", "json:JSONDecoder"), folder)
+
+
+def before_spark(folder: Path, source: str, **settings: str) -> PipelineFile:
+    file = folder / "p.cql"
+    file.write_text(STREAM.format(source) + QUERY.format(""))
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    return PipelineFile.before_spark(file, given)
+
+
+NEEDY = {
+    "avro": "avro('in')",
+    "delta": "delta('in')",
+    "kafka": "kafka(subscribe => 't', `kafka.bootstrap.servers` => 'b:1', payload => 'json')",
+}
+
+
+@pytest.mark.parametrize("form", NEEDY)
+def test_a_connector_that_nobody_brings_is_missed_before_spark_starts(
+    folder: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = folder.parent / "spark"
+    (home / "jars").mkdir(parents=True)
+    (home / "conf").mkdir()
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    source = NEEDY[form]
+    with pytest.raises(InvalidSetting, match=f"stream s reads {form}, which needs a conn") as got:
+        before_spark(folder, source, spark_driver_memory="4g")
+    assert "--conf spark.jars.packages=" in got.value.hint
+    assert before_spark(folder, source, spark_jars_packages="a:b:1")
+    assert before_spark(folder, source, spark_jars="connector.jar")
+    assert before_spark(folder, "json('in')")
+    with monkeypatch.context() as context:
+        context.setenv("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell")
+        assert before_spark(folder, source)
+    defaults = home / "conf" / "spark-defaults.conf"
+    defaults.write_text("# spark.jars.packages a:b:1\nspark.driver.memory 4g\n")
+    with pytest.raises(InvalidSetting, match="needs a connector"):
+        before_spark(folder, source)
+    defaults.write_text("spark.jars.packages  a:b:1\n")
+    assert before_spark(folder, source)
+    defaults.unlink()
+    file = {"avro": "spark-avro_2.13-4.3.0", "delta": "delta-spark_2.13-4.0.0"}
+    (home / "jars" / f"{file.get(form, 'spark-sql-kafka-0-10_2.13-4.3.0')}.jar").touch()
+    assert before_spark(folder, source)
+
+
+def test_pyspark_itself_brings_no_connectors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidSetting, match="needs a connector"):
+        before_spark(folder, NEEDY["avro"])

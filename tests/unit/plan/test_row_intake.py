@@ -224,6 +224,42 @@ def test_times_with_and_without_a_zone_side_by_side() -> None:
     assert listed["t"] == days["t"]
 
 
+TEN = datetime(2026, 7, 1, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "stored"),
+    [
+        ("ARRAY<TIMESTAMP>", [NOON, None, TEN], [TEN, None, TEN]),
+        ("ARRAY<TIMESTAMP>", [date(2026, 7, 1)], [datetime(2026, 6, 30, 22, tzinfo=UTC)]),
+        ("ARRAY<TIMESTAMP>", None, None),
+        ("STRUCT<a: TIMESTAMP, b: INT>", {"a": NOON, "b": 1}, {"a": TEN, "b": 1}),
+        ("STRUCT<a: TIMESTAMP, b: INT>", (NOON, 1), {"a": TEN, "b": 1}),
+        ("MAP<STRING, TIMESTAMP>", {"x": NOON}, [("x", TEN)]),
+        ("MAP<TIMESTAMP, STRING>", [(NOON, "x")], [(TEN, "x")]),
+        ("ARRAY<STRUCT<a: TIMESTAMP>>", [{"a": np.datetime64(NOON)}], [{"a": TEN}]),
+        ("ARRAY<TIMESTAMP_NTZ>", [NOON], [NOON]),
+    ],
+)
+def test_times_within_values_are_of_the_sessions_zone(kind: str, value: Any, stored: Any) -> None:
+    with in_zone("Europe/Berlin"):
+        found = as_table("r", [{"v": value}, {"v": None}], {"v": parse_type(kind)})
+    assert found["v"].to_pylist() == [stored, None]
+
+
+def test_times_within_arrow_values_are_of_the_sessions_zone() -> None:
+    kinds = {"v": parse_type("ARRAY<STRUCT<t: TIMESTAMP>>")}
+    for rows in (
+        pa.table({"v": [[{"t": NOON}], None]}),
+        pa.table({"v": [[{"t": TEN}], None]}),
+        pd.DataFrame({"v": [[{"t": NOON}], None]}),
+    ):
+        with in_zone("Europe/Berlin"):
+            assert as_table("r", rows, kinds)["v"].to_pylist() == [[{"t": TEN}], None]
+    with pytest.raises(BadInput, match="v is array<string>, not array"):
+        as_table("r", pa.table({"v": [["a"]]}), kinds)
+
+
 def test_heartbeats_without_a_zone_are_of_the_sessions() -> None:
     local = LocalSession(zone="Europe/Berlin")
     local.stream("s", {"ts": "TIMESTAMP"})

@@ -77,6 +77,18 @@ def test_the_end_of_input_without_rows_or_with_one_silent_stream() -> None:
     assert after({"a": 100}).closed().query == 101
 
 
+def test_streams_that_no_query_connects_end_each_at_its_own_last_instant() -> None:
+    clocks = Clocks.unset(("a", "b", "c", "d")).advanced(
+        {"a": 10, "b": 20, "c": 30}, dict.fromkeys("abcd", 5)
+    )
+    apart = clocks.closed([["a"], ["b"], ["c"], ["d"]])
+    assert apart.streams == {"a": 11, "b": 21, "c": 31, "d": None}
+    assert apart.ended
+    chained = clocks.closed([["a", "b"], ["d"], ["b", "c"], ["a"]])
+    assert chained.streams == {"a": 31, "b": 31, "c": 31, "d": None}
+    assert chained.closed([["a", "b"], ["d"], ["b", "c"], ["a"]]) == chained
+
+
 def test_a_heartbeat_beyond_the_last_row_stays_closed_at_the_end() -> None:
     assert after({"a": 100, "b": 90}, heartbeats={"a": 500}).closed().query == 500
     assert after({}, heartbeats={"a": 500}).closed().query == 500

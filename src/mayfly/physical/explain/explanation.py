@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from mayfly.display import one_line, shortened
 from mayfly.physical.explain.json_tree import as_json
 from mayfly.physical.explain.model import Explained
 from mayfly.physical.explain.page import fragment, page
@@ -23,6 +24,9 @@ class Explanation(Explained):
 
     def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        return one_line(self, shortened(self.query))
 
     def __rich__(self) -> Text:
         return rich_text(self)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from pyspark.sql import SparkSession
 
 from mayfly.cql import Create, Delete, Drop, Insert, Update
+from mayfly.display import one_line
 from mayfly.keywords import known_settings
 from mayfly.pipeline.pipeline_file import PipelineFile, Registered
 from mayfly.plan.catalog import (
@@ -26,6 +27,7 @@ from mayfly.spark.archive.query_feeds import declared_archive
 from mayfly.spark.io.named_sources import declare_stream, relation_rows
 from mayfly.spark.io.sinks import Console, ParquetFiles, Sink
 from mayfly.spark.stream.results import Results
+from mayfly.spark.stream.start import StartSettings
 
 ARCHIVES = "archives"
 """The folder beside a pipeline file in which the archives it declares are kept."""
@@ -40,21 +42,27 @@ class Pipeline:
     passed_over: tuple[str, ...] = ()
     """What the file says and nobody does or has, in words."""
 
+    def __repr__(self) -> str:
+        return one_line(self, self.declared.file, *(one.name for one in self.queries))
+
     @property
     def queries(self) -> tuple[Registered, ...]:
         return tuple(self.declared.queries.values())
 
-    @known_settings(lambda: Queries.start, without=("sinks", "archives"))
+    @known_settings(StartSettings)
     def start(
-        self, checkpoint: Path, *, available_now: bool = False, **settings: Any
+        self, checkpoint: Path, *, resumed: bool = False, **settings: Unpack[StartSettings]
     ) -> dict[str, QueryRun]:
-        """Start all queries as one, or continue them from the checkpoint; a handle for each."""
+        """Start all queries as one, or continue them from the checkpoint; a handle for each.
+
+        The settings are those of ``Queries.start``.
+        """
         queries = self._together()
         return queries.start(
             checkpoint,
             sinks={one.name: self._sinks(one) for one in self.queries},
             archives=self.archives(queries.results()),
-            available_now=available_now,
+            resumed=resumed,
             **settings,
         )
 

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark.sql import DataFrame
 
 from mayfly.checkpoint.source_log import ORIGINS, SOURCES, folder_of, ordered
+from mayfly.display import html_table, one_line, shortened
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration, in_zone
@@ -60,6 +61,7 @@ from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.runner import Runner
 from mayfly.spark.stream.start import (
     DEFAULT_HISTORY,
+    StartSettings,
     bucket_count,
     check_owners,
     check_spark_part,
@@ -77,11 +79,6 @@ from mayfly.storage.store import absolute_address, local_root
 
 if TYPE_CHECKING:
     from mayfly.spark.api.session import Session
-
-
-def _starting() -> Callable[..., object]:
-    """Whose settings those who start queries pass on."""
-    return Queries.start
 
 
 @dataclass(frozen=True)
@@ -110,6 +107,12 @@ class CqlQuery:
         plan, weak = canonical(chosen.plan), "weak-distinct" not in without
         program = compile_plan(plan, session.catalog, strategy, weak, joining, chosen.strict)
         return CqlQuery(session, text, bound, program, tuple(without), joining)
+
+    def __repr__(self) -> str:
+        return one_line(self, shortened(self.text))
+
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
 
     def explain(self, *, compare: bool = False) -> Explanation:
         """The plan with its update patterns, state and cost."""
@@ -150,7 +153,7 @@ class CqlQuery:
         relations = (n.relation for n in self.bound.walk() if isinstance(n, RelationScan))
         return (*(one.name for one in self.streams()), *dict.fromkeys(relations))
 
-    @known_settings(_starting, without=("archives",))
+    @known_settings(StartSettings)
     def start(
         self,
         checkpoint: str | os.PathLike[str],
@@ -159,7 +162,7 @@ class CqlQuery:
         parquet: str | os.PathLike[str] | None = None,
         archive: SparkArchive | None = None,
         sinks: Sequence[Sink] = (),
-        **settings: Any,
+        **settings: Unpack[StartSettings],
     ) -> QueryRun:
         """Start the query, or continue it from its checkpoint.
 
@@ -211,6 +214,12 @@ class Queries:
     def __post_init__(self) -> None:
         for name in self.queries:
             check_query_name(name)
+
+    def __repr__(self) -> str:
+        return one_line(self, *self.queries)
+
+    def _repr_html_(self) -> str:
+        return html_table("Queries", {name: one.text for name, one in self.queries.items()})
 
     def explain(self) -> Together:
         """What the queries share: streams, parts that are computed once, clocks."""
@@ -319,13 +328,15 @@ class Queries:
             name: QueryRun(runner, query, available_now, name, register) for name in runner.results
         }
 
-    @known_settings(_starting, without=("resumed",))
+    @known_settings(StartSettings)
     def serve(
         self,
         checkpoint: str | os.PathLike[str],
         *,
         on_start: Callable[[dict[str, QueryRun]], object] | None = None,
-        **settings: Any,
+        sinks: Mapping[str, Sequence[Sink]] | None = None,
+        archives: Mapping[str, SparkArchive] | None = None,
+        **settings: Unpack[StartSettings],
     ) -> None:
         """Run the queries and do what the control log asks for, until it asks to stop or the
         input ends. ``on_start`` gets the handles, again whenever a query came or went: that of a
@@ -333,7 +344,10 @@ class Queries:
         serving = Serving()
         try:
             while True:
-                runs = self.start(checkpoint, resumed=bool(serving.handles), **settings)
+                again = bool(serving.handles)
+                runs = self.start(
+                    checkpoint, sinks=sinks, archives=archives, resumed=again, **settings
+                )
                 handles = serving.taken_over(runs)
                 if on_start is not None:
                     on_start(handles)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.checkpoint.recent_batches import Progress
+from mayfly.display import html_table, one_line
 from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, VersionExpired
 from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, instant_text
 from mayfly.physical.stages import StagedTask
@@ -54,6 +55,19 @@ class QueryRun:
     register: Registered | None = field(default=None, repr=False)
     serving: Serving | None = field(default=None, repr=False)
     """What starts the queries anew when the control log asks for others, if something does."""
+
+    def __repr__(self) -> str:
+        return one_line(self, self.name, f"on {self.checkpoint}", self._life())
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            f"{self.name} on {self.checkpoint}, {self._life()}", self.status().facts()
+        )
+
+    def _life(self) -> str:
+        if self.query is None:
+            return "open for reading"
+        return "running" if self.query.isActive else "stopped"
 
     @property
     def checkpoint(self) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from mayfly.lifetime import MIN_TIME
+from mayfly.display import html_table
+from mayfly.lifetime import MIN_TIME, format_micros, instant_text
 from mayfly.runtime.clock import Clocks
 from mayfly.serving.pipeline_status import state_and_results
 from mayfly.spark.stream.operator_progress import OperatorState
@@ -62,6 +63,22 @@ class Status:
 
     operators: tuple[OperatorState, ...] = ()
     """What each operator keeps."""
+
+    def __repr__(self) -> str:
+        return f"Status({', '.join(f'{name}={fact}' for name, fact in self.facts().items())})"
+
+    def _repr_html_(self) -> str:
+        return html_table("Status", self.facts())
+
+    def facts(self) -> dict[str, object]:
+        """What there is to tell, times and spans in words."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        shown = {n: v for n, v in found.items() if v and n != "operators" and v != (0, 0)}
+        for name in ("clock", "warming_until"):
+            shown |= {name: instant_text(shown[name])} if name in shown else {}
+        for name in ("gap", "lag"):
+            shown |= {name: format_micros(shown[name])} if name in shown else {}
+        return shown
 
     @property
     def stretch(self) -> float:

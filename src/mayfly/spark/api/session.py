@@ -20,6 +20,7 @@ from mayfly.archive.model.lifetime_declaration import declare_lifetimes
 from mayfly.archive.model.settings import brought_columns
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.computed_columns import EVENT_TIME, UNITS
+from mayfly.display import one_line
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import flag, known_settings, names, text
 from mayfly.lifetime import MIN_TIME, Duration, duration, gap_of, in_zone
@@ -37,10 +38,10 @@ from mayfly.plan.catalog import (
     check_gap,
 )
 from mayfly.plan.expressions import quoted
-from mayfly.plan.row_intake import arrow_of
+from mayfly.plan.row_intake import Columns, arrow_of, as_table, columns_of
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.stream_joins import Stream, WallClock
-from mayfly.plan.types import arrow_type, from_arrow, parse_type
+from mayfly.plan.types import arrow_type, parse_type
 from mayfly.runtime.relation_log import Changing
 from mayfly.spark.api.queries import CqlQuery, Queries
 from mayfly.spark.api.streams import SparkStream
@@ -79,6 +80,11 @@ class Session:
         self._sequences: dict[str, tuple[str, ...]] = {}
         self.relations: dict[str, Changing] = {}
         self.python = None if allow_python is None else local_root(allow_python)
+
+    def __repr__(self) -> str:
+        relations = [one.definition for one in self.relations.values()]
+        named = [f"{one.kind} {one.name}" for one in relations]
+        return one_line(self, *(f"stream {name}" for name in self._declared), *named)
 
     @known_settings()
     def stream(
@@ -227,21 +233,31 @@ class Session:
         *,
         key: str | Sequence[str] = (),
         retroactive: bool = True,
+        columns: Columns | None = None,
     ) -> None:
         """Declare a relation (or with ``retroactive=False`` an NRR) and fill it; ``change`` and
-        commands change it."""
-        table = rows.toArrow() if isinstance(rows, DataFrame) else arrow_of(name, rows)
-        columns = tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in table.schema)
-        self.add_relation(
-            RelationDefinition(name, columns, names("key", key), flag("retroactive", retroactive)),
-            table,
-        )
+        commands change it.
+
+        The rows say what its columns are, unless ``columns`` does: ``{"id": "BIGINT"}``, or a
+        schema of Arrow.
+        """
+        rows = rows.toArrow() if isinstance(rows, DataFrame) else rows
+        if columns is None:
+            columns = rows = arrow_of(name, rows)
+        else:
+            with in_zone(self.zone):
+                rows = as_table(name, rows, {one.name: one.type for one in columns_of(columns)})
+        declared, keys = columns_of(columns), names("key", key)
+        definition = RelationDefinition(name, declared, keys, flag("retroactive", retroactive))
+        self.add_relation(definition, rows)
 
     @known_settings()
-    def nrr(self, name: str, rows: Any, *, key: str | Sequence[str]) -> None:
+    def nrr(
+        self, name: str, rows: Any, *, key: str | Sequence[str], columns: Columns | None = None
+    ) -> None:
         """Declare a non-retroactive relation and fill it: a later change concerns only tuples
         generated after it, and a key that was deleted is never used again."""
-        self.relation(name, rows, key=key, retroactive=False)
+        self.relation(name, rows, key=key, retroactive=False, columns=columns)
 
     def add_relation(self, definition: RelationDefinition, rows: pa.Table) -> None:
         """Declare a relation or NRR as the language defines it, with its first rows."""
@@ -300,7 +316,7 @@ class Session:
                 compare=flag("compare", compare),
             )
 
-    @known_settings(lambda: declare_lifetimes)
+    @known_settings(declare_lifetimes)
     def create_archive(
         self,
         path: str | os.PathLike[str],

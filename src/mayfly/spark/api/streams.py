@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mayfly.cql import bind_condition
-from mayfly.lifetime import Duration, duration
+from mayfly.display import one_line
+from mayfly.lifetime import Duration, duration, format_micros
 from mayfly.plan.expressions import Expression
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.stream_joins import JoinQuery, On, Stream, Windowed
@@ -26,6 +27,9 @@ class SparkStream:
     session: Session
     declared: Stream
 
+    def __repr__(self) -> str:
+        return one_line(self, self.declared.name, *self.declared.schema.names)
+
     def window(self, range: Duration) -> SparkWindow:
         """``stream [RANGE d]``: every row is alive for ``range`` from its own time on."""
         return SparkWindow(self.session, self.declared.window(duration(range)))
@@ -37,6 +41,9 @@ class SparkWindow:
 
     session: Session
     windowed: Windowed
+
+    def __repr__(self) -> str:
+        return one_line(self, self.windowed.stream.name, format_micros(self.windowed.length))
 
     def join(
         self,

@@ -334,13 +334,14 @@ class Runner:
     def _close(self) -> None:
         base = self.repository.current()
         clocks = Clocks.from_json(base.properties["clocks"])
+        closed = clocks.closed([group.streams for group in self._groups])
         if clocks.ended:
             self._deliver(base)
-            if clocks.closed() == clocks:
+            if closed == clocks:
                 return
             base = self.repository.current()  # streams that came since have not ended yet
         nothing = dict.fromkeys(self._names, 0)
-        facts = BatchFacts(clocks.closed(), nothing, {}, {}, base.properties["first"])
+        facts = BatchFacts(closed, nothing, {}, {}, base.properties["first"])
         self._deliver(self._step(None, base, base.properties["batch"], facts))
 
     def _step(

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,6 +32,25 @@ if TYPE_CHECKING:
 DEFAULT_HISTORY = "1 hour"
 ADAPTIVE_STREAMS = "spark.sql.adaptive.streaming.stateless.enabled"
 _starting = threading.Lock()
+
+
+class StartSettings(TypedDict, total=False):
+    """How queries run, as ``Queries.start`` explains it, for those who start them through it."""
+
+    buckets: int | None
+    history: Duration
+    max_state_bytes: int | None
+    max_gap: Duration | None
+    available_now: bool
+    interval: Duration | None
+    sync: bool
+    wall_clock: Callable[[], int] | None
+    pace: Pace | None
+    dead_letters: str | os.PathLike[str] | None
+    shed: float
+    shed_by: str
+    stretch_above: int | None
+    anew: Sequence[str]
 
 
 def bucket_count(spark: SparkSession, asked: int | None) -> int:
