@@ -145,13 +145,13 @@ BY_TIME = (
     *(f"date_trunc('{unit}', t)" for unit in ("MONTH", "WEEK", "DAY", "HOUR", "MINUTE")),
     "CAST(t AS STRING)", "CAST(t AS DATE)", "CAST(to_date(t) AS TIMESTAMP)",
     "date_format(t, 'yyyy-MM-dd HH:mm')", "unix_seconds(t)", "date_trunc('HOUR', t) = t",
-    "t + INTERVAL 1 DAY", "t - INTERVAL 1 HOUR", "extract(HOUR FROM t)",
+    "t + INTERVAL 1 DAY", "t - INTERVAL 1 HOUR",
 )  # fmt: skip
 BY_TEXT = (
     "to_timestamp(x)", "to_timestamp(x, 'yyyy-MM-dd HH:mm')", "CAST(x AS TIMESTAMP)",
     "hour(to_timestamp(x))", "unix_seconds(to_timestamp(x, 'yyyy-MM-dd HH:mm'))",
     "date_trunc('HOUR', to_timestamp(x))", "to_timestamp(x) = t",
-    "to_timestamp(concat(x, ' America/New_York'))", "CAST(concat(x, '+05:30') AS TIMESTAMP)",
+    "to_timestamp(concat(x, ':00 America/New_York'))", "CAST(concat(x, ':00+05:30') AS TIMESTAMP)",
 )  # fmt: skip
 CLOCKS_CHANGE = [
     (base + step * 1800, f"{day} {minute // 60:02}:{minute % 60:02}")

@@ -232,8 +232,8 @@ def planted(tmp_path: Path) -> Path:
         ("storage/segment.py", "from mayfly.kernels import join", "imports mayfly.kernels.join"),
         ("storage/segment.py", "from mayfly import kernels", "imports mayfly.kernels"),
         ("storage/segment.py", "from ..kernels import join", "imports mayfly.kernels.join"),
-        ("storage/segment.py", "from .. import session", "imports mayfly.spark.api.session"),
-        ("storage/__init__.py", "from ..spark import runner", "imports mayfly.spark.stream.runner"),
+        ("storage/segment.py", "from .. import session", "imports mayfly.session"),
+        ("storage/__init__.py", "from ..spark import runner", "imports mayfly.spark.runner"),
         ("gadget.py", "", "mayfly.gadget belongs to no layer"),
     ],
 )

@@ -6,6 +6,7 @@ are put back, the earlier of the two instants is meant.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any
 
@@ -37,6 +38,15 @@ def instants_of(shown: Numbers) -> Numbers:
     before, after = _offsets(shown - DAY), _offsets(shown + DAY)
     late = (_offsets(shown - before) != before) & (_offsets(shown - after) == after)
     return np.asarray(shown - np.where(late, after, before))
+
+
+def moved(instants: Numbers, change: Callable[[Numbers], Numbers]) -> Numbers:
+    """Instants at which clocks show what ``change`` makes of what they show; of two of them, the
+    one of the same offset as before."""
+    seen = wall_clock(instants)
+    shown = change(seen)
+    same = shown - (seen - instants)
+    return np.asarray(np.where(wall_clock(same) == shown, same, instants_of(shown)))
 
 
 def check_zone_in_use(name: str) -> None:

@@ -33,7 +33,10 @@ EXPRESSIONS = [
     "to_timestamp(date_format(t, 'dd.MM.yyyy HH:mm'), 'dd.MM.yyyy HH:mm')",
     "to_timestamp('29/3/2026 2:30', 'd/M/yyyy H:mm')", "try_to_timestamp(s, 'yyyy-MM-dd')",
     "to_timestamp('2026-10-25 02:30:00.123', 'yyyy-MM-dd HH:mm:ss.SSS')",
-    "try_to_timestamp('x', 'yy')",
+    "try_to_timestamp('x', 'yy')", "t + INTERVAL 1 DAY", "t - INTERVAL 1 DAY",
+    "INTERVAL 180 DAY + t", "t - INTERVAL 4803 HOUR", "t + INTERVAL 25 HOUR",
+    "t - TIMESTAMP '2026-01-01 00:00:00'", "TIMESTAMP '2026-07-01 00:00:00' - t",
+    "t - INTERVAL 30 MINUTE", "t + (t - TIMESTAMP '2026-03-28 02:30:00')",
 ]  # fmt: skip
 
 

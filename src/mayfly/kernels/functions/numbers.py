@@ -33,6 +33,8 @@ from mayfly.kernels.functions.operands import (
     each,
     refuse,
 )
+from mayfly.lifetime import zone
+from mayfly.plan.time_zones import DAY, PLAIN, moved, wall_clock
 from mayfly.plan.types import MAX_PRECISION, DataType, arrow_type
 
 EXACT = Context(prec=200)
@@ -40,6 +42,8 @@ EXACT = Context(prec=200)
 _JAVA_NEGATION = Context(prec=34, rounding=ROUND_HALF_EVEN)
 _DIVISION = Context(prec=MAX_PRECISION + 1, rounding=ROUND_DOWN)
 _MOST = 2**63 - 1
+_FAR = 2**60
+"""Beyond so many µs from 1970 calendars are not looked at."""
 
 
 def fitted(value: Decimal, kind: DataType, rounding: str = ROUND_HALF_UP) -> Decimal:
@@ -108,16 +112,38 @@ def _pmod(left: Numbers, right: Numbers) -> Numbers:
 
 
 def _temporal(op: str, left: Operand, right: Operand, result: pa.DataType) -> Operand:
-    """Instants, dates and intervals: everything in µs."""
-    day = 86_400_000_000
+    """Instants, dates and intervals: everything in µs. In a zone a day is one of its calendar, and
+    between two instants lies what its clocks show."""
+    if pa.types.is_timestamp(left.type) and left.type.tz and zone() not in PLAIN:
+        compute = _between if left.type == right.type else _later if op == "+" else _earlier
+        return columnar(compute, (left, right), result)
+    if pa.types.is_timestamp(right.type) and right.type.tz and zone() not in PLAIN:
+        return columnar(_later, (right, left), result)
     sides = []
     for side in (left, right):
         if pa.types.is_date32(side.type):
             days = side.cast(pa.int32()).cast(pa.int64())
-            sides.append(pc.multiply_checked(days, day))
+            sides.append(pc.multiply_checked(days, DAY))
         else:
             sides.append(side.cast(pa.int64()))
     return _CHECKED[op](*sides).cast(result)
+
+
+def _later(instants: Numbers, interval: Numbers) -> Numbers:
+    total = np.asarray(pc.add_checked(pa.array(instants), pa.array(interval)))
+    rest = np.fmod(interval, DAY)
+    within = (np.abs(instants) < _FAR) & (np.abs(interval) < _FAR) & (interval != rest)
+    days = np.where(within, interval - rest, 0)
+    start = np.where(within, instants, 0)
+    return np.where(within, moved(start, lambda seen: seen + days) + rest, total)
+
+
+def _earlier(instants: Numbers, interval: Numbers) -> Numbers:
+    return _later(instants, np.asarray(pc.negate_checked(pa.array(interval))))
+
+
+def _between(end: Numbers, start: Numbers) -> Numbers:
+    return np.asarray(pc.subtract_checked(pa.array(wall_clock(end)), pa.array(wall_clock(start))))
 
 
 def _decimal(op: str, left: Operand, right: Operand, kind: DataType) -> Operand:

@@ -15,7 +15,7 @@ from mayfly.kernels.functions.date_patterns import formatted
 from mayfly.kernels.functions.numbers import EXACT, as_double
 from mayfly.kernels.functions.operands import Numbers, Operand, Undefined, columnar, each
 from mayfly.lifetime import zone
-from mayfly.plan.time_zones import PLAIN, instants_of, wall_clock
+from mayfly.plan.time_zones import PLAIN, instants_of, moved, wall_clock
 from mayfly.plan.types import DataType, arrow_type
 
 Compute = Callable[[Sequence[Operand], DataType], Operand]
@@ -151,12 +151,9 @@ def _truncated(micros: Numbers, unit: str) -> Numbers:
 
 def _truncated_in_zone(micros: Numbers, unit: str) -> Numbers:
     """Instants cut to a unit of the wall clock; of two that it shows, that of the same offset."""
-    seen = wall_clock(micros)
-    cut = _truncated(seen, unit)
-    same = cut - (seen - micros)
     if unit not in _MICROS_OF or zone() in PLAIN:
-        return instants_of(cut)
-    return np.asarray(np.where(wall_clock(same) == cut, same, instants_of(cut)))
+        return instants_of(_truncated(wall_clock(micros), unit))
+    return moved(micros, lambda seen: _truncated(seen, unit))
 
 
 def _date_trunc(values: Sequence[Operand], kind: DataType) -> Operand:

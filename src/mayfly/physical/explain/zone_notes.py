@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mayfly.lifetime import zone
 from mayfly.plan.catalog import Catalog, StreamDefinition
-from mayfly.plan.expressions import Cast, Expression, Function
+from mayfly.plan.expressions import Arithmetic, Cast, Expression, Function
 from mayfly.plan.logical import Node, StreamScan
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.types import TIMESTAMP
@@ -41,12 +41,17 @@ def _local(expressions: Iterable[Expression]) -> Iterator[str]:
     for expression in expressions:
         for node in expression.walk():
             kinds = [node.type, *(child.type for child in node.children())]
-            if TIMESTAMP in kinds and (_called(node) or _cast(node)):
+            if TIMESTAMP in kinds and (_called(node) or _cast(node) or _moves(node)):
                 yield expression_text(node)
 
 
 def _called(node: Expression) -> bool:
     return isinstance(node, Function) and node.name in LOCAL
+
+
+def _moves(node: Expression) -> bool:
+    """Whether calendar days may be added or counted."""
+    return isinstance(node, Arithmetic)
 
 
 def _cast(node: Expression) -> bool:
