@@ -17,11 +17,12 @@ from pyspark.sql import SparkSession
 
 from mayfly.cli.first_pipeline import FILES, PIPELINE, _write, example_rows
 from mayfly.spark.api.pipelines import load_pipeline
+from mayfly.spark.stream.start import StartSettings
 from mayfly.storage import Repository
 from tests.faults.processes import wait_for
 
 MAYFLY = str(Path(sys.executable).with_name("mayfly"))
-SETTINGS = {"buckets": 2, "sync": False, "history": "forever"}
+SETTINGS: StartSettings = {"buckets": 2, "sync": False, "history": "forever"}
 
 
 def write_example(folder: Path) -> Path:
