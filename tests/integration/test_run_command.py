@@ -22,7 +22,9 @@ from mayfly.storage import Repository
 from tests.faults.processes import wait_for
 
 MAYFLY = str(Path(sys.executable).with_name("mayfly"))
-SETTINGS: StartSettings = {"buckets": 2, "sync": False, "history": "forever"}
+SETTINGS: StartSettings = {
+    "buckets": 2, "sync": False, "history": "forever", "available_now": True,
+}  # fmt: skip
 
 
 def write_example(folder: Path) -> Path:
@@ -78,7 +80,7 @@ def test_a_signal_to_the_group_stops_cleanly_and_a_second_run_continues(
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
     whole = load_pipeline(spark, write_example(tmp_path / "whole"))
-    runs = whole.start(tmp_path / "whole" / "pipeline.state", available_now=True, **SETTINGS)
+    runs = whole.start(tmp_path / "whole" / "pipeline.state", **SETTINGS)
     assert all(run.await_done(240) for run in runs.values())
     assert_same_files(file.parent / "out", tmp_path / "whole" / "out")
 
