@@ -77,6 +77,18 @@ def test_a_query_is_killed_between_its_stages(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["frequent", "frequent rows", "extremes"])
+def test_summaries_and_pruned_rows_go_on_after_a_kill(
+    spark: SparkSession, streams: Path, tmp_path: Path, name: str
+) -> None:
+    """FREQUENT keeps summaries of sub-windows, MIN and MAX the rows that may still be an answer."""
+    assert live(streams, tmp_path, name, "batch.committed:1") == KILLED
+    assert live(streams, tmp_path, name, "batch.receipts:1") == KILLED
+    assert live(streams, tmp_path, name) == 0, (tmp_path / "log").read_text()
+    check(spark, streams, tmp_path, name)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["groups", "negation", "distinct over join", "istream"])
 def test_a_query_is_killed_at_every_point(
     spark: SparkSession, streams: Path, tmp_path: Path, name: str

@@ -43,6 +43,7 @@ QUERIES = {
     " WHERE l.k = r.k",
 }
 MORE = {
+    "extremes": "SELECT g, MAX(x) AS m, MIN(v) AS l FROM a [RANGE 50 us] GROUP BY g",
     "selection": "SELECT k, upper(g) AS g, v * 2 AS w FROM a [RANGE 40 us] WHERE v > 2",
     "frequent everywhere": "SELECT FREQUENT(k, 2) AS f FROM a [RANGE 60 us SLIDE 20 us]",
     "frequent rows": "SELECT g, FREQUENT(k, 2) AS f FROM a [ROWS 40 SLIDE 10 ROWS] GROUP BY g",

@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 
 from mayfly.arrays.order import Int64s
 from mayfly.errors import BadInput
+from mayfly.kernels.codes import adjacent_equal
 from mayfly.kernels.frequent_items import FREQUENT
 from mayfly.kernels.group_events import Events, Floats, Wide
 from mayfly.kernels.holistic import DECIMAL_SUMS, WAYS, TooLarge, Versions, Way
-from mayfly.kernels.lifetime_rows import numbers, whole
+from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.operator import StateKey
 from mayfly.lifetime import instant_text
 from mayfly.plan.frequent_call import Frequency
@@ -31,10 +32,55 @@ from mayfly.plan.types import arrow_type
 
 @dataclass(frozen=True)
 class Totals:
-    """The value per version, and the running totals to remember with the group."""
+    """The value per version, and the running totals to remember with the group.
+
+    Values may be a dictionary, where it is known without a look that neighbours are the same.
+    """
 
     value: pa.Array
     kept: Mapping[str, Int64s]
+
+    @property
+    def is_quickly_compared(self) -> bool:
+        return not pa.types.is_nested(self.value.type)
+
+    @property
+    def repeats(self) -> Bools:
+        """Which values are that of the version before."""
+        value = self.value
+        return adjacent_equal(value.indices if pa.types.is_dictionary(value.type) else value)
+
+    def at(self, places: Int64s) -> Totals:
+        """Those of some versions."""
+        value = self.value.take(pa.array(places))
+        return Totals(value, {name: one[places] for name, one in self.kept.items()})
+
+    def plain(self, kind: pa.DataType) -> pa.Array:
+        """The values as a column of a type."""
+        value = self.value
+        if pa.types.is_dictionary(value.type):
+            value = value.dictionary.take(value.indices)
+        return value if value.type == kind else value.cast(kind)
+
+
+def without_repeats(versions: Versions, totals: list[Totals]) -> tuple[Versions, list[Totals]]:
+    """Without versions that nobody will see, as they equal the one before: fewer rows to make.
+
+    The last version of a group stays, as the next step goes on from it. Nothing is left out where
+    that is not worth it, or values are not quickly compared.
+    """
+    if not all(total.is_quickly_compared for total in totals):
+        return versions, totals
+    group, exists = versions.group, versions.count > 0
+    repeats = (group[1:] == group[:-1]) & (exists[1:] == exists[:-1])
+    for total in totals:
+        repeats &= total.repeats
+    kept = np.ones(len(group), bool)
+    kept[1:-1] = ~repeats[:-1] | (group[2:] != group[1:-1])
+    places = np.flatnonzero(kept)
+    if 2 * len(places) > len(kept):
+        return versions, totals
+    return versions.at(places), [total.at(places) for total in totals]
 
 
 @dataclass(frozen=True)

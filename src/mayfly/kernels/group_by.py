@@ -3,7 +3,8 @@
 Idea: a group changes when a row arrives, expires or is cut. The events of a step, sorted by group
 and instant, give versions: one per group and instant at which something happened. COUNT, and SUM
 and AVG of whole numbers, are running totals over the events; other aggregates play the events over
-what the groups held before (aggregates.py). What becomes of versions is in group_results.py.
+what the groups held before (aggregates.py). What becomes of versions is in group_results.py. Where
+rows leave only by expiration, MIN and MAX drop those that cannot matter any more (dominance.py).
 Invariants: one row per group and instant; the value of a version depends only on the rows alive.
 Cost: O(events · log); other aggregates also lay out the rows that touched groups held before.
 """
@@ -18,7 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays.order import Int64s, places_in, stable_order
-from mayfly.kernels.aggregate_steps import Aggregator, Known, Totals, aggregator
+from mayfly.kernels.aggregate_steps import (
+    Aggregator,
+    Known,
+    Totals,
+    aggregator,
+    without_repeats,
+)
 from mayfly.kernels.alive_before import Before
 from mayfly.kernels.codes import group_codes, unsigned_zeros
 from mayfly.kernels.delta import (
@@ -32,6 +39,7 @@ from mayfly.kernels.delta import (
     taken,
     with_numbers,
 )
+from mayfly.kernels.dominance import EXTREMES, Pruning, obstacle
 from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.group_results import COUNT, SHOWN, Results
 from mayfly.kernels.holistic import Versions
@@ -43,6 +51,7 @@ from mayfly.kernels.refreshes import Refreshes, listed
 from mayfly.kernels.resident import RESIDENTS, Parts, place_of
 from mayfly.kernels.room import touch
 from mayfly.kernels.stateless import satisfying, values_of
+from mayfly.kernels.upkeep import unthinned
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import AggregateCall
@@ -90,6 +99,8 @@ class GroupRows(Alone):
     append_only: bool = False
     slide: Slide | None = None
     dual: bool = False
+    early_pruning: bool = field(default=True, compare=False, kw_only=True)
+    """Whether dominated rows may go early. The answers are the same, and a state goes on."""
     _aggregators: tuple[Aggregator, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,7 +154,7 @@ class GroupRows(Alone):
     def holdings(self) -> tuple[Holding, ...]:
         words, shape = self.key_words(), self.shape
         return (
-            Holding("members", shape.form, "", 0, words, "", shape.ranges),
+            Holding("members", shape.form, "", 0, words, "", shape.ranges, note=self._pruning_note),
             Holding("groups", self._results, "groups" if self.calls else "values", None, words),
         )
 
@@ -172,6 +183,8 @@ class GroupRows(Alone):
         return kept[0].renamed(zip(self.key_of(), self.own_key(), strict=True))
 
     def copy(self, side: int) -> Copy | None:
+        if self._is_prunable:  # perhaps by an earlier run, if not by this one
+            return None
         kept = list(zip(self.key_names, self.keys, strict=False))
         kept += [
             (f"_argument{number}", call.argument)
@@ -207,7 +220,10 @@ class GroupRows(Alone):
             kept = members.aged(interval.clock - 1)
             RESIDENTS.move(place_of(state.members), place_of(kept))
             return replace(state, members=kept, first=first), self._output.nothing
-        events = self._events(state, fresh, due, interval)
+        lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
+        pruning = Pruning(self.calls, interval.clock)
+        kept = members.after(lasting, interval.clock - 1, pruning if self.prunes else unthinned)
+        events = self._events(state, fresh, [due, *pruning.dropped], interval)
         instants = self._answered(interval)
         if self.append_only and self.slide is not None:
             touched = len(events.codes) + state.groups.rows
@@ -215,8 +231,6 @@ class GroupRows(Alone):
             instants = listed(refreshes, self.name, max(1, touched))
         if len(instants):
             events = self._refreshed(state, events, instants)
-        lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
-        kept = members.after(lasting, interval.clock - 1)
         if not len(events.code):
             return GroupState(kept, state.groups, state.begun, first), self._output.nothing
         known = RESIDENTS.take(self._owner, state.members) if self._residue else {}
@@ -226,6 +240,30 @@ class GroupRows(Alone):
             left = before.passed_on(known, events.codes)
             RESIDENTS.put(self._owner, kept, left, is_new=not known)
         return GroupState(kept, groups, True, first), delta
+
+    # ── rows that may go before they expire ───────────────────────────────────────────────
+
+    @cached_property
+    def _obstacle(self) -> str:
+        internal = self.append_only or self.dual
+        return obstacle(self.calls, self.shape.structure, internal) if self.calls else "no MIN, MAX"
+
+    @property
+    def _is_prunable(self) -> bool:
+        return not self._obstacle
+
+    @property
+    def prunes(self) -> bool:
+        """Whether dominated rows are dropped."""
+        return self.early_pruning and self._is_prunable
+
+    @property
+    def _pruning_note(self) -> str:
+        if not any(call.function in EXTREMES for call in self.calls):
+            return ""
+        if self.prunes:
+            return "early pruning: rows go that live no longer and are no better than another"
+        return f"no early pruning: {self._obstacle or 'the rule is switched off'}"
 
     # ── what stays in memory between steps ────────────────────────────────────────────────
 
@@ -286,13 +324,13 @@ class GroupRows(Alone):
         ]
 
     def _events(
-        self, state: GroupState, fresh: pa.Table, due: pa.Table, interval: Interval
+        self, state: GroupState, fresh: pa.Table, due: Sequence[pa.Table], interval: Interval
     ) -> Events:
         """Arrivals, and the ends of lives inside the step; sorted by group and instant."""
-        short = chosen(fresh, numbers(fresh, EXP) < interval.clock)
-        parts = [fresh, short, due]
+        ended = [chosen(fresh, numbers(fresh, EXP) < interval.clock), *due]
+        parts = [fresh, *ended]
         rows = concatenated([part.select(self._event_names) for part in parts])
-        times = [numbers(fresh, TS), numbers(short, EXP), numbers(due, EXP)]
+        times = [numbers(fresh, TS), *(numbers(part, EXP) for part in ended)]
         signs = np.ones(sum(map(len, times)), np.int64)
         signs[fresh.num_rows :] = -1
         code = np.concatenate([numbers(part, CODE) for part in parts])
@@ -402,7 +440,7 @@ class GroupRows(Alone):
             )
             for number, (one, name) in enumerate(zip(self._aggregators, names, strict=True))
         ]
-        return versions, totals
+        return (versions, totals) if self.append_only else without_repeats(versions, totals)
 
     def _version_rows(self, events: Events, versions: Versions, totals: list[Totals]) -> pa.Table:
         first = events.first_of_group[versions.group]
@@ -427,7 +465,7 @@ class GroupRows(Alone):
             totals,
             strict=True,
         ):
-            arrays[name] = total.value if total.value.type == kind else total.value.cast(kind)
+            arrays[name] = total.plain(kind)
         size = len(first)
         time = np.empty(0, np.int64) if versions is None else versions.time
         counts = np.empty(0, np.int64) if versions is None else versions.count

@@ -68,6 +68,13 @@ class Versions:
         last = np.append(self.group[1:] != self.group[:-1], True)
         return self.group[last & (self.count >= resident.LEAST_ROWS)]
 
+    def at(self, places: Int64s) -> Versions:
+        """Some of them."""
+        group, time, count, code = (
+            one[places] for one in (self.group, self.time, self.count, self.code)
+        )
+        return Versions(group, time, count, code, self.full[places], self.before)
+
     @property
     def alive_before(self) -> Before:
         assert self.before is not None
@@ -94,8 +101,6 @@ class Way:
     def name(self, call: AggregateCall) -> Hashable | None:
         """What it leaves behind, by name; None if it does not go from step to step."""
         assert call.argument is not None
-        if self.residue == RANKS and not has_ranks(arrow_type(call.argument.type)):
-            return None
         return None if self.residue is None else (self.residue, call.argument)
 
 
@@ -113,7 +118,8 @@ def by_rank(answers: Callable[[AggregateCall, Ranked, Script], pa.Array]) -> Pla
                 values,
                 events.group_of_event,
                 len(events.codes),
-            ).with_groups(before.part(name) if before.known else {})
+                before.part(name) if before.known else {},
+            )
             if len(before.large):
                 before.leave(name, ranked.after(events.sign, before.large))
         return answers(call, ranked, Script(events.sign, *events.marks))
@@ -151,10 +157,10 @@ def _quantile(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 
 def _mode(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     """The most frequent value, of several the smallest."""
-    filled, places, _ = ranked.top(script, 1)
+    which, filled, places, _ = ranked.top(script, 1)
     first = np.full(len(filled), -1, np.int64)
     first[filled > 0] = places
-    return _picked(ranked, first)
+    return _picked(ranked, first[which])
 
 
 def _picked(ranked: Ranked, places: Int64s) -> pa.Array:
@@ -172,16 +178,17 @@ def _median(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 
 
 def _top(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
-    """The k most frequent values: count descending, then value."""
+    """The k most frequent values: count descending, then value; equal neighbours are one list."""
     kind = arrow_type(call.data_type)
-    filled, places, often = ranked.top(script, int(str(call.parameters[0])))
+    which, filled, places, often = ranked.top(script, int(str(call.parameters[0])))
     fields = kind.value_type
     pairs = pa.StructArray.from_arrays(
         [ranked.at(places).cast(fields.field(0).type), pa.array(often)],
         fields=[fields.field(0), fields.field(1)],
     )
     offsets = pa.array(np.append(0, np.cumsum(filled)), pa.int32())
-    return pa.ListArray.from_arrays(offsets, pairs, type=kind)
+    lists = pa.ListArray.from_arrays(offsets, pairs, type=kind)
+    return pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), lists)
 
 
 def _set(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:

@@ -23,7 +23,7 @@ from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, concatenated, with_num
 from mayfly.kernels.join_pairs import first_at_least
 from mayfly.kernels.lifetime_rows import CODE, Run, numbers
 from mayfly.kernels.runs.calendar_queue import CalendarQueue
-from mayfly.kernels.upkeep import calendar, fifo, scanned
+from mayfly.kernels.upkeep import Thin, calendar, fifo, scanned, unthinned
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.strategy import CALENDAR_RANGES, Structure
 from mayfly.storage.segment import EXP, TS
@@ -75,11 +75,13 @@ class Kept:
     def bytes(self) -> int:
         return sum(run.bytes for run in self.runs)
 
-    def after(self, fresh: pa.Table, clock: int) -> Kept:
-        """With clustered rows added, and without those whose ``_exp`` is not beyond the clock."""
+    def after(self, fresh: pa.Table, clock: int, thin: Thin = unthinned) -> Kept:
+        """With clustered rows added, and without those whose ``_exp`` is not beyond the clock;
+        ``thin`` is applied to rows that are written anew."""
         if not self.runs and not fresh.num_rows:
             return self
-        return replace(self, runs=_kept(self.shape, self.runs, fresh, clock))
+        fresh = thin(fresh) if fresh.num_rows else fresh
+        return replace(self, runs=_kept(self.shape, self.runs, fresh, clock, thin))
 
     def aged(self, clock: int) -> Kept:
         """Without the rows whose ``_exp`` is not beyond the clock."""
@@ -162,16 +164,19 @@ class Kept:
                 yield run.load().take(pa.array(places))
 
 
-def _kept(shape: Shape, runs: tuple[Run, ...], fresh: pa.Table, clock: int) -> tuple[Run, ...]:
+def _kept(
+    shape: Shape, runs: tuple[Run, ...], fresh: pa.Table, clock: int, thin: Thin
+) -> tuple[Run, ...]:
     match shape.form:
         case Structure.BUFFER:
-            return scanned(runs, fresh, clock)
+            return scanned(runs, fresh, clock, thin)
         case Structure.CALENDAR | Structure.CALENDAR_NEGATIVE:
             assert shape.longest is not None
-            return calendar(runs, fresh, clock, CalendarQueue(shape.longest, shape.partitions))
+            queue = CalendarQueue(shape.longest, shape.partitions)
+            return calendar(runs, fresh, clock, queue, thin)
         case Structure.FIFO if shape.longest is not None:
-            return fifo(runs, fresh, clock, shape.longest)
-    return fifo(runs, fresh, clock, NEVER)
+            return fifo(runs, fresh, clock, shape.longest, thin)
+    return fifo(runs, fresh, clock, NEVER, thin)
 
 
 def _changed(run: Run, places: Int64s, changes: dict[str, Int64s]) -> Run:

@@ -50,7 +50,7 @@ class Holding:
     """A part of the state: what it holds and how.
 
     ``side`` is the input whose rows these are, None if they are the operator's own. ``spares``
-    is how many stored rows there may be for each of them.
+    is how many stored rows there may be for each of them, ``note`` what else there is to say.
     """
 
     part: str
@@ -61,6 +61,7 @@ class Holding:
     reason: str = ""
     partitions: int | None = None
     spares: float = 1.0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,16 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
-from mayfly.arrays.order import Int64s
 from mayfly.kernels.kept_rows import Kept
 from mayfly.kernels.lifetime_rows import Run
 
 LEAST_ROWS = 4096
 """Smaller groups are laid out as quickly as they are looked up."""
 LIMIT = 1 << 27
-Part = tuple[Int64s, ...]
+Part = tuple[Any, ...]
+"""Arrays of NumPy or Arrow."""
 Parts = Mapping[Hashable, Part]
 """The counts and sums of one group, by what they are of."""
 Place = tuple[Hashable, ...]

@@ -31,40 +31,52 @@ WAITING = LIMIT // 4
 PER_CELL = 2
 
 Runs = tuple[Run, ...]
+Thin = Callable[[pa.Table], pa.Table]
+"""Leaves out rows that nobody will miss, of those that are written anyway."""
 
 
-def fifo(runs: Runs, fresh: pa.Table, clock: int, lifetime: int) -> Runs:
+def unthinned(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+def fifo(runs: Runs, fresh: pa.Table, clock: int, lifetime: int, thin: Thin = unthinned) -> Runs:
     """The runs of a window after ``clock``; ``fresh`` are the clustered rows to add."""
     runs = (*_living(runs, clock), *_run(fresh))
     cap = max(1, lifetime // RANGES_PER_WINDOW)
-    return _merged(runs, cap=cap, limit=LIMIT - WAITING)
+    return _merged(runs, cap=cap, limit=LIMIT - WAITING, thin=thin)
 
 
-def calendar(runs: Runs, fresh: pa.Table, clock: int, queue: CalendarQueue) -> Runs:
+def calendar(
+    runs: Runs, fresh: pa.Table, clock: int, queue: CalendarQueue, thin: Thin = unthinned
+) -> Runs:
     """The runs of rows that expire in any order; young runs have no cell yet."""
     living = _living(runs, clock)
     young = [run for run in living if run.cell is None]
     filed = [run for run in living if run.cell is not None]
     if young and clock - young[0].ts.low >= queue.width:
-        filed += _filed(young, clock, queue)
+        filed += _filed(young, clock, queue, thin)
         young = []
     cells = sorted({run.cell for run in filed if run.cell is not None})
     of_cells = [tuple(run for run in filed if run.cell == cell) for cell in cells]
     limit = max(FAN_IN, LIMIT - PER_CELL * (queue.partitions + 1))
     return (
-        *(run for members in of_cells for run in _merged(members, cap=NEVER, limit=PER_CELL)),
-        *_merged((*young, *_run(fresh)), cap=NEVER, limit=limit),
+        *(
+            run
+            for members in of_cells
+            for run in _merged(members, cap=NEVER, limit=PER_CELL, thin=thin)
+        ),
+        *_merged((*young, *_run(fresh)), cap=NEVER, limit=limit, thin=thin),
     )
 
 
-def scanned(runs: Runs, fresh: pa.Table, clock: int) -> Runs:
+def scanned(runs: Runs, fresh: pa.Table, clock: int, thin: Thin = unthinned) -> Runs:
     """The runs of an insertion-order buffer: every row is looked at, and the dead are removed."""
     living = []
     for run in runs:
         alive = numbers(run.load(), EXP) > clock
         if alive.any():
             living.append(run if alive.all() else _filtered(run, alive))
-    return _merged((*living, *_run(fresh)), cap=NEVER, limit=LIMIT - WAITING)
+    return _merged((*living, *_run(fresh)), cap=NEVER, limit=LIMIT - WAITING, thin=thin)
 
 
 def waiting(runs: Runs, early: pa.Table, clock: int) -> Runs:
@@ -145,10 +157,10 @@ def _filtered(run: Run, alive: Bools) -> Run:
     return Run.of(rows, level=run.level, cell=run.cell)
 
 
-def _filed(young: Iterable[Run], clock: int, queue: CalendarQueue) -> Iterator[Run]:
+def _filed(young: Iterable[Run], clock: int, queue: CalendarQueue, thin: Thin) -> Iterator[Run]:
     """One run per calendar range: rows that expire together are dropped together."""
     rows = gathered((run.load() for run in young), CODE)
-    rows = chosen(rows, numbers(rows, EXP) > clock)
+    rows = thin(chosen(rows, numbers(rows, EXP) > clock))
     cells = queue.groups(numbers(rows, EXP))
     for cell in np.unique(cells).tolist():
         yield Run.of(chosen(rows, cells == cell).combine_chunks(), cell=cell)
@@ -160,11 +172,12 @@ def _merged(
     cap: int,
     limit: int,
     unite: Callable[[Iterable[pa.Table]], pa.Table] = lambda tables: gathered(tables, CODE),
+    thin: Thin = unthinned,
 ) -> Runs:
     """Neighbours made one by the rule of ``plan_merge``."""
     united: dict[int, Run | None] = {}
     for level, members in plan_merge(runs, cap=cap, fan_in=FAN_IN, limit=limit):
-        table = unite(run.load() for run in members)
+        table = thin(unite(run.load() for run in members))
         united[id(members[0])] = Run.of(table, level=level, cell=members[0].cell)
         united.update(dict.fromkeys(map(id, members[1:])))
     return tuple(one for run in runs if (one := united.get(id(run), run)) is not None)

@@ -36,6 +36,7 @@ class Context:
     strategy: Strategy = Strategy.UPA
     weak_distinct: bool = True
     joining: Joining = Joining.COST
+    early_pruning: bool = True
 
 
 Rewrite: TypeAlias = Callable[[Node, Context], Node]

@@ -75,18 +75,21 @@ def compile_plan(
     weak_distinct: bool = True,
     joins: Joining | Evaluation = Joining.COST,
     strict: Strict = Strict.CALENDAR,
+    early_pruning: bool = True,
 ) -> Program:
     """The operators of an optimized plan.
 
     ``joins`` says how three or more inputs with one key are joined: as ``Joining`` has it, or by
     one operator as an ``Evaluation`` says.
-    ``strict`` is how UPA keeps STR state, as the optimizer chose.
+    ``strict`` is how UPA keeps STR state, as the optimizer chose. With ``early_pruning`` MIN and
+    MAX keep only rows that may still be an answer.
     """
     slide = outer_slide(plan)
     announced = strategy is Strategy.NT
     labelled = label_plan(runnable(plan), weak_distinct and not announced)
     weak = weak_distinct and not announced
-    compiler = _Compiler(catalog, strategy, weak, _is_dual(plan), joins, strict)
+    dual = _is_dual(plan)
+    compiler = _Compiler(catalog, strategy, weak, dual, joins, strict, early_pruning)
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
     if isinstance(source.node, Sort):
@@ -123,6 +126,7 @@ class _Compiler:
     dual: bool
     joins: Joining | Evaluation = Joining.COST
     strict: Strict = Strict.CALENDAR
+    early_pruning: bool = True
 
     def task(self, labelled: Labelled) -> Task:
         return replace(self._task(labelled), node=labelled.node, label=labelled.label)
@@ -358,6 +362,7 @@ class _Compiler:
             internal,
             outer_slide(node) if internal else None,
             self.dual,
+            early_pruning=self.early_pruning,
         )
         return Task(operator, (child,), columns, not internal)
 

@@ -158,7 +158,8 @@ class LocalSession:
         assert isinstance(chosen.plan, Output)
         weak, strict = "weak-distinct" not in without, chosen.strict
         ways = joins if isinstance(joins, Evaluation) else joining
-        program = compile_plan(chosen.plan, self.catalog, way, weak, ways, strict)
+        prunes = "early-pruning" not in without
+        program = compile_plan(chosen.plan, self.catalog, way, weak, ways, strict, prunes)
         room = checked_state_bytes(max_state_bytes)
         run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone)
         self._runs.append(run)

@@ -1,8 +1,8 @@
 """Open addressing from key to node: the H-INDEX that queries use.
 
 Idea: a power-of-two table probed linearly from a multiplicative hash, at most half full; the
-table holds the keys, so that a probe that hits touches one cache line. Nodes leave only by a
-purge, which makes the table anew: no tombstones.
+table holds the keys, so that a probe that hits touches one cache line. Where a node leaves, those
+behind it move up: no tombstones.
 Cost: O(1) expected per probe, at most ``M`` cells in the worst case.
 """
 
@@ -22,7 +22,7 @@ class Dictionary(ValueIndex):
 
     def __init__(self) -> None:
         super().__init__(Nodes())
-        self._fill(self.nodes.living())
+        self._fill()
 
     def _probe(self, keys: Int64s, start: int, nodes: Int32s) -> int:
         node = self.nodes
@@ -36,20 +36,18 @@ class Dictionary(ValueIndex):
         return nodes[np.argsort(self.nodes.key[nodes])]
 
     def remove(self, nodes: Int32s) -> None:
-        kept = self.nodes.living()
-        kept[nodes] = False
-        self._fill(kept)
+        _leave(self.nodes.key[nodes], self._cells)
 
     def rebuild(self) -> None:
-        self._fill(self.nodes.living())
+        self._fill()
 
     def _grow(self) -> None:
         super()._grow()
-        self._fill(self.nodes.living())
+        self._fill()
 
-    def _fill(self, used: np.ndarray) -> None:
+    def _fill(self) -> None:
         self._cells = np.full((2 * self.nodes.capacity, 2), -1, np.int64)
-        nodes = np.flatnonzero(used).astype(np.int32)
+        nodes = np.flatnonzero(self.nodes.living()).astype(np.int32)
         _enter(self.nodes.key[nodes], nodes, self._cells)
 
 
@@ -112,3 +110,21 @@ def _enter(keys: Int64s, nodes: Int32s, cells: np.ndarray) -> None:
         while cells[at, 1] >= 0:
             at = (at + 1) & (len(cells) - 1)
         cells[at, 0], cells[at, 1] = keys[i], nodes[i]
+
+
+@jit
+def _leave(keys: Int64s, cells: np.ndarray) -> None:
+    """Take keys out; whatever a gap would hide from its probes moves into it."""
+    size = len(cells)
+    for key in keys:
+        gap = _place(key, size)
+        while cells[gap, 0] != key:
+            gap = (gap + 1) & (size - 1)
+        at = (gap + 1) & (size - 1)
+        while cells[at, 1] >= 0:
+            away = (at - _place(cells[at, 0], size)) & (size - 1)
+            if away >= ((at - gap) & (size - 1)):
+                cells[gap, 0], cells[gap, 1] = cells[at, 0], cells[at, 1]
+                gap = at
+            at = (at + 1) & (size - 1)
+        cells[gap, 0], cells[gap, 1] = -1, -1

@@ -116,6 +116,14 @@ def ranks(values: pa.Array) -> Int64s:
     return np.ascontiguousarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
+def keys_in_order(values: pa.Array) -> Int64s:
+    """Whole numbers in the order of these values; those of NULLs mean nothing."""
+    if has_ranks(values.type):
+        return ranks(values)
+    order = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
+    return np.asarray(order.to_numpy(), np.int64)
+
+
 def of_ranks(keys: Int64s, missing: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
     """The values of which these are the ranks."""
     if pa.types.is_floating(kind):

@@ -13,16 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.arrays.order import stable_order
-from mayfly.windows.domain import Int64s, has_ranks, of_ranks, ranks
+from mayfly.windows.domain import Int64s, has_ranks, keys_in_order, of_ranks
 from mayfly.windows.nodes import jit
 
 MEDIAN, QUANTILE, SMALLEST, LARGEST = 0, 1, 2, 3
+Counts = tuple[Any, ...]
+"""Distinct values (whole numbers in an array of NumPy's, or values in one of Arrow's) and how often
+each is there."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,32 @@ class Ranked:
     """The place of each event's value, −1 for NULL."""
 
     @staticmethod
-    def of(before: pa.Array, owner: Int64s, values: pa.Array, group: Int64s, size: int) -> Ranked:
-        """From the values alive before a step (of groups ``owner``) and those of its events."""
+    def of(
+        before: pa.Array, owner: Int64s, values: pa.Array, group: Int64s, size: int,
+        known: Mapping[int, Counts] | None = None,
+    ) -> Ranked:  # fmt: skip
+        """From the values alive before a step (of groups ``owner``) and those of its events; what
+        is ``known`` of some groups is as ``after`` gave it."""
+        if not known or has_ranks(values.type):
+            return Ranked._of(before, owner, None, values, group, size).with_groups(known or {})
+        parts = [before, *(distinct for distinct, _ in known.values())]
+        sizes = [len(distinct) for distinct, _ in known.values()]
+        often = [np.ones(len(before), np.int64), *(counts for _, counts in known.values())]
+        owners = np.append(owner, np.repeat(np.fromiter(known, np.int64, len(known)), sizes))
+        whole = pa.concat_arrays(parts), owners, np.concatenate(often)
+        return Ranked._of(*whole, values, group, size)
+
+    @staticmethod
+    def _of(
+        before: pa.Array, owner: Int64s, often: Int64s | None, values: pa.Array, group: Int64s,
+        size: int,
+    ) -> Ranked:  # fmt: skip
         both, groups = pa.concat_arrays([before, values]), np.concatenate([owner, group])
         present = None
         if both.null_count:
             present = np.flatnonzero(pc.is_valid(both).to_numpy(zero_copy_only=False))
             groups = groups[present]
-        keys = _keys(both if present is None else both.take(pa.array(present)))
+        keys = keys_in_order(both if present is None else both.take(pa.array(present)))
         places, first = _ranks_within(groups, keys, size)
         starts, distinct = np.searchsorted(groups[first], np.arange(size + 1)), keys[first]
         if present is not None:
@@ -65,7 +87,8 @@ class Ranked:
             places = np.full(len(both), -1, np.int64)
             places[present] = dense
         held = places[: len(before)]
-        counts = np.bincount(held[held >= 0], minlength=len(first)).astype(np.int64)
+        weights = None if often is None else often[held >= 0]
+        counts = np.bincount(held[held >= 0], weights, minlength=len(first)).astype(np.int64)
         plain = None if has_ranks(both.type) else both.take(pa.array(first))
         return Ranked(distinct, plain, both.type, starts, counts, places[len(before) :])
 
@@ -89,7 +112,7 @@ class Ranked:
             return 8
         return int(self.samples.nbytes) // max(1, len(self.samples))
 
-    def with_groups(self, known: Mapping[int, tuple[Int64s, ...]]) -> Ranked:
+    def with_groups(self, known: Mapping[int, Counts]) -> Ranked:
         """With the values (their numbers and counts) that some groups had before, too."""
         if not known:
             return self
@@ -112,15 +135,17 @@ class Ranked:
         starts = np.append(0, np.cumsum(sizes))
         return Ranked(np.concatenate(keys), None, self.kind, starts, np.concatenate(counts), ids)
 
-    def after(self, sign: Int64s, groups: Int64s) -> dict[int, tuple[Int64s, ...]]:
-        """The values of some groups behind the last event, as ``with_groups`` takes them."""
+    def after(self, sign: Int64s, groups: Int64s) -> dict[int, Counts]:
+        """The values of some groups behind the last event (as numbers, where these tell them) and
+        their counts."""
         present, counts = self.ids >= 0, self.counts.copy()
         np.add.at(counts, self.ids[present], sign[present])
-        left: dict[int, tuple[Int64s, ...]] = {}
+        left: dict[int, Counts] = {}
         for group in groups.tolist():
-            part = slice(self.starts[group], self.starts[group + 1])
-            alive = counts[part] > 0
-            left[group] = self.keys[part][alive], counts[part][alive]
+            start = self.starts[group]
+            alive = start + np.flatnonzero(counts[start : self.starts[group + 1]] > 0)
+            keys = self.keys[alive] if self.samples is None else self.at(alive)
+            left[group] = keys, counts[alive]
         return left
 
     def positions(self, script: Script, what: int, share: float = 0.0) -> tuple[Int64s, Int64s]:
@@ -150,26 +175,21 @@ class Ranked:
         )  # fmt: skip
         return places
 
-    def top(self, script: Script, k: int) -> tuple[Int64s, Int64s, Int64s]:
-        """The k most frequent values of each version: how many, which places, how often."""
+    def top(self, script: Script, k: int) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """The k most frequent values: the list of each version, and of each list how many values,
+        at which places, how often. Versions that follow each other may have one list."""
         size = len(script.last)
-        filled = np.empty(size, np.int64)
+        which, filled = np.empty((2, size), np.int64)
         widest = int(min(k, np.diff(self.starts).max(initial=0)))
+        # Memory that no list is written to is never touched.
         places, often = np.empty((2, size, max(1, widest)), np.int64)
-        _play_top(
+        lists = _play_top(
             self.counts, self.starts, self.ids, script.sign, script.last, script.group,
-            filled, places, often,
+            which, filled, places, often,
         )  # fmt: skip
+        filled, places, often = filled[:lists], places[:lists], often[:lists]
         listed = np.arange(places.shape[1]) < filled[:, None]
-        return filled, places[listed], often[listed]
-
-
-def _keys(values: pa.Array) -> Int64s:
-    """Whole numbers in the order of the values, of which none is NULL."""
-    if has_ranks(values.type):
-        return ranks(values)
-    order = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
-    return np.asarray(order.to_numpy(), np.int64)
+        return which, filled, places[listed], often[listed]
 
 
 def _ranks_within(groups: Int64s, keys: Int64s, size: int) -> tuple[Int64s, Int64s]:
@@ -319,9 +339,10 @@ def _play_listed(
 @jit
 def _play_top(
     counts: Int64s, starts: Int64s, ids: Int64s, sign: Int64s, last: Int64s, group: Int64s,
-    filled: Int64s, places: np.ndarray, often: np.ndarray,
-) -> None:  # fmt: skip
-    k = places.shape[1]
+    which: Int64s, filled: Int64s, places: np.ndarray, often: np.ndarray,
+) -> int:  # fmt: skip
+    """Which list each version has; how many lists there are."""
+    k, lists = places.shape[1], 0
     best = np.zeros(2, np.int64)
     frontier = np.empty(64 * k + 64, np.int64)
     event, current, start, size, leaves, changed = 0, -1, 0, 0, 1, True
@@ -345,19 +366,16 @@ def _play_top(
                 count = _change(best, leaves + place, sign[event])
                 # What was not listed and still cannot be leaves the answer as it was.
                 if not changed and not _outside(
-                    filled[version - 1], places[version - 1], often[version - 1],
+                    filled[lists - 1], places[lists - 1], often[lists - 1],
                     start + place, max(count, count - sign[event]),
                 ):  # fmt: skip
                     changed = True
             event += 1
         if changed:
-            filled[version] = _list_best(best, leaves, start, places[version], often[version],
-                                         frontier)  # fmt: skip
-            changed = False
-        else:
-            filled[version] = filled[version - 1]
-            places[version] = places[version - 1]
-            often[version] = often[version - 1]
+            filled[lists] = _list_best(best, leaves, start, places[lists], often[lists], frontier)
+            lists, changed = lists + 1, False
+        which[version] = lists - 1
+    return lists
 
 
 @jit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ CALLS = {
     "sum": "SUM(x)",
     "variance": "VAR(x)",
     "deviation": "STDDEV(x)",
+    "texts": "COUNT(DISTINCT t)",
+    "most frequent texts": "TOP(t, 3)",
+    "most frequent text": "MODE(t)",
+    "set of texts": "COLLECT_SET(t)",
+    "quantile of texts": "QUANTILE(t, 0.6)",
+    "most frequent decimals": "TOP(d, 3)",
 }
 EVERY = ", ".join(f"{call} AS a{number}" for number, call in enumerate(CALLS.values()))
 VALUES = st.none() | st.sampled_from([0.1, -0.0, 0.0, 2.5, 1e300, -7.25, float("nan")])
@@ -45,8 +52,9 @@ ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), VALUES), max_siz
 
 def run_of(select: str, window: str, strategy: str = "UPA") -> ContinuousRun:
     session = LocalSession()
-    session.stream("s", {"ts": "BIGINT", "n": "BIGINT", "k": "BIGINT", "x": "DOUBLE"},
-                   sequence=["n"])  # fmt: skip
+    columns = {"ts": "BIGINT", "n": "BIGINT", "k": "BIGINT", "x": "DOUBLE", "t": "STRING",
+               "d": "DECIMAL(9,2)"}  # fmt: skip
+    session.stream("s", columns, sequence=["n"])
     return session.query(f"SELECT k, {select} FROM s [{window}] GROUP BY k", strategy=strategy)
 
 
@@ -65,9 +73,10 @@ def test_answers_are_the_same_without_it(
     runs = [run_of(EVERY, window, strategy) for _ in range(2)]
     times = np.cumsum([gap for gap, _, _ in rows]) if rows else np.empty(0, np.int64)
     listed = [
-        {"ts": int(ts), "n": n, "k": k, "x": x}
+        {"ts": int(ts), "n": n, "k": k, "x": x, "t": None if x is None else str(x),
+         "d": None if x is None else Decimal(n % 4)}
         for n, (ts, (_, k, x)) in enumerate(zip(times, rows, strict=True))
-    ]
+    ]  # fmt: skip
     start, turn = 0, 0
     while start < len(listed):
         batch = listed[start : start + sizes[turn % len(sizes)]]
@@ -87,7 +96,9 @@ def batch(first: int, rows: int, values: int = 500, seed: int = 5) -> dict[str, 
     rng = np.random.default_rng(seed + first)
     number = np.arange(first, first + rows)
     x = rng.integers(0, values, rows).astype(np.float64) / 4
-    return {"s": pa.table({"ts": number, "n": number, "k": np.zeros(rows, np.int64), "x": x})}
+    texts, decimals = pa.array(x).cast(pa.string()), pa.array(x).cast(pa.decimal128(9, 2))
+    k = np.zeros(rows, np.int64)
+    return {"s": pa.table({"ts": number, "n": number, "k": k, "x": x, "t": texts, "d": decimals})}
 
 
 def touched_per_row(call: str, window: int, step: int = 500, steps: int = 8) -> float:
@@ -100,7 +111,7 @@ def touched_per_row(call: str, window: int, step: int = 500, steps: int = 8) -> 
     return (sum(report.rows_touched for report in run.reports()) - before) / (step * steps)
 
 
-@pytest.mark.parametrize("call", CALLS.values())
+@pytest.mark.parametrize("call", [call for call in CALLS.values() if call != "COLLECT_SET(t)"])
 def test_rows_touched_do_not_grow_with_the_window(call: str) -> None:
     """At ten times the window and the same rate, at most 1.5 times as many."""
     small, large = (touched_per_row(call, window) for window in (5_000, 50_000))
@@ -168,7 +179,7 @@ def test_rows_that_died_in_a_run_that_lives_on_are_not_counted() -> None:
     """A large run is not written anew for the few of its rows that are dead."""
     run = run_of("COUNT(DISTINCT x) AS a, SUM(x) AS b", "RANGE 2000 us")
     times = [*range(2000), 2500, 2501, 2502]
-    rows = [{"ts": ts, "n": ts, "k": 0, "x": float(ts)} for ts in times]
+    rows = [{"ts": ts, "n": ts, "k": 0, "x": float(ts), "t": "", "d": 0} for ts in times]
     for part in (rows[:2000], rows[2000:2001], rows[2001:2002], rows[2002:]):
         run.feed({"s": part})
     run.feed(heartbeats={"s": 2503})

@@ -1,6 +1,7 @@
 """The rewrites in the order in which they run."""
 
 from mayfly.optimizer.rule import Rule
+from mayfly.optimizer.rules.early_pruning import EARLY_PRUNING
 from mayfly.optimizer.rules.fold_constants import FOLD_CONSTANTS
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
 from mayfly.optimizer.rules.keep_subresults import KEEP_SUBRESULTS
@@ -25,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     KEEP_SUBRESULTS,
     PRUNE_COLUMNS,
     WEAK_DISTINCT,
+    EARLY_PRUNING,
 )
 
 __all__ = ["RULES"]

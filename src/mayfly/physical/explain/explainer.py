@@ -53,8 +53,9 @@ def _physical(candidate: Candidate, optimized: Optimized, catalog: Catalog) -> P
     plan, context = candidate.plan, optimized.context
     assert isinstance(plan, Output)
     program = compile_plan(
-        plan, catalog, context.strategy, context.weak_distinct, context.joining, candidate.strict
-    )
+        plan, catalog, context.strategy, context.weak_distinct, context.joining, candidate.strict,
+        context.early_pruning,
+    )  # fmt: skip
     runs = runnable(plan)
     costed = cost_plan(
         executed(runs, context.joining), context.statistics, context.strategy,

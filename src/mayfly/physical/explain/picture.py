@@ -233,10 +233,10 @@ class _Picture:
         if one.side is not None and not isinstance(node, Output):
             grows = self._grows(edges[one.side].source)
         holds = one.holds or edges[one.side or 0].source.algebra
+        reason = "; ".join(filter(None, (one.reason or REASONS[one.structure], one.note)))
         return State(
-            one.part, one.structure, holds, one.keyed_by, one.reason or REASONS[one.structure],
-            rows, size, grows, one.partitions,
-        )  # fmt: skip
+            one.part, one.structure, holds, one.keyed_by, reason, rows, size, grows, one.partitions
+        )
 
     def _exchange(self, route: Route, reason: str) -> Exchange:
         return Exchange(route.words, reason)

@@ -105,7 +105,10 @@ class CqlQuery:
             chosen = optimize(bound, strategy=strategy, without=without, joining=joining).chosen
         assert isinstance(chosen.plan, Output)
         plan, weak = canonical(chosen.plan), "weak-distinct" not in without
-        program = compile_plan(plan, session.catalog, strategy, weak, joining, chosen.strict)
+        prunes = "early-pruning" not in without
+        program = compile_plan(
+            plan, session.catalog, strategy, weak, joining, chosen.strict, prunes
+        )
         return CqlQuery(session, text, bound, program, tuple(without), joining)
 
     def __repr__(self) -> str:

@@ -1,0 +1,121 @@
+"""Early pruning: rows that can never be the MIN or MAX of their group again go before they expire.
+
+Idea: a row is *dominated* by one of its group that lives at least as long and is at least as good;
+whenever the first is alive, so is the second (thesis 2.2.2). NULL is worse than any value; the last
+NULL to go stays where no value outlives it, as the group exists as long as it does.
+Invariant: from now on, what stays has the same extremes at every instant, and is empty when all
+rows would be. Cost: a sort by (group, expiration), which FIFO queues have; O(rows) per aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numba
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.order import Int64s, stable_order
+from mayfly.kernels.delta import with_numbers
+from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, numbers, whole
+from mayfly.plan.logical import AggregateCall
+from mayfly.plan.plan_text import aggregate_text
+from mayfly.plan.strategy import Structure
+from mayfly.storage.segment import EXP
+from mayfly.windows.domain import keys_in_order
+
+EXTREMES = ("min", "max")
+WITHOUT_CUTS = (Structure.APPEND, Structure.FIFO, Structure.CALENDAR)
+"""What rows are kept in that leave by expiration only."""
+
+
+def obstacle(calls: Sequence[AggregateCall], structure: Structure, appends: bool) -> str:
+    """Why rows may not go early, nothing if they may; ``appends`` if every version is a result."""
+    others = [call for call in calls if call.function not in EXTREMES]
+    if others:
+        return f"{aggregate_text((), others[:1], None)} needs every row"
+    if appends:
+        return "what was an answer stays one (INTERNAL)"
+    if structure is Structure.BUFFER:
+        return "DIRECT keeps what it may find by scanning"
+    return "" if structure in WITHOUT_CUTS else "negative tuples may delete what outlives a row"
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Drops dominated rows from tables that are about to be kept, and remembers which.
+
+    ``clock`` is the first open instant. What is dropped leaves its group at the instant before,
+    where rows that dominate it are: whoever counts the rows of the group goes on counting right.
+    """
+
+    calls: Sequence[AggregateCall]
+    clock: int
+    dropped: list[pa.Table] = field(default_factory=list)
+    """Those that would have lived on, with the end they have now."""
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        stays = undominated(rows, self.calls)
+        if stays.all():
+            return rows
+        gone = chosen(rows, ~stays & (numbers(rows, EXP) >= self.clock))
+        end = np.full(gone.num_rows, self.clock - 1)
+        self.dropped.append(with_numbers(gone, **{EXP: end}))
+        return chosen(rows, stays)
+
+
+def undominated(rows: pa.Table, calls: Sequence[AggregateCall]) -> Bools:
+    """Which rows may still be the answer of one of the calls; of equal ones, one may."""
+    code, exp = numbers(rows, CODE), numbers(rows, EXP)
+    order = None if _are_sorted(code, exp) else stable_order(code, exp)
+    if order is not None:
+        code, exp = code[order], exp[order]
+    stays = np.zeros(rows.num_rows, bool)
+    for number, call in enumerate(calls):
+        values = whole(rows.column(f"_argument{number}"))
+        if order is not None:
+            values = values.take(pa.array(order))
+        valid = np.empty(0, bool)
+        if values.null_count:
+            valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
+        keys = keys_in_order(values)
+        # With all bits turned the smallest key is the largest.
+        _mark(code, exp, keys if call.function == "max" else ~keys, valid, stays)
+    if order is not None:
+        stays[order] = stays.copy()
+    return stays
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def _are_sorted(code: Int64s, exp: Int64s) -> bool:
+    for i in range(1, len(code)):
+        if code[i] < code[i - 1] or (code[i] == code[i - 1] and exp[i] < exp[i - 1]):
+            return False
+    return True
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def _mark(code: Int64s, exp: Int64s, keys: Int64s, valid: Bools, stays: Bools) -> None:
+    """From the last to expire to the first: of rows that expire together the best one stays, if it
+    is better than all that expire later. No ``valid`` means no NULLs."""
+    at, best = len(code) - 1, -1
+    while at >= 0:
+        last = top = at
+        at -= 1
+        while at >= 0 and code[at] == code[last] and exp[at] == exp[last]:
+            if _is_better(at, top, keys, valid):
+                top = at
+            at -= 1
+        if best < 0 or code[best] != code[last] or _is_better(top, best, keys, valid):
+            stays[top] = True
+            best = top
+
+
+@numba.njit(cache=CACHED, nogil=True)
+def _is_better(row: int, other: int, keys: Int64s, valid: Bools) -> bool:
+    if len(valid) and not (valid[row] and valid[other]):
+        return bool(valid[row] and not valid[other])
+    return bool(keys[row] > keys[other])
