@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numba
@@ -27,8 +27,10 @@ import pyarrow as pa
 
 from benchmarks.alive_rows import ALIVE, REFRESHED, differs
 from benchmarks.measure import median, record
-from mayfly.runtime.in_process import ContinuousRun
-from mayfly.runtime.local_session import LocalSession
+from mayfly import LocalSession
+
+if TYPE_CHECKING:  # versions before these names run this module, too
+    from mayfly.runtime.in_process import ContinuousRun
 
 STRATEGIES = ("UPA", "NT", "DIRECT")
 SECOND = 1_000_000

@@ -29,10 +29,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from mayfly.local import LocalSession
 
 from benchmarks.kernels import Batch, Load, Operator, batches, check
 from benchmarks.measure import median, record
+from mayfly import LocalSession
 
 BEFORE = "eb46367"
 """The last commit at which aggregates read the rows of a group again."""
