@@ -168,6 +168,22 @@ def test_sums_that_do_not_fit_are_refused_and_those_that_come_back_are_not() -> 
         answers(content, synopsis.answer(2), (), call)
 
 
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_infinities_and_nan_leave_with_their_pane(kind: str) -> None:
+    call = Aggregate("SUM", "x")
+    schema = pa.schema({"x": pa.float64()})
+    content = content_for(call, schema)
+    synopsis = made(kind, TableAlgebra(content, (), schema), 4)
+    for value in (float("inf"), float("nan"), float("-inf"), 0.5, 0.25):
+        synopsis.slide(content.summarize(pa.table({"x": [value, 1.0]}), ()))
+    given = [answers(content, synopsis.answer(j), (), call)[None] for j in range(1, 5)]
+    assert str(given) == "[1.25, 2.75, -inf, nan]"
+    synopsis = made(kind, TableAlgebra(content, (), schema), 4)
+    for value in (float("inf"), 1.0):
+        synopsis.slide(content.summarize(pa.table({"x": [value]}), ()))
+    assert answers(content, synopsis.answer(2), (), call) == {None: float("inf")}
+
+
 # ── sketches ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -37,6 +37,10 @@ MOST_REFRESHES = 1_000_000
 """Of one query in one step: each has an answer of its own."""
 
 
+Window = tuple[int, int]
+"""Panes so far, and how many of the youngest a window has."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a query says at a refresh: its keys, and a ``value`` for each group.
@@ -90,6 +94,9 @@ class SharingSet:
         """The last instants of the panes in synopses, and of the youngest that was dropped."""
         self._seen = [0, 0]
         """Rows and panes so far."""
+        self._window: dict[str, Window] = {}
+        self._rows: dict[str, pa.Table] = {}
+        """Of each query: the window of its last answer, and that answer."""
 
     # ── queries come and go ───────────────────────────────────────────────────────────────
 
@@ -108,6 +115,7 @@ class SharingSet:
         """Forget a query; those who forward its answers go on as it did, and synopses that
         nobody reads any more are dropped."""
         gone = self.queries.pop(name)
+        self._window.pop(name, None)
         for registered in self.queries.values():
             if registered.access == Forward(name):
                 registered.access, registered.rule = gone.access, gone.rule
@@ -266,28 +274,39 @@ class SharingSet:
     # ── answers ───────────────────────────────────────────────────────────────────────────
 
     def _answers(self, refresh: int, due: Sequence[Registered]) -> Iterator[Answer]:
-        own = [r for r in due if not isinstance(r.access, Forward)]
-        readings = {r.query.name: self._readings(r, refresh) for r in own}
+        window = {
+            r.query.name: (self._seen[1], self._panes_back_to(refresh - r.query.length))
+            for r in due
+            if not isinstance(r.access, Forward)
+        }
+        # In silence windows stay as they are, and so do their answers.
+        changed = {
+            name: self._readings(name, panes)
+            for name, panes in window.items()
+            if self._window.get(name) != panes
+        }
         synopses = {name: kept.synopsis for name, kept in self.synopses.items()}
         algebras = {name: kept.algebra for name, kept in self.synopses.items()}
-        every = [reading for some in readings.values() for reading in some]
+        every = [reading for readings in changed.values() for reading in readings]
         summaries = read_together(every, synopses, self.rules)
-        rows = {
-            r.query.name: answer_of(r.query, readings[r.query.name], summaries, algebras)
-            for r in own
-        }
+        for name, readings in changed.items():
+            query = self.queries[name].query
+            self._window[name] = window[name]
+            self._rows[name] = answer_of(query, readings, summaries, algebras)
         for registered in due:
             query, access = registered.query, registered.access
             source = access.query if isinstance(access, Forward) else query.name
             partial = self.first is None or refresh - query.length + 1 < self.first
-            yield Answer(query.name, refresh, rows[source], partial)
+            yield Answer(query.name, refresh, self._rows[source], partial)
 
-    def _readings(self, registered: Registered, refresh: int) -> list[Reading]:
-        query = registered.query
-        panes = len(self._ends) - bisect_right(self._ends, refresh - query.length)
+    def _panes_back_to(self, instant: int) -> int:
+        return len(self._ends) - bisect_right(self._ends, instant)
+
+    def _readings(self, name: str, window: Window) -> list[Reading]:
+        access = self.queries[name].access
         return [
-            Reading(query.name, self.synopses[name].plan, panes, registered.access)
-            for name in registered.access.synopses
+            Reading(name, self.synopses[synopsis].plan, window[1], access)
+            for synopsis in access.synopses
         ]
 
 

@@ -66,8 +66,8 @@ class Interval(Synopsis[Value]):
     def _reaches(self, first: int, level: int) -> bool:
         """Whether the interval of this level from a pane on is kept and of use."""
         # An open interval of the level below that reaches the last pane says all there is.
-        needed = first + (1 << (level - 1) if self.is_open else (1 << level) - 1)
-        return needed <= self.update and (level, ((first - 1) >> level) + 1) in self._values
+        reaches_further = first + (1 << (level - 1)) <= self.update
+        return reaches_further and (level, ((first - 1) >> level) + 1) in self._values
 
     def _entry(self, place: Place) -> Entry[Value]:
         level, number = place
