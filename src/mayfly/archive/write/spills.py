@@ -10,29 +10,42 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
+from mayfly.errors import StorageError
 from mayfly.storage.store.problems import explained
 
 
 @dataclass(frozen=True)
 class Spills:
-    """The stretches of one task, each a file."""
+    """The stretches of one task, each a file; rows that fit memory need no folder."""
 
-    folder: str
     paths: list[str] = field(default_factory=list)
+    _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @staticmethod
     @contextlib.contextmanager
     def begin() -> Iterator[Spills]:
         """Room for stretches until the end of the block."""
-        with tempfile.TemporaryDirectory(prefix="mayfly-sort-") as folder:
-            yield Spills(folder)
+        spills = Spills()
+        with spills._room:
+            yield spills
+
+    @cached_property
+    def _folder(self) -> str:
+        try:
+            return self._room.enter_context(tempfile.TemporaryDirectory(prefix="mayfly-sort-"))
+        except OSError as error:
+            raise StorageError(
+                f"rows that do not fit memory cannot be set aside: {error.strerror}",
+                "set TMPDIR to a folder with room that this user may write to",
+            ) from error
 
     def add(self, stretch: pa.Table, rows_at_once: int) -> None:
         """Set a stretch aside; it will be read back in tables of so many rows."""
-        path = f"{self.folder}/{len(self.paths)}.arrow"
+        path = f"{self._folder}/{len(self.paths)}.arrow"
         with explained("write", path), pa.OSFile(path, "wb") as file:
             writer = pa.ipc.new_file(file, stretch.schema)
             writer.write_table(stretch, max_chunksize=rows_at_once)

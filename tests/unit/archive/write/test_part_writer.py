@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import tempfile
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -19,7 +21,7 @@ from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.write import part_writer
 from mayfly.archive.write.local_jobs import InProcess, as_declared
 from mayfly.archive.write.part_writer import PartResult, WriteJob, write_part
-from mayfly.errors import BadInput, ProtocolError
+from mayfly.errors import BadInput, ProtocolError, StorageError
 from mayfly.faults import on_reach
 from mayfly.storage import EXP, TS, Directory, open_segment
 from tests.unit.archive.small_archive import day_rows, small_archive, small_settings, values
@@ -84,6 +86,21 @@ def test_an_archive_that_always_spills(tmp_path: Path) -> None:
         archive.update(day_rows(day))
     assert values(archive.scan()) == sorted(f"{d}/{k}" for d in range(6, 10) for k in range(10))
     assert archive.verify().ok
+
+
+def test_only_rows_that_do_not_fit_memory_need_a_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_is_usable(**_: Any) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", none_is_usable)
+    tables = [many_rows(100, 5, seed) for seed in range(2)]
+    job = job_of(tmp_path, small_settings())
+    assert write_part(job, lambda: 0, tables).summary.stored == 200
+    with pytest.raises(StorageError, match="cannot be set aside: No usable") as refused:
+        write_part(replace(job, bytes_in_memory=1), lambda: 0, tables)
+    assert "TMPDIR" in refused.value.hint
 
 
 def test_row_groups_have_the_wanted_size(tmp_path: Path) -> None:
