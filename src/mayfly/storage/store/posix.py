@@ -193,9 +193,13 @@ class PosixStore:
         self._sync_folder(self._path(folder))
 
     def remove(self, name: str) -> None:
-        path = self._path(name)
-        with explained("remove", path), contextlib.suppress(FileNotFoundError):
-            path.unlink()
+        path = f"{self.address}/{name}"
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise told("remove", path, error) from error
 
     def remove_folder(self, folder: str) -> None:
         path = self._path(folder)
