@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mayfly.errors import InvalidSetting, NotClosed
+from mayfly.errors import CorruptFile, InvalidSetting, NotClosed
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import open_segment, write_segment
 from mayfly.synopses import BasicInterval, Interval, Running, Synopsis
@@ -29,7 +29,12 @@ from mayfly.synopses.contents import (
     TableAlgebra,
     content_for,
 )
-from mayfly.synopses.storing import restored_synopsis, stored_table
+from mayfly.synopses.storing import (
+    JOIN_KINDS,
+    restored_join,
+    restored_synopsis,
+    stored_table,
+)
 from tests.contract.synopsis_model import Row, expected
 from tests.contract.window_model import same
 
@@ -257,6 +262,41 @@ def test_a_synopsis_goes_on_from_a_segment(kind: str, tmp_path: Path) -> None:
         synopsis.slide(content.summarize(rows_table(rows, pa.int64()), ("k",)))
     window = [row for pane in panes[-4:] for row in pane]
     assert_equal(answers(content, synopsis.answer(4), ("k",), call), expected(window, call, True))
+
+
+def result(panes: tuple[int, int]) -> Row:
+    """The one result of a pair of panes."""
+    return ("a" if panes[0] % 2 else None, sum(panes))
+
+
+@pytest.mark.parametrize("kind", JOIN_KINDS)
+def test_a_synopsis_of_a_join_goes_on_from_a_table(kind: str) -> None:
+    schema = pa.schema({"k": pa.string(), "x": pa.int64()})
+    call = Aggregate("SUM", "x")
+    content = content_for(call, schema)
+    algebra = TableAlgebra(content, ("k",), schema)
+    synopsis = JOIN_KINDS[kind](algebra, 4, 2)
+    for u in range(1, 12):
+        window = range(max(1, u - 3), u + 1)
+        panes = [(p1, p2) for p1 in window for p2 in window if u in (p1, p2)]
+        tables = {pair: rows_table([result(pair)], pa.int64()) for pair in panes}
+        synopsis.slide({pair: content.summarize(t, ("k",)) for pair, t in tables.items()})
+        if u % 3 == 0:
+            synopsis = restored_join(stored_table(synopsis), algebra)
+        for n1, n2 in ((1, 1), (4, 4), (2, 4), (4, 3)):
+            if max(n1, n2) <= synopsis.covers:
+                pairs = [(i, k) for i in range(u - n1 + 1, u + 1) for k in range(u - n2 + 1, u + 1)]
+                given = answers(content, synopsis.answer(n1, n2), ("k",), call)
+                assert_equal(given, expected([result(pair) for pair in pairs], call, True))
+
+
+def test_a_table_of_something_else_is_refused() -> None:
+    schema = pa.schema({"x": pa.int64()})
+    algebra = TableAlgebra(content_for(Aggregate("COUNT"), schema), (), schema)
+    with pytest.raises(CorruptFile, match="holds no synopsis"):
+        restored_synopsis(pa.table({"x": [1]}), algebra)
+    with pytest.raises(CorruptFile, match="of a kind of running join"):
+        restored_join(stored_table(Running(algebra, 2)), algebra)
 
 
 @pytest.mark.parametrize("kind", KINDS)

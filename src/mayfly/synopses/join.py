@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Generic
 
 from mayfly.errors import InvalidSetting, NotClosed
-from mayfly.synopses.dyadic_intervals import Place
+from mayfly.synopses.dyadic_intervals import Place, place
 from mayfly.synopses.pieces import power_of_two
-from mayfly.synopses.synopsis import Algebra, Value
+from mayfly.synopses.synopsis import Algebra, Entry, Value
 
 Panes = tuple[int, ...]
 """The pane of each member of a result."""
@@ -76,6 +76,22 @@ class JoinSynopsis(ABC, Generic[Value]):
                 self._insert(min(panes), value)
                 self._insert_sides(panes, value)
 
+    def entries(self) -> list[Entry[Value]]:
+        """Everything that is kept, for a restart."""
+        sides = [Entry(o, o, v, side, delta) for (o, side, delta), v in self._sides.items()]
+        return self._total_entries() + sides
+
+    def expires(self, entry: Entry[Value]) -> int:
+        """The update at which no window needs a value any more."""
+        return entry.first + self.panes
+
+    def restore(self, update: int, oldest: int, entries: Iterable[Entry[Value]]) -> None:
+        """Go on where another synopsis of this kind and size stopped."""
+        self.update, self.oldest = update, oldest
+        kept = list(entries)
+        self._sides = {(e.first, e.side, e.delta): e.value for e in kept if e.side >= 0}
+        self._load_totals([entry for entry in kept if entry.side < 0])
+
     def answer(self, *lengths: int) -> Value:
         """The value over windows of one length for all inputs, or of one for each of two."""
         both = (lengths[0], lengths[-1])
@@ -128,6 +144,12 @@ class JoinSynopsis(ABC, Generic[Value]):
     def _totals_stored(self) -> int: ...
 
     @abstractmethod
+    def _total_entries(self) -> list[Entry[Value]]: ...
+
+    @abstractmethod
+    def _load_totals(self, entries: list[Entry[Value]]) -> None: ...
+
+    @abstractmethod
     def _start(self) -> None:
         """Make the slots of the pane ``update``."""
 
@@ -153,6 +175,12 @@ class BasicIntervalJoin(JoinSynopsis[Value]):
 
     def _totals_stored(self) -> int:
         return len(self._totals)
+
+    def _total_entries(self) -> list[Entry[Value]]:
+        return [Entry(oldest, oldest, value) for oldest, value in self._totals.items()]
+
+    def _load_totals(self, entries: list[Entry[Value]]) -> None:
+        self._totals = {entry.first: entry.value for entry in entries}
 
     def _start(self) -> None:
         self._totals[self.update] = self.algebra.merge([])
@@ -192,6 +220,13 @@ class IntervalJoin(JoinSynopsis[Value]):
     def _totals_stored(self) -> int:
         return len(self._totals)
 
+    def _total_entries(self) -> list[Entry[Value]]:
+        places = self._totals.items()
+        return [Entry(((n - 1) << level) + 1, n << level, v) for (level, n), v in places]
+
+    def _load_totals(self, entries: list[Entry[Value]]) -> None:
+        self._totals = {place(entry.first, entry.last): entry.value for entry in entries}
+
     def _levels(self) -> range:
         return range(self.panes.bit_length())
 
@@ -207,16 +242,16 @@ class IntervalJoin(JoinSynopsis[Value]):
 
     def _insert(self, oldest: int, value: Value) -> None:
         for level in self._levels():
-            place = level, self._number(oldest, level)
-            if place in self._totals:
-                self._totals[place] = self.algebra.merge([self._totals[place], value])
+            interval = level, self._number(oldest, level)
+            if interval in self._totals:
+                self._totals[interval] = self.algebra.merge([self._totals[interval], value])
 
     def _totals_of(self, lengths: list[int]) -> Mapping[int, Value]:
         answers = {}
         for panes in lengths:
             pieces = self._pieces(panes)
             self.read += len(pieces)
-            answers[panes] = self.algebra.merge([self._totals[place] for place in pieces])
+            answers[panes] = self.algebra.merge([self._totals[piece] for piece in pieces])
         return answers
 
     def _pieces(self, panes: int) -> list[Place]:
@@ -250,6 +285,16 @@ class RunningJoin(JoinSynopsis[Value]):
 
     def _totals_stored(self) -> int:
         return len(self._totals)
+
+    def _total_entries(self) -> list[Entry[Value]]:
+        return [Entry(1, oldest, value) for oldest, value in self._totals.items()]
+
+    def _load_totals(self, entries: list[Entry[Value]]) -> None:
+        self._totals = {entry.last: entry.value for entry in entries}
+
+    def expires(self, entry: Entry[Value]) -> int:
+        # V values expire with their pane, totals one update after it.
+        return entry.last + self.panes + (entry.side < 0)
 
     def _start(self) -> None:
         self._totals[self.update] = self._totals[self.update - 1]

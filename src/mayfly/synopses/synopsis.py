@@ -30,11 +30,14 @@ class Algebra(Protocol[Value]):
 
 @dataclass(frozen=True)
 class Entry(Generic[Value]):
-    """One stored value and the panes it is about, both included."""
+    """One stored value and the panes it is about, both included; in a synopsis of a join also the
+    side and δ of a value V (see join.py), −1 for totals."""
 
     first: int
     last: int
     value: Value
+    side: int = -1
+    delta: int = 0
 
 
 class Synopsis(ABC, Generic[Value]):

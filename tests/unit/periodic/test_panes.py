@@ -83,6 +83,18 @@ def test_a_late_query_says_from_when_and_answers_from_what_is_kept() -> None:
     }
 
 
+def test_a_late_query_waits_for_panes_in_place_of_those_that_were_dropped() -> None:
+    workload = Workload(SCHEMA)
+    workload.add(query("first", 15, 10))
+    assert values(workload, rows(3, 8, 13), 16) == {("first", 10): 11}
+    assert workload.add(query("longer", 20, 10)).since == 30
+    assert values(workload, rows(18, 22), 31) == {
+        ("first", 20): 39,
+        ("first", 30): 40,
+        ("longer", 30): 53,
+    }
+
+
 def test_a_query_that_comes_and_cuts_an_open_pane_waits_for_whole_ones() -> None:
     workload = Workload(SCHEMA)
     workload.add(query("slow", 100, 100))
