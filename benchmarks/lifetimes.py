@@ -87,7 +87,7 @@ def run(name: str, rows: LivingRows, days: Path, work: Path) -> dict[str, Any]:
         **timed_reads(archive, chosen, work),
     }
     if isinstance(archive, Mayfly):
-        status = archive.archive.status()
+        status = archive.archive.inspect.status()
         result |= {
             "layout": status.scheme,
             "runs": sum(one.runs for one in status.constituents),

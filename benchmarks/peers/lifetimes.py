@@ -46,7 +46,7 @@ class Mayfly:
 
     def update(self, day: int) -> None:
         self.reports.append(self.archive.update(self._batch(day), update=day))
-        self.archive.vacuum(grace=0)
+        self.archive.maintain.vacuum(grace=0)
 
     def probe(self, key: int) -> Probe:
         return probe_of(self.archive.probe(key))

@@ -82,7 +82,7 @@ class Stage:
             rows, _ = self.recorded(load)
             for update in range(1, ROLLOVER + 1):
                 archive.update(rows.rows(update), positions=_reached(load, update))
-            archive.vacuum(keep_versions=1, grace=0)
+            archive.maintain.vacuum(keep_versions=1, grace=0)
             self._built[load, clustered] = place
         return self._built[load, clustered]
 
@@ -105,7 +105,7 @@ class Stage:
         chronological = layout.startswith("chronological Rebuild")
         named = layout.replace("chronological Rebuild", "chronological")
         archive.migrate(layout=named, rebuild=True if chronological else None)
-        archive.vacuum(keep_versions=1, grace=0)
+        archive.maintain.vacuum(keep_versions=1, grace=0)
         chance = random.Random(3)
         reports, probes, scans, voiding, stored, runs = [], [], [], [], [], []
         touched = ReadReport()

@@ -87,7 +87,7 @@ class History:
         if chance.random() < 0.15:
             self.repeat(batch, number, batch_id)
         if chance.random() < 0.2:
-            self.archive.vacuum(grace=0)
+            self.archive.maintain.vacuum(grace=0)
             self.check_files()
 
     def update(
@@ -207,7 +207,7 @@ class History:
         return as_table(batch, self.settings, self.settings.all_columns)
 
     def add_column(self, name: str) -> None:
-        self.archive.add_column(name, "double")
+        self.archive.maintain.add_column(name, "double")
         self.settings = replace(self.settings, added={**self.settings.added, name: "double"})
         self.model.settings = self.settings
         self.note_commit(self.model.update)
@@ -220,7 +220,7 @@ class History:
         assert (version.manifest.version, version.state.update) == self.commits[-1][:2]
         assert version.state.prepared
         assert version.state.wave == self.model.wave_after(self.model.update)
-        assert self.archive.verify().ok
+        assert self.archive.maintain.verify().ok
         self.check_indexes(version)
         self.check_reads(self.model.update, None)
         later = self.model.time_of(self.model.update + self.chance.randint(0, 3))

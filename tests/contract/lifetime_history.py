@@ -251,7 +251,7 @@ class LifetimeHistory(History):
         version = self.archive.version()
         assert (version.manifest.version, version.state.update) == self.commits[-1][:2]
         assert version.state.prepared
-        assert self.archive.verify().ok
+        assert self.archive.maintain.verify().ok
         self.check_indexes(version)
         self.check_reads(self.model.update, None)
         later = self.model.time_of(self.model.update + self.chance.randint(0, 3))
@@ -260,7 +260,7 @@ class LifetimeHistory(History):
             self.check_scans(self.model.update, later)
         self.check_windows(version)
         self.check_earlier()
-        status = self.archive.status()
+        status = self.archive.inspect.status()
         assert status.rows == len(self.model.alive(self.model.update, version.time))
 
     def check_windows(self, version: ArchiveVersion) -> None:

@@ -71,22 +71,22 @@ def test_an_archive_is_written_and_read(address: str) -> None:
         assert archive.probe(104).num_rows == 1
     assert archive.probe(101).num_rows == 0
     assert archive.scan().num_rows == 12
-    assert archive.status().path == address
-    assert archive.verify().ok
+    assert archive.inspect.status().path == address
+    assert archive.maintain.verify().ok
 
 
 def test_versions_are_vacuumed_and_rolled_back_to(address: str) -> None:
     archive = small_archive(address)
     older = archive.repository.versions()[-2]
-    before = archive.history()[-2].state.update
-    archive.rollback(older)
+    before = archive.inspect.history()[-2].state.update
+    archive.maintain.rollback(older)
     assert archive.version().state.update == before
-    archive.vacuum(keep_versions=1, grace=0)
+    archive.maintain.vacuum(keep_versions=1, grace=0)
     assert len(archive.repository.versions()) == 1
     assert archive.repository.directory.all_names(DATA) == sorted(
         archive.version().manifest.segments
     )
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_of_two_writers_one_is_refused(address: str) -> None:
@@ -101,8 +101,8 @@ def test_of_two_writers_one_is_refused(address: str) -> None:
         archive.update(day_rows(3))
     assert archive.version().state.update == 3
     assert archive.scan().num_rows == 9
-    archive.vacuum(grace=0)
-    assert archive.verify().ok
+    archive.maintain.vacuum(grace=0)
+    assert archive.maintain.verify().ok
 
 
 def test_a_place_that_is_taken_or_damaged_is_told(address: str) -> None:
@@ -114,7 +114,9 @@ def test_a_place_that_is_taken_or_damaged_is_told(address: str) -> None:
     data = bytearray(directory.read(name))
     data[len(data) // 3] ^= 0xFF
     directory.replace(name, bytes(data))
-    assert [problem.path for problem in mayfly.archive.open(address).verify().problems] == [name]
+    assert [
+        problem.path for problem in mayfly.archive.open(address).maintain.verify().problems
+    ] == [name]
     directory.remove(name)
     with pytest.raises(CorruptFile, match="is missing"):
         mayfly.archive.open(address).scan()

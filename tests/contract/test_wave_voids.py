@@ -94,8 +94,8 @@ class Played:
 
     def check(self) -> None:
         archive, whole = self.archive, self.settings.window
-        assert archive.verify().ok
-        assert archive.status().rows == len(self.alive(whole))
+        assert archive.maintain.verify().ok
+        assert archive.inspect.status().rows == len(self.alive(whole))
         for window in (None, 1, self.chance.randint(1, whole), str(whole)):
             rows = self.alive(whole if window is None else int(window))
             assert ids(archive.scan(window=window)) == sorted(row[2] for row in rows)

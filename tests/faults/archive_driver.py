@@ -22,7 +22,7 @@ def run(folder: Path) -> None:
     settings = small_settings("REINDEX++", window=WINDOW, parts=3)
     archive = SparkArchive.create(folder / "archive", settings, Mortal(spark), sync=False)
     for day in range(1, UPDATES + 1):
-        archive.executor = Mortal(spark, marker=str(folder / f"died {day}"))
+        archive.updates.committer.executor = Mortal(spark, marker=str(folder / f"died {day}"))
         archive.update(day_rows(day))
         assert values(archive.scan()) == said(range(max(1, day - WINDOW + 1), day + 1))
     spark.stop()

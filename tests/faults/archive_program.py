@@ -98,8 +98,8 @@ def play(root: str, layout: str) -> None:
         archive = Archive.create(root, settings(layout), InProcess(), sync=False)
     while (update := archive.version().state.update + 1) <= LAST:
         archive.update(batch_of(update), batch_id=f"batch {update}")
-        archive.vacuum(grace=0)
-    archive.prepare()
+        archive.maintain.vacuum(grace=0)
+    archive.updates.committer.prepare()
 
 
 def killed(root: str, layout: str, at: str) -> None:
@@ -135,8 +135,8 @@ def denied(root: str, action: str) -> str:
     actions: dict[str, Callable[[], object]] = {
         "update": lambda: archive.update(batch_of(version.state.update + 1)),
         "empty update": lambda: archive.update(None),
-        "add_column": lambda: archive.add_column("x", "int"),
-        "vacuum": lambda: archive.vacuum(grace=0),
+        "add_column": lambda: archive.maintain.add_column("x", "int"),
+        "vacuum": lambda: archive.maintain.vacuum(grace=0),
         "scan": lambda: _require(found(archive, version) == expected(version.state.update)),
         "probe": lambda: archive.probe(3),
     }
@@ -162,7 +162,7 @@ def read_days(root: str, until: int) -> str:
     """Read until the last update is seen; every answer must be that of one update."""
     archive, reads, update = opened(root), 0, 0
     while update < until:
-        pin, _ = archive.pin_at()
+        pin, _ = archive.read.pin_at()
         with pin as manifest:
             version = ArchiveVersion.of(manifest)
             update = version.state.update
@@ -177,7 +177,7 @@ def read_days(root: str, until: int) -> str:
 def vacuum_days(root: str, until: int) -> str:
     archive, removed = opened(root), 0
     while archive.version().state.update < until:
-        removed += archive.vacuum(keep_versions=1).versions_removed
+        removed += archive.maintain.vacuum(keep_versions=1).versions_removed
         time.sleep(0.001)
     return str(removed)
 

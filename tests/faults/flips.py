@@ -126,7 +126,7 @@ def _archive(kind: str) -> Callable[[Path], object]:
             archive.update(_rows(day))
             if kind != "wata" and day == 3:
                 archive.invalidate(["key 05", "key 09"])
-        archive.vacuum(grace=0)
+        archive.maintain.vacuum(grace=0)
 
     return build
 
@@ -155,12 +155,12 @@ def _go_on(root: Path) -> Any:
     archive = _opened(root)
     for day in range(_UPDATES + 1, _UPDATES + 4):
         archive.update(_rows(day))
-    archive.vacuum(keep_versions=1, grace=0)
+    archive.maintain.vacuum(keep_versions=1, grace=0)
     return _sorted(archive.scan())
 
 
 def _verify(root: Path) -> Any:
-    report = _opened(root).verify()
+    report = _opened(root).maintain.verify()
     if not report.ok:
         raise MayflyError("; ".join(f"{one.path}: {one.what}" for one in report.problems), "-")
     return report.readable_rows
@@ -168,7 +168,7 @@ def _verify(root: Path) -> Any:
 
 def _roll_back(root: Path) -> Any:
     archive = _opened(root)
-    archive.rollback(archive.repository.versions()[0])
+    archive.maintain.rollback(archive.repository.versions()[0])
     return _sorted(archive.scan())
 
 
@@ -230,7 +230,7 @@ def _declare_void(root: Path) -> Any:
 class _Located:
     """An archive that knows its origin, as those on Spark tell."""
 
-    has_origin = True
+    origin = SimpleNamespace(is_settled=True)
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive

@@ -66,11 +66,11 @@ def play(root: str, kind: str, tidy: bool = True) -> None:
     while (update := archive.version().state.update) < LAST:
         if update == VOID_AFTER:
             archive.invalidate([VOID_KEY])
-        if update == MOVED_AFTER and archive.status().technique != "rebuild":
+        if update == MOVED_AFTER and archive.inspect.status().technique != "rebuild":
             archive.migrate(layout=MOVED_TO)
         archive.update(batch_of(update + 1), batch_id=f"batch {update + 1}")
         if tidy:
-            archive.vacuum(grace=0)
+            archive.maintain.vacuum(grace=0)
 
 
 def check(archive: Archive) -> int:
@@ -81,7 +81,7 @@ def check(archive: Archive) -> int:
     if update == VOID_AFTER:
         allowed.append(expected(update, True))
     assert found in allowed, (update, found)
-    report = archive.verify()
+    report = archive.maintain.verify()
     late = [one for one in report.problems if "should be gone" not in one.what]
     assert not late, late
     return update

@@ -38,15 +38,15 @@ assert not CACHED
 archive = mayfly.archive.open(sys.argv[1])
 everything = archive.scan()
 print(everything.num_rows, archive.probe("ann").num_rows, archive.probe_range("a", "b").num_rows)
-print(sum(table.num_rows for table in archive.scan_tables()))
-report = archive.verify()
+print(sum(table.num_rows for table in archive.read.scan_tables()))
+report = archive.maintain.verify()
 print(report.ok, report.readable_rows)
-with archive.pin() as manifest:
+with archive.read.pin() as manifest:
     print(manifest.rows)
-pin = archive.pin(archive.repository.versions()[0])
-print(pin.held, len(archive.history()), archive.status().rows)
+pin = archive.read.pin(archive.repository.versions()[0])
+print(pin.held, len(archive.inspect.history()), archive.inspect.status().rows)
 pin.release()
-print(archive.scan(as_of=archive.history()[0].time).num_rows)
+print(archive.scan(as_of=archive.inspect.history()[0].time).num_rows)
 try:
     archive.update(None)
 except StorageError as error:

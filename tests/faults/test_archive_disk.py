@@ -41,7 +41,7 @@ def created(root: Path, layout: str) -> Archive:
     archive = Archive.create(root, settings(layout), InProcess(), sync=False)
     for update in range(1, UPDATES + 1):
         archive.update(batch_of(update))
-    archive.vacuum(grace=0)
+    archive.maintain.vacuum(grace=0)
     return archive
 
 
@@ -50,8 +50,8 @@ def check_unharmed(root: Path) -> None:
     archive = opened(root)
     assert archive.version().state.update == UPDATES
     assert found(archive, archive.version()) == expected(UPDATES)
-    assert archive.verify().ok
-    named = {path for version in archive.history() for path in version.manifest.segments}
+    assert archive.maintain.verify().ok
+    named = {path for version in archive.inspect.history() for path in version.manifest.segments}
     assert set(archive.repository.directory.all_names("data")) == named
     archive.update(batch_of(UPDATES + 1))
     assert found(archive, archive.version()) == expected(UPDATES + 1)
@@ -159,13 +159,13 @@ def test_a_damaged_manifest_is_named_and_can_be_rolled_back(tmp_path: Path) -> N
     assert "roll back to an older version" in caught.value.hint
     with pytest.raises(CorruptFile, match=manifest_name(newest)):
         damaged.update(None)
-    assert not damaged.verify().ok
-    damaged.rollback(newest - 1)
+    assert not damaged.maintain.verify().ok
+    damaged.maintain.rollback(newest - 1)
     assert found(damaged, damaged.version()) == expected(UPDATES)
     for update in (UPDATES + 1, UPDATES + 2, UPDATES + 3):
         damaged.update(batch_of(update))
         assert found(damaged, damaged.version()) == expected(update)
-    damaged.vacuum(grace=0)
+    damaged.maintain.vacuum(grace=0)
     assert not path.exists()
 
 

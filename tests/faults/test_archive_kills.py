@@ -59,7 +59,7 @@ def check_readable(root: Path) -> int:
     if not Repository.exists(root):
         return 0
     archive = opened(root)
-    for version in archive.history():
+    for version in archive.inspect.history():
         report = verify(archive.repository, version.manifest.version)
         assert report.ok, report
         assert found(archive, version) == expected(version.state.update)
@@ -73,8 +73,8 @@ def check_carries_on(root: Path, layout: str) -> None:
     archive = opened(root)
     assert check_readable(root) == LAST
     assert archive.version().state.wave == settings(layout).wave.state_after(LAST)
-    archive.vacuum(keep_versions=1, grace=0)
-    needed = {path for version in archive.history() for path in version.manifest.segments}
+    archive.maintain.vacuum(keep_versions=1, grace=0)
+    needed = {path for version in archive.inspect.history() for path in version.manifest.segments}
     assert set(archive.repository.directory.all_names("data")) == needed
     assert not [
         name for name in archive.repository.directory.all_names("manifest") if ".tmp" in name

@@ -57,8 +57,10 @@ def check_rows(session: Session, folder: Path) -> None:
     assert sorted(archive.scan()["v"].to_pylist()) == kept
     brought = archive.sink("rows").status()
     assert (brought.rows, brought.late, brought.batch) == (len(hours), LATE, len(HOURS) - 1)
-    assert archive.status().sinks["rows"]["staged_rows"] == 1  # of the interval that is not over
-    assert archive.verify().ok
+    assert (
+        archive.inspect.status().sinks["rows"]["staged_rows"] == 1
+    )  # of the interval that is not over
+    assert archive.maintain.verify().ok
 
 
 def begin_results(session: Session, folder: Path) -> None:

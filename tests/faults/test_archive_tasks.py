@@ -20,9 +20,9 @@ def test_second_attempts_leave_nothing_but_files_for_the_vacuum(tmp_path: Path) 
     assert len(list(tmp_path.glob("died *"))) == UPDATES
     archive = Archive.open(tmp_path / "archive", InProcess())
     assert values(archive.scan()) == said(range(UPDATES - WINDOW + 1, UPDATES + 1))
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
     data = archive.repository.directory
-    named = {path for version in archive.history() for path in version.manifest.segments}
+    named = {path for version in archive.inspect.history() for path in version.manifest.segments}
     assert set(data.all_names("data")) > named
-    archive.vacuum(grace=0)
+    archive.maintain.vacuum(grace=0)
     assert set(data.all_names("data")) == named

@@ -51,10 +51,10 @@ def test_the_slower_of_two_writers(tmp_path: Path, layout: str) -> None:
     assert slow.update(batch_of(7), batch_id="batch 7").repeated
     assert slow.update(batch_of(8), batch_id="batch 8").update == 8
     assert found(fast, fast.version()) == expected(8)
-    slow.vacuum(keep_versions=1, grace=0)
-    named = {path for version in slow.history() for path in version.manifest.segments}
+    slow.maintain.vacuum(keep_versions=1, grace=0)
+    named = {path for version in slow.inspect.history() for path in version.manifest.segments}
     assert set(slow.repository.directory.all_names("data")) == named
-    assert slow.verify().ok
+    assert slow.maintain.verify().ok
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -69,13 +69,13 @@ def test_a_writer_whose_sources_are_vacuumed_has_lost(tmp_path: Path, layout: st
             overtaken.append(7)
             for update in (7, 8, 9):
                 fast.update(batch_of(update), batch_id=f"batch {update}")
-            fast.vacuum(keep_versions=1, grace=0)
+            fast.maintain.vacuum(keep_versions=1, grace=0)
 
     with on_reach("archive.run-written", overtake), pytest.raises(CommitConflict):
         slow.update(batch_of(7), batch_id="other")
     assert overtaken
     assert found(slow, slow.version()) == expected(9)
-    assert slow.verify().ok
+    assert slow.maintain.verify().ok
 
 
 def overtaking(archive: Archive, update: int) -> Callable[[], None]:
@@ -107,7 +107,7 @@ def test_a_column_is_added_while_an_update_runs(tmp_path: Path) -> None:
 
     def add_once() -> None:
         if "extra" not in fast.settings.added:
-            fast.add_column("extra", "int")
+            fast.maintain.add_column("extra", "int")
 
     with on_reach("archive.written", add_once), pytest.raises(CommitConflict):
         slow.update(batch_of(7), batch_id="batch 7")
@@ -135,8 +135,8 @@ def test_writers_readers_and_a_vacuum_at_once(
     assert archive.version().state.update == until
     assert found(archive, archive.version()) == expected(until)
     assert archive.version().state.wave == settings(layout).wave.state_after(until)
-    archive.vacuum(keep_versions=1, grace=0)
-    assert archive.verify().ok
+    archive.maintain.vacuum(keep_versions=1, grace=0)
+    assert archive.maintain.verify().ok
     assert set(archive.repository.directory.all_names("data")) == {
-        path for version in archive.history() for path in version.manifest.segments
+        path for version in archive.inspect.history() for path in version.manifest.segments
     }

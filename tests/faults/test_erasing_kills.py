@@ -65,7 +65,7 @@ def test_an_erasing_pipeline_is_killed(spark: SparkSession, tmp_path: Path) -> N
         left, right = (session.open_archive(one.parent / ARCHIVES / name) for one in (quiet, file))
         assert rows_in(left.scan()) == rows_in(right.scan())
         assert left.version().time == right.version().time
-        assert right.verify().problems == ()
+        assert right.maintain.verify().problems == ()
         due = right.version().time  # within one refresh interval
         tags = tags_in(file.with_suffix(".state"), file.parent / ARCHIVES / name)
         assert min(int(tag.split("-")[1]) for tag in tags) + LIFE >= due

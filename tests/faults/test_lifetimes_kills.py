@@ -94,7 +94,7 @@ def test_killed_while_files_of_a_killed_writer_are_erased(
         assert code == -signal.SIGKILL, said
         check(opened(root))
     play(str(root), "erasing", tidy=False)
-    assert not opened(root).verify().problems
+    assert not opened(root).maintain.verify().problems
     assert_ended_well(root)
 
 
@@ -102,7 +102,7 @@ def assert_ended_well(root: Path) -> None:
     archive = opened(root)
     assert check(archive) == LAST
     assert sorted(archive.scan()["v"].to_pylist()) == sorted(expected(LAST, True).elements())
-    archive.vacuum(keep_versions=1, grace=0)
+    archive.maintain.vacuum(keep_versions=1, grace=0)
     needed = set(archive.version().manifest.segments)
     assert set(archive.repository.directory.all_names("data")) == needed
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok

@@ -112,7 +112,7 @@ def update_daily(address: str) -> None:
     while (day := archive.version().state.update + 1) < 10:
         times = pa.array([day * DAY] * 3, pa.timestamp("us", "UTC"))
         archive.update(pa.table({"k": [100, 200, day], "ts": times}))
-        archive.vacuum(keep_versions=2, grace=0)
+        archive.maintain.vacuum(keep_versions=2, grace=0)
 
 
 def days_of(archive: Archive, key: int) -> list[int]:
@@ -131,6 +131,6 @@ def test_an_archive_carries_on_after_any_change(kind: str, fate: Fate) -> None:
         archive = mayfly.archive.open(address)
         assert days_of(archive, 100) == [6, 7, 8, 9]
         assert verify(archive.repository).ok
-        archive.vacuum(keep_versions=1, grace=0)
+        archive.maintain.vacuum(keep_versions=1, grace=0)
         named = sorted(archive.version().manifest.segments)
         assert archive.repository.directory.all_names("data") == named

@@ -47,4 +47,4 @@ def assert_holds_results(archive: SparkArchive, case: JoinCase, clock: int | Non
     assert_same_rows(archive.scan(), kept.select(list(settings.all_columns)), "archived results")
     some = kept["a_k"][0].as_py()
     assert archive.probe(some).num_rows == kept["a_k"].to_pylist().count(some)
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok

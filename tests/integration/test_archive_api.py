@@ -120,8 +120,8 @@ def test_every_way_to_read_gives_the_same(spark: SparkSession, tmp_path: Path) -
     report, everything = ReadReport(), ReadReport()
     archive.frame(keys=["c3"], report=report)
     archive.frame(report=everything)
-    assert 0 < report.files < everything.files == archive.status().files
-    assert 0 < report.bytes < everything.bytes == archive.status().bytes
+    assert 0 < report.files < everything.files == archive.inspect.status().files
+    assert 0 < report.bytes < everything.bytes == archive.inspect.status().bytes
     with pytest.raises(InvalidSetting, match="both keys and a key range"):
         archive.frame(keys=["c3"], key_range=("c3", None))
 
@@ -224,7 +224,7 @@ def test_frames_outlive_updates_and_vacuums(spark: SparkSession, tmp_path: Path)
     archive = mayfly.Session(spark).open_archive(tmp_path / "a")
     derived = archive.frame().where("v >= 0")  # the frame itself is gone at once
     alone.update(of_days(given, 3, 3))
-    alone.vacuum(keep_versions=1, grace=0)
+    alone.maintain.vacuum(keep_versions=1, grace=0)
     assert_same_rows(derived.toArrow(), of_days(given, 1, 2))
     assert_same_rows(archive.frame().toArrow(), of_days(given, 2, 3))
 
@@ -249,7 +249,7 @@ def test_a_column_that_came_later_is_null_before(spark: SparkSession, tmp_path: 
     alone = mayfly.archive.create(tmp_path / "a", DDL, key="k", window=3)
     alone.update(of_days(given, 1, 1))
     archive = mayfly.Session(spark).open_archive(tmp_path / "a")
-    archive.add_column("note", "STRING")
+    archive.maintain.add_column("note", "STRING")
     newer = spark.createDataFrame(of_days(given, 2, 2)).selectExpr("*", "'x' AS note")
     archive.update(newer)
     found = archive.frame().toArrow()
@@ -258,7 +258,7 @@ def test_a_column_that_came_later_is_null_before(spark: SparkSession, tmp_path: 
     new = [at > datetime.fromtimestamp(0, UTC) + timedelta(microseconds=FIRST + DAY)
            for at in found["ts"].to_pylist()]  # fmt: skip
     assert [bool(one) for one in notes] == new
-    archive.rollback(archive.repository.versions()[-2])
+    archive.maintain.rollback(archive.repository.versions()[-2])
     assert "note" in archive.settings.all_columns
     assert_same_rows(archive.scan(columns=["k", "ts", "v"]), of_days(given, 1, 1))
 

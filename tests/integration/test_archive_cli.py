@@ -56,7 +56,7 @@ def test_files_are_loaded_interval_by_interval(
     pq.write_table(rows(2.5), tmp_path / "more.parquet")
     assert run("update", path, tmp_path / "more.parquet", "--json") == 0
     (update,) = json.loads(capsys.readouterr().out)
-    expected = mayfly.archive.open(path).predictions()[-1].expected
+    expected = mayfly.archive.open(path).inspect.predictions()[-1].expected
     assert (update["update"], update["expected_seconds"]) == (3, expected)
     assert expected is not None
 

@@ -173,7 +173,7 @@ def test_a_table_shows_the_last_update_and_a_view_the_first_it_saw(
         assert [values(name) for name in ("located", "chosen", "seen")] == [[1, 2], [2], [1, 2]]
         for day in (3, 4):
             update(day)
-        archive.vacuum(keep_versions=1, grace=0)
+        archive.maintain.vacuum(keep_versions=1, grace=0)
         assert [values(name) for name in ("located", "chosen")] == [[2, 3, 4], [2, 3, 4]]
         assert values("seen") == [1, 2]  # Spark plans a view's read once; it is pinned
     finally:

@@ -65,7 +65,7 @@ def test_an_interval_becomes_an_update_when_the_clock_has_passed_it(
     feeder = Feeder(archive, {"slack": "15 min"})
     assert feeder.send(rows(0.5, 0.9, 1.1)) == []
     assert found(archive) == []
-    status = archive.status().sinks["stream"]
+    status = archive.inspect.status().sinks["stream"]
     assert (status["staged_rows"], status["staged_updates"]) == (3, [1, 2])
     assert feeder.send(rows(1.25, first=10)) == []  # the clock is at 1.0: 1.0 may still come
     assert feeder.send(rows(1.0, 1.3, first=20)) == [1]
@@ -79,8 +79,8 @@ def test_an_interval_becomes_an_update_when_the_clock_has_passed_it(
     assert (sink.status().rows, sink.status().late) == (9, 1)
     assert [one.update for one in sink.flush()] == [5]
     assert found(archive) == [30, 41]
-    assert archive.status().sinks["stream"]["staged_rows"] == 0
-    assert archive.verify().ok
+    assert archive.inspect.status().sinks["stream"]["staged_rows"] == 0
+    assert archive.maintain.verify().ok
 
 
 def test_late_rows_find_their_day_where_the_archive_takes_them(
@@ -170,7 +170,7 @@ def test_rows_that_are_left_out_are_dead_letters(spark: SparkSession, tmp_path: 
             (1, "beyond MAX GAP"), (10, "late"), (12, "beyond MAX GAP"),
         ]  # fmt: skip
     assert (archive.sink().status().late, archive.sink().status().beyond) == (1, 2)
-    assert archive.status().sinks["stream"]["staged_rows"] == 2
+    assert archive.inspect.status().sinks["stream"]["staged_rows"] == 2
     assert feeder.send(rows(2.5, first=20)) == [2]
     assert found(archive) == [0, 2, 11]
     assert len(letters(tmp_path / "late")) == 3
@@ -206,7 +206,7 @@ def test_a_first_row_of_a_wrong_year_settles_no_origin(spark: SparkSession, tmp_
     archive = new_archive(spark, tmp_path / "a", origin=None)
     feeder = Feeder(archive, {})
     feeder.send(rows(500_000))
-    assert not archive.has_origin
+    assert not archive.origin.is_settled
     feeder.send(rows(5.5))
     assert feeder.send(rows(7.5)) == [1, 2]
     with pytest.raises(BadInput, match="too far ahead to be true"):
@@ -283,7 +283,7 @@ def test_a_crash_anywhere_is_made_up_for(spark: SparkSession, tmp_path: Path, po
     assert after.archive.sink().status().rows == 5
     assert after.send(rows(4.5, first=20)) == [3]
     assert found(after.archive) == [0, 1, 10, 11]
-    assert after.archive.verify().ok
+    assert after.archive.maintain.verify().ok
 
 
 def test_spark_streams_into_an_archive_and_goes_on_after_a_stop(

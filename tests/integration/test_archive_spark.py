@@ -188,14 +188,14 @@ def archive(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sp
     archive = created(spark, root, small_settings("WATA", parts=2))
     for day in (1, 2, 3):
         archive.update(day_rows(day))
-    archive.vacuum(grace=0)
+    archive.maintain.vacuum(grace=0)
     return archive
 
 
 def check_unchanged(archive: SparkArchive) -> None:
     assert archive.version().state.update == 3
     assert values(archive.scan()) == said([1, 2, 3])
-    named = {path for version in archive.history() for path in version.manifest.segments}
+    named = {path for version in archive.inspect.history() for path in version.manifest.segments}
     assert set(archive.repository.directory.all_names("data")) == named
 
 
@@ -258,7 +258,7 @@ def test_a_task_that_dies_leaves_files_for_the_vacuum(spark: SparkSession, tmp_p
     sent again."""
     archive = created(spark, tmp_path / "archive", small_settings("REINDEX", parts=2))
     archive.update(day_rows(1))
-    archive.executor = Mortal(spark, marker=str(tmp_path / "died"))
+    archive.updates.committer.executor = Mortal(spark, marker=str(tmp_path / "died"))
     with pytest.raises(Exception, match=r"(?i)worker|job aborted|crashed"):
         archive.update(day_rows(2))
     assert (tmp_path / "died").exists()
@@ -267,7 +267,7 @@ def test_a_task_that_dies_leaves_files_for_the_vacuum(spark: SparkSession, tmp_p
     assert set(archive.repository.directory.all_names("data")) > named
     archive.update(day_rows(2))
     assert values(archive.scan()) == said([1, 2])
-    archive.vacuum(keep_versions=1, grace=0)
+    archive.maintain.vacuum(keep_versions=1, grace=0)
     assert set(archive.repository.directory.all_names("data")) == set(
         archive.version().manifest.segments
     )
@@ -340,11 +340,11 @@ def test_several_million_rows(spark: SparkSession, tmp_path: Path, scheme: str) 
     whole = archive.frame().selectExpr("count(*)", "sum(n)", "count(DISTINCT k)").collect()[0]
     expected = sum(int(np.arange(count).sum()) * 10 + count * day for day in alive)
     assert tuple(whole) == (len(alive) * count, expected, keys)
-    scanned = sum(table.num_rows for table in archive.scan_tables())
+    scanned = sum(table.num_rows for table in archive.read.scan_tables())
     assert scanned == len(alive) * count
     sample = archive.frame(keys=["customer 17", "customer 4711"]).toArrow()
     probed = archive.probe("customer 17", "customer 4711")
     assert sample.num_rows > 100
     assert found(sample) == found(probed)
     assert pc.all(pc.greater(probed["ts"], 2_000_000)).as_py()
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok

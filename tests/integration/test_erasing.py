@@ -114,8 +114,8 @@ def test_no_byte_is_left_in_the_checkpoint(
             ends = {tag: int(tag.split("-")[1]) + LIFE for tag in left}
             assert not {tag for tag, end in ends.items() if end < due}
             assert f"a-{last:05}-" in left
-            assert archive.verify().problems == ()
-            status = archive.status()
+            assert archive.maintain.verify().problems == ()
+            status = archive.inspect.status()
             assert status.erased_until is not None
             assert due - 1 <= status.erased_until <= archive.version().time
             assert archive.scan().num_rows
@@ -148,7 +148,7 @@ def test_a_join_built_in_python_keeps_the_promise_too(spark: SparkSession, tmp_p
         tags = tags_in(tmp_path / "state", tmp_path / "pairs")
         assert not {tag for tag in tags if int(tag.split("-")[1]) + LIFE < due}
         assert archive.scan().num_rows
-        assert archive.verify().problems == ()
+        assert archive.maintain.verify().problems == ()
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_verify_looks_into_the_checkpoint(spark: SparkSession, tmp_path: Path) -
     prepared(tmp_path, "PHYSICAL WITHIN 10 us", ["totals"])
     run_round(spark, tmp_path, 0)
     (archive,) = archives(spark, tmp_path).values()
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
     some = min((tmp_path / "state" / "data").glob("*.arrow"))
     old = pa.ipc.open_file(some.read_bytes()).read_all()
     at = old.schema.get_field_index("_exp")
@@ -175,12 +175,12 @@ def test_verify_looks_into_the_checkpoint(spark: SparkSession, tmp_path: Path) -
     with pa.OSFile(str(forgotten), "wb") as file, pa.ipc.new_file(file, old.schema) as writer:
         writer.write_table(old)
     os.utime(forgotten, (1, 1))
-    (problem,) = archive.verify().problems
+    (problem,) = archive.maintain.verify().problems
     assert problem.path == str(forgotten)
     assert "should be gone" in problem.what
-    assert archive.status().erased_until == MIN_TIME
+    assert archive.inspect.status().erased_until == MIN_TIME
     run_round(spark, tmp_path, 1)  # the next batch removes what nobody names
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 @pytest.mark.slow
@@ -191,9 +191,9 @@ def test_a_contract_that_comes_later_holds_from_the_next_batch_on(
     run_round(spark, tmp_path, 0, history="forever")
     (archive,) = archives(spark, tmp_path).values()
     archive.migrate(contract="PHYSICAL WITHIN 10 us")
-    assert not archive.verify().ok  # the query has not run since
+    assert not archive.maintain.verify().ok  # the query has not run since
     run_round(spark, tmp_path, 1, history="forever")
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_promises_that_cannot_be_kept_are_refused(spark: SparkSession, tmp_path: Path) -> None:

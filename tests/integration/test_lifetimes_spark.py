@@ -62,7 +62,7 @@ def test_spark_and_one_process_agree(spark: SparkSession, tmp_path: Path, layout
         assert_same_rows(ours.scan(), alive)
         assert_same_rows(ours.frame().toArrow(), alive)
         assert_same_rows(alone.scan(), alive)
-    assert ours.verify().ok
+    assert ours.maintain.verify().ok
     # what one writes, the other carries on
     mayfly.archive.open(tmp_path / "spark").update(rows(9, 5))
     assert session.open_archive(tmp_path / "spark").version().state.update == 9
@@ -208,7 +208,7 @@ def test_an_archive_of_a_window_is_changed_step_by_step(
     archive.update(None)
     now = pa.scalar(6 * HOUR + HOUR // 2, pa.int64()).cast(given["exp"].type)
     assert_same_rows(archive.frame().toArrow(), alive.filter(pc.greater(alive["exp"], now)))
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_rows_that_live_too_long_are_refused_with_what_to_do(

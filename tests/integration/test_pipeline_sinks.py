@@ -69,7 +69,7 @@ def assert_holds(archive: SparkArchive, run: QueryRun) -> None:
     wanted = log.filter(pc.and_(begun, alive))
     assert wanted.num_rows
     assert held(archive.scan()) == held(wanted)
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 @pytest.mark.slow
@@ -181,4 +181,4 @@ def test_early_ends_are_found_after_the_longest_life_has_changed(
     assert deliver(3, 41, (3, 4, 33)) == [5], "no result began since the last change"
     assert deliver(4, 51, (6, 42, None), (5, 13, 43)) == [6]
     assert deliver(5, 61, (6, 42, 52)) == []
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok

@@ -154,7 +154,7 @@ class History:
             return
         version = self.chance.choice(known)
         self.told.append(("rollback", version))
-        self.archive.rollback(version)
+        self.archive.maintain.rollback(version)
         self.given = dict(self.before[version][0])
 
     def alive(self) -> set[int]:
@@ -172,8 +172,8 @@ class History:
             probed = set(ids(archive.probe(key)))
             own = {i for i in allowed if self.given[i][0] == key}
             assert own & alive <= probed <= own
-        assert archive.status().rows == len(alive)
-        assert archive.verify().ok, archive.verify()
+        assert archive.inspect.status().rows == len(alive)
+        assert archive.maintain.verify().ok, archive.maintain.verify()
         if not contract.late:
             later = now + self.chance.randint(0, 30)
             lasting = {i for i in alive if self.given[i][2] > later}

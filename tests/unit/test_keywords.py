@@ -12,6 +12,9 @@ import pytest
 import mayfly
 import mayfly.archive
 from mayfly import testing, windows
+from mayfly.archive.change.migration import Migration
+from mayfly.archive.maintenance import Maintenance
+from mayfly.archive.read.questions import Reading
 from mayfly.errors import InvalidSetting
 from mayfly.spark.api import pipelines, queries, session
 from mayfly.spark.archive import archives
@@ -26,6 +29,9 @@ Session: Any = session.Session
 SparkArchive: Any = archives.SparkArchive
 LocalSession: Any = mayfly.LocalSession
 CREATE: Any = mayfly.archive.create
+PROBE: Any = Reading.probe
+VACUUM: Any = Maintenance.vacuum
+MIGRATE: Any = Migration.migrate
 Window: Any = SlidingWindow
 NOBODY: Any = None
 """In place of the object: settings are looked at first."""
@@ -56,9 +62,9 @@ DOORS: dict[str, tuple[Callable[[], object], str]] = {
     "archive.update": (lambda: SparkArchive.update(NOBODY, NOBODY, batchid="1"), "batch_id"),
     "archive.load": (lambda: SparkArchive.load(NOBODY, NOBODY, maxgap="1 d"), "max_gap"),
     "archive.sink": (lambda: SparkArchive.sink(NOBODY, "s", slck="1 s"), "slack"),
-    "archive.probe": (lambda: SparkArchive.probe(NOBODY, 1, asof=3), "as_of"),
-    "archive.vacuum": (lambda: SparkArchive.vacuum(NOBODY, graze="1 s"), "grace"),
-    "archive.migrate": (lambda: SparkArchive.migrate(NOBODY, schema="DEL"), "scheme"),
+    "archive.probe": (lambda: PROBE(NOBODY, 1, asof=3), "as_of"),
+    "archive.vacuum": (lambda: VACUUM(NOBODY, graze="1 s"), "grace"),
+    "archive.migrate": (lambda: MIGRATE(NOBODY, schema="DEL"), "scheme"),
     "over_range": (lambda: windows.over_range("1 h", "1 min", indx="T"), "index"),
     "SlidingWindow": (lambda: Window(windows.Span("1 h"), 3, storag="LIST"), "storage"),
     "tcp_links": (lambda: testing.tcp_links(3, rats=5), "rate"),

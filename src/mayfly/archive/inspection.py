@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mayfly.archive.advice.cell_advice import advise_lifetimes
-from mayfly.archive.advice.cell_advisor import CellAdvice
 from mayfly.archive.advice.cell_constants import seconds_of
-from mayfly.archive.advice.wave_advice import ArchiveAdvice, Workload, advise_archive
-from mayfly.archive.advice.wave_advisor import Need
 from mayfly.archive.advice.wave_constants import Prediction, predictions
+from mayfly.archive.erase.erasure import Erasure
 from mayfly.archive.layouts import plan_lines
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.printed_plan import cell_lines
+from mayfly.archive.model.ledger import Ledger, Part
 from mayfly.archive.model.reports import CHANGED_AT, reports_of
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.status import ArchiveStatus, status_of
 from mayfly.archive.write.staging import staged_figures
-from mayfly.errors import InvalidSetting
+from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.keywords import known_settings, whole
-from mayfly.storage import Repository
 
 
-class Insight:
+class Inspection(Part):
     """The part of an archive that only looks at manifests."""
 
-    repository: Repository
-
-    def version(self) -> ArchiveVersion:
-        """The current version."""
-        raise AssertionError("every archive has one")
+    def __init__(self, ledger: Ledger, erasure: Erasure) -> None:
+        super().__init__(ledger)
+        self.erasure = erasure
 
     @known_settings()
     def status(self) -> ArchiveStatus:
         """The current version in figures, from manifests and from files that no version names."""
         root, version = self.repository.directory.address, self.version()
-        erased = None if version.settings.lifetimes is None else self.gone_until()
+        erased = None if version.settings.lifetimes is None else self.erasure.gone_until()
         found = status_of(root, version, self.repository.versions(), staged_figures(root), erased)
         return replace(found, last=self.reports()[-1]) if found.last else found
-
-    def gone_until(self) -> int:
-        """Rows that expired up to this instant have left everything that belongs to the archive."""
-        raise AssertionError("every archive can tell")
 
     @known_settings()
     def reports(self) -> list[Mapping[str, Any]]:
@@ -56,7 +48,16 @@ class Insight:
 
     def erased_until(self) -> int:
         """Rows that expired up to this instant have left the data files."""
-        raise AssertionError("every archive can tell")
+        return self.erasure.erased_until()
+
+    @known_settings()
+    def history(self) -> list[ArchiveVersion]:
+        """The retained versions, oldest first."""
+        versions = []
+        for number in self.repository.versions():
+            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
+                versions.append(ArchiveVersion.of(self.repository.load(number)))
+        return versions
 
     @known_settings()
     def predictions(self) -> list[Prediction]:
@@ -81,32 +82,3 @@ class Insight:
         if isinstance(layout, PartitionedLayout):
             return cell_lines(layout, coming)
         return plan_lines(layout, version.state.wave, coming)
-
-    @known_settings()
-    def advise(
-        self,
-        workload: Workload | None = None,
-        *,
-        probes: float = 0,
-        scans: float = 0,
-        probed_updates: int | None = None,
-        scanned_updates: int | None = None,
-        megabytes: float | None = None,
-        need: Need | None = None,
-    ) -> ArchiveAdvice | CellAdvice:
-        """Which layout would do the least work here, by the archive's own measured constants.
-
-        The ``workload``, or ``probes`` and ``scans``, are per update; ``megabytes`` (stored, per
-        update) is measured unless given; ``need`` may set limits, a hard window or techniques.
-        """
-        if workload is None:
-            workload = Workload(megabytes, probes, scans, probed_updates, scanned_updates)
-        if not isinstance(workload, Workload) or not isinstance(need, Need | None):
-            raise InvalidSetting(
-                f"the workload is {workload!r}, the need {need!r}", "give Workload(…) and Need(…)"
-            )
-        if self.version().settings.lifetimes is not None:
-            return advise_lifetimes(
-                self.repository.directory, self.version(), self.reports(), workload, need
-            )
-        return advise_archive(self.repository.directory, self.version(), workload, need)

@@ -14,5 +14,5 @@ def leased(archive: Archive, as_of: Moment | None) -> tuple[ArchiveVersion, int,
     A user who may not write to the archive gets no hold on it: a vacuum may then take files away
     from under a long read, which fails.
     """
-    pin, moment = archive.pin_at(as_of)
+    pin, moment = archive.read.pin_at(as_of)
     return ArchiveVersion.of(pin.manifest), moment, pin

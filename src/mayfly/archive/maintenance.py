@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from dataclasses import replace
 
+from mayfly.archive.erase.erasure import Erasure
+from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.write.accounting import miscounted
+from mayfly.archive.write.committer import Committer
 from mayfly.archive.write.staging import STAGED, require_nothing_staged, staged_repositories
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
 from mayfly.keywords import known_settings, whole
 from mayfly.lifetime import Duration, duration
 from mayfly.storage import (
     Problem,
-    Repository,
     SetProperties,
     VacuumReport,
     VerifyReport,
-    prune,
     vacuum,
     verify,
 )
 from mayfly.storage.commit import manifest_name
 
 
-class Care:
+class Maintenance(Part):
     """The part of an archive that neither takes in rows nor gives them out."""
 
-    repository: Repository
-
-    def version(self) -> ArchiveVersion:
-        """The current version."""
-        raise AssertionError("every archive has one")
+    def __init__(self, committer: Committer, erasure: Erasure) -> None:
+        super().__init__(committer.ledger)
+        self.committer, self.erasure = committer, erasure
 
     @known_settings()
     def add_column(self, name: str, kind: str) -> None:
@@ -46,7 +44,7 @@ class Care:
         """Make a retained version the current one again, as a new version."""
         if whole("version", version) < 0:
             raise InvalidSetting(f"there is no version {version}", "history() lists the versions")
-        if version < (clean := self.first_clean()):
+        if version < (clean := self.erasure.first_clean()):
             raise InvalidSetting(
                 f"version {version} holds rows that were declared void and must be gone",
                 f"roll back to version {clean} or a later one",
@@ -56,19 +54,6 @@ class Care:
             root = self.repository.directory.address
             require_nothing_staged(root, now.settings, target.settings)
         self.repository.rollback(version)
-
-    def first_clean(self) -> int:
-        """The first version without rows that were declared void and whose bytes must go."""
-        raise AssertionError("every archive can tell")
-
-    @known_settings()
-    def history(self) -> list[ArchiveVersion]:
-        """The retained versions, oldest first."""
-        found = []
-        for number in self.repository.versions():
-            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
-                found.append(ArchiveVersion.of(self.repository.load(number)))
-        return found
 
     @known_settings()
     def verify(self) -> VerifyReport:
@@ -85,12 +70,8 @@ class Care:
             damage = verify(staged).problems
             problems += (Problem(f"{STAGED}/{sink}/{one.path}", one.what) for one in damage)
         with contextlib.suppress(CorruptFile):  # a lost manifest is named already
-            problems += self.overdue()
+            problems += self.erasure.overdue()
         return replace(found, problems=tuple(problems))
-
-    def overdue(self) -> Iterable[Problem]:
-        """Files that hold rows whose bytes should be gone."""
-        raise AssertionError("every archive can tell")
 
     @known_settings()
     def vacuum(
@@ -114,25 +95,6 @@ class Care:
             raise InvalidSetting(f"keep_versions is {kept}", "keep those of 1 update or more")
         return vacuum(
             self.repository,
-            keep_versions=self._versions_of(kept),
+            keep_versions=self.committer.versions_of(kept),
             grace=courtesy,
         )
-
-    def tidy(self) -> None:
-        """Let go of the versions that need not be kept."""
-        # With a damaged manifest among the kept ones nobody knows what may go; verify names it.
-        with contextlib.suppress(CorruptFile):
-            kept = self._versions_of(self.version().settings.keep_versions)
-            if kept < len(self.repository.versions()):
-                prune(self.repository, keep_versions=kept)
-
-    def _versions_of(self, updates: int) -> int:
-        """How many of the newest versions show the last ``updates`` updates: some have two."""
-        shown: set[int] = set()
-        versions = self.repository.versions()
-        for count, number in enumerate(reversed(versions)):
-            with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
-                shown.add(ArchiveVersion.of(self.repository.load(number)).state.update)
-            if len(shown) > updates:
-                return count
-        return len(versions)

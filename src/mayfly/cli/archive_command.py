@@ -146,7 +146,7 @@ def scan(
     """Print all rows, file by file: nothing has to fit memory."""
     with refusals():
         archive = mayfly.archive.open(path)
-        pin, at = archive.pin_at(_moment(as_of))
+        pin, at = archive.read.pin_at(_moment(as_of))
         with pin as manifest:
             version = ArchiveVersion.of(manifest)
             touched = ReadReport()
@@ -164,8 +164,8 @@ def status(path: ArchivePath, json: Json = False) -> None:
     """Show what the archive is and what its constituents hold: days, rows, bytes, dead rows."""
     with refusals():
         archive = mayfly.archive.open(path)
-        found = archive.status()
-        told = archive.predictions()
+        found = archive.inspect.status()
+        told = archive.inspect.predictions()
         if json:
             print_json({**found.to_json(), "expected_seconds": told[-1].expected if told else None})
         else:
@@ -184,12 +184,12 @@ def history(path: ArchivePath, json: Json = False) -> None:
                 "time": one.time,
                 "written_at": one.manifest.written_at,
             }
-            for one in archive.history()
+            for one in archive.inspect.history()
         ]
         if json:
             print_json({"updates": views.history_values(archive), "versions": versions})
             return
-        views.show_history(archive.reports(), archive.predictions())
+        views.show_history(archive.inspect.reports(), archive.inspect.predictions())
         kept = ", ".join(f"{one['version']} (update {one['update']})" for one in versions)
         typer.echo(f"\nversions that can be read and rolled back to: {kept}")
 
@@ -198,7 +198,7 @@ def history(path: ArchivePath, json: Json = False) -> None:
 def verify(path: ArchivePath, json: Json = False) -> None:
     """Look into every file: checksums, counts, order, lifetimes. Ends with 1 if not all is well."""
     with refusals():
-        report = mayfly.archive.open(path).verify()
+        report = mayfly.archive.open(path).maintain.verify()
         if json:
             print_json({**asdict(report), "ok": report.ok})
         else:
@@ -220,7 +220,7 @@ def vacuum(
 ) -> None:
     """Remove versions beyond those to be kept, and files that no version needs."""
     with refusals():
-        done = mayfly.archive.open(path).vacuum(keep_versions=keep_versions, grace=grace)
+        done = mayfly.archive.open(path).maintain.vacuum(keep_versions=keep_versions, grace=grace)
         if json:
             print_json(asdict(done))
             return
@@ -247,7 +247,7 @@ def rollback(
     """
     with refusals():
         archive = mayfly.archive.open(path)
-        archive.rollback(version)
+        archive.maintain.rollback(version)
         after = archive.version()
         done = {
             "rolled_back_to": version,
@@ -289,7 +289,7 @@ def plan(
         if path is not None:
             of_schemes = ("window", "constituents", "spread")
             refuse_given(context, of_schemes, "goes with --scheme", "leave it out")
-            lines = mayfly.archive.open(path).plan(updates)
+            lines = mayfly.archive.open(path).inspect.plan(updates)
         else:
             assert scheme is not None
             days = range(window, window + updates)

@@ -335,7 +335,7 @@ def _loaded(
 
         def tell(report: UpdateReport) -> None:
             if not quiet:
-                show_update(report, archive.predictions()[-1].expected)
+                show_update(report, archive.inspect.predictions()[-1].expected)
             if asked.is_set():
                 end = instant_text(archive.settings.calendar.time_of(report.update))
                 typer.echo(
@@ -373,7 +373,7 @@ def _tell_updates(path: Path, reports: Sequence[UpdateReport], json: bool) -> No
 
 
 def _tell_created(archive: Archive, reports: Sequence[UpdateReport], json: bool) -> None:
-    status = archive.status()
+    status = archive.inspect.status()
     if json:
         told = _expected(archive)
         updates = [_values(one, told) for one in reports]
@@ -389,7 +389,7 @@ def _tell_created(archive: Archive, reports: Sequence[UpdateReport], json: bool)
 
 def _expected(archive: Archive) -> dict[int, float | None]:
     """The seconds that the cost model expected of each update."""
-    return {one.update: one.expected for one in archive.predictions()}
+    return {one.update: one.expected for one in archive.inspect.predictions()}
 
 
 def _values(report: UpdateReport, expected: Mapping[int, float | None]) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def history_values(archive: Archive) -> list[dict[str, Any]]:
     """Reports and predictions as plain values."""
     return [
         {**one, "expected_seconds": told.expected, "took_seconds": told.took}
-        for one, told in zip(archive.reports(), archive.predictions(), strict=True)
+        for one, told in zip(archive.inspect.reports(), archive.inspect.predictions(), strict=True)
     ]
 
 

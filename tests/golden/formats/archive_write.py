@@ -43,8 +43,8 @@ def write(root: Path, name: str) -> None:
         with contextlib.suppress(Stop), crash:
             archive.update(table(name, day))
         if name == "in-place" and day == ADDED_AFTER:
-            archive.add_column(ADDED, "STRING")
-    archive.vacuum(grace=0)
+            archive.maintain.add_column(ADDED, "STRING")
+    archive.maintain.vacuum(grace=0)
     if name == "array":
         stage(archive, root)
 

@@ -60,27 +60,29 @@ def test_they_are_scanned_and_probed(case: tuple[Archive, str]) -> None:
                     else tuple(row[part] for part in archive.settings.key) == one)
             ]  # fmt: skip
             assert_same_rows(archive.probe(one if len(one) > 1 else one[0]), found)
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_earlier_versions_are_read(case: tuple[Archive, str]) -> None:
     archive, name = case
-    for version in archive.history():
+    for version in archive.inspect.history():
         last = version.state.update
         days = range(max(1, last - archive.settings.window + 1), last + 1)
         wide = ADDED in version.settings.all_columns
         found = archive.scan(as_of=version.time)
-        newest = archive.shown_at(version.time)[0]
+        newest = archive.read.shown_at(version.time)[0]
         if newest.manifest.version == version.manifest.version:
             assert_same_rows(found, expected(name, days, wide))
 
 
 def test_their_figures_are_known(case: tuple[Archive, str]) -> None:
     archive, name = case
-    golden, status = ARCHIVES[name], archive.status()
+    golden, status = ARCHIVES[name], archive.inspect.status()
     assert (status.update, status.rows) == (golden.updates, 6 * len(golden.alive))
     assert status.prepared == (name != "unprepared")
-    assert [one["update"] for one in archive.reports()] == list(range(1, golden.updates + 1))
+    assert [one["update"] for one in archive.inspect.reports()] == list(
+        range(1, golden.updates + 1)
+    )
     assert status.last["stored"] == 6
 
 
@@ -90,7 +92,7 @@ def test_they_are_updated(case: tuple[Archive, str]) -> None:
         archive.update(table(name, day))
         alive = range(day - archive.settings.window + 1, day + 1)
         assert_same_rows(archive.scan(), expected(name, alive, wide=day > ADDED_AFTER))
-        assert archive.verify().ok
+        assert archive.maintain.verify().ok
 
 
 def test_late_rows_find_their_runs(case: tuple[Archive, str]) -> None:
@@ -114,5 +116,5 @@ def test_staged_rows_are_read(path: Path, tmp_path: Path) -> None:
     assert {
         day: sum(one.rows for one in held) for day, held in days_of(manifest).items()
     } == dict.fromkeys(STAGED_HOURS, 2)
-    status = mayfly.archive.open(tmp_path / "copy").status()
+    status = mayfly.archive.open(tmp_path / "copy").inspect.status()
     assert status.sinks["stream"]["staged_rows"] == 4

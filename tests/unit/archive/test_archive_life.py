@@ -77,10 +77,10 @@ def test_work_for_later_days_is_made_up_for_after_a_crash(
             assert values(archive.scan()) == said(window)
             assert values(archive.probe(3)) == said(window, [3])
             if day % 2 or point == "archive.prepared":  # otherwise the next update does it
-                assert archive.prepare()["pre_transition_seconds"] >= 0
-                assert archive.prepare() == {}
+                assert archive.updates.committer.prepare()["pre_transition_seconds"] >= 0
+                assert archive.updates.committer.prepare() == {}
                 assert archive.version().state.wave == step.after
-                assert archive.verify().ok
+                assert archive.maintain.verify().ok
         else:
             archive.update(day_rows(day))
         assert values(archive.scan()) == said(window)
@@ -92,7 +92,7 @@ def test_the_two_commits_are_reported_apart(tmp_path: Path) -> None:
     for day in range(1, 6):
         archive.update(day_rows(day))
     report = archive.update(day_rows(6))
-    arrived, prepared = archive.history()[-2:]
+    arrived, prepared = archive.inspect.history()[-2:]
     assert (arrived.state.prepared, prepared.state.prepared) == (False, True)
     assert arrived.state.report["pre_transition_seconds"] == 0.0
     assert report.pre_transition_seconds > 0.0
@@ -104,11 +104,11 @@ def test_another_writer_may_do_the_work_for_later_days(tmp_path: Path) -> None:
     """Between the two commits somebody else prepares: the first writer has nothing to regret."""
     archive = small_archive(tmp_path / "archive", days=5, scheme="REINDEX++", window=6)
     other = reopened(archive)
-    with on_reach("archive.committed", other.prepare):
+    with on_reach("archive.committed", other.updates.committer.prepare):
         report = archive.update(day_rows(6))
     assert report.update == 6
     assert not report.repeated
-    raced = iter([other.prepare])
+    raced = iter([other.updates.committer.prepare])
     with on_reach("archive.prepared", lambda: next(raced, lambda: None)()):
         archive.update(day_rows(7))
     assert archive.version().state.wave == archive.settings.wave.state_after(7)
@@ -200,7 +200,7 @@ def test_a_gap_of_many_rounds_is_skipped(
         if gap > 100:
             assert values(archive.scan(soft=True)) == said([day])
             assert report.dead_but_stored == 0
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_a_first_update_long_after_the_origin(tmp_path: Path) -> None:
@@ -243,9 +243,9 @@ def test_as_of_reads_reach_back_as_many_updates_as_are_kept(tmp_path: Path) -> N
             assert values(archive.probe(2, as_of=100 * day + 99)) == said(window, [2])
         with pytest.raises(VersionExpired, match="keep more versions"):
             archive.scan(as_of=699)
-        assert {version.state.update for version in archive.history()} == {7, 8, 9}
-        assert archive.vacuum(keep_versions=1, grace=0).files_removed > 0
-        assert {version.state.update for version in archive.history()} == {9}
+        assert {version.state.update for version in archive.inspect.history()} == {7, 8, 9}
+        assert archive.maintain.vacuum(keep_versions=1, grace=0).files_removed > 0
+        assert {version.state.update for version in archive.inspect.history()} == {9}
         assert values(archive.scan()) == said(range(6, 10))
         with pytest.raises(VersionExpired):
             archive.scan(as_of=899)
@@ -253,8 +253,8 @@ def test_as_of_reads_reach_back_as_many_updates_as_are_kept(tmp_path: Path) -> N
 
 def test_rolling_back_and_going_on(tmp_path: Path) -> None:
     archive = small_archive(tmp_path / "archive", days=6, keep_versions=6)
-    (fourth,) = (v.manifest.version for v in archive.history() if v.state.update == 4)
-    archive.rollback(fourth)
+    (fourth,) = (v.manifest.version for v in archive.inspect.history() if v.state.update == 4)
+    archive.maintain.rollback(fourth)
     assert archive.version().state.update == 4
     assert values(archive.scan()) == said(range(1, 5))
     assert values(archive.scan(as_of=500)) == said(range(2, 5))
@@ -262,14 +262,14 @@ def test_rolling_back_and_going_on(tmp_path: Path) -> None:
     assert not report.repeated
     assert values(archive.scan()) == sorted(said(range(2, 5)) + said([5], range(3)))
     archive.update(day_rows(6))
-    archive.vacuum(keep_versions=1, grace=0)
-    assert archive.verify().ok
+    archive.maintain.vacuum(keep_versions=1, grace=0)
+    assert archive.maintain.verify().ok
     assert values(archive.scan()) == sorted(said([3, 4, 6]) + said([5], range(3)))
 
 
 def test_columns_can_be_added(tmp_path: Path) -> None:
     archive = small_archive(tmp_path / "archive", days=4, keep_versions=9)
-    archive.add_column("price", "decimal(5,2)")
+    archive.maintain.add_column("price", "decimal(5,2)")
     assert archive.scan()["price"].null_count == 40
     assert archive.probe(3, columns=["price"])["price"].to_pylist() == [None] * 4
     archive.update(day_rows(5))
@@ -280,23 +280,23 @@ def test_columns_can_be_added(tmp_path: Path) -> None:
     assert again.scan(as_of=399).column_names == ["k", "ts", "v"]
     for wrong, kind in (("price", "int"), ("_p", "int"), ("p", "quark")):
         with pytest.raises(InvalidSetting):
-            again.add_column(wrong, kind)
+            again.maintain.add_column(wrong, kind)
 
 
 def test_verify_compares_what_was_stored_with_what_the_files_show(tmp_path: Path) -> None:
     archive = small_archive(tmp_path / "archive", days=5)
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
     manifest = archive.version().manifest
     wrong = archive.version().state.to_json()
     wrong["day_rows"]["4"] += 1
     archive.repository.commit(manifest, [SetProperties({"state": wrong})])
-    (problem,) = archive.verify().problems
+    (problem,) = archive.maintain.verify().problems
     assert problem.path == manifest_name(manifest.version + 1)
     assert problem.what == "its files show 10 rows of day 4, 11 were stored"
     lost = next(iter(manifest.segments))
     archive.repository.rollback(manifest.version)
     archive.repository.commit(archive.version().manifest, [DropSegments((lost,))])
-    assert [problem.what for problem in archive.verify().problems] == [
+    assert [problem.what for problem in archive.maintain.verify().problems] == [
         f"its files show 0 rows of day {day}, 10 were stored" for day in (3, 4)
     ]
 
@@ -318,7 +318,7 @@ def test_a_part_that_does_not_report_back(tmp_path: Path) -> None:
             return super().write(batch, job)[:-1]
 
     archive = small_archive(tmp_path / "archive", days=2, parts=2)
-    archive.executor = Forgetful()
+    archive.updates.committer.executor = Forgetful()
     with pytest.raises(ProtocolError, match=r"parts \[0\], not for all 2"):
         archive.update(day_rows(3))
     assert values(archive.scan()) == said([1, 2])
@@ -329,30 +329,30 @@ def test_a_part_that_does_not_report_back(tmp_path: Path) -> None:
 
 def test_a_pinned_version_outlives_updates_and_vacuums(tmp_path: Path) -> None:
     archive = small_archive(tmp_path / "archive", days=4, scheme="WATA", keep_versions=1)
-    pin, moment = archive.pin_at()
+    pin, moment = archive.read.pin_at()
     for day in range(5, 15):
         archive.update(day_rows(day))
-        archive.vacuum(grace=0)
+        archive.maintain.vacuum(grace=0)
     reader = Reader(archive.repository.directory, ArchiveVersion.of(pin.manifest))
     assert values(reader.scan(Selection(moment))) == said(range(1, 5))
     assert values(reader.probe([3], Selection(moment))) == said(range(1, 5), [3])
     pin.release()
-    archive.vacuum(grace=0)
+    archive.maintain.vacuum(grace=0)
     with pytest.raises(VersionExpired, match="is gone"):
         reader.scan(Selection(moment))
 
 
 def test_a_scan_in_pieces_is_undisturbed(tmp_path: Path) -> None:
     archive = small_archive(tmp_path / "archive", days=6, window=6, constituents=6, keep_versions=1)
-    tables = archive.scan_tables()
+    tables = archive.read.scan_tables()
     seen = [next(tables)]
     for day in range(7, 20):
         archive.update(day_rows(day))
-        archive.vacuum(grace=0)
+        archive.maintain.vacuum(grace=0)
     seen += tables
     assert values(pa.concat_tables(seen)) == said(range(1, 7))
     assert archive.repository.pins() == {}
-    assert values(pa.concat_tables(archive.scan_tables(as_of=2_100))) == said(range(16, 20))
+    assert values(pa.concat_tables(archive.read.scan_tables(as_of=2_100))) == said(range(16, 20))
 
 
 def racing(archive: Archive, reads: int) -> Callable[[Reader], None]:
@@ -362,7 +362,7 @@ def racing(archive: Archive, reads: int) -> Callable[[Reader], None]:
     def overtake(reader: Reader) -> None:
         if next(left, None) is not None:
             archive.update(day_rows(archive.version().state.update + 1))
-            archive.vacuum(grace=0)
+            archive.maintain.vacuum(grace=0)
 
     return overtake
 
@@ -388,7 +388,7 @@ def test_an_unpinned_read_that_is_overtaken_starts_anew(
         case "probe":
             assert values(archive.probe(4)) == said(range(2, 6), [4])
         case _:
-            assert values(pa.concat_tables(archive.scan_tables())) == said(range(1, 5))
+            assert values(pa.concat_tables(archive.read.scan_tables())) == said(range(1, 5))
     assert archive.repository.pins() == {}
     with pytest.raises(VersionExpired):
         archive.probe(4, as_of=archive.version().time - 1)
@@ -406,7 +406,7 @@ def test_a_version_that_expires_while_it_is_looked_up(
         found = newest(self)
         if self is archive.repository and next(left, None) is not None:
             other.update(day_rows(other.version().state.update + 1))
-            other.vacuum(grace=0)
+            other.maintain.vacuum(grace=0)
         return found
 
     monkeypatch.setattr(Repository, "newest", overtaken)

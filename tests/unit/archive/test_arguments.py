@@ -100,24 +100,24 @@ def test_a_long_window_costs_no_more_than_a_short_one(tmp_path: Path) -> None:
     archive.update([{"k": "a", "ts": DAY_ONE, "price": 1}])
     archive.update([{"k": "a", "ts": DAY_ONE + timedelta(microseconds=1), "price": 2}])
     assert sorted(archive.scan()["price"].to_pylist()) == [1, 2]
-    assert archive.status().window == 10**12
+    assert archive.inspect.status().window == 10**12
 
 
 def test_unknown_and_surplus_arguments_are_ours_to_refuse(tmp_path: Path) -> None:
     archive: Any = archive_of_days(tmp_path)
     create: Any = mayfly.archive.create
     uses: tuple[Callable[[], object], ...] = (
-        lambda: archive.scan_tables(bogus=1),
-        lambda: archive.verify(x=1),
-        lambda: archive.verify(1),
-        lambda: archive.status(1),
+        lambda: archive.read.scan_tables(bogus=1),
+        lambda: archive.maintain.verify(x=1),
+        lambda: archive.maintain.verify(1),
+        lambda: archive.inspect.status(1),
         lambda: archive.advise(probess=3),
         lambda: archive.advise(probes="many"),
         lambda: archive.advise(5),
         lambda: archive.advise(need=5),
-        lambda: archive.plan("x"),
-        lambda: archive.plan(10**9),
-        lambda: archive.add_column("x", 5),
+        lambda: archive.inspect.plan("x"),
+        lambda: archive.inspect.plan(10**9),
+        lambda: archive.maintain.add_column("x", 5),
         lambda: archive.probe("ann", report=5),
         lambda: archive.probe("ann", soft="no"),
         lambda: archive.scan(generated_between=(1, 2, 3)),
@@ -134,9 +134,9 @@ def test_unknown_and_surplus_arguments_are_ours_to_refuse(tmp_path: Path) -> Non
         lambda: archive.scan(columns="price"),
         lambda: archive.scan(columns=5),
         lambda: archive.scan(columns=[5]),
-        lambda: archive.rollback(),
-        lambda: archive.rollback(-1),
-        lambda: archive.vacuum(keep_versions=-1),
+        lambda: archive.maintain.rollback(),
+        lambda: archive.maintain.rollback(-1),
+        lambda: archive.maintain.vacuum(keep_versions=-1),
         lambda: mayfly.archive.open(5),  # type: ignore[arg-type]
         lambda: mayfly.archive.open(b"a"),  # type: ignore[arg-type]
         lambda: create(tmp_path / "b"),

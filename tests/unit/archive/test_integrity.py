@@ -67,7 +67,7 @@ READS: dict[str, Callable[[Archive], object]] = {
     "probe": lambda archive: archive.probe("key 07"),
     "range": lambda archive: archive.probe_range("key 07", "key 09"),
     "scan": lambda archive: archive.scan(),
-    "tables": lambda archive: list(archive.scan_tables()),
+    "tables": lambda archive: list(archive.read.scan_tables()),
 }
 
 
@@ -101,7 +101,7 @@ def test_damage_is_not_copied_into_new_files(tmp_path: Path, layout: str) -> Non
     with pytest.raises(CorruptFile, match="differs from its checksum"):
         update_days(archive, range(3, 12))
     vacuum(archive.repository, keep_versions=1, grace=0)
-    assert not archive.verify().ok
+    assert not archive.maintain.verify().ok
 
 
 @pytest.mark.parametrize(("layout", "format"), [("rebuild", "parquet"), ("no rebuild", "arrow")])
@@ -141,9 +141,9 @@ def test_verify_looks_into_older_versions_and_rollback_refuses_them(tmp_path: Pa
     gone = [one for path, one in older.segments.items() if path not in newest.segments]
     flip(archive, gone[0], gone[0].bytes // 2)
     assert archive.scan().num_rows == 800
-    assert [problem.path for problem in archive.verify().problems] == [gone[0].path]
+    assert [problem.path for problem in archive.maintain.verify().problems] == [gone[0].path]
     with pytest.raises(CorruptFile, match=f"version {older.version} .* is not whole"):
-        archive.rollback(older.version)
+        archive.maintain.rollback(older.version)
     assert archive.version().manifest == newest
 
 
@@ -162,11 +162,13 @@ def test_verify_lists_a_lost_newest_manifest(tmp_path: Path, lifetimes: bool, ma
     archive.repository.directory.remove(manifest_name(last))
     if mark:
         archive.repository.directory.remove(head_name(last))
-    paths = [problem.path for problem in mayfly.archive.open(tmp_path / "a").verify().problems]
+    paths = [
+        problem.path for problem in mayfly.archive.open(tmp_path / "a").maintain.verify().problems
+    ]
     assert paths == [head_name(before[-1]) if mark else manifest_name(last)]
     with pytest.raises(CorruptFile, match="may be too" if mark else "is gone"):
         archive.scan()
-    archive.rollback(before[-1])
+    archive.maintain.rollback(before[-1])
     assert archive.scan().num_rows
 
 
@@ -182,4 +184,6 @@ def test_staged_files_are_compared_before_anybody_looks_into_them(tmp_path: Path
     rows = rows.set_column(at, "_exp", pa.array([1] * rows.num_rows, pa.int64()))
     pq.write_table(rows, tmp_path / "a" / name)
     assert list(kept_elsewhere(f"{tmp_path}/a", 0)) == whole
-    assert [one.path for one in mayfly.archive.open(tmp_path / "a").verify().problems] == [name]
+    assert [one.path for one in mayfly.archive.open(tmp_path / "a").maintain.verify().problems] == [
+        name
+    ]

@@ -32,7 +32,7 @@ def after(path: Path, updates: int, **declared: Any) -> ArchiveStatus:
     )
     for day in range(1, updates + 1):
         archive.update(rows(day, 10 * day))
-    return archive.status()
+    return archive.inspect.status()
 
 
 def test_a_soft_window_shows_its_expired_days_and_dead_rows(tmp_path: Path) -> None:
@@ -75,10 +75,10 @@ def test_a_status_is_plain_values(tmp_path: Path) -> None:
 def test_the_plan_continues_where_the_archive_stands(tmp_path: Path) -> None:
     after(tmp_path / "a", 5, scheme="WATA", constituents=2)
     archive = mayfly.archive.open(tmp_path / "a")
-    title, header, *lines = archive.plan(2)
+    title, header, *lines = archive.inspect.plan(2)
     assert title == "WATA, window of 4 days, 2 constituents"
     assert header.split() == ["Day", "Operation", "I1", "I2"]
     assert lines[0].split()[0] == "6"
     assert "{4,5,6}" in lines[0]
     with pytest.raises(InvalidSetting, match="a plan of 0 updates"):
-        archive.plan(0)
+        archive.inspect.plan(0)

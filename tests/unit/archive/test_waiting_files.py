@@ -93,7 +93,7 @@ def test_many_files_that_were_left_behind_go_at_once(tmp_path: Path, counted: Co
     assert len(noticed) == 1
     assert counted["names"] < 2 * 500
     assert counted["looks"] < 3 * 500
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_files_of_versions_that_go_are_removed_with_them(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_the_grace_of_a_vacuum_has_a_unit(tmp_path: Path) -> None:
     )
     number: Any = 3600
     with pytest.raises(InvalidSetting, match="3600 has no unit"):
-        archive.vacuum(grace=number)
+        archive.maintain.vacuum(grace=number)
     (tmp_path / "a/data").mkdir(exist_ok=True)
     (tmp_path / "a/data/left.parquet").touch()
-    assert archive.vacuum(grace="1 hour").files_too_young == 1
-    assert archive.vacuum(grace=timedelta(0)).files_removed == 1
+    assert archive.maintain.vacuum(grace="1 hour").files_too_young == 1
+    assert archive.maintain.vacuum(grace=timedelta(0)).files_removed == 1

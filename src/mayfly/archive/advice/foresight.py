@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -14,25 +13,52 @@ from mayfly.archive.advice.cell_advice import (
     observed_load,
     propose,
 )
+from mayfly.archive.advice.cell_advisor import CellAdvice
 from mayfly.archive.advice.cell_constants import expected_seconds
+from mayfly.archive.advice.wave_advice import ArchiveAdvice, Workload, advise_archive
+from mayfly.archive.advice.wave_advisor import Need
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
+from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.reports import reports_of
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.write.accounting import UpdateReport
 from mayfly.archive.write.job_plan import PlannedCommit
-from mayfly.storage import Repository
+from mayfly.errors import InvalidSetting
+from mayfly.keywords import known_settings
 
 
-class Foresight:
+class Foresight(Part):
     """The part of an archive that looks ahead when it is updated."""
 
-    repository: Repository
-    asked: Counter[str]
-    """Probes and scans since the last update, made through this object."""
+    @known_settings()
+    def advise(
+        self,
+        workload: Workload | None = None,
+        *,
+        probes: float = 0,
+        scans: float = 0,
+        probed_updates: int | None = None,
+        scanned_updates: int | None = None,
+        megabytes: float | None = None,
+        need: Need | None = None,
+    ) -> ArchiveAdvice | CellAdvice:
+        """Which layout would do the least work here, by the archive's own measured constants.
 
-    def version(self) -> ArchiveVersion:
-        """The current version."""
-        raise AssertionError("every archive has one")
+        The ``workload``, or ``probes`` and ``scans``, are per update; ``megabytes`` (stored, per
+        update) is measured unless given; ``need`` may set limits, a hard window or techniques.
+        """
+        if workload is None:
+            workload = Workload(megabytes, probes, scans, probed_updates, scanned_updates)
+        if not isinstance(workload, Workload) or not isinstance(need, Need | None):
+            raise InvalidSetting(
+                f"the workload is {workload!r}, the need {need!r}", "give Workload(…) and Need(…)"
+            )
+        if self.version().settings.lifetimes is not None:
+            reports = reports_of(self.version().manifest.properties)
+            return advise_lifetimes(
+                self.repository.directory, self.version(), reports, workload, need
+            )
+        return advise_archive(self.repository.directory, self.version(), workload, need)
 
     def advised_layout(self) -> PartitionedLayout:
         """The layout that does the least work under the load of the last updates."""
@@ -45,7 +71,7 @@ class Foresight:
         self, version: ArchiveVersion, planned: PlannedCommit, batch: Any | None
     ) -> dict[str, Any]:
         """What the report of an update is to say of the time before it."""
-        told: dict[str, Any] = {"probes": self.asked["probes"], "scans": self.asked["scans"]}
+        told: dict[str, Any] = {name: self.ledger.asked[name] for name in ("probes", "scans")}
         if version.settings.lifetimes is not None:
             reports = reports_of(version.manifest.properties)
             rows = 0 if batch is None else getattr(batch, "num_rows", None)

@@ -19,18 +19,22 @@ from datetime import timedelta
 from math import log
 from typing import Any
 
+from mayfly.archive.advice.foresight import Foresight
 from mayfly.archive.change.relabels import at_another_pace, relabelled
 from mayfly.archive.change.requested_changes import Changes
 from mayfly.archive.change.wave_migration import every_index, left_aside
-from mayfly.archive.erase.erasure import noted_void
+from mayfly.archive.erase.erasure import Erasure, noted_void
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import WaveState
 from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, is_old, set_aside
+from mayfly.archive.model.admission import total
 from mayfly.archive.model.contract import longest_interval
+from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.reports import CHANGED_AT
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
 from mayfly.archive.write.accounting import moved
+from mayfly.archive.write.committer import Committer
 from mayfly.archive.write.job_plan import PlannedCommit
 from mayfly.archive.write.part_writer import PartResult
 from mayfly.archive.write.staging import require_nothing_staged
@@ -38,7 +42,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration
-from mayfly.storage import DropSegments, Repository, SetProperties, TagSegment
+from mayfly.storage import DropSegments, SetProperties, TagSegment
 from mayfly.storage.edits import Edit
 
 METHODS = ("rebuild", "side by side")
@@ -59,14 +63,12 @@ class MigrationReport:
     """Rows that were alive before, and are not by a smaller window or by lifetimes of their own."""
 
 
-class Migrating:
+class Migration(Part):
     """The part of an archive that changes what it is."""
 
-    repository: Repository
-
-    def version(self) -> ArchiveVersion:
-        """The current version."""
-        raise AssertionError("every archive has one")
+    def __init__(self, committer: Committer, erasure: Erasure, foresight: Foresight) -> None:
+        super().__init__(committer.ledger)
+        self.committer, self.erasure, self.foresight = committer, erasure, foresight
 
     @known_settings()
     def migrate(
@@ -108,9 +110,9 @@ class Migrating:
             constituents=constituents, technique=technique, window=window, refresh=refresh,
             max_gap=max_gap,
         )  # fmt: skip
-        self.prepare()
+        self.committer.prepare()
         version = self.version()
-        after, update = wanted.applied(version, self.advised_layout)
+        after, update = wanted.applied(version, self.foresight.advised_layout)
         if not wanted.of_stored_rows:
             self.repository.commit(version.manifest, [SetProperties({"archive": after.to_json()})])
             return MigrationReport(_told(after), _alive(version))
@@ -160,7 +162,7 @@ class Migrating:
     ) -> MigrationReport:
         waves = after.lifetimes is None
         planned = every_index(after, update) if waves else _everything(version, after, update)
-        results = self.execute_moved(version, planned, after)
+        results = self._execute(version, planned, after)
         settled = planned.settled(results)
         rows: dict[int, int] = {}
         for result in results:
@@ -180,7 +182,7 @@ class Migrating:
         if version.settings.lifetimes is None and after.contract.erased_within is not None:
             # What lies in older versions says when it expires by the window, which holds no more.
             noted |= noted_void(version)
-        self.commit_moved(version, following, results, after, noted)
+        self._commit(version, following, results, after, noted)
         counts, alive = moved(results), sum(rows.values())
         return MigrationReport(
             _told(after),
@@ -190,21 +192,16 @@ class Migrating:
             ended=_alive(version) - alive,
         )
 
-    def prepare(self) -> dict[str, Any]:
-        """Do what the last update has left to do."""
-        raise AssertionError("every archive can")
-
-    def advised_layout(self) -> PartitionedLayout:
-        """The layout that does the least work under the load of the last updates."""
-        raise AssertionError("every archive can tell")
-
-    def execute_moved(
+    def _execute(
         self, version: ArchiveVersion, planned: PlannedCommit, after: ArchiveSettings
     ) -> list[PartResult]:
         """Write everything anew under other settings."""
-        raise AssertionError("every archive can")
+        results = self.committer.execute(None, version, planned, after)
+        summary = total(result.summary for result in results)
+        self.committer.require_admissible(summary, after, planned.update, results)
+        return results
 
-    def commit_moved(
+    def _commit(
         self,
         version: ArchiveVersion,
         following: ArchiveState,
@@ -213,7 +210,11 @@ class Migrating:
         noted: Mapping[str, Any],
     ) -> None:
         """Publish what was written, the settings, and what is to be remembered of the change."""
-        raise AssertionError("every archive can")
+        changed = {"archive": after.to_json(), **noted}
+        self.committer.commit(version, following, results, changed, reported=False)
+        self.committer.prune()
+        if after.lifetimes is not None:
+            self.erasure.erase_due()
 
 
 def _require_lasting(before: ArchiveSettings, after: ArchiveSettings) -> None:

@@ -6,11 +6,11 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
-from mayfly.archive.erase.erasure import noted_void
+from mayfly.archive.erase.erasure import Erasure, noted_void
 from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, Source
 from mayfly.archive.model.invalidation import (
     KEYS,
@@ -19,19 +19,22 @@ from mayfly.archive.model.invalidation import (
     Invalidation,
     hidden_rows,
     listing,
+    still_pending,
     visible,
 )
+from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
 from mayfly.archive.read.questions import Moment
 from mayfly.archive.read.version_reader import Reader
+from mayfly.archive.write.accounting import rows_by_day
+from mayfly.archive.write.committer import Committer
 from mayfly.archive.write.job_plan import PlannedCommit
 from mayfly.archive.write.local_jobs import as_declared
-from mayfly.archive.write.part_writer import PartResult
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.keywords import known_settings
 from mayfly.lifetime import instant
-from mayfly.storage import AddSegments, Repository, Segment, SetProperties
+from mayfly.storage import AddSegments, Segment, SetProperties
 from mayfly.storage.segment import write_segment
 
 
@@ -47,19 +50,12 @@ class VoidReport:
     """Whether they are gone from the current version already."""
 
 
-class _Executes(Protocol):
-    def write(self, batch: Any | None, job: Any) -> list[PartResult]: ...
-
-
-class Voiding:
+class Voids(Part):
     """The part of an archive that takes rows back."""
 
-    repository: Repository
-    executor: _Executes
-
-    def version(self) -> ArchiveVersion:
-        """The current version."""
-        raise AssertionError("every archive has one")
+    def __init__(self, committer: Committer, erasure: Erasure) -> None:
+        super().__init__(committer.ledger)
+        self.committer, self.erasure = committer, erasure
 
     @known_settings()
     def invalidate(
@@ -153,19 +149,30 @@ class Voiding:
         listed = replace(version, manifest=manifest, state=state)
         planned = _without_void(listed)
         try:
-            self.recommit(version, listed, planned, noted_void(version, ended))
+            self._rewrite(version, listed, planned, noted_void(version, ended))
         finally:
             directory.remove(file.path)
 
-    def recommit(
+    def _rewrite(
         self,
         version: ArchiveVersion,
         listed: ArchiveVersion,
         planned: PlannedCommit,
-        properties: Mapping[str, Any] | None = None,
+        properties: Mapping[str, Any],
     ) -> None:
         """Carry out a plan that changes runs but is no update."""
-        raise AssertionError("every archive can")
+        results = self.committer.execute(None, listed, planned)
+        settled = planned.settled(results)
+        following = replace(
+            listed.state,
+            wave=settled.after,
+            runs=settled.runs,
+            day_rows=rows_by_day(listed, settled, results),
+            invalid=still_pending(listed.state.invalid, settled.runs),
+        )
+        self.committer.commit(version, following, results, properties, reported=False)
+        if version.settings.lifetimes is not None:
+            self.erasure.erase_due()
 
 
 def _without_void(version: ArchiveVersion) -> PlannedCommit:

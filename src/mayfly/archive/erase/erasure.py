@@ -16,12 +16,13 @@ from typing import Any
 from mayfly.archive.erase.feeds import KeptFile, kept_elsewhere
 from mayfly.archive.erase.staged_erasure import erase_staged
 from mayfly.archive.model.contract import Promise, longest_interval
+from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.reports import reports_of
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.errors import CorruptFile, VersionExpired
 from mayfly.faults import reach
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.storage import Problem, Repository, prune
+from mayfly.storage import Problem, prune
 from mayfly.storage.commit import manifest_name, wall_clock
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.vacuum import discard, left_behind
@@ -59,18 +60,13 @@ def voided(manifest: Manifest) -> list[Voided]:
     return [Voided(*noted) for noted in manifest.properties.get(VOID, [])]
 
 
-class Erasing:
+class Erasure(Part):
     """The part of an archive that keeps its promise about bytes."""
 
-    repository: Repository
-    _erased: tuple[int, int] | None
+    _erased: tuple[int, int] | None = None
     """A version, and until when bytes were gone after the update that made it."""
 
-    def version(self) -> ArchiveVersion:
-        """The current version."""
-        raise AssertionError("every archive has one")
-
-    def erased(self) -> dict[str, Any]:
+    def erase_due(self) -> dict[str, Any]:
         """Give up what must be gone; until when rows are hidden and, where promised, erased."""
         version = self.version()
         contract, calendar = version.settings.contract, version.settings.calendar

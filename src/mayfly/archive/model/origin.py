@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from mayfly.archive.model.declaration import counted_from
+from mayfly.archive.model.ledger import Ledger, Part
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.errors import BadInput
 from mayfly.lifetime import instant_text, last_likely
-from mayfly.storage import Repository, SetProperties
+from mayfly.storage import SetProperties
 from mayfly.storage.commit import wall_clock
 
 ORIGIN_IS_OPEN = "origin_is_open"
@@ -19,27 +20,24 @@ class _Looks(Protocol):
     def earliest(self, batch: Any, settings: ArchiveSettings) -> int | None: ...
 
 
-class CountedFrom:
-    """The part of an archive that settles its origin."""
+class Origin(Part):
+    """The part of an archive that settles from when its updates are counted."""
 
-    repository: Repository
-    executor: _Looks
-
-    def version(self) -> ArchiveVersion:
-        """The current version."""
-        raise AssertionError("every archive has one")
+    def __init__(self, ledger: Ledger, executor: _Looks) -> None:
+        super().__init__(ledger)
+        self.executor = executor
 
     @property
-    def has_origin(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether it is settled from when updates are counted."""
         version = self.version()
         return bool(version.state.update) or not version.manifest.properties.get(ORIGIN_IS_OPEN)
 
-    def settle_origin(self, first: int) -> None:
+    def settle(self, first: int) -> None:
         """Count updates from the interval that holds ``first``, for good."""
         self._count_from(first, {ORIGIN_IS_OPEN: False})
 
-    def with_origin(
+    def settled_version(
         self, batch: Any | None, at: int | None, *, checked: bool = False
     ) -> ArchiveVersion:
         """The current version, with an open origin decided by ``at`` or the batch's earliest row.
@@ -47,7 +45,7 @@ class CountedFrom:
         It stays open until the update is committed: a batch that is refused decides nothing. A row
         too far ahead to be true decides nothing either, unless that was ``checked``.
         """
-        if not self.has_origin:
+        if not self.is_settled:
             first = at
             if first is None and batch is not None:
                 first = self.executor.earliest(batch, self.version().settings)

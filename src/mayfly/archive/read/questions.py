@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from mayfly.archive.model.column_names import by_column, columns_named
 from mayfly.archive.model.declaration import window_updates
+from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.selection import KeyRange, ReadReport, Selection
@@ -18,7 +18,7 @@ from mayfly.archive.read.version_reader import Reader
 from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired
 from mayfly.keywords import flag, known_settings, whole
 from mayfly.lifetime import duration, format_micros, instant, instant_text
-from mayfly.storage import Pin, Repository
+from mayfly.storage import Pin
 
 Moment = int | str | datetime
 Between = tuple[Moment | None, Moment | None]
@@ -30,16 +30,8 @@ ATTEMPTS = 100
 """How often a version may be vacuumed between the look for it and its pin."""
 
 
-class Asking:
+class Reading(Part):
     """The part of an archive that gives out rows."""
-
-    repository: Repository
-    asked: Counter[str]
-    """Probes and scans since the last update, made through this object."""
-
-    def version(self) -> ArchiveVersion:
-        """The current version."""
-        raise AssertionError("every archive has one")
 
     @known_settings()
     def probe(
@@ -63,7 +55,7 @@ class Asking:
             wanted = selection(reader.settings, moment, generated_between, soft, window)
             return reader.probe(keys, wanted, columns_named(columns, reader.settings.all_columns))
 
-        self.asked["probes"] += len(keys)
+        self.ledger.asked["probes"] += len(keys)
         return self._read(read, as_of, report)
 
     @known_settings()
@@ -86,7 +78,7 @@ class Asking:
             chosen = columns_named(columns, reader.settings.all_columns)
             return reader.probe_range(KeyRange(low, high), wanted, chosen)
 
-        self.asked["probes"] += 1
+        self.ledger.asked["probes"] += 1
         return self._read(read, as_of, report)
 
     @known_settings()
@@ -106,13 +98,13 @@ class Asking:
             wanted = selection(reader.settings, moment, generated_between, soft, window)
             return reader.scan(wanted, columns_named(columns, reader.settings.all_columns))
 
-        self.asked["scans"] += 1
+        self.ledger.asked["scans"] += 1
         return self._read(read, as_of, report)
 
     @known_settings()
     def scan_tables(self, *, as_of: Moment | None = None, soft: bool = False) -> Iterator[pa.Table]:
         """All rows alive at ``as_of``, file by file, for archives larger than memory."""
-        self.asked["scans"] += 1
+        self.ledger.asked["scans"] += 1
         pin, moment = self.pin_at(as_of)
         with pin as manifest:
             wanted = ArchiveVersion.of(manifest)

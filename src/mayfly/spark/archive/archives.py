@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +18,7 @@ from mayfly.archive.read.questions import Moment, Window, selection
 from mayfly.archive.read.selection import ReadReport
 from mayfly.archive.read.version_reader import Reader
 from mayfly.archive.write.accounting import UpdateReport
+from mayfly.archive.write.committer import Executor
 from mayfly.archive.write.local_jobs import as_declared
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.keywords import known_settings
@@ -26,17 +26,18 @@ from mayfly.lifetime import NEVER, Duration, gap_of, in_zone, last_likely
 from mayfly.spark.archive.frames import archive_frame, frame_request
 from mayfly.spark.archive.jobs import OnSpark, time_micros
 from mayfly.spark.archive.stream_sink import ArchiveSink
-from mayfly.storage import Pin
+from mayfly.storage import Pin, Repository
 
 
-@dataclass
 class SparkArchive(Archive):
     """An archive that is updated by Spark jobs and can be read as DataFrames.
 
     Make one with ``Session.create_archive`` or ``Session.open_archive``.
     """
 
-    _pins: dict[int, Pin] = field(default_factory=dict, repr=False)
+    def __init__(self, repository: Repository, executor: Executor) -> None:
+        super().__init__(repository, executor)
+        self._pins: dict[int, Pin] = {}
 
     @property
     def on_spark(self) -> OnSpark:
@@ -100,8 +101,8 @@ class SparkArchive(Archive):
         rows = self._rows(batch)
         assert rows is not None
         trusted = self._check_ahead(rows, max_gap) == NEVER
-        self.prepare()
-        settings = self.with_origin(rows, None, checked=True).settings
+        self.updates.committer.prepare()
+        settings = self.origin.settled_version(rows, None, checked=True).settings
         before = self.version().state.update
         coming = [day for day in self.on_spark.days(rows, settings) if day > before]
         if not coming:

@@ -168,7 +168,7 @@ class ArchivedAnswers:
     def _declare_void(self) -> None:
         """Declare void what ended up to the last update."""
         archive = self.sink.archive
-        if not archive.has_origin:
+        if not archive.origin.is_settled:
             return
         done = pa.scalar(archive.version().time, pa.int64())
         for name in self._waiting("[0-9]"):

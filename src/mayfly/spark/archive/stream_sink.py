@@ -194,11 +194,11 @@ class ArchiveSink:
     def _settle_origin(self, batch: DataFrame) -> None:
         """An open origin: the first interval is the one of the first batch, less the slack."""
         archive = self.archive
-        if archive.has_origin:
+        if archive.origin.is_settled:
             return
         first = archive.on_spark.earliest(batch, archive.settings)
         if first is not None and first <= self._beyond():
-            archive.settle_origin(first - self.slack)
+            archive.origin.settle(first - self.slack)
 
     def _beyond(self) -> int:
         """Rows after this instant are too far ahead to be true."""
@@ -280,7 +280,7 @@ class ArchiveSink:
     ) -> list[UpdateReport]:
         """Run the updates of all intervals that end before the clock."""
         reports: list[UpdateReport] = []
-        while clock is not None and self.archive.has_origin:
+        while clock is not None and self.archive.origin.is_settled:
             version = self.archive.version()
             state, calendar = version.state, version.settings.calendar
             closed = calendar.update_of(clock) - 1

@@ -209,11 +209,11 @@ def test_what_an_update_will_move_is_known_before_it(tmp_path: Path, layout: str
 
 def test_reports_say_what_was_expected_of_them(tmp_path: Path) -> None:
     archive = filled(tmp_path / "a", 6, layout="Rebuild 2x2")
-    told = archive.predictions()
+    told = archive.inspect.predictions()
     assert [one.update for one in told] == list(range(1, 7))
     assert told[0].expected is None
     assert all(one.expected is not None and one.expected > 0 for one in told[1:])
-    assert archive.reports()[-1]["expected_seconds"] == told[-1].expected
+    assert archive.inspect.reports()[-1]["expected_seconds"] == told[-1].expected
     for key in (1, 2, 3):
         archive.probe(key)
     archive.scan()
@@ -231,11 +231,11 @@ def test_an_archive_advises_from_its_own_updates(tmp_path: Path) -> None:
     assert advice.constants.reach > 0
     assert advice.load.probes == 20
     assert advice.load.parts == 2
-    assert advice.load.live == pytest.approx(archive.status().bytes / 1e6, rel=0.25)
+    assert advice.load.live == pytest.approx(archive.inspect.status().bytes / 1e6, rel=0.25)
     assert advice.load.profile == pytest.approx(uniform(8), abs=0.12)
     assert advice.current is not None
     assert advice.current.layout == archive.settings.layout
-    assert advice.current.space == pytest.approx(archive.status().bytes / 1e6, rel=0.25)
+    assert advice.current.space == pytest.approx(archive.inspect.status().bytes / 1e6, rel=0.25)
     assert "the last updates took" in advice.explain()
     assert advice.need.hard is False
     bigger = archive.advise(megabytes=100.0)
@@ -320,7 +320,7 @@ def test_a_changed_load_makes_an_update_propose_another_layout(
     assert len(proposed) >= 1
     assert "would save" in proposed[-1]
     assert "NoRebuild" in proposed[-1]
-    pending = archive.status().proposal
+    pending = archive.inspect.status().proposal
     assert pending is not None
     assert pending["text"] == proposed[-1]
     assert pending["update"] == max(one.update for one in reports if one.proposal)
@@ -339,7 +339,7 @@ def test_a_changed_load_makes_an_update_propose_another_layout(
     before = archive.scan().num_rows
     report = archive.migrate(layout="auto")
     assert "NoRebuild" in report.layout
-    assert archive.status().proposal is None
+    assert archive.inspect.status().proposal is None
     assert archive.scan().num_rows == before
     later = [archive.update(batch(update, 20_000, 8, chance)) for update in range(9, 12)]
     assert all(one.proposal is None for one in later)
@@ -347,7 +347,7 @@ def test_a_changed_load_makes_an_update_propose_another_layout(
 
 def test_an_archive_with_a_named_layout_proposes_nothing(tmp_path: Path) -> None:
     archive = filled(tmp_path / "a", 9, layout="R-ins8")
-    assert all(one["proposal"] is None for one in archive.reports())
+    assert all(one["proposal"] is None for one in archive.inspect.reports())
     assert archive.migrate(layout="auto").rows == archive.scan().num_rows
 
 

@@ -103,7 +103,7 @@ def real_updates(
     for update in range(1, updates + 1):
         exp = [update + lived for lived in range(1, p + 1)]
         rows = pa.table({"k": list(range(p)), "ts": [update] * p, "exp": exp})
-        report, status = archive.update(rows), archive.status()
+        report, status = archive.update(rows), archive.inspect.status()
         assert isinstance(archive.settings.layout, PartitionedLayout)
         runs = sum(one.runs for one in status.constituents)
         stored = status.rows + status.dead_rows

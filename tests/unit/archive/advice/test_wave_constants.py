@@ -142,12 +142,12 @@ def filled(path: Path, updates: int, **declared: Any) -> mayfly.archive.Archive:
 
 def test_an_archive_advises_from_its_own_updates(tmp_path: Path) -> None:
     archive = filled(tmp_path / "a", 9, window=6, scheme="REINDEX", parts=2)
-    assert [one["update"] for one in archive.reports()] == list(range(1, 10))
-    assert [one.update for one in archive.predictions()] == list(range(1, 10))
+    assert [one["update"] for one in archive.inspect.reports()] == list(range(1, 10))
+    assert [one.update for one in archive.inspect.predictions()] == list(range(1, 10))
     advice = archive.advise(probes=1000)
     assert isinstance(advice, ArchiveAdvice)
     parameters = advice.advice.parameters
-    stored = archive.status()
+    stored = archive.inspect.status()
     assert parameters.packed_day == pytest.approx(stored.bytes / 6 / 1e6, rel=0.3)
     assert parameters.probes == 1000
     assert parameters.seek_run == parameters.seek > 0

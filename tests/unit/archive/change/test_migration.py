@@ -38,8 +38,8 @@ def check(archive: Archive, given: list[Row], now: int) -> None:
     assert ids(archive.scan()) == sorted(row[3] for row in alive)
     for key in range(5):
         assert ids(archive.probe(key)) == sorted(row[3] for row in alive if row[0] == key)
-    assert archive.status().rows == len(alive)
-    assert archive.verify().ok, archive.verify()
+    assert archive.inspect.status().rows == len(alive)
+    assert archive.maintain.verify().ok, archive.maintain.verify()
 
 
 @pytest.mark.parametrize("method", ["rebuild", "side by side"])
@@ -141,7 +141,7 @@ def test_a_change_of_pace_does_not_show_the_dead_again(tmp_path: Path) -> None:
         archive.migrate(refresh="30 us", method="side by side")
     archive.migrate(refresh="5 us", method="side by side")
     assert set(ids(archive.scan())) <= set(shown)
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def waiting_row(staging: Staging) -> Segment:
@@ -166,7 +166,7 @@ def test_times_of_updates_stay_while_rows_wait_for_them(tmp_path: Path) -> None:
     wave.migrate(refresh="5 us")
     (tmp_path / "a" / "staged").rename(tmp_path / "w" / "staged")
     for refused in (
-        lambda: wave.rollback(before),
+        lambda: wave.maintain.rollback(before),
         lambda: wave.migrate(max_lifetime="30 us", exp="exp"),
         lambda: wave.migrate(refresh="10 us"),
     ):
@@ -205,7 +205,7 @@ def test_rows_declared_void_before_a_column_came(tmp_path: Path) -> None:
     given = rows_of(1) + rows_of(2) + rows_of(3)
     void = next(row for row in given if row[2] > 30)
     archive.invalidate(rows=table([void]))
-    archive.add_column("w", "STRING")
+    archive.maintain.add_column("w", "STRING")
     given.remove(void)
     check(archive, given, 30)
     archive.migrate(refresh="5 us", method="side by side")
@@ -228,9 +228,9 @@ def test_a_promise_can_be_added(tmp_path: Path) -> None:
         archive.update(table(rows_of(update)))
         given += rows_of(update)
     archive.migrate(contract="PHYSICAL WITHIN 10 us")
-    assert archive.status().contract == "HARD PHYSICAL WITHIN 10 us"
+    assert archive.inspect.status().contract == "HARD PHYSICAL WITHIN 10 us"
     check(archive, given, 130)
-    assert archive.status().erased_until == 130
+    assert archive.inspect.status().erased_until == 130
 
 
 @pytest.mark.parametrize("point", ["archive.run-written", "archive.moved", "commit.checked"])
@@ -257,11 +257,11 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, point: str) -> N
 def test_an_archive_without_updates_is_migrated_and_goes_on(tmp_path: Path) -> None:
     archive = made(tmp_path / "a", "NoRebuild 2x2")
     archive.migrate(layout="Rebuild 2x2")
-    assert archive.reports() == []
+    assert archive.inspect.reports() == []
     archive.update(table(rows_of(1)))
     archive.update(table(rows_of(2)))
     check(archive, rows_of(1) + rows_of(2), 20)
-    assert [one["update"] for one in archive.reports()] == [1, 2]
+    assert [one["update"] for one in archive.inspect.reports()] == [1, 2]
 
 
 @pytest.mark.parametrize(("refresh", "last"), [(5, 12), (20, 6), (9, 7)])
@@ -275,7 +275,11 @@ def test_past_updates_are_reported_once_whatever_their_numbers_become(
     assert archive.version().state.update == last
     archive.update(None)
     archive.update(None)
-    assert [one["update"] for one in archive.reports()] == [*range(1, 7), last + 1, last + 2]
+    assert [one["update"] for one in archive.inspect.reports()] == [
+        *range(1, 7),
+        last + 1,
+        last + 2,
+    ]
 
 
 def test_what_is_not_given_stays(tmp_path: Path) -> None:
@@ -306,7 +310,7 @@ def test_a_promise_about_bytes_is_not_added_where_nothing_moves(tmp_path: Path) 
         archive.migrate(contract="PHYSICAL WITHIN 10 us", method="side by side")
     archive.migrate(contract="PHYSICAL WITHIN 30 us")
     archive.migrate(contract="PHYSICAL WITHIN 40 us", layout="Rebuild 2x2", method="side by side")
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_what_cannot_be_migrated(tmp_path: Path) -> None:

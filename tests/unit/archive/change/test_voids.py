@@ -46,7 +46,7 @@ def test_rows_that_are_returned_late_can_be_taken_back(tmp_path: Path, layout: s
     assert archive.invalidate([1]).rows == 1
     assert ids(archive.scan()) == [2]
     assert archive.probe(1).num_rows == 0
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_no_rollback_brings_back_what_must_be_gone(tmp_path: Path) -> None:
@@ -59,14 +59,14 @@ def test_no_rollback_brings_back_what_must_be_gone(tmp_path: Path) -> None:
     clean = archive.version().manifest.version
     archive.update(None)
     with pytest.raises(InvalidSetting, match=f"version {clean} or a later one"):
-        archive.rollback(before)
+        archive.maintain.rollback(before)
     assert ids(archive.scan()) == [2]
-    archive.rollback(clean)
+    archive.maintain.rollback(clean)
     for _ in range(5):
         archive.update(None)
     assert ids(archive.scan()) == [2]
     assert len(stored_exps(root)) == 1
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_a_list_that_a_crash_left_behind_goes_with_the_next_update(tmp_path: Path) -> None:
@@ -97,27 +97,27 @@ def test_files_of_void_rows_go_although_their_version_went_before(tmp_path: Path
     content, written = file.read_bytes(), file.stat().st_mtime
     archive.invalidate(["bob"])
     archive.update(None)
-    assert archive.status().erased_until == 9
+    assert archive.inspect.status().erased_until == 9
     report = archive.update(None)
     assert not [file for file in root.rglob("*") if file.is_file() and b"bob" in file.read_bytes()]
     assert report.erased_until == 30
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
     file.write_bytes(content)
     os.utime(file, (written, written))
-    (problem,) = archive.verify().problems
+    (problem,) = archive.maintain.verify().problems
     assert problem.path == f"data/{file.name}"
     assert "void rows that should be gone" in problem.what
-    assert archive.status().erased_until == 9
+    assert archive.inspect.status().erased_until == 9
     archive.update(None)
     assert not file.exists()
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_without_the_promise_a_rollback_takes_it_all_back(tmp_path: Path) -> None:
     archive = named(tmp_path / "a")
     before = archive.version().manifest.version
     archive.invalidate(["bob"])
-    archive.rollback(before)
+    archive.maintain.rollback(before)
     assert ids(archive.scan()) == [1, 2, 3]
 
 
@@ -126,6 +126,6 @@ def test_void_rows_are_dead_but_stored(tmp_path: Path) -> None:
     for update in range(1, 6):
         archive.update(table(rows_of(update)))
     archive.invalidate([1, 2])
-    status = archive.status()
+    status = archive.inspect.status()
     assert status.rows == archive.scan().num_rows
     assert status.dead_rows == archive.scan(soft=True).num_rows - status.rows > 0

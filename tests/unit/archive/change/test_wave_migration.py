@@ -38,13 +38,13 @@ def check(archive: Archive, day: int, window: int = WINDOW) -> None:
     expected = said(range(max(1, day - window + 1), day + 1))
     assert values(archive.scan()) == expected
     assert values(archive.probe(3)) == [one for one in expected if one.endswith("/3")]
-    assert archive.status().rows == len(expected)
-    assert archive.verify().ok, archive.verify()
+    assert archive.inspect.status().rows == len(expected)
+    assert archive.maintain.verify().ok, archive.maintain.verify()
     layout = archive.settings.wave
     held = archive.version().state.wave
     # As if it had always been so, but for days that had expired before.
     assert held == state_at(layout, day)
-    new = [one for one in archive.status().constituents if not is_old(one.name)]
+    new = [one for one in archive.inspect.status().constituents if not is_old(one.name)]
     assert sum(one.rows for one in new) <= 10 * layout.most_stored_days
 
 
@@ -76,9 +76,9 @@ def test_the_technique_and_an_archive_without_rows(tmp_path: Path) -> None:
     archive.migrate(technique="in-place")
     for day in range(1, 10):
         archive.update(day_rows(day))
-    assert archive.status().constituents[0].runs > 1
+    assert archive.inspect.status().constituents[0].runs > 1
     archive.migrate(technique="packed shadow")
-    assert all(one.packed for one in archive.status().constituents)
+    assert all(one.packed for one in archive.inspect.status().constituents)
     check(archive, 9)
 
 
@@ -124,7 +124,7 @@ def test_side_by_side_moves_nothing_and_the_old_constituents_go(tmp_path: Path) 
     for day in range(10, 10 + WINDOW):
         archive.update(day_rows(day))
         check(archive, day)
-        left.append(sum(is_old(one.name) for one in archive.status().constituents))
+        left.append(sum(is_old(one.name) for one in archive.inspect.status().constituents))
     assert left == sorted(left, reverse=True)
     assert left[-1] == 0 < left[0]
 
@@ -137,8 +137,8 @@ def test_late_rows_find_their_day_after_a_change_side_by_side(tmp_path: Path) ->
     archive.update(pa.concat_tables([day_rows(9), day_rows(7)]))
     twice = sorted([*said(range(4, 10)), *said([7])])
     assert sorted(values(archive.scan())) == twice
-    assert archive.status().rows == len(twice)
-    assert archive.verify().ok, archive.verify()
+    assert archive.inspect.status().rows == len(twice)
+    assert archive.maintain.verify().ok, archive.maintain.verify()
 
 
 @pytest.mark.parametrize("scheme", WaveScheme)
@@ -155,8 +155,8 @@ def test_another_window(tmp_path: Path, scheme: WaveScheme) -> None:
     for day in range(11, 20):
         archive.update(day_rows(day))
         assert values(archive.scan()) == said(range(max(7, day - 7), day + 1))
-        assert archive.status().rows == archive.scan().num_rows
-        assert archive.verify().ok, archive.verify()
+        assert archive.inspect.status().rows == archive.scan().num_rows
+        assert archive.maintain.verify().ok, archive.maintain.verify()
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_another_refresh(
         assert archive.version().time == now
         alive = [row["v"] for row in given if row["ts"] > now - updates * refresh]
         assert values(archive.scan()) == sorted(alive)
-        assert archive.status().rows == len(alive)
-        assert archive.verify().ok, archive.verify()
+        assert archive.inspect.status().rows == len(alive)
+        assert archive.maintain.verify().ok, archive.maintain.verify()
 
 
 def test_a_window_that_the_refresh_does_not_divide(tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ def test_rows_get_lifetimes_of_their_own(tmp_path: Path, layout: str | None) -> 
             assert (report.rows, report.ended) == (len(alive), len(given) - len(alive))
         assert values(archive.scan()) == sorted(row["v"] for row in alive)
         assert values(archive.probe(3)) == sorted(row["v"] for row in alive if row["k"] == 3)
-        assert archive.status().rows == len(alive)
-        assert archive.verify().ok, archive.verify()
+        assert archive.inspect.status().rows == len(alive)
+        assert archive.maintain.verify().ok, archive.maintain.verify()
         archive.update(day_rows(day))
         given += day_rows(day).to_pylist()
         now = 100 * day
@@ -228,7 +228,7 @@ def test_rows_get_lifetimes_of_their_own(tmp_path: Path, layout: str | None) -> 
 
 def test_stored_rows_without_a_lifetime_are_refused(tmp_path: Path) -> None:
     archive = small_archive(tmp_path / "a", 8, window=WINDOW, constituents=3)
-    archive.add_column("until", "bigint")
+    archive.maintain.add_column("until", "bigint")
     with pytest.raises(BadInput, match="60 of 60 rows were refused, nothing was written"):
         archive.migrate(max_lifetime="1000 us", exp="until")
     with pytest.raises(BadInput, match="lives longer than the archive's longest lifetime"):
@@ -246,7 +246,7 @@ def test_bytes_of_the_window_go_in_time_when_rows_get_lifetimes(
     tmp_path: Path, pinned: bool
 ) -> None:
     archive = small_archive(tmp_path / "a", 9, window=20, constituents=3, keep_versions=5)
-    pin = archive.pin() if pinned else None
+    pin = archive.read.pin() if pinned else None
     archive.migrate(max_lifetime="800 us", lifetime="150 us", contract="PHYSICAL WITHIN 100 us")
     for day in range(10, 14):
         archive.update(day_rows(day))
@@ -257,7 +257,7 @@ def test_bytes_of_the_window_go_in_time_when_rows_get_lifetimes(
             for at in stored_column(file, "ts")
         ]
         assert min(found) >= due
-        assert archive.verify().ok, archive.verify()
+        assert archive.maintain.verify().ok, archive.maintain.verify()
     if pin is not None:
         with pytest.raises(VersionExpired):
             list(
@@ -278,7 +278,10 @@ def test_a_young_archive_tells_how_many_indexes_are_left(tmp_path: Path) -> None
 def test_what_a_former_scheme_took_predicts_nothing(tmp_path: Path) -> None:
     archive = small_archive(tmp_path / "a", 9, window=WINDOW, constituents=3, scheme="DEL")
     archive.migrate(scheme="REINDEX")
-    assert {one.expected for one in archive.predictions()} == {None}
+    assert {one.expected for one in archive.inspect.predictions()} == {None}
     for day in range(10, 13):
         archive.update(day_rows(day))
-    assert [one.update for one in archive.predictions() if one.expected is not None] == [11, 12]
+    assert [one.update for one in archive.inspect.predictions() if one.expected is not None] == [
+        11,
+        12,
+    ]

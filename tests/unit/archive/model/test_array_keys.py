@@ -93,7 +93,7 @@ def test_rows_get_lifetimes_of_their_own_with_all_their_values(tmp_path: Path) -
     for word in {word for one in words for word in one}:
         assert archive.probe(word).num_rows == sum(word in one for one in words)
     assert archive.scan().num_rows == 12
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_copies_of_before_are_read_beside_references(tmp_path: Path) -> None:
@@ -117,4 +117,4 @@ def test_copies_of_before_are_read_beside_references(tmp_path: Path) -> None:
     assert archive.probe(value).num_rows == expected
     assert expected >= 1
     assert under >= 1
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok

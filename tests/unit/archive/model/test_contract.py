@@ -153,7 +153,7 @@ def test_bytes_are_gone_in_time(tmp_path: Path, layout: str | None, within: int)
         # Nothing happens before the next update: what falls due until then must be gone.
         due = 10 * (update + 1) - within
         assert all(exp >= due for exp in stored_exps(root))
-        assert archive.verify().ok
+        assert archive.maintain.verify().ok
         assert report.erased_until is not None
         assert due - 1 <= report.erased_until <= 10 * update == report.hidden_until
         assert all(exp > report.erased_until for exp in stored_exps(root))
@@ -167,15 +167,17 @@ def test_every_report_says_what_is_hidden_and_what_is_gone(tmp_path: Path) -> No
     for update in range(1, 6):
         report = archive.update(table(rows_of(update)))
         told.append((report.update, report.hidden_until, report.erased_until))
-        assert archive.status().last["erased_until"] == report.erased_until
+        assert archive.inspect.status().last["erased_until"] == report.erased_until
     again = mayfly.archive.open(tmp_path / "a")
-    kept = [(one["update"], one["hidden_until"], one["erased_until"]) for one in again.reports()]
+    kept = [
+        (one["update"], one["hidden_until"], one["erased_until"]) for one in again.inspect.reports()
+    ]
     assert kept == told
     assert [hidden for _, hidden, _ in told] == [0, 10, 20, 30, 40]
     hard = made(tmp_path / "h")
     hard.update(table(rows_of(1)))
-    assert hard.reports()[0]["hidden_until"] == 10  # and of bytes nothing was promised
-    assert hard.reports()[0]["erased_until"] is None
+    assert hard.inspect.reports()[0]["hidden_until"] == 10  # and of bytes nothing was promised
+    assert hard.inspect.reports()[0]["erased_until"] is None
 
 
 def test_without_the_promise_bytes_linger(tmp_path: Path) -> None:
@@ -196,14 +198,14 @@ def test_verify_finds_bytes_that_should_be_gone(tmp_path: Path, young: int) -> N
     content, written = kept.read_bytes(), kept.stat().st_mtime
     for _ in range(P + 1):
         archive.update(None)
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
     kept.write_bytes(content)
     os.utime(kept, (written, written))
-    (problem,) = archive.verify().problems
+    (problem,) = archive.maintain.verify().problems
     assert "should be gone" in problem.what
     assert problem.path == f"data/{kept.name}"
     archive.update(None)  # what a crash left behind goes with the next update
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 @pytest.mark.parametrize("layout", [None, "Rebuild 2x2", "WATA3"])
@@ -240,7 +242,7 @@ def test_files_that_no_version_names_are_not_looked_into(
     archive = made(tmp_path / "a", "NoRebuild 2x2", "PHYSICAL WITHIN 20 us")
     archive.update(table([(1, 10, 90, 1)]))
     archive.update(table([(1, 20, 90, 2)]))
-    assert archive.status().erased_until == 20
+    assert archive.inspect.status().erased_until == 20
     directory = archive.repository.directory
     rows = pa.table({TS: pa.array([1], pa.int64()), EXP: pa.array([15], pa.int64())})
     left, under_way = (write_segment(directory, "g", rows) for _ in range(2))
@@ -261,12 +263,12 @@ def test_files_that_no_version_names_are_not_looked_into(
         return looked(self, name, mapped=mapped)
 
     monkeypatch.setattr(Directory, "open", look)
-    (problem,) = archive.verify().problems
+    (problem,) = archive.maintain.verify().problems
     assert (problem.path, "left behind" in problem.what) == (left.path, True)
-    assert archive.status().erased_until == 10
+    assert archive.inspect.status().erased_until == 10
     assert archive.update(None).erased_until == 30
     assert [path for path in files if directory.exists(path)] == [under_way.path]
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
     assert opened
     assert not set(opened) & files.keys()
 
@@ -285,7 +287,7 @@ def test_void_rows_leave_older_versions_in_time(tmp_path: Path) -> None:
     assert min(archive.repository.versions()) > first
     assert len(stored_exps(tmp_path / "a")) == 1
     assert report.erased_until == 40
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_rows_that_a_stopped_stream_has_staged_go_too(tmp_path: Path) -> None:
@@ -301,11 +303,11 @@ def test_rows_that_a_stopped_stream_has_staged_go_too(tmp_path: Path) -> None:
     staging.add(staging.current(), [file, other], (), Brought(batch=0, rows=3))
     archive.update(None)
     archive.update(None)
-    assert archive.verify().ok
-    assert archive.status().erased_until == 20
+    assert archive.maintain.verify().ok
+    assert archive.inspect.status().erased_until == 20
     archive.update(None)
-    assert archive.verify().ok
-    assert archive.status().erased_until == 30
+    assert archive.maintain.verify().ok
+    assert archive.inspect.status().erased_until == 30
     assert not directory.exists(file.path)
     assert directory.exists(other.path)
     now = brought(staging.current())
@@ -331,12 +333,12 @@ def test_verify_finds_staged_rows_that_should_be_gone(tmp_path: Path) -> None:
     staging = Staging.at(tmp_path / "a", "slow")
     file = staged_file(staging)
     staging.add(staging.current(), [file], (), Brought(batch=0, rows=1))
-    (problem,) = archive.verify().problems
+    (problem,) = archive.maintain.verify().problems
     assert problem.path == f"staged/slow/{file.path}"
     assert "expired before" in problem.what
-    assert archive.status().erased_until == 24
+    assert archive.inspect.status().erased_until == 24
     archive.update(None)
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def invert(file: Path) -> None:
@@ -362,17 +364,17 @@ def test_files_elsewhere_that_no_version_names_are_not_looked_into(
     if not whole:
         invert(file)
     monkeypatch.setattr(feeds, "open_segment", None)
-    assert archive.verify().ok
-    assert archive.status().erased_until == 50
+    assert archive.maintain.verify().ok
+    assert archive.inspect.status().erased_until == 50
     os.utime(file, (1, 1))
-    (problem,) = archive.verify().problems
+    (problem,) = archive.maintain.verify().problems
     assert problem.path == (f"staged/lost/{name}" if place == "staged" else str(file))
     assert "was left behind" in problem.what
-    assert archive.status().erased_until == MIN_TIME
+    assert archive.inspect.status().erased_until == MIN_TIME
     archive.update(None)
     assert file.exists() == (place == "checkpoint")
     vacuum(feeding_query, grace=0)
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def checkpoint(root: Path) -> Repository:
@@ -393,13 +395,13 @@ def test_damage_elsewhere_is_told_and_not_looked_into(tmp_path: Path) -> None:
     (tmp_path / "a" / feeds.WAITING).mkdir()
     ends = tmp_path / "a" / feeds.WAITING / f"1{feeds.ROWS}"
     ends.write_bytes(seal_table(pa.table({feeds.ENDED: [30]})))
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
     files = [staging.repository.directory.path(file.path), query.directory.path(kept.path), ends]
     for one in files:
         damage = bytearray(one.read_bytes())
         damage[len(damage) // 2] ^= 1
         one.write_bytes(damage)
-    told = archive.verify().problems
+    told = archive.maintain.verify().problems
     assert sorted(Path(problem.path).name for problem in told) == sorted(one.name for one in files)
     assert all("checksum" in problem.what for problem in told)
 
@@ -414,7 +416,7 @@ def test_rows_that_ended_before_they_were_declared_void(tmp_path: Path) -> None:
         before = archive.version().manifest.version
         archive.invalidate([1], ended=ended)
         assert (before in archive.repository.versions()) == left
-        assert archive.verify().ok
+        assert archive.maintain.verify().ok
 
 
 @pytest.fixture
@@ -428,9 +430,9 @@ def test_the_promise_wins_over_a_pinned_reader(tmp_path: Path) -> None:
     archive = made(tmp_path / "a", "Rebuild 2x2", "PHYSICAL WITHIN 10 us")
     for update in range(1, 4):
         archive.update(table(rows_of(update)))
-    reading = archive.scan_tables()
+    reading = archive.read.scan_tables()
     next(reading)
-    pin = archive.pin()
+    pin = archive.read.pin()
     for _ in range(P):
         archive.update(None)
     with pytest.raises(VersionExpired, match="wins over readers"):
@@ -445,11 +447,11 @@ def test_without_the_promise_a_pinned_reader_wins(tmp_path: Path) -> None:
     for update in range(1, 4):
         archive.update(table(rows_of(update)))
     before = ids(archive.scan())
-    reading = archive.scan_tables()
+    reading = archive.read.scan_tables()
     found = next(reading)["id"].to_pylist()
     for _ in range(P):
         archive.update(None)
-        archive.vacuum(keep_versions=1, grace=0)
+        archive.maintain.vacuum(keep_versions=1, grace=0)
     for piece in reading:
         found += piece["id"].to_pylist()
     assert sorted(found) == before
@@ -488,8 +490,8 @@ def test_void_rows_are_never_returned(tmp_path: Path, layout: str | None, contra
             assert ids(archive.probe(key)) == wanted
             assert ids(archive.probe(key, columns=["id"])) == wanted
         assert ids(archive.probe_range(1, 3)) == sorted(i for i in alive if 1 <= given[i][0] <= 3)
-        assert archive.status().rows == len(alive)
-        assert archive.verify().ok
+        assert archive.inspect.status().rows == len(alive)
+        assert archive.maintain.verify().ok
         if contract != "HARD":
             assert not archive.version().state.invalid
     for _ in range(2 * P):

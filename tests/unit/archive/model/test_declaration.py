@@ -137,9 +137,9 @@ def test_a_refused_first_batch_decides_nothing(tmp_path: Path) -> None:
     first, later = datetime(1999, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 12, tzinfo=UTC)
     with pytest.raises(MayflyError, match="generated after the time of this update"):
         archive.update(_rows(first, later))
-    assert archive.status().origin_is_open
+    assert archive.inspect.status().origin_is_open
     assert archive.update(_rows(later)).update == 1
-    assert not archive.status().origin_is_open
+    assert not archive.inspect.status().origin_is_open
     assert archive.version().time == instant("2026-01-02")
     assert archive.update(_rows(later + timedelta(days=2)), at="2026-01-03T12:00").update == 3
 
@@ -189,12 +189,12 @@ def test_arguments_of_another_kind_are_named(tmp_path: Path) -> None:
     uses: tuple[Callable[[], object], ...] = (
         lambda: archive.update(None, update=2.5),
         lambda: archive.update(None, update="3"),
-        lambda: archive.rollback("x"),
-        lambda: archive.pin("x"),
-        lambda: archive.vacuum(keep_versions="x"),
+        lambda: archive.maintain.rollback("x"),
+        lambda: archive.read.pin("x"),
+        lambda: archive.maintain.vacuum(keep_versions="x"),
         lambda: archive.scan(generated_between=5),
         lambda: archive.invalidate(5),
-        lambda: archive.add_column(5, "INT"),
+        lambda: archive.maintain.add_column(5, "INT"),
     )
     for use in uses:
         with pytest.raises(InvalidSetting):

@@ -277,7 +277,7 @@ def test_damaged_files_are_named(archive: Archive, how: str, known: bool) -> Non
             read()
         assert name in caught.value.message
         assert "run verify" in caught.value.hint
-    (problem,) = archive.verify().problems
+    (problem,) = archive.maintain.verify().problems
     assert problem.path == name
     with pytest.raises(CorruptFile, match=name):
         archive.update(day_rows(5))
@@ -286,7 +286,7 @@ def test_damaged_files_are_named(archive: Archive, how: str, known: bool) -> Non
 
 def test_what_a_damaged_file_does_not_hold_stays_readable(archive: Archive) -> None:
     spoil(archive, "missing")
-    report = archive.verify()
+    report = archive.maintain.verify()
     assert (report.segments, report.readable_rows) == (2, 400)
     half = archive.scan(generated_between=(201, 400))
     assert half.num_rows == 400
@@ -348,7 +348,7 @@ def test_young_runs_are_arrow_files_and_answers_do_not_hold_them(tmp_path: Path)
     archive.update(None, update=20)
     root = str(tmp_path / "a")
     assert not [path for path in stored_files._mapped_files if path.startswith(root)]
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_a_scan_decodes_a_bounded_number_of_files_ahead(

@@ -81,11 +81,11 @@ def test_an_archive_that_always_spills(tmp_path: Path) -> None:
             return super().write(batch, replace(job, bytes_in_memory=1))
 
     archive = small_archive(tmp_path / "archive", scheme="REINDEX++", parts=2)
-    archive.executor = Frugal()
+    archive.updates.committer.executor = Frugal()
     for day in range(1, 10):
         archive.update(day_rows(day))
     assert values(archive.scan()) == sorted(f"{d}/{k}" for d in range(6, 10) for k in range(10))
-    assert archive.verify().ok
+    assert archive.maintain.verify().ok
 
 
 def test_only_rows_that_do_not_fit_memory_need_a_temporary_folder(

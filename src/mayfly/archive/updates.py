@@ -1,0 +1,189 @@
+"""Updates: rows of one interval come, what has expired goes, as one commit.
+
+The archive decides; an executor carries out. What an update has to write is a plan over runs
+(``layouts.run_plan``); the executor writes it part by part, in this process or on Spark; the
+archive commits the result as one version. The new day is queryable after the first commit; work
+for later days (pre-transition) follows in a second one, and is made up for after a crash.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from mayfly.archive.advice.cell_advice import AUTO, PENDING
+from mayfly.archive.advice.foresight import Foresight
+from mayfly.archive.erase.erasure import VOID, Erasure
+from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
+from mayfly.archive.model.admission import LateRows, total
+from mayfly.archive.model.calendar import UpdateCalendar
+from mayfly.archive.model.invalidation import still_pending
+from mayfly.archive.model.ledger import Part
+from mayfly.archive.model.origin import ORIGIN_IS_OPEN, Origin
+from mayfly.archive.model.reports import REPORTS
+from mayfly.archive.model.row_counts import Positions, announced
+from mayfly.archive.model.sequence import require_plausible, take_turn, turn_id
+from mayfly.archive.model.state import ArchiveState, ArchiveVersion
+from mayfly.archive.read.questions import Moment
+from mayfly.archive.write.accounting import UpdateReport, account, rows_by_day
+from mayfly.archive.write.committer import Committer
+from mayfly.archive.write.job_plan import PlannedCommit, plan_cells, plan_next
+from mayfly.errors import CommitConflict, InvalidSetting
+from mayfly.faults import reach
+from mayfly.keywords import known_settings, text, whole
+from mayfly.lifetime import instant
+from mayfly.storage.commit import wall_clock
+
+ARCHIVE = "archive"
+OWN_PROPERTIES = frozenset({"kind", ARCHIVE, "state", ORIGIN_IS_OPEN, REPORTS, VOID, AUTO, PENDING})
+
+
+class Updates(Part):
+    """The part of an archive that takes rows in."""
+
+    def __init__(
+        self, committer: Committer, origin: Origin, erasure: Erasure, foresight: Foresight
+    ) -> None:
+        super().__init__(committer.ledger)
+        self.committer, self.origin = committer, origin
+        self.erasure, self.foresight = erasure, foresight
+
+    @known_settings()
+    def update(
+        self,
+        batch: Any | None,
+        *,
+        update: int | None = None,
+        at: Moment | None = None,
+        batch_id: str | None = None,
+        properties: Mapping[str, Any] | None = None,
+        positions: Mapping[str, int] | None = None,
+        calendar: UpdateCalendar | None = None,
+    ) -> UpdateReport:
+        """Insert the rows of one interval and remove what has expired, as one commit.
+
+        The update is the next one, or number ``update``, or the one whose interval holds ``at``;
+        missed updates before it run as empty ones in the same commit. ``None`` is an empty
+        batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
+        of the same commit. Where windows are of a number of rows, ``positions`` say how far their
+        streams have come, if further than the rows of the batch. An update that was numbered by
+        a ``calendar`` is not done (CommitConflict) if the archive has got another since.
+        """
+        if batch_id is not None:
+            text("batch_id", batch_id)
+        _check_properties(properties)
+        self.committer.prepare()
+        moment = None if at is None else instant(at)
+        version = self.origin.settled_version(batch, moment, checked=update is not None)
+        state = version.state
+        if calendar is not None and calendar != version.settings.calendar:
+            raise CommitConflict(
+                f"the times of updates of {self.repository.directory.address} have changed",
+                "look at its settings again, and number the update anew",
+            )
+        number = self._number(version, update, at)
+        turn = take_turn(number, turn_id(batch_id, number), state.update, state.batches)
+        if turn.repeated:
+            return UpdateReport(turn.update, repeated=True)
+        promised = version.settings.contract.erased_within is not None
+        gone = self.erasure.erased_by_last() if promised and state.update else None
+        began = time.perf_counter()
+        reached = self._reached(batch, version, number, positions)
+        planned = self._planned(batch, version, turn.empty_updates, number, reached)
+        told = self.foresight.foreseen(version, planned, batch)
+        results = self.committer.execute(batch, version, planned)
+        summary = total(result.summary for result in results)
+        self.committer.require_admissible(summary, version.settings, number, results)
+        planned = planned.settled(results)
+        reach("archive.written")
+        rows = rows_by_day(version, planned, results)
+        report = account(version, planned, summary, results)
+        seconds = round(time.perf_counter() - began, 6)
+        report = replace(report, transition_seconds=seconds, **told)
+        report, remembered = self.foresight.with_proposal(version, report)
+        following = ArchiveState(
+            wave=planned.after,
+            runs=planned.runs,
+            day_rows=rows,
+            batches={**state.batches, turn_id(batch_id, number): number},
+            prepared=planned.complete,
+            report=asdict(report),
+            invalid=still_pending(state.invalid, planned.runs),
+            positions={} if reached is None else reached.to_json(),
+        )
+        added = {**(properties or {}), **remembered}
+        self.committer.commit(version, following, results, added, erased_before=gone)
+        self.ledger.asked.subtract({"probes": report.probes, "scans": report.scans})
+        reach("archive.committed")
+        prepared = self.committer.prepare()
+        self.committer.prune()
+        if version.settings.lifetimes is not None:
+            prepared = self.erasure.erase_due()
+        return replace(report, **prepared) if prepared else report
+
+    def _reached(
+        self,
+        batch: Any | None,
+        version: ArchiveVersion,
+        number: int,
+        given: Mapping[str, int] | None,
+    ) -> Positions | None:
+        """Where windows of a number of rows stand after the update; None if there are none."""
+        before = version.positions
+        if before is None:
+            if given is not None:
+                raise InvalidSetting(
+                    "positions were given to an archive without windows of a number of rows",
+                    "leave them out, or declare the windows (counts)",
+                )
+            return None
+        seen: dict[str, int | None] = dict.fromkeys(before.sizes)
+        if batch is not None:
+            seen |= self.committer.executor.highest(batch, version.settings)
+        for name, position in announced(given or {}, before.sizes).items():
+            seen[name] = max(position, seen[name] or position)
+        return before.after(seen, number - version.state.update)
+
+    def _planned(
+        self,
+        batch: Any | None,
+        version: ArchiveVersion,
+        missed: range,
+        number: int,
+        reached: Positions | None,
+    ) -> PlannedCommit:
+        settings, late = version.settings, frozenset[int]()
+        if isinstance(settings.layout, PartitionedLayout):
+            return plan_cells(
+                version, settings.layout, number, has_batch=batch is not None, positions=reached
+            )
+        if batch is not None and settings.late is LateRows.OWN_DAY:
+            late = self.committer.executor.late_days(batch, settings, number) - {number}
+        arrived = late | {number} if batch is not None else frozenset[int]()
+        return plan_next(settings, version.state, missed, number, arrived, late)
+
+    def _number(self, version: ArchiveVersion, update: int | None, at: Moment | None) -> int:
+        if update is not None and at is not None:
+            raise InvalidSetting("both update and at were given", "give one of them")
+        if at is not None:
+            return version.settings.calendar.update_of(instant(at))
+        if update is None:
+            return version.state.update + 1
+        require_plausible(
+            whole("update", update), version.state.update, version.settings.calendar, wall_clock()
+        )
+        return update
+
+
+def _check_properties(given: object) -> None:
+    """Properties of a commit beside those that are the archive itself."""
+    if given is None:
+        return
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidSetting(f"properties is {given!r}", "give them by name")
+    if taken := sorted(OWN_PROPERTIES & given.keys()):
+        raise InvalidSetting(
+            f"the property {', '.join(taken)} is the archive's own", "choose another name"
+        )
