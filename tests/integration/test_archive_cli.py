@@ -118,6 +118,6 @@ def test_text_files_are_read_by_the_names_of_their_columns(
     file.write_text(text.replace("0", "no", 1) if form == "csv" else text.replace(": 0", ': "no"'))
     assert run("update", path, file, "--update", "2") == 2
     refused = capsys.readouterr().err
-    assert "Spark gave up" in refused
+    assert "Spark failed" in refused
     assert "Traceback" not in refused
     assert mayfly.archive.open(path).version().state.update == 1

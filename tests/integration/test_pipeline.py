@@ -157,8 +157,8 @@ def test_what_is_passed_over_is_told(spark: SparkSession, folder: Path) -> None:
         "CREATE PERIODIC QUERY seldom AS SELECT COUNT(*) AS n FROM a [RANGE 30 us SLIDE 5 us];"
     )
     assert load_pipeline(spark, file).passed_over == (
-        "line 1: SHOW is passed over",
-        "line 12: EXPLAIN is passed over",
+        "line 1: SHOW is ignored",
+        "line 12: EXPLAIN is ignored",
         "query seldom: PERIODIC is not carried out yet",
     )
     assert load_pipeline(spark, folder / "pipeline.cql").passed_over == ()

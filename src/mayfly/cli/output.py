@@ -37,7 +37,7 @@ def refusals() -> Iterator[None]:
             raise
         from mayfly.spark.cluster.causes import said
 
-        _refuse(f"Spark gave up: {said(error)}")
+        _refuse(f"Spark failed: {said(error)}")
 
 
 def _refuse(message: str) -> None:

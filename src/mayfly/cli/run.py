@@ -329,7 +329,7 @@ def _losses(now: dict[str, Status]) -> Iterator[Text]:
         if one.refreshes[1]
     ]
     if skipped:
-        yield Text(f"refreshes passed over on purpose so far: {', '.join(skipped)}", "yellow")
+        yield Text(f"refreshes skipped on purpose so far: {', '.join(skipped)}", "yellow")
 
 
 def _table(now: dict[str, Status], width: int) -> Table:

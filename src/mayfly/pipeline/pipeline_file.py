@@ -101,7 +101,7 @@ class PipelineFile:
             if not isinstance(one, carried_out):
                 kind = type(one).__name__
                 words = {"Show": "SHOW", "Explain": "EXPLAIN"}.get(kind, "a SELECT on its own")
-                told.append(f"line {one.position.line}: {words} is passed over")
+                told.append(f"line {one.position.line}: {words} is ignored")
         for query in self.queries.values():
             if isinstance(query, QueryDefinition) and (query.periodic or query.plan.isolation):
                 word = "PERIODIC" if query.periodic else "ISOLATION"

@@ -185,7 +185,7 @@ def test_the_view_tells_rates_lag_and_batch_times(now: Status) -> None:
 LOSSES = [
     "rows left out on purpose so far: 1,234 of s, 5 of u",
     "rows too far ahead to be true (MAX GAP) so far: 3 of u",
-    "refreshes passed over on purpose so far: 1,000 of 1,004 in q",
+    "refreshes skipped on purpose so far: 1,000 of 1,004 in q",
 ]
 
 

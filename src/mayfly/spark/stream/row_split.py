@@ -151,7 +151,7 @@ def limits_of_the_batch(streams: int) -> list[Limits]:
     limits = [Limits(*one) for one in json.loads(told)] if told else []
     if len(limits) != streams:
         raise ProtocolError(
-            f"limits of {len(limits)} streams were told for rows of {streams}",
+            f"limits of {len(limits)} streams for rows of {streams}",
             "nothing was committed; leave spark.sql.adaptive as it is in the stream's session, or "
             "report this with the Spark version and its settings",
         )

@@ -121,7 +121,7 @@ def test_rows_that_only_count_go_nowhere() -> None:
 
 
 def test_rows_without_the_limits_of_their_batch_are_refused() -> None:
-    with pytest.raises(ProtocolError, match="limits of 0 streams were told for rows of 1"):
+    with pytest.raises(ProtocolError, match="limits of 0 streams for rows of 1"):
         wiring().splitter(iter([]))
 
 
