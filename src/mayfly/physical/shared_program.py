@@ -16,6 +16,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -178,18 +179,23 @@ def described(value: Any, names: Mapping[str, str] | None = None) -> str:
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, StateKey):
         return f"{value.kind}({','.join(f'{n}={described(v, names)}' for n, v in value.parts)})"
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = []
-        for one in fields(value):
-            if one.compare:
-                own = getattr(value, one.name)
-                if one.name == "alias" and isinstance(own, str):
-                    own = (names or {}).get(own, own)
-                parts.append(f"{one.name}={described(own, names)}")
-        return f"{type(value).__name__}({','.join(parts)})"
     if isinstance(value, tuple | list):
         return f"[{','.join(described(one, names) for one in value)}]"
+    if (compared := _compared(type(value))) is not None:
+        parts = []
+        for name in compared:
+            own = getattr(value, name)
+            if name == "alias" and isinstance(own, str):
+                own = (names or {}).get(own, own)
+            parts.append(f"{name}={described(own, names)}")
+        return f"{type(value).__name__}({','.join(parts)})"
     return repr(value)
+
+
+@cache
+def _compared(kind: type) -> tuple[str, ...] | None:
+    """What makes two values of a kind equal; None if it is no dataclass."""
+    return tuple(one.name for one in fields(kind) if one.compare) if is_dataclass(kind) else None
 
 
 def _digest(*parts: str) -> str:

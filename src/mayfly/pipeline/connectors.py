@@ -27,6 +27,7 @@ GIVEN = {"rate": ("timestamp", "value"), "socket": ("value",), "kafka": _OF_KAFK
 ASKED_FOR = {"includeTimestamp": "timestamp", "includeHeaders": "headers"}
 """Options of theirs that add a column."""
 PYTHON = "python"
+_CORRUPT = "columnnameofcorruptrecord"
 
 
 def check_letters(definition: StreamDefinition | ArchiveDefinition) -> None:
@@ -99,6 +100,7 @@ def _check_files(
                 f"there is no folder {path} to read from", "create it, or fix the path"
             )
         partitions = _partitions(path)
+        _check_base(owner, source, path)
     own = [one for one in columns if one.name.casefold() not in partitions]
     if source.format == "text" and [one.type for one in own] != [STRING]:
         raise InvalidSetting(
@@ -107,12 +109,30 @@ def _check_files(
             "declare one STRING, such as value STRING, and compute the others from it: "
             "name AS (expression)",
         )
+    corrupt = {value.casefold() for n, value in source.options if n.casefold() == _CORRUPT}
+    for one in own:
+        if one.name.casefold() in corrupt and one.type != STRING:
+            raise InvalidSetting(
+                f"the column {one.name} of {owner} is for records that cannot be read, "
+                f"and has type {one.type}",
+                "declare it as STRING",
+            )
     nested = [one for one in own if one.type.is_nested]
     if source.format == "csv" and nested:
         raise InvalidSetting(
             f"the column {nested[0].name} of {owner} has type {nested[0].type}, "
             "which CSV files cannot hold",
             "declare it as STRING, or read JSON or Parquet files",
+        )
+
+
+def _check_base(owner: str, source: Connector, path: Path) -> None:
+    """Refuse a folder above the files that is not above them."""
+    base = {name.casefold(): value for name, value in source.options}.get("basepath", "://")
+    if "://" not in base and not path.resolve().is_relative_to(Path(base).resolve()):
+        raise InvalidSetting(
+            f"the option basePath of the source of {owner} is {base!r}, which is not above {path}",
+            "name a folder above the files, or leave it out",
         )
 
 

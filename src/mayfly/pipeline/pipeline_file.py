@@ -28,6 +28,7 @@ from mayfly.pipeline.source_options import FILES
 from mayfly.pipeline.spark_jars import check_connectors
 from mayfly.plan.catalog import (
     ArchiveDefinition,
+    Catalog,
     Connector,
     QueryDefinition,
     RelationDefinition,
@@ -52,9 +53,9 @@ class PipelineFile:
         one."""
         with in_zone(zone):
             statements = tuple(parse(text_of(file), name=str(file)))
-        found = PipelineFile(file, statements, allow_python)
-        found._check_sources()
-        found._check_queries()
+            found = PipelineFile(file, statements, allow_python)
+            found._check_sources()
+            found._check_queries()
         return found
 
     @staticmethod
@@ -127,12 +128,8 @@ class PipelineFile:
 
     def programs(self) -> dict[str, Program]:
         """What would run, by query."""
-        catalog, found = catalog_after(list(self.statements)), dict[str, Program]()
-        for name, query in self.queries.items():
-            chosen = optimize(query.plan).chosen
-            assert isinstance(chosen.plan, Output)
-            found[name] = compile_plan(canonical(chosen.plan), catalog, strict=chosen.strict)
-        return found
+        catalog = catalog_after(list(self.statements))
+        return {name: _program(one, catalog) for name, one in self.queries.items()}
 
     def _check_queries(self) -> None:
         catalog = catalog_after(list(self.statements))
@@ -147,10 +144,7 @@ class PipelineFile:
                 check_sink(query)
             else:
                 check_letters(query)
-        for name, program in self.programs().items():
-            query = queries[name]
-            if isinstance(query, ArchiveDefinition):
-                check_declaration(query, program)
+                check_declaration(query, _program(query, catalog))
         folders = ((name, self.parquet_folder(one)) for name, one in queries.items())
         written = check_writers((name, one) for name, one in folders if one is not None)
         streams = list(catalog.of_kind(StreamDefinition))
@@ -178,3 +172,9 @@ class PipelineFile:
             for name, one in read.items()
             if one is not None and one.format in FILES and one.path and "://" not in one.path
         }
+
+
+def _program(query: Registered, catalog: Catalog) -> Program:
+    chosen = optimize(query.plan).chosen
+    assert isinstance(chosen.plan, Output)
+    return compile_plan(canonical(chosen.plan), catalog, strict=chosen.strict)

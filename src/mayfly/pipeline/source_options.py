@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from mayfly.errors import InvalidSetting
+from mayfly.kernels.functions.calendar_fields import offset_of
 from mayfly.plan.catalog import Connector
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro", "delta")
@@ -45,12 +46,40 @@ COUNT_OR_NONE = _matching("a whole number of 0 or more", r"\d{1,9}")
 SHARE = _matching("a number from 0 to 1", r"0(\.\d*)?|1(\.0*)?|\.\d+")
 SPAN = _matching("a time such as 100ms, 50s, 10min, 2h or 7d", r"-?\d{1,12}(us|ms|s|m|min|h|d)?")
 PORT = Kind("a port from 1 to 65535", lambda value: value.isdecimal() and 0 < int(value) < 65536)
+REBASING = _matching("CORRECTED, LEGACY or EXCEPTION", "corrected|legacy|exception")
+ZONE = Kind("a zone such as Europe/Berlin or +02:00", lambda value: offset_of(value, 0) is not None)
 CLEANING = _matching("archive, delete or off", "archive|delete|off")
+ENCODING = _matching(
+    "UTF-8, UTF-16, UTF-16BE, UTF-16LE, UTF-32, ISO-8859-1 or US-ASCII, or convert the files",
+    "utf-(8|16|16be|16le|32)|iso-8859-1|us-ascii",
+)
+CODEC = _matching(
+    "bzip2, deflate, gzip, lz4, snappy or none; files are unpacked by the ends of their names",
+    "bzip2|deflate|gzip|lz4|snappy|none|uncompressed",
+)
+QUOTING = _matching(
+    "STOP_AT_CLOSING_QUOTE, BACK_TO_DELIMITER, STOP_AT_DELIMITER, SKIP_VALUE or RAISE_ERROR",
+    "stop_at_closing_quote|back_to_delimiter|stop_at_delimiter|skip_value|raise_error",
+)
+SIZE = _matching("a whole number from 1 to 999,999,999", r"0*[1-9]\d{0,8}")
+LENGTH = _matching("-1, or a whole number of 1 or more", r"-1|0*[1-9]\d{0,8}")
+SEPARATOR = Kind("one or two letters or signs", lambda value: 0 < len(value) < 3)
+DELIMITER = Kind("a text such as ; or \\t", lambda value: value not in ("", "\\"))
+PATTERN = Kind(
+    "a pattern of Spark such as yyyy-MM-dd HH:mm:ss, other letters in '…'",
+    lambda value: _PATTERN.fullmatch(value) is not None,
+)
+_PATTERN = re.compile(r"(?:'[^']*'|[GyDMLdQqEFahKkHmsSVzOXx]|[^A-Za-z'#{}])+")
+GLOB = Kind(
+    "a pattern such as *.json or part-{a,b}*",
+    lambda value: _GLOB.fullmatch(value) is not None,
+)
+_GLOB = re.compile(r"(?:\\.|\[(?:\\.|[^]\\])+\]|\{(?:\\.|[^}\\])*\}|[^\\\[{])*", re.DOTALL)
 MODE = _matching("PERMISSIVE, DROPMALFORMED or FAILFAST", "permissive|dropmalformed|failfast")
 
 Options = Mapping[str, Kind]
 _OF_ALL_FILES: Options = {
-    "pathGlobFilter": TEXT, "basePath": TEXT, "recursiveFileLookup": FLAG,
+    "pathGlobFilter": GLOB, "basePath": SOME_TEXT, "recursiveFileLookup": FLAG,
     "ignoreCorruptFiles": FLAG, "ignoreMissingFiles": FLAG,
 }  # fmt: skip
 _OF_NEW_FILES: Options = {
@@ -62,10 +91,10 @@ _OF_NEW_FILES: Options = {
 _OF_OLD_FILES: Options = {"modifiedBefore": SOME_TEXT, "modifiedAfter": SOME_TEXT}
 """Which files a relation is read from; Spark refuses both in streams."""
 _OF_TEXTS: Options = {
-    "encoding": SOME_TEXT, "charset": SOME_TEXT, "lineSep": SOME_TEXT, "compression": TEXT,
+    "encoding": ENCODING, "charset": ENCODING, "lineSep": SOME_TEXT, "compression": CODEC,
     "multiLine": FLAG, "mode": MODE, "columnNameOfCorruptRecord": SOME_TEXT, "locale": SOME_TEXT,
-    "timeZone": SOME_TEXT, "dateFormat": SOME_TEXT, "timeFormat": SOME_TEXT,
-    "timestampFormat": SOME_TEXT, "timestampNTZFormat": SOME_TEXT,
+    "timeZone": ZONE, "dateFormat": PATTERN, "timeFormat": PATTERN,
+    "timestampFormat": PATTERN, "timestampNTZFormat": PATTERN,
     "enableDateTimeParsingFallback": FLAG,
 }  # fmt: skip
 _OF_JSON: Options = {
@@ -81,17 +110,18 @@ _OF_JSON: Options = {
 }  # fmt: skip
 _OF_CSV: Options = {
     **_OF_TEXTS,
-    "sep": SOME_TEXT, "delimiter": SOME_TEXT, "quote": LETTER, "escape": LETTER, "comment": LETTER,
+    "lineSep": SEPARATOR, "sep": DELIMITER, "delimiter": DELIMITER,
+    "quote": LETTER, "escape": LETTER, "comment": LETTER,
     "charToEscapeQuoteEscaping": LETTER, "header": FLAG, "enforceSchema": FLAG,
     "ignoreLeadingWhiteSpace": FLAG, "ignoreTrailingWhiteSpace": FLAG, "columnPruning": FLAG,
     "nullValue": TEXT, "emptyValue": TEXT, "nanValue": TEXT, "positiveInf": TEXT,
-    "negativeInf": TEXT, "maxColumns": COUNT, "maxCharsPerColumn": NUMBER,
-    "inputBufferSize": COUNT, "unescapedQuoteHandling": SOME_TEXT,
+    "negativeInf": TEXT, "maxColumns": SIZE, "maxCharsPerColumn": LENGTH,
+    "inputBufferSize": SIZE, "unescapedQuoteHandling": QUOTING,
 }  # fmt: skip
 _OF_FORMAT: Mapping[str, Options] = {
-    "parquet": {"mergeSchema": FLAG, "datetimeRebaseMode": TEXT, "int96RebaseMode": TEXT},
+    "parquet": {"mergeSchema": FLAG, "datetimeRebaseMode": REBASING, "int96RebaseMode": REBASING},
     "orc": {"mergeSchema": FLAG},
-    "text": {"wholetext": FLAG, "lineSep": SOME_TEXT, "encoding": SOME_TEXT},
+    "text": {"wholetext": FLAG, "lineSep": SOME_TEXT, "encoding": ENCODING},
     "json": _OF_JSON,
     "csv": _OF_CSV,
     "avro": {"mode": MODE, "avroSchema": SOME_TEXT, "ignoreExtension": FLAG},
@@ -170,11 +200,23 @@ def _check_together(owner: str, form: str, given: Mapping[str, str]) -> None:
             raise InvalidSetting(
                 f"the source of {owner} has both {' and '.join(pair)}", "keep one of them"
             )
+    if form == "json" and given.get("multiline", "").casefold() != "true":
+        _check_lines(owner, given)
     archived = given.get("cleansource", "").casefold() == "archive"
     if archived and "sourcearchivedir" not in given:
         raise InvalidSetting(
             f"the source of {owner} archives what is read, but does not say where",
             "write sourceArchiveDir => 'folder', …",
+        )
+
+
+def _check_lines(owner: str, given: Mapping[str, str]) -> None:
+    """Refuse JSON in an encoding whose ends of lines Spark does not find by itself."""
+    encoding = given.get("encoding", given.get("charset", "UTF-8")).upper()
+    if encoding in ("UTF-16", "UTF-32") or (encoding != "UTF-8" and "linesep" not in given):
+        raise InvalidSetting(
+            f"the source of {owner} is JSON in {encoding}, whose lines Spark cannot tell apart",
+            "write multiLine => 'true', a value per file, or convert the files to UTF-8",
         )
 
 

@@ -22,6 +22,10 @@ class DataType:
     params: tuple[int, ...] = ()
     fields: tuple[tuple[str, DataType], ...] = ()
 
+    def __hash__(self) -> int:
+        # Equal types have equal names; expressions are hashed by the thousand.
+        return hash(self.name)
+
     def sql(self) -> str:
         """The type as Spark SQL writes it."""
         if self.name == "decimal":
