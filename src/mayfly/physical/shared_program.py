@@ -181,7 +181,8 @@ def described(value: Any, names: Mapping[str, str] | None = None) -> str:
         return f"{value.kind}({','.join(f'{n}={described(v, names)}' for n, v in value.parts)})"
     if isinstance(value, tuple | list):
         return f"[{','.join(described(one, names) for one in value)}]"
-    if (compared := _compared(type(value))) is not None:
+    kind: Any = type(value)
+    if (compared := _compared(kind)) is not None:
         parts = []
         for name in compared:
             own = getattr(value, name)

@@ -49,6 +49,8 @@ PORT = Kind("a port from 1 to 65535", lambda value: value.isdecimal() and 0 < in
 REBASING = _matching("CORRECTED, LEGACY or EXCEPTION", "corrected|legacy|exception")
 ZONE = Kind("a zone such as Europe/Berlin or +02:00", lambda value: offset_of(value, 0) is not None)
 CLEANING = _matching("archive, delete or off", "archive|delete|off")
+_PATTERN = re.compile(r"(?:'[^']*'|[GyDMLdQqEFahKkHmsSVzOXx]|[^A-Za-z'#{}])+")
+_GLOB = re.compile(r"(?:\\.|\[(?:\\.|[^]\\])+\]|\{(?:\\.|[^}\\])*\}|[^\\\[{])*", re.DOTALL)
 ENCODING = _matching(
     "UTF-8, UTF-16, UTF-16BE, UTF-16LE, UTF-32, ISO-8859-1 or US-ASCII, or convert the files",
     "utf-(8|16|16be|16le|32)|iso-8859-1|us-ascii",
@@ -69,12 +71,10 @@ PATTERN = Kind(
     "a pattern of Spark such as yyyy-MM-dd HH:mm:ss, other letters in '…'",
     lambda value: _PATTERN.fullmatch(value) is not None,
 )
-_PATTERN = re.compile(r"(?:'[^']*'|[GyDMLdQqEFahKkHmsSVzOXx]|[^A-Za-z'#{}])+")
 GLOB = Kind(
     "a pattern such as *.json or part-{a,b}*",
     lambda value: _GLOB.fullmatch(value) is not None,
 )
-_GLOB = re.compile(r"(?:\\.|\[(?:\\.|[^]\\])+\]|\{(?:\\.|[^}\\])*\}|[^\\\[{])*", re.DOTALL)
 MODE = _matching("PERMISSIVE, DROPMALFORMED or FAILFAST", "permissive|dropmalformed|failfast")
 
 Options = Mapping[str, Kind]
