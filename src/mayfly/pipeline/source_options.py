@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.functions.calendar_fields import offset_of
-from mayfly.plan.catalog import Connector
+from mayfly.plan.catalog import Connector, check_zone
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro", "delta")
 PAYLOAD = "payload"
@@ -47,7 +46,19 @@ SHARE = _matching("a number from 0 to 1", r"0(\.\d*)?|1(\.0*)?|\.\d+")
 SPAN = _matching("a time such as 100ms, 50s, 10min, 2h or 7d", r"-?\d{1,12}(us|ms|s|m|min|h|d)?")
 PORT = Kind("a port from 1 to 65535", lambda value: value.isdecimal() and 0 < int(value) < 65536)
 REBASING = _matching("CORRECTED, LEGACY or EXCEPTION", "corrected|legacy|exception")
-ZONE = Kind("a zone such as Europe/Berlin or +02:00", lambda value: offset_of(value, 0) is not None)
+ZONE = Kind("a zone such as Europe/Berlin or +02:00", lambda value: _is_zone(value))
+_OFFSET = re.compile(r"Z|[A-Z]{3}|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}){0,2}")
+
+
+def _is_zone(value: str) -> bool:
+    """Whether Java knows it: a region, an offset, or one of its names of three letters."""
+    try:
+        check_zone(value)
+    except InvalidSetting:
+        return _OFFSET.fullmatch(value) is not None
+    return True
+
+
 CLEANING = _matching("archive, delete or off", "archive|delete|off")
 _PATTERN = re.compile(r"(?:'[^']*'|[GyDMLdQqEFahKkHmsSVzOXx]|[^A-Za-z'#{}])+")
 _GLOB = re.compile(r"(?:\\.|\[(?:\\.|[^]\\])+\]|\{(?:\\.|[^}\\])*\}|[^\\\[{])*", re.DOTALL)

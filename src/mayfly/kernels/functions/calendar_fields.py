@@ -114,7 +114,7 @@ def read_instant(
         raise Undefined(f"{text!r} is not an instant")
     fraction = int((found[7] or "0")[:6].ljust(6, "0"))
     shown = day * DAY + (hour * 3600 + minute * 60 + second) * SECOND + fraction
-    offset = offset_of(found[8], shown) if found[8] else 0
+    offset = _offset(found[8], shown) if found[8] else 0
     if offset is None:
         raise Undefined(f"{text!r} has an unknown time zone")
     micros = shown - (offset if zoned else 0)
@@ -140,7 +140,7 @@ _SHORT_ZONES = {
 _FIXED = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?)?")
 
 
-def offset_of(zone: str, local: int) -> int | None:
+def _offset(zone: str, local: int) -> int | None:
     """How far a zone is ahead of UTC, in µs; None for an unknown zone."""
     zone = re.sub(r"^([+-])(\d):", r"\g<1>0\2:", zone.strip(" "))
     zone = re.sub(r"([+-]\d\d):(\d)$", r"\g<1>:0\2", zone)
