@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -202,21 +202,26 @@ def window_queries() -> str:
     setting, results = result["configuration"], result["results"]
     lines = [
         f"Millions of events a second (every row comes and goes) on one core, {setting['rows']:,} "
-        f"rows a batch, ten batches in the window, an answer at every instant; before is "
-        f"`{setting['before']}`:",
+        "rows a batch, ten batches in the window, an answer at every instant:",
+        *_rates("one group", results["one group"], ("query", "kernel")),
         "",
-        "| one group | query | kernel alone | 100,000 groups | before | now | now ÷ before |",
-        "|---|---:|---:|---|---:|---:|---:|",
+        f"100,000 groups, beside `{setting['before']}`; a large group has 5,000 rows:",
     ]
-    many = list(results["100,000 groups"].items())
-    for place, (name, one) in enumerate(results["one group"].items()):
-        cells = [name, *(f"{one[k]['events_per_second'] / 1e6:.2f}" for k in ("query", "kernel"))]
-        if place < len(many):
-            rates = [many[place][1][k]["events_per_second"] / 1e6 for k in ("before", "now")]
-            cells += [many[place][0], *(f"{rate:.2f}" for rate in rates)]
-            cells.append(f"{rates[1] / rates[0]:.2f}")
-        lines.append(f"| {' | '.join(cells + [''] * (7 - len(cells)))} |")
+    for work, named in results["groups"].items():
+        lines += _rates(work, named, ("before", "now"))
+    lines += ["", "MIN and MAX, with early pruning and with every row kept:"]
+    lines += _rates("values", results["pruning"], ("whole", "pruned"))
     return "\n".join([*lines, "", _origin(result)]) + "\n"
+
+
+def _rates(title: str, named: Mapping[str, Any], ways: tuple[str, str]) -> list[str]:
+    """A table of two rates, and how they compare."""
+    first, second = ways
+    lines = ["", f"| {title} | {first} | {second} | {second} ÷ {first} |", "|---|---:|---:|---:|"]
+    for name, one in named.items():
+        rates = [one[way]["events_per_second"] / 1e6 for way in ways]
+        lines.append(f"| {name} | {rates[0]:.2f} | {rates[1]:.2f} | {rates[1] / rates[0]:.2f} |")
+    return lines
 
 
 def pipelines() -> str:

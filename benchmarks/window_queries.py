@@ -77,18 +77,20 @@ MANY_GROUPS = {
 }
 LARGE = -1
 """The key of a large group among small ones."""
+BESIDE_LARGE = ("MEDIAN", "COUNT DISTINCT", "MAX", "MIN", "SUM of DOUBLE")
 WORK = {
-    "100,000 rows a batch": (1, False),
-    "100,000 rows a batch, one large group": (1, True),
-    "10,000 rows a batch": (10, False),
-    "10,000 rows a batch, one large group": (10, True),
+    "100,000 rows a batch": (1, False, tuple(MANY_GROUPS)),
+    "100,000 rows a batch, one large group": (1, True, BESIDE_LARGE),
+    "10,000 rows a batch": (10, False, tuple(MANY_GROUPS)),
+    "10,000 rows a batch, one large group": (10, True, BESIDE_LARGE),
 }
-"""By what the rows of a batch are divided (groups stay as many), and whether a group is large."""
+"""By what the rows of a batch are divided (groups stay as many), whether a group is large, and what
+is asked."""
 
 
 def timed_groups(operator: Operator, load: Load, work: str) -> dict[str, Any]:
     """A query over many groups."""
-    fewer, large = WORK[work]
+    fewer, large, _ = WORK[work]
     load = replace(load, rows=load.rows // fewer)
     fed = batches(replace(operator, keys=operator.keys * fewer), load)
     if large:
@@ -291,8 +293,8 @@ def main() -> None:
     if options.load:
         load = Load(**json.loads(options.load))
         print(json.dumps({
-            work: {name: timed_groups(one, load, work) for name, one in MANY_GROUPS.items()}
-            for work in WORK
+            work: {name: timed_groups(MANY_GROUPS[name], load, work) for name in names}
+            for work, (_, _, names) in WORK.items()
         }))  # fmt: skip
         return
     load = replace(LOAD, rows=LOAD.rows // 10) if options.small else LOAD

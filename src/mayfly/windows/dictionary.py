@@ -55,9 +55,15 @@ class Dictionary(ValueIndex):
 
 
 @jit
-def _place(key: np.int64, size: int) -> np.int64:
+def _place(key: np.int64, size: int) -> np.uint64:
+    """Unsigned, as whatever may be negative is looked at twice when it is an index."""
     mixed = np.uint64(key) * _SPREAD
-    return np.int64((mixed >> np.uint64(32)) & np.uint64(size - 1))
+    return (mixed >> np.uint64(32)) & np.uint64(size - 1)
+
+
+@jit
+def _next(at: np.uint64, size: int) -> np.uint64:
+    return (at + np.uint64(1)) & np.uint64(size - 1)
 
 
 @jit
@@ -77,7 +83,7 @@ def _probe(
         at = _place(sought, size)
         seen = 1
         while cells[at, 0] != sought and cells[at, 1] >= 0:
-            at = (at + 1) & (size - 1)
+            at = _next(at, size)
             seen += 1
         if cells[at, 1] < 0:
             fresh = allocate(tally, free, len(key))
@@ -99,7 +105,7 @@ def _probe(
 def _find(sought: np.int64, cells: np.ndarray) -> int:
     at = _place(sought, len(cells))
     while cells[at, 1] >= 0 and cells[at, 0] != sought:
-        at = (at + 1) & (len(cells) - 1)
+        at = _next(at, len(cells))
     return int(cells[at, 1])
 
 
@@ -108,23 +114,23 @@ def _enter(keys: Int64s, nodes: Int32s, cells: np.ndarray) -> None:
     for i in range(len(keys)):
         at = _place(keys[i], len(cells))
         while cells[at, 1] >= 0:
-            at = (at + 1) & (len(cells) - 1)
+            at = _next(at, len(cells))
         cells[at, 0], cells[at, 1] = keys[i], nodes[i]
 
 
 @jit
 def _leave(keys: Int64s, cells: np.ndarray) -> None:
     """Take keys out; whatever a gap would hide from its probes moves into it."""
-    size = len(cells)
+    size, mask = len(cells), np.uint64(len(cells) - 1)
     for key in keys:
         gap = _place(key, size)
         while cells[gap, 0] != key:
-            gap = (gap + 1) & (size - 1)
-        at = (gap + 1) & (size - 1)
+            gap = _next(gap, size)
+        at = _next(gap, size)
         while cells[at, 1] >= 0:
-            away = (at - _place(cells[at, 0], size)) & (size - 1)
-            if away >= ((at - gap) & (size - 1)):
+            away = (at - _place(cells[at, 0], size)) & mask
+            if away >= ((at - gap) & mask):
                 cells[gap, 0], cells[gap, 1] = cells[at, 0], cells[at, 1]
                 gap = at
-            at = (at + 1) & (size - 1)
+            at = _next(at, size)
         cells[gap, 0], cells[gap, 1] = -1, -1

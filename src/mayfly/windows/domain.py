@@ -38,6 +38,8 @@ def arrow_array(values: object) -> pa.Array:
     elif isinstance(values, str | bytes | Set | Mapping):
         raise _no_column(f"one {type(values).__name__}")
     else:
+        if isinstance(values, np.ndarray) and not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
         try:
             array = pa.array(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -113,7 +115,9 @@ def ranks(values: pa.Array) -> Int64s:
         values = values.cast(pa.int32())
     if values.null_count:
         values = values.fill_null(pa.scalar(0).cast(values.type))
-    return np.ascontiguousarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    if values.type != pa.int64():
+        values = values.cast(pa.int64())
+    return np.ascontiguousarray(values.to_numpy(zero_copy_only=False))
 
 
 def keys_in_order(values: pa.Array) -> Int64s:

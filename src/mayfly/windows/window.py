@@ -124,7 +124,8 @@ class SlidingWindow(PacedWindow):
 
     def quantile(self, q: float) -> Any:
         """The smallest value with a share ``q`` of the rows up to it; by groups, a range."""
-        if not isinstance(q, float | int | np.floating) or not 0 <= q <= 1:
+        number = isinstance(q, float | int | np.floating) and not isinstance(q, bool)
+        if not number or not 0 <= q <= 1:
             raise InvalidSetting(f"the quantile {q!r} does not exist", "give a number from 0 to 1")
         rows = self._content.present
         return self._content.select(max(1, math.ceil(q * rows - 1e-9))) if rows else None

@@ -137,6 +137,7 @@ def extreme(values: Sequence[Any], function: str) -> Any:
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), VALUES), max_size=40)
+FALLING = [(1, 0, float(x)) for x in range(20, 0, -1)]
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 QUERIES = (
     "SELECT k, MAX(x) AS a FROM s [RANGE 6 us] GROUP BY k",
@@ -172,6 +173,8 @@ def fed(
 @pytest.mark.parametrize("cql", QUERIES)
 @settings(max_examples=max(5, settings().max_examples // 4))
 @given(rows=ROWS, sizes=SIZES, strategy=st.sampled_from(["UPA", "UPA", "DIRECT", "NT"]))
+@example(rows=FALLING, sizes=[4], strategy="UPA")
+@example(rows=FALLING, sizes=[4], strategy="NT")
 def test_changes_are_the_same_without_it(
     cql: str, rows: list[Any], sizes: list[int], strategy: str
 ) -> None:
