@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import isclose
+from random import Random
 from typing import Any
 
 import duckdb
@@ -22,6 +23,7 @@ from mayfly.periodic import (
     Workload,
     any_of,
 )
+from mayfly.periodic.restart import restore, store
 
 SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.string(), "proto": pa.string(), "x": pa.int64()})
 TCP, UDP, LONG = Term("proto", "=", "tcp"), Term("proto", "=", "udp"), Term("x", ">", 2)
@@ -90,6 +92,39 @@ def cases(draw: st.DrawFn) -> list[Step]:
     return steps
 
 
+def drawn_steps(
+    rng: Random, *, queries: int, rows: int, batches: int, at_once: bool = True
+) -> list[Step]:
+    """A long workload, by a generator: queries of eight kinds of input come at once, or some before
+    each batch while others go."""
+    asked = [
+        PeriodicQuery(
+            f"q{number}",
+            rng.choice(list(CALLS)),
+            (rng.randint(5, 40),),
+            rng.randint(1, 20),
+            rng.choice([0, 0, 3]),
+            rng.choice(list(WHERE)),
+            rng.choice([(), ("k",)]),
+        )
+        for number in range(queries)
+    ]
+    drawn = [
+        (number // 4, rng.choice(["a", "b", None]), rng.choice(["tcp", "udp", "icmp"]),
+         rng.choice([None, *range(-2, 7)]))
+        for number in range(rows)
+    ]  # fmt: skip
+    steps = []
+    for batch in range(batches):
+        part = drawn[rows * batch // batches : rows * (batch + 1) // batches]
+        # A clock closes the instants before the last row of its batch; the last one closes all.
+        clock = part[-1][0] if batch + 1 < batches else rows // 4 + 50
+        come = asked if at_once else asked[batch::batches]
+        go = [] if at_once else [rng.randrange(queries) for _ in range(queries // batches // 2)]
+        steps.append(Step(part, clock, list(come) if batch == 0 or not at_once else [], go))
+    return steps
+
+
 @dataclass
 class Run:
     """What a workload answered, and what it should have."""
@@ -102,11 +137,14 @@ class Run:
     known: dict[str, PeriodicQuery] = field(default_factory=dict)
 
 
-def run(steps: Sequence[Step], without: Sequence[str] = ()) -> Run:
-    """Feed the steps, and note each refresh that is due while its query is there."""
+def run(steps: Sequence[Step], without: Sequence[str] = (), restart: bool = False) -> Run:
+    """Feed the steps, and note each refresh that is due while its query is there; perhaps each to
+    another workload, restored from the one before."""
     result = Run(Workload(SCHEMA, without=without))
     clock: int | None = None
     for step in steps:
+        if restart:
+            result.workload = restore(store(result.workload), SCHEMA, without=without)
         present = list(result.workload.shares())
         for number in step.go:
             if f"q{number}" in present:

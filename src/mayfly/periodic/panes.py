@@ -32,11 +32,12 @@ def progressions(queries: Iterable[PeriodicQuery]) -> frozenset[Progression]:
         for query in queries
         for back in (0, *query.lengths)
     }
-    return frozenset(one for one in edges if not any(_contains(other, one) for other in edges))
-
-
-def _contains(some: Progression, other: Progression) -> bool:
-    return some != other and other[0] % some[0] == 0 and other[1] % some[0] == some[1]
+    periods = {period for period, _ in edges}
+    return frozenset(
+        (period, phase)
+        for period, phase in edges
+        if not any(period % p == 0 and (p, phase % p) in edges for p in periods - {period})
+    )
 
 
 def panes_within(edges: Iterable[Progression], length: int, end: int) -> int:

@@ -90,9 +90,9 @@ class SharingSet:
         self.clock: int | None = None
         self.first: int | None = None
         """The instant of the first row of the stream."""
-        self._ends: list[int] = []
+        self.ends: list[int] = []
         """The last instants of the panes in synopses, and of the youngest that was dropped."""
-        self._seen = [0, 0]
+        self.seen = [0, 0]
         """Rows and panes so far."""
         self._window: dict[str, Window] = {}
         self._rows: dict[str, pa.Table] = {}
@@ -127,7 +127,7 @@ class SharingSet:
     def board(self, query: PeriodicQuery | None = None) -> Board:
         """What rules see, with the edges of a newcomer."""
         asking = [r.query for r in self.queries.values()] + ([query] if query else [])
-        rows, panes = self._seen
+        rows, panes = self.seen
         return Board(
             self.rows,
             {name: kept.plan for name, kept in self.synopses.items()},
@@ -166,7 +166,7 @@ class SharingSet:
 
     def _floor(self, kept: Kept) -> int:
         """The instant behind which a synopsis has every row."""
-        dropped = self._ends[: len(self._ends) - kept.synopsis.covers]
+        dropped = self.ends[: len(self.ends) - kept.synopsis.covers]
         return max(kept.since, dropped[-1]) if dropped else kept.since
 
     def _start(self, registered: Registered, clock: int | None) -> None:
@@ -200,7 +200,7 @@ class SharingSet:
         """Make partial values of new rows, by pane."""
         if not rows.num_rows or not self.queries:
             return
-        self._seen[0] += rows.num_rows
+        self.seen[0] += rows.num_rows
         rows = rows.append_column(PANE, pa.array(self.panes.ends_of(instants)))
         masks: dict[Predicate, Bools] = {}
         for kept in self.synopses.values():
@@ -256,26 +256,26 @@ class SharingSet:
                 registered.next = refresh + registered.query.period
 
     def _slide(self, end: int) -> None:
-        self._seen[1] += 1
+        self.seen[1] += 1
         for name, kept in self.synopses.items():
             readers = self._readers(name)
             value = kept.algebra.merge(kept.open.pop(end, []))
             if not any(reads(r.query, end) for r in readers):
                 value, kept.since = kept.algebra.zero, end
             oldest = min(r.next - r.query.length for r in readers if r.next is not None)
-            keep = len(self._ends) + 1 - bisect_right(self._ends, oldest)
+            keep = len(self.ends) + 1 - bisect_right(self.ends, oldest)
             if keep > kept.synopsis.panes or 2 * keep <= kept.synopsis.panes:
                 kept.synopsis.resize(keep)
             kept.synopsis.slide(value)
-        self._ends.append(end)
+        self.ends.append(end)
         longest = max(kept.synopsis.covers for kept in self.synopses.values())
-        del self._ends[: max(0, len(self._ends) - longest - 1)]
+        del self.ends[: max(0, len(self.ends) - longest - 1)]
 
     # ── answers ───────────────────────────────────────────────────────────────────────────
 
     def _answers(self, refresh: int, due: Sequence[Registered]) -> Iterator[Answer]:
         window = {
-            r.query.name: (self._seen[1], self._panes_back_to(refresh - r.query.length))
+            r.query.name: (self.seen[1], self._panes_back_to(refresh - r.query.length))
             for r in due
             if not isinstance(r.access, Forward)
         }
@@ -300,7 +300,7 @@ class SharingSet:
             yield Answer(query.name, refresh, self._rows[source], partial)
 
     def _panes_back_to(self, instant: int) -> int:
-        return len(self._ends) - bisect_right(self._ends, instant)
+        return len(self.ends) - bisect_right(self.ends, instant)
 
     def _readings(self, name: str, window: Window) -> list[Reading]:
         access = self.queries[name].access

@@ -63,14 +63,14 @@ class Workload:
         self.clock = MIN_TIME
         self.late = 0
         """Rows that came behind the clock, and were left out."""
-        self._sets: list[SharingSet] = []
-        self._first: int | None = None
-        self._last = MIN_TIME
+        self.sets: list[SharingSet] = []
+        self.first: int | None = None
+        self.last = MIN_TIME
         """The instants of the first and the last row so far."""
 
     def add(self, query: PeriodicQuery) -> Share:
         """Answer a query from now on; how, and since when."""
-        if any(query.name in some.queries for some in self._sets):
+        if any(query.name in some.queries for some in self.sets):
             raise InvalidSetting(
                 f"there is a query {query.name!r} already", "remove it first, or use another name"
             )
@@ -82,23 +82,23 @@ class Workload:
                     f"{query.name}: there is no column {column!r}",
                     f"use {', '.join(self.schema.names)}",
                 )
-        chosen = next((some for some in self._sets if shares(some, query)), None)
+        chosen = next((some for some in self.sets if shares(some, query)), None)
         if chosen is None:
             chosen = self._new_set()
         chosen.add(query)
-        if chosen not in self._sets:
-            self._sets.append(chosen)
+        if chosen not in self.sets:
+            self.sets.append(chosen)
         return self.shares()[query.name]
 
     def remove(self, name: str) -> None:
         """Answer a query no more."""
-        holders = [some for some in self._sets if name in some.queries]
+        holders = [some for some in self.sets if name in some.queries]
         if not holders:
             raise InvalidSetting(
                 f"there is no query {name!r}", f"there are {', '.join(self.shares()) or 'none'}"
             )
         holders[0].remove(name)
-        self._sets = [some for some in self._sets if some.queries]
+        self.sets = [some for some in self.sets if some.queries]
 
     def feed(self, rows: pa.Table, clock: int) -> list[Answer]:
         """Take rows in and close the instants below the clock; the answers of all refreshes among
@@ -112,10 +112,10 @@ class Workload:
         in_time = instants >= self.clock
         self.late += int((~in_time).sum())
         self._note(instants[in_time])
-        for some in self._sets:
-            some.first = self._first
+        for some in self.sets:
+            some.first = self.first
             some.take(rows.filter(pa.array(in_time)), instants[in_time])
-        answers = [answer for some in self._sets for answer in some.advance(clock)]
+        answers = [answer for some in self.sets for answer in some.advance(clock)]
         self.clock = clock
         return sorted(answers, key=lambda answer: answer.as_of)
 
@@ -123,26 +123,26 @@ class Workload:
         """How each query is answered."""
         return {
             name: Share(r.query, r.rule, r.access, r.since)
-            for some in self._sets
+            for some in self.sets
             for name, r in some.queries.items()
         }
 
     @property
     def stored(self) -> int:
         """Values that all synopses keep."""
-        return sum(kept.synopsis.stored for some in self._sets for kept in some.synopses.values())
+        return sum(kept.synopsis.stored for some in self.sets for kept in some.synopses.values())
 
     @property
     def read(self) -> int:
         """Values that answers have read of synopses that still exist."""
-        return sum(kept.synopsis.read for some in self._sets for kept in some.synopses.values())
+        return sum(kept.synopsis.read for some in self.sets for kept in some.synopses.values())
 
     def explain(self) -> str:
         """Who shares what."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        for number, some in enumerate(self._sets, 1):
+        for number, some in enumerate(self.sets, 1):
             yield f"panes {number}: edges every " + ", ".join(
                 f"{period} µs from {phase}" for period, phase in sorted(some.panes.edges)
             )
@@ -153,16 +153,16 @@ class Workload:
 
     def _new_set(self) -> SharingSet:
         some = SharingSet(self.schema, self.rules)
-        if self._first is not None:
-            some.first, some.clock = self._first, self.clock
-            some.panes.close(max(self._last, self.clock - 1))
+        if self.first is not None:
+            some.first, some.clock = self.first, self.clock
+            some.panes.close(max(self.last, self.clock - 1))
         return some
 
     def _note(self, instants: Int64s) -> None:
         if len(instants):
             first = int(instants.min())
-            self._first = first if self._first is None else min(first, self._first)
-            self._last = max(self._last, int(instants.max()))
+            self.first = first if self.first is None else min(first, self.first)
+            self.last = max(self.last, int(instants.max()))
 
     def _instants(self, rows: pa.Table) -> Int64s:
         if rows.schema != self.schema:
