@@ -34,7 +34,7 @@ from mayfly.errors import MayflyError
 from mayfly.faults import on_reach
 from mayfly.pipeline.control_log import Control
 from mayfly.spark.archive.query_feeds import LONGEST, ArchivedAnswers
-from mayfly.storage import Repository, segment_batches, vacuum, verify
+from mayfly.storage import Repository, segment_batches, vacuum, verify, write_segment
 from mayfly.storage.commit import manifest_name
 from mayfly.storage.intents import NOTICES
 from mayfly.storage.sealed_files import seal_json, seal_table
@@ -200,6 +200,43 @@ def _merge_staged(root: Path) -> Any:
     return _sorted(pa.Table.from_batches(written))
 
 
+def _left(root: Path) -> None:
+    """Crashes have left files that no version names where bytes are promised to be gone."""
+    archive = mayfly.archive.create(
+        root, _rows(1).schema, key="k", parts=1, origin=0, max_lifetime="3 days",
+        lifetime="2 days", contract="PHYSICAL WITHIN 1 day",
+    )  # fmt: skip
+    for day in range(1, _UPDATES + 1):
+        archive.update(_rows(day))
+    rows = _rows(1)
+    for name, end in (("_ts", 0), ("_exp", DAY)):
+        times = [at + end for at in rows["ts"].cast(pa.int64()).to_pylist()]
+        rows = rows.append_column(name, pa.array(times, pa.int64()))
+    for directory in (archive.repository.directory, Staging.at(root, "s").repository.directory):
+        for format in ("arrow", "parquet"):
+            write_segment(directory, "day/1", rows, format=format)
+
+
+def _left_files(root: Path) -> list[str]:
+    places = ("", "staged/s/")
+    named = {name for place in places for name in _newest(root, place)}
+    found = [name for place in places for name in _files(f"{place}data")(root)]
+    return [name for name in found if name not in named]
+
+
+def _erase(root: Path) -> Any:
+    """What was left long ago is told and goes, whatever is in it."""
+    for name in _left_files(root):
+        os.utime(root / name, (1, 1))
+    archive = _opened(root)
+    told = [problem.path for problem in archive.verify().problems]
+    until = archive.status().erased_until
+    archive.update(_rows(_UPDATES + 1))
+    if problems := archive.verify().problems:
+        raise AssertionError(problems)
+    return [sorted(told), until, _sorted(archive.scan()), _left_files(root)]
+
+
 def _ends(root: Path) -> None:
     """Results of a query that end early wait for the next update."""
     columns = "k STRING, v BIGINT, ts TIMESTAMP, exp TIMESTAMP"
@@ -300,8 +337,13 @@ def _verify_checkpoint(root: Path) -> Any:
 SUBJECTS = {
     **{name: Subject(_archive(name), ARCHIVE_USES) for name in _SETTINGS},
     "staged": Subject(
-        _staged, {"merge": Use(_merge_staged, lambda root: _newest(root, "staged/stream/"))}
+        _staged,
+        {
+            "merge": Use(_merge_staged, lambda root: _newest(root, "staged/stream/")),
+            "verify": Use(_verify, lambda root: _newest(root, "staged/stream/")),
+        },
     ),
+    "left": Subject(_left, {"erase": Use(_erase, _left_files, all_of_it=False)}),
     "ends": Subject(
         _ends, {"declare void": Use(_declare_void, lambda r: [*_newest(r), *_files(WAITING)(r)])}
     ),

@@ -42,7 +42,7 @@ def check(lines: list[dict[str, Any]], flips: int) -> None:
     kinds = {line["kind"] for line in lines}
     assert kinds == {
         "manifest", "notices", "data parquet", "data arrow", "staged manifest",
-        "staged data parquet", "void", "clock", "control", "pins",
+        "staged data parquet", "staged data arrow", "void", "clock", "control", "pins",
     }  # fmt: skip
 
 
