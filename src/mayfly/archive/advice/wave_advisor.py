@@ -128,10 +128,10 @@ def advise(parameters: CostParameters, need: Need) -> Advice:
             continue
         # BuildIndex is the same under every technique.
         builds_only = scheme is WaveScheme.REINDEX
-        for technique in need.techniques[:1] if builds_only else need.techniques:
-            costs = [c for c in _costs(scheme, technique, parameters, need) if need.allows(c)]
-            if costs:
-                candidates.append(fewest_near_the_least(costs))
+        techniques = need.techniques[:1] if builds_only else need.techniques
+        priced = _costs(scheme, techniques, parameters, need)
+        allowed = ([cost for cost in costs if need.allows(cost)] for costs in priced)
+        candidates += (fewest_near_the_least(costs) for costs in allowed if costs)
     if not candidates:
         raise InvalidSetting(
             f"no wave layout keeps {need.window} days within these limits",
@@ -141,13 +141,20 @@ def advise(parameters: CostParameters, need: Need) -> Advice:
 
 
 def _costs(
-    scheme: WaveScheme, technique: UpdateTechnique, parameters: CostParameters, need: Need
-) -> list[WaveCost]:
+    scheme: WaveScheme,
+    techniques: Sequence[UpdateTechnique],
+    parameters: CostParameters,
+    need: Need,
+) -> list[tuple[WaveCost, ...]]:
+    """Of every technique, by rising number of constituents."""
     most = min(need.window, need.most_constituents)
-    return [
-        wave_cost(WaveLayout(scheme, need.window, constituents), technique, parameters)
+    layouts = (
+        WaveLayout(scheme, need.window, constituents)
         for constituents in range(scheme.fewest_constituents, most + 1)
-    ]
+    )
+    # One layout after the other: its days are the same under every technique.
+    priced = ([wave_cost(layout, one, parameters) for one in techniques] for layout in layouts)
+    return list(zip(*priced, strict=True))
 
 
 def fewest_near_the_least(costs: Sequence[AnyCost]) -> AnyCost:

@@ -84,6 +84,7 @@ class WaveCost:
         return self.space_in_operation + self.space_in_transition
 
 
+@lru_cache(maxsize=8192)
 def wave_cost(
     layout: WaveLayout, technique: UpdateTechnique, parameters: CostParameters
 ) -> WaveCost:
@@ -139,7 +140,7 @@ class _Workday:
     """For each constituent afterwards, how many days ago its newest day was."""
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4)
 def _steady_run(layout: WaveLayout) -> tuple[_Workday, ...]:
     """Until a whole period of the steady state is over, with the start made in one day."""
     if layout.spread:  # which prepares temporaries from the first day on
@@ -156,7 +157,7 @@ def _steady_run(layout: WaveLayout) -> tuple[_Workday, ...]:
     return (first, *_workdays(layout.run(state, 2 * layout.window + layout.period)))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _whole_run(layout: WaveLayout) -> tuple[_Workday, ...]:
     """The same from the first day on."""
     return tuple(_workdays(layout.run(WaveState(), 2 * layout.window + layout.period)))
