@@ -229,10 +229,10 @@ def _erase(root: Path) -> Any:
     for name in _left_files(root):
         os.utime(root / name, (1, 1))
     archive = _opened(root)
-    told = [problem.path for problem in archive.verify().problems]
-    until = archive.status().erased_until
+    told = [problem.path for problem in archive.maintain.verify().problems]
+    until = archive.inspect.status().erased_until
     archive.update(_rows(_UPDATES + 1))
-    if problems := archive.verify().problems:
+    if problems := archive.maintain.verify().problems:
         raise AssertionError(problems)
     return [sorted(told), until, _sorted(archive.scan()), _left_files(root)]
 
