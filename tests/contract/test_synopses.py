@@ -258,6 +258,8 @@ def test_a_synopsis_goes_on_from_a_segment(kind: str, tmp_path: Path) -> None:
     assert not segment.dead_at(last - 1)
     assert segment.dead_at(last)
     synopsis = restored_synopsis(open_segment(directory, segment), algebra)
+    window = [row for pane in panes[3:7] for row in pane]
+    assert_equal(answers(content, synopsis.answer(4), ("k",), call), expected(window, call, True))
     for rows in panes[7:]:
         synopsis.slide(content.summarize(rows_table(rows, pa.int64()), ("k",)))
     window = [row for pane in panes[-4:] for row in pane]

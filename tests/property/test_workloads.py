@@ -47,5 +47,5 @@ def test_batches_may_be_cut_anywhere(batches: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_240_queries_that_come_and_go(seed: int) -> None:
-    steps = drawn_steps(Random(seed), queries=240, rows=600, batches=20, at_once=False)
+    steps = drawn_steps(Random(seed), queries=240, rows=300, batches=10, at_once=False)
     check(run(steps, restart=bool(seed % 2)))

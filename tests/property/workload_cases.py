@@ -120,7 +120,7 @@ def drawn_steps(
         # A clock closes the instants before the last row of its batch; the last one closes all.
         clock = part[-1][0] if batch + 1 < batches else rows // 4 + 50
         come = asked if at_once else asked[batch::batches]
-        go = [] if at_once else [rng.randrange(queries) for _ in range(queries // batches // 2)]
+        go = [] if at_once else rng.sample(range(queries), queries // batches // 2)
         steps.append(Step(part, clock, list(come) if batch == 0 or not at_once else [], go))
     return steps
 
