@@ -18,7 +18,7 @@ from mayfly.archive.layouts import WaveScheme, format_days
 from mayfly.archive.status import IndexStatus
 from mayfly.cli.archive_advice import cell_advice_values, show_cell_advice
 from mayfly.cli.output import count, on_terminal, print_table, seconds, size
-from mayfly.lifetime import instant_text
+from mayfly.lifetime import MIN_TIME, instant_text
 from mayfly.storage import VerifyReport
 
 BAR = 24
@@ -51,9 +51,11 @@ def _facts(status: ArchiveStatus) -> Iterable[Text]:
         kept = f"{status.scheme}, lifetimes up to {status.window} updates, {status.contract}"
     yield Text(f"{kept}, {status.counted}")
     if status.hidden_until is not None and status.erased_until is not None and status.update:
+        gone = f"the bytes of those that expired by {instant_text(status.erased_until)} are gone"
+        if status.erased_until == MIN_TIME:
+            gone = "their bytes may be in files that were left behind"
         yield Text(
-            f"rows that expired by {instant_text(status.hidden_until)} are not returned, "
-            f"the bytes of those that expired by {instant_text(status.erased_until)} are gone"
+            f"rows that expired by {instant_text(status.hidden_until)} are not returned, {gone}"
         )
     yield Text(
         f"key {', '.join(status.key)} · time {status.time_column} · late rows: {status.late} · "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import mayfly.archive
+from mayfly.archive.write.staging import Staging
 from mayfly.cli import main
 from mayfly.lifetime import instant_text
 
@@ -257,3 +259,10 @@ def test_status_says_when_rows_are_hidden_and_when_their_bytes_are_gone(
     assert status["hidden_until"] == 5 * HOUR
     assert 5 * HOUR - 1 <= status["erased_until"] <= 6 * HOUR
     assert run("verify", str(sessions)) == 0
+    left = Staging.at(sessions, "s").repository.directory
+    left.replace("data/left.parquet", b"")
+    os.utime(left.path("data/left.parquet"), (1, 1))
+    assert run("status", str(sessions)) == 0
+    assert "may be in files that were left behind" in " ".join(capsys.readouterr().out.split())
+    assert run("verify", str(sessions)) == 1
+    assert "staged/s/data/left.parquet" in capsys.readouterr().out
