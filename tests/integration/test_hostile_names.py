@@ -106,3 +106,41 @@ def test_users_keep_their_names(spark: SparkSession, tmp_path: Path, capsys: Any
         rows = archive.scan().to_pylist()
         assert {0, 2} <= {one["k"] for one in rows}
         assert all(one["ts"] == one["k"] and one["exp"] == 100 + one["k"] for one in rows)
+
+
+OF_JOINS = ("ts", "exp", "_ts", "_exp", "cut", "bucket", "batch", "_v", "_id", "_end", "_code")
+
+
+@pytest.mark.slow
+def test_joins_and_their_archives_keep_names(spark: SparkSession, tmp_path: Path) -> None:
+    columns = ", ".join(["at BIGINT", "k BIGINT", *(f"`{name}` BIGINT" for name in OF_JOINS)])
+    for stream in ("a", "b"):
+        rows = [
+            {"at": i * SECOND, "k": i % 3, **{n: 100 * j + i for j, n in enumerate(OF_JOINS)}}
+            for i in range(1, 8)
+        ]
+        write(tmp_path / stream, "0.json", rows)
+    stored = [name for name in OF_JOINS if not name.startswith("_")]
+    joined = "FROM a [RANGE 30 SEC], b [RANGE 30 SEC] WHERE a.k = b.k AND a.ts = b.ts"
+    file = tmp_path / "p.cql"
+    file.write_text(
+        "".join(
+            f"CREATE STREAM {one} ({columns}) FROM json('{one}') TIMESTAMP BY at MICROSECONDS;"
+            for one in ("a", "b")
+        )
+        + f"CREATE QUERY pairs AS SELECT a.k, {', '.join(f'b.`{n}`' for n in OF_JOINS)} {joined};"
+        "CREATE QUERY counts AS SELECT `_ts`, COUNT(*) AS batch, SUM(bucket) AS exp "
+        "FROM a [RANGE 30 SEC] GROUP BY `_ts`;"
+        "CREATE ARCHIVE kept KEY k REFRESH 1 s AS "
+        f"SELECT a.k, {', '.join(f'b.{n}' for n in stored)} {joined};"
+    )
+    runs = started(spark, file)
+    pairs = runs["pairs"].snapshot().to_pylist()
+    assert len(pairs) == 7
+    assert all(one[n] == 100 * j + one["ts"] for one in pairs for j, n in enumerate(OF_JOINS))
+    assert runs["pairs"].changes().schema.names == ["k", *OF_JOINS, "ts_", "exp_"]
+    assert {"_ts": 201, "batch": 1, "exp": 501} in runs["counts"].snapshot().to_pylist()
+    archive = load_pipeline(spark, file).session.open_archive(tmp_path / "archives" / "kept")
+    kept = archive.scan().to_pylist()
+    assert kept
+    assert all(row["exp"] == 100 + row["ts"] and row["cut"] == 400 + row["ts"] for row in kept)
