@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -325,3 +327,44 @@ def test_what_a_stopped_batch_raises_is_short_and_in_sparks_words() -> None:
     words = str(Interrupted())
     assert "py4j.protocol.Py4JJavaError: An error occurred while calling" in words
     assert words.endswith("java.lang.InterruptedException")
+
+
+STOPPED_IN_A_BATCH = """
+import sys, threading, time
+from pyspark.sql import SparkSession
+from mayfly import Session
+
+def slowly(batches):
+    for batch in batches:
+        time.sleep(20)
+        yield batch
+
+folder, began = sys.argv[1], threading.Event()
+local = {f"spark.driver.{name}": "127.0.0.1" for name in ("host", "bindAddress")}
+spark = SparkSession.builder.master("local[2]").config(map=local).getOrCreate()
+session = Session(spark)
+session.stream("s", spark.readStream.schema("ts TIMESTAMP, k BIGINT").json(f"{folder}/in"))
+
+def work(changes, batch):
+    began.set()
+    spark.range(100).mapInArrow(slowly, "id BIGINT").count()
+
+run = session.query("SELECT k FROM s [RANGE 1 MIN]").start(f"{folder}/ck", on_changes=work)
+assert began.wait(120)
+run.query.stop()
+assert run.await_done(120)
+print("stopped")
+"""
+
+
+@pytest.mark.slow
+def test_sparks_own_stop_is_quiet_in_a_session_that_logs(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    rows = "\n".join(f'{{"ts": "2026-01-01T00:00:0{i}Z", "k": {i}}}' for i in range(9))
+    (tmp_path / "in" / "0.json").write_text(rows)
+    command = [sys.executable, "-c", STOPPED_IN_A_BATCH, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.stdout.strip() == "stopped", ended.stderr
+    assert "StackOverflow" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert len(ended.stderr.splitlines()) < 100
