@@ -7,11 +7,14 @@ length; the basic one keeps half as much, so it is taken on ties.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 
 from mayfly.synopses.contents import Content
 from mayfly.synopses.pieces import mean_reads, power_of_two
+
+LOOKED_AT, MOST_REFRESHES = 4, 100
+"""How many of the longest period, and of each query, tell which queries are due together."""
 
 
 def probe_merges(kind: str, lengths: Collection[int]) -> Fraction:
@@ -32,9 +35,25 @@ def slide_merges(kind: str, panes: int) -> Fraction:
     return 1 - Fraction(1, power_of_two(panes))
 
 
-def kind_for(content: Content, lengths: Collection[int]) -> str:
-    """The cheapest kind of synopsis for windows of these numbers of panes."""
+def kind_for(content: Content, groups: Iterable[Collection[int]]) -> str:
+    """The cheapest kind of synopsis for groups of windows, in panes, that are read together."""
     if content.running:
         return "running"
-    basic, interval = (probe_merges(kind, lengths) for kind in ("basic interval", "interval"))
+    groups = list(groups)
+    basic, interval = (
+        sum((probe_merges(kind, lengths) for lengths in groups), Fraction(0))
+        for kind in ("basic interval", "interval")
+    )
     return "basic interval" if basic <= interval else "interval"
+
+
+def joint_groups(windows: Iterable[tuple[int, int, int]]) -> list[list[int]]:
+    """The windows that are due together, as far as refreshes are looked at: of (panes, period,
+    origin), for a few times the longest period."""
+    windows = list(windows)
+    span = LOOKED_AT * max(period for _, period, _ in windows)
+    due: dict[int, list[int]] = {}
+    for panes, period, origin in windows:
+        for refresh in range(origin % period, span, period)[:MOST_REFRESHES]:
+            due.setdefault(refresh, []).append(panes)
+    return list(due.values())

@@ -53,7 +53,7 @@ def _own(query: PeriodicQuery, board: Board) -> Placement:
     join = " join" if len(query.lengths) > 1 else ""
     plan = SynopsisPlan(
         name=name,
-        kind=kind_for(content, [board.panes_of(query)]) + join,
+        kind=kind_for(content, [[board.panes_of(query)]]) + join,
         content=content,
         keys=query.keys,
         where=query.where,

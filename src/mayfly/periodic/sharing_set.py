@@ -21,7 +21,7 @@ from mayfly.arrays.order import Int64s
 from mayfly.errors import LimitExceeded
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
 from mayfly.lifetime import MIN_TIME, instant_text
-from mayfly.periodic.cost import kind_for
+from mayfly.periodic.cost import joint_groups, kind_for
 from mayfly.periodic.execution import answer_of, read_together
 from mayfly.periodic.panes import Panes, progressions
 from mayfly.periodic.planner import Placement, place
@@ -184,8 +184,9 @@ class SharingSet:
         """Keep each content in the kind that is cheapest for the windows that read it now."""
         board = self.board()
         for name, kept in self.synopses.items():
-            lengths = [board.panes_of(r.query) for r in self._readers(name)]
-            kind = kind_for(kept.plan.content, lengths)
+            asked = [r.query for r in self._readers(name)]
+            windows = [(board.panes_of(query), query.period, query.origin) for query in asked]
+            kind = kind_for(kept.plan.content, joint_groups(windows))
             longest = max(r.query.length for r in self._readers(name))
             if kind != kept.plan.kind:
                 kept.synopsis = rebuilt(kept.synopsis, KINDS[kind])

@@ -9,7 +9,7 @@ import pytest
 
 from mayfly.errors import InvalidSetting
 from mayfly.periodic import RULES, Aggregate, PeriodicQuery, Term, Workload, any_of
-from mayfly.periodic.cost import kind_for, probe_merges, slide_merges
+from mayfly.periodic.cost import joint_groups, kind_for, probe_merges, slide_merges
 from mayfly.periodic.execution import accesses
 from mayfly.periodic.predicate import EVERYTHING, Predicate
 from mayfly.periodic.sharing.sharing_rule import (
@@ -195,14 +195,23 @@ def test_the_cheapest_kind_by_the_windows_that_run_together() -> None:
     lengths = [10, 5, 6, 15, 12, 20, 30]
     assert probe_merges("basic interval", lengths) == 29
     assert probe_merges("interval", lengths) == Fraction(37, 2)
-    assert kind_for(Maximum("x"), lengths) == "interval"
-    assert kind_for(Maximum("x"), range(1, 31)) == "basic interval"
-    assert kind_for(Maximum("x"), [1]) == "basic interval"
-    assert kind_for(Count("x"), lengths) == "running"
-    assert kind_for(Counters("x"), [30]) == "interval"
+    assert kind_for(Maximum("x"), [lengths]) == "interval"
+    assert kind_for(Maximum("x"), [range(1, 31)]) == "basic interval"
+    assert kind_for(Maximum("x"), [[1]]) == "basic interval"
+    assert kind_for(Count("x"), [lengths]) == "running"
+    assert kind_for(Counters("x"), [[30]]) == "interval"
     assert [slide_merges(kind, 8) for kind in ("running", "basic interval", "interval")] == [
         1, 0, Fraction(7, 8),
     ]  # fmt: skip
+
+
+def test_windows_that_are_seldom_due_together_are_no_reason_to_scan() -> None:
+    together = [(panes, 30, 0) for panes in range(1, 31)]
+    apart = [(panes, 30, panes) for panes in range(1, 31)]
+    assert len(joint_groups(together)) == 4
+    assert len(joint_groups(apart)) == 30 * 4
+    assert kind_for(Maximum("x"), joint_groups(together)) == "basic interval"
+    assert kind_for(Maximum("x"), joint_groups(apart)) == "interval"
 
 
 def test_a_rule_that_does_not_exist_is_refused() -> None:

@@ -36,7 +36,7 @@ def pays(query: PeriodicQuery, sets: Combine, board: Board) -> bool:
     panes, every = board.panes_of(query), board.panes_between(query)
     kinds = [board.synopses[name].kind for name in sets.synopses]
     merging = sum(probe_merges(kind, [panes]) + 1 for kind in kinds) - 1
-    own = kind_for(board.content_of(query), [panes])
+    own = kind_for(board.content_of(query), [[panes]])
     return merging / every < slide_merges(own, panes) + board.rows_per_pane
 
 
