@@ -208,3 +208,27 @@ def test_computed_columns_search_for_patterns_in_linear_time(spark: SparkSession
     frame = spark.createDataFrame([(None, "a" * 300 + "!")], "ts TIMESTAMP, t STRING")
     (row,) = with_computed(frame, created.definition, "UTC").collect()
     assert (row.x, row.y) == ("", False), "Spark's engine would try for ever"
+
+
+def test_queries_without_a_common_stream_end_each_at_their_own_last_instant(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def write(stream: str, number: int, at: int) -> None:
+        (tmp_path / stream).mkdir(exist_ok=True)
+        (tmp_path / stream / f"{number}.json").write_text(json.dumps({"at": at, "a": number}))
+
+    streams = "".join(
+        f"CREATE STREAM {one} (at BIGINT, a INT) FROM json('{one}') TIMESTAMP BY at MICROSECONDS;"
+        f"CREATE QUERY of_{one} AS SELECT a FROM {one} [RANGE 1 SEC];"
+        for one in ("x", "y")
+    )
+    file, clocks = pipeline(tmp_path, streams), []
+    for number, at in enumerate((1_000, 2_000)):
+        write("x", number, at)
+        write("y", number, 1_000 * at)
+        runs = load_pipeline(spark, file).start(tmp_path / "ck", available_now=True, buckets=1)
+        assert all(run.await_done(120) for run in runs.values())
+        clocks.append([run.status().clock for run in runs.values()])
+    assert clocks == [[1_001, 1_000_001], [2_001, 2_000_001]]
+    assert runs["of_x"].status().late == {"x": 0}
+    assert sorted(runs["of_x"].snapshot()["a"].to_pylist()) == [0, 1]
