@@ -125,14 +125,23 @@ MOST_LINKED: dict[type[exp.Expr], tuple[int, str]] = {
     exp.Union: (1_000, "declare one stream over several sources, or run several queries"),
 }
 """So many of a kind in one text, and what to write instead: planning takes time for each."""
+MOST_COMPUTED = 4_000
+"""Items of SELECT lists that are more than a column, in one text."""
 _CHAINS = (exp.And, exp.Or, exp.DPipe, exp.Union, exp.Dot)
 """A chain of these is one level, however long."""
 
 
 def check_tree(source: Source, tree: exp.Expr) -> None:
     """Refuse the first node, or clause of a node, that is not in the language or too deep."""
-    depths, linked = {id(tree): 1}, Counter[type[exp.Expr]]()
+    depths, linked, computed = {id(tree): 1}, Counter[type[exp.Expr]](), 0
     for node in tree.walk():
+        if isinstance(node, exp.Select):
+            items = (item.unalias() for item in node.expressions)
+            computed += sum(not isinstance(item, exp.Column | exp.Star) for item in items)
+            if computed > MOST_COMPUTED:
+                raise error_on(
+                    source, node, f"more than {MOST_COMPUTED:,} computed columns", _FEWER
+                )
         if type(node) in MOST_LINKED:
             linked[type(node)] += 1
             most, hint = MOST_LINKED[type(node)]
@@ -153,6 +162,7 @@ def check_tree(source: Source, tree: exp.Expr) -> None:
                 raise error_on(source, node, problem, hint or "see docs/language.md for what is")
 
 
+_FEWER = "compute some of them in a query of its own"
 _FLATTER = (
     f"at most {MOST_NESTED} levels: write fewer parentheses, sub-queries or operators in a row, "
     "or compute a part in a query of its own"
