@@ -67,9 +67,17 @@ def spark(
     session.stop()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for the session is a Spark test, so that `-m "not spark"` leaves it out."""
+    """Whatever asks for the session is a Spark test, so that `-m "not spark"` leaves it out; of a
+    test that is ``halved``, every second case that is not slow becomes so."""
+    cases = Counter[str]()
     for item in items:
+        if item.get_closest_marker("halved") and not item.get_closest_marker("slow"):
+            name = item.nodeid.partition("[")[0]
+            cases[name] += 1
+            if cases[name] % 2 == 0:
+                item.add_marker(pytest.mark.slow)
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
 

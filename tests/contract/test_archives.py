@@ -68,6 +68,7 @@ def play(
     return history
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("technique", UpdateTechnique)
 @pytest.mark.parametrize(("scheme", "spread"), SCHEMES)
 def test_an_archive_is_its_list_of_rows(

@@ -86,6 +86,7 @@ def play(
     return history
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("rebuild", [True, False])
 @pytest.mark.parametrize("rule", RULES)
 def test_an_archive_is_its_list_of_rows(rule: PartitionRule, rebuild: bool, tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ def begin(root: Path, layout: WaveLayout, technique: UpdateTechnique, chance: Ra
     return Played(Archive.create(root, chosen, InProcess(), sync=False), chance)
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("technique", UpdateTechnique)
 @pytest.mark.parametrize("layout", SHAPES, ids=str)
 def test_void_rows_and_those_before_a_smaller_window_are_not_returned(

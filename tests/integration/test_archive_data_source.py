@@ -87,6 +87,7 @@ def loaded(spark: SparkSession, archive: Archive, **options: Any) -> DataFrame:
     return spark.read.format("mayfly").options(**options).load(path)
 
 
+@pytest.mark.slow
 def test_columns_types_and_rows_are_those_of_the_other_reads(
     spark: SparkSession, archive: Archive
 ) -> None:

@@ -89,6 +89,7 @@ def test_every_read_path_shows_the_same(spark: SparkSession, tmp_path: Path) -> 
     assert_same_rows(archive.frame(soft=True).toArrow(), soft)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contract", ["HARD", pytest.param("SOFT(1)", marks=pytest.mark.slow)])
 def test_no_read_path_shows_what_was_declared_void(
     spark: SparkSession, tmp_path: Path, contract: str
@@ -165,6 +166,7 @@ def test_lifetimes_of_classes_and_intervals(spark: SparkSession, tmp_path: Path)
         by_class.update(spark.createDataFrame([("c", now + timedelta(hours=1), "gold", None)], ddl))
 
 
+@pytest.mark.slow
 def test_windows_of_a_number_of_rows(spark: SparkSession, tmp_path: Path) -> None:
     archive = mayfly.Session(spark).create_archive(
         tmp_path / "a", "k BIGINT, ts BIGINT, pos BIGINT", key="k", max_lifetime="60 us",
@@ -185,6 +187,7 @@ def test_windows_of_a_number_of_rows(spark: SparkSession, tmp_path: Path) -> Non
         assert sorted(found.toArrow()["pos"].to_pylist()) == alive[-7:]
 
 
+@pytest.mark.slow
 def test_an_archive_of_a_window_is_changed_step_by_step(
     spark: SparkSession, tmp_path: Path
 ) -> None:

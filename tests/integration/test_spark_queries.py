@@ -149,6 +149,7 @@ def check(spark: SparkSession, folder: Path, checkpoint: Path, cql: str) -> None
     assert run.verify().ok
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("name", QUERIES)
 def test_spark_does_what_this_process_does(
     spark: SparkSession, recorded: Path, tmp_path: Path, name: str

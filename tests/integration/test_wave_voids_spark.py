@@ -13,6 +13,7 @@ import mayfly
 DAY = 86_400_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ARRAY<STRING>", pytest.param("STRING", marks=pytest.mark.slow)])
 def test_every_read_leaves_the_same_rows_out(
     spark: SparkSession, tmp_path: Path, kind: str

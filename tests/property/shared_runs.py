@@ -6,7 +6,7 @@ results are the code that runs on Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 
 from mayfly.cql import bind_query
 from mayfly.lifetime import NEVER
@@ -40,14 +39,6 @@ from mayfly.spark.stream.stage_tasks import ProgramTask
 from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.segment import TS
-
-
-def half_slow(cases: Iterable[Any]) -> list[Any]:
-    """Cases for a test, of which every second one is left to test-all."""
-    return [
-        pytest.param(case, marks=pytest.mark.slow) if number % 2 else case
-        for number, case in enumerate(cases)
-    ]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from mayfly.runtime.in_process import ContinuousRun
 from mayfly.spark.stream.query_checkpoint import SINCE, Registered
 from mayfly.spark.stream.query_history import settle
 from tests.property.continuous_cases import SECOND, _rows, catalog, table_of, told
-from tests.property.shared_runs import half_slow, program_of, results_of, runner_of
+from tests.property.shared_runs import program_of, results_of, runner_of
 
 CASES = {
     "one answer for all rows beside one for each group": (
@@ -155,7 +155,8 @@ def test_where_rows_lie_does_not_depend_on_other_queries() -> None:
             assert places(alone).items() <= together.items(), alone
 
 
-@pytest.mark.parametrize("cql", half_slow(SHARING))
+@pytest.mark.halved
+@pytest.mark.parametrize("cql", SHARING)
 @pytest.mark.parametrize("buckets", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_query_that_leaves_changes_no_answer_of_others(
     tmp_path: Path, cql: str, buckets: int
@@ -191,6 +192,7 @@ def test_what_is_explained_as_fused_is_fused(cql: str) -> None:
     assert len(kernels) == STAGES[cql]
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("buckets", [pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", CASES)
 def test_buckets_change_no_answer(tmp_path: Path, name: str, buckets: int) -> None:

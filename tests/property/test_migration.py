@@ -32,7 +32,7 @@ from mayfly.storage.segment import DATA
 from mayfly.testing.random_queries import SHAPES, STREAMS, random_query
 from tests.property import former_codes
 from tests.property.continuous_cases import SECOND, _cut, _rows, catalog, table_of, told
-from tests.property.shared_runs import HereRunner, half_slow, program_of, results_of, runner_of
+from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
 from tests.property.test_buckets import SHARING, STAGES
 
 seeds = st.integers(0, 2**48)
@@ -143,7 +143,8 @@ def test_migrations_between_batches_change_no_answer(shape: str | None, seed: in
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("cql", half_slow(SHARING))
+@pytest.mark.halved
+@pytest.mark.parametrize("cql", SHARING)
 def test_queries_that_share_move_together(tmp_path: Path, cql: str, strategy: Strategy) -> None:
     known, queries = catalog(0), {"other": SHARING[cql], "one": cql}
     for seed in range(3):
@@ -215,8 +216,9 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.halved
 @pytest.mark.parametrize(
-    "case", half_slow([*((2, cql) for cql in ALL), *((4, cql) for cql in (*TEXTS, *MORE[:4]))])
+    "case", [*((2, cql) for cql in ALL), *((4, cql) for cql in (*TEXTS, *MORE[:4]))]
 )
 def test_checkpoints_of_former_formats_go_on(
     tmp_path: Path,

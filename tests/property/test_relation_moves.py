@@ -24,7 +24,7 @@ from mayfly.spark.stream.state_format import STATE_FORMAT, renewed
 from mayfly.storage import SetProperties, verify
 from mayfly.testing.random_queries import DECLARATIONS
 from tests.property.continuous_cases import SECOND, _rows, table_of, told
-from tests.property.shared_runs import half_slow, program_of, results_of, runner_of
+from tests.property.shared_runs import program_of, results_of, runner_of
 from tests.property.test_migration import as_in_format_2
 
 COLUMNS = "(id INT, name STRING) KEY id;"
@@ -87,7 +87,8 @@ def relations() -> dict[str, Changing]:
 
 
 @pytest.mark.parametrize("strategy", [Strategy.UPA, Strategy.DIRECT, Strategy.NT])
-@pytest.mark.parametrize("cql", half_slow(STAGES))
+@pytest.mark.halved
+@pytest.mark.parametrize("cql", STAGES)
 def test_moves_and_formats_change_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cql: str, strategy: Strategy
 ) -> None:

@@ -111,6 +111,7 @@ def touched_per_row(call: str, window: int, step: int = 500, steps: int = 8) -> 
     return (sum(report.rows_touched for report in run.reports()) - before) / (step * steps)
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("call", [call for call in CALLS.values() if call != "COLLECT_SET(t)"])
 def test_rows_touched_do_not_grow_with_the_window(call: str) -> None:
     """At ten times the window and the same rate, at most 1.5 times as many."""

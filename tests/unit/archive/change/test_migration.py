@@ -98,6 +98,7 @@ def test_a_longer_lifetime(tmp_path: Path) -> None:
         check(archive, given + long, 10 * update)
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("method", ["rebuild", "side by side"])
 @pytest.mark.parametrize("layout", ["Rebuild 2x2", "NoRebuild 2x2"])
 @pytest.mark.parametrize("refresh", [5, 20, 7])

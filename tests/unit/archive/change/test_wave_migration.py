@@ -48,6 +48,7 @@ def check(archive: Archive, day: int, window: int = WINDOW) -> None:
     assert sum(one.rows for one in new) <= 10 * layout.most_stored_days
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("technique", UpdateTechnique)
 def test_from_scheme_to_scheme(tmp_path: Path, technique: UpdateTechnique, method: str) -> None:
@@ -159,6 +160,7 @@ def test_another_window(tmp_path: Path, scheme: WaveScheme) -> None:
         assert archive.maintain.verify().ok, archive.maintain.verify()
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize(
     ("refresh", "window", "updates"), [(50, None, 12), (200, None, 3), (150, 3, 3), (70, 20, 20)]
 )
