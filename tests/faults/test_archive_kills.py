@@ -31,7 +31,8 @@ from tests.faults.archive_program import (
 from tests.faults.storage_starter import Starter
 
 SOURCES = [
-    Path(mayfly.archive.__path__[0]) / name for name in ("archive.py", "writing.py")
+    Path(mayfly.archive.__path__[0]) / name
+    for name in ("updates.py", "write/committer.py", "write/part_writer.py")
 ] + sorted(Path(mayfly.storage.__path__[0]).rglob("*.py"))
 POINTS = sorted(
     {

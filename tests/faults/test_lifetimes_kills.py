@@ -22,7 +22,14 @@ from tests.faults.storage_starter import Starter
 
 SOURCES = [
     Path(mayfly.archive.__path__[0]) / f"{name}.py"
-    for name in ("archive", "writing", "voiding", "migrating", "erasing")
+    for name in (
+        "updates",
+        "write/committer",
+        "write/part_writer",
+        "change/voids",
+        "change/migration",
+        "erase/erasure",
+    )
 ] + sorted(Path(mayfly.storage.__path__[0]).rglob("*.py"))
 POINTS = sorted(
     {

@@ -100,7 +100,7 @@ def test_every_point_is_in_a_campaign() -> None:
     """The storage core's own points have their own campaign; some are in these as well."""
     named = {
         found
-        for name in ("runner.py", "sinks.py", "program_tasks.py")
+        for name in ("stream/runner.py", "io/sinks.py", "stream/stage_tasks.py")
         for found in re.findall(
             r'reach\("([^"]+)"\)', (ROOT / "src/mayfly/spark" / name).read_text()
         )

@@ -199,6 +199,8 @@ def _in_list(child: ex.Expression, choices: Sequence[ex.Expression], resolve: _C
             rows = value.is_valid().to_numpy(zero_copy_only=False)
             rows = rows & ~_where(found, True) if isinstance(found, pa.Array) else rows
             if not rows.any():
+                # No choice can be asked, and whether NULL is among them is not known.
+                found = pc.or_kleene(found, pc.if_else(value.is_valid(), False, None))
                 continue
         test = compare("=", value, _evaluate_on(choice, resolve, rows))
         found = pc.or_kleene(found, test)

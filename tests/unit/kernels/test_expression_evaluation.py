@@ -225,3 +225,15 @@ def test_whole_numbers_overflow() -> None:
             evaluate(
                 ex.Arithmetic(op, number, ex.Literal(other, BIGINT), BIGINT), lambda column: top
             )
+
+
+@pytest.mark.parametrize("values", [[None], [None, 1.0], [None, 2.0]])
+def test_null_in_a_list_is_null_where_choices_are_asked_for_some_rows_only(
+    values: list[float | None],
+) -> None:
+    """A choice that may fail is not evaluated for NULL: the answer is still not known."""
+    columns = {"r": pa.array(values, pa.float64()), "h": pa.array([1.0] * len(values))}
+    column = {name: ex.Column("s", name, DOUBLE, True) for name in columns}
+    choice = ex.Cast(ex.Cast(column["h"], STRING, False), DOUBLE, False)
+    among = evaluate(ex.InList(column["r"], (choice,)), lambda node: columns[node.name])
+    assert among.to_pylist() == [None if value is None else value == 1.0 for value in values]
