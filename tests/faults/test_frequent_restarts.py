@@ -27,6 +27,7 @@ class Killed(Exception):
     """Stands for the death of the driver."""
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("name", QUERIES)
 def test_answers_after_restarts_are_those_of_one_run(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

@@ -307,6 +307,7 @@ def test_spark_streams_into_an_archive_and_goes_on_after_a_stop(
         run("other")
 
 
+@pytest.mark.slow
 def test_a_query_s_results_are_archived_by_their_time(spark: SparkSession, tmp_path: Path) -> None:
     case = pair_case(160, 40)
     record(tmp_path, case.batches)

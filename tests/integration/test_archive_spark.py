@@ -78,6 +78,7 @@ KINDS = {
 }
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("name", HISTORIES)
 def test_an_archive_on_spark_is_its_list_of_rows(
     spark: SparkSession, tmp_path: Path, name: str

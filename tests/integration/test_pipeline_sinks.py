@@ -157,6 +157,7 @@ def delivered(
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_early_ends_are_found_after_the_longest_life_has_changed(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def came(run: QueryRun, rows: int) -> bool:
     return sum(run.status().rows.values()) >= rows
 
 
+@pytest.mark.slow
 def test_rate_socket_and_a_data_source_in_python(
     spark: SparkSession, tmp_path: Path, port: int
 ) -> None:

@@ -35,6 +35,7 @@ def queries_over(spark: SparkSession, folder: Path, texts: dict[str, str]) -> Qu
     return Queries(session, {name: session.query(cql) for name, cql in texts.items()})
 
 
+@pytest.mark.slow
 def test_a_pipeline_goes_on_with_more_buckets(spark: SparkSession, tmp_path: Path) -> None:
     streams, checkpoint, rows = tmp_path / "streams", tmp_path / "ck", batches()
     record(streams, rows[:2])
