@@ -122,25 +122,32 @@ MOST_NESTED = 120
 MOST_LINKED: dict[type[exp.Expr], tuple[int, str]] = {
     exp.Or: (5_000, "write x IN (…), or keep the values in a relation and join it"),
     exp.And: (5_000, "write x NOT IN (…), or keep the values in a relation and join it"),
+    exp.Dot: (1_000, "give the member of a struct that is asked for"),
     exp.Union: (1_000, "declare one stream over several sources, or run several queries"),
 }
 """So many of a kind in one text, and what to write instead: planning takes time for each."""
-MOST_COMPUTED = 4_000
-"""Items of SELECT lists that are more than a column, in one text."""
+MOST_COMPUTED = 2_000
+"""Items of SELECT lists that are more than a column of the first one, in one text."""
 _CHAINS = (exp.And, exp.Or, exp.DPipe, exp.Union, exp.Dot)
 """A chain of these is one level, however long."""
 
 
 def check_tree(source: Source, tree: exp.Expr) -> None:
     """Refuse the first node, or clause of a node, that is not in the language or too deep."""
-    depths, linked, computed = {id(tree): 1}, Counter[type[exp.Expr]](), 0
+    depths, linked = {id(tree): 1}, Counter[type[exp.Expr]]()
+    selects = computed = 0
     for node in tree.walk():
         if isinstance(node, exp.Select):
-            items = (item.unalias() for item in node.expressions)
-            computed += sum(not isinstance(item, exp.Column | exp.Star) for item in items)
+            items = [item.unalias() for item in node.expressions]
+            if selects == 0:
+                items = [item for item in items if not isinstance(item, exp.Column | exp.Star)]
+            selects, computed = selects + 1, computed + len(items)
             if computed > MOST_COMPUTED:
                 raise error_on(
-                    source, node, f"more than {MOST_COMPUTED:,} computed columns", _FEWER
+                    source,
+                    node,
+                    f"more than {MOST_COMPUTED:,} computed columns, or columns of sub-queries",
+                    _FEWER,
                 )
         if type(node) in MOST_LINKED:
             linked[type(node)] += 1
