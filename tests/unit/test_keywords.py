@@ -15,6 +15,7 @@ from mayfly import testing, windows
 from mayfly.archive.change.migration import Migration
 from mayfly.archive.maintenance import Maintenance
 from mayfly.archive.read.questions import Reading
+from mayfly.archive.updates import Updates
 from mayfly.errors import InvalidSetting
 from mayfly.spark.api import pipelines, queries, session
 from mayfly.spark.archive import archives
@@ -30,6 +31,7 @@ SparkArchive: Any = archives.SparkArchive
 LocalSession: Any = mayfly.LocalSession
 CREATE: Any = mayfly.archive.create
 PROBE: Any = Reading.probe
+UPDATE: Any = Updates.update
 VACUUM: Any = Maintenance.vacuum
 MIGRATE: Any = Migration.migrate
 Window: Any = SlidingWindow
@@ -59,7 +61,7 @@ DOORS: dict[str, tuple[Callable[[], object], str]] = {
     "LocalSession.query": (lambda: LocalSession().query("", strategi="NT"), "strategy"),
     "archive.create": (
         lambda: CREATE("a", COLUMNS, key="k", window=3, layot="x"), "layout"),
-    "archive.update": (lambda: SparkArchive.update(NOBODY, NOBODY, batchid="1"), "batch_id"),
+    "archive.update": (lambda: UPDATE(NOBODY, NOBODY, batchid="1"), "batch_id"),
     "archive.load": (lambda: SparkArchive.load(NOBODY, NOBODY, maxgap="1 d"), "max_gap"),
     "archive.sink": (lambda: SparkArchive.sink(NOBODY, "s", slck="1 s"), "slack"),
     "archive.probe": (lambda: PROBE(NOBODY, 1, asof=3), "as_of"),

@@ -17,19 +17,16 @@ from mayfly.archive.change.voids import Voids
 from mayfly.archive.erase.erasure import Erasure
 from mayfly.archive.inspection import Inspection
 from mayfly.archive.maintenance import Maintenance
-from mayfly.archive.model.calendar import UpdateCalendar
 from mayfly.archive.model.ledger import Ledger
 from mayfly.archive.model.origin import ORIGIN_IS_OPEN, Origin
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
 from mayfly.archive.read.key_places import forget_hashes
-from mayfly.archive.read.questions import Moment, Reading
+from mayfly.archive.read.questions import Reading
 from mayfly.archive.read.stored_files import let_go
 from mayfly.archive.updates import ARCHIVE, Updates
-from mayfly.archive.write.accounting import UpdateReport
 from mayfly.archive.write.committer import Committer, Executor
 from mayfly.errors import CorruptFile, StorageError, VersionExpired
-from mayfly.keywords import known_settings
 from mayfly.storage import Manifest, Repository
 
 
@@ -48,11 +45,9 @@ class Archive:
         self.inspect = Inspection(ledger, erasure)
         self.maintain = Maintenance(committer, erasure)
         # What people do every day, without the name of the part.
-        self.probe, self.probe_range, self.scan = (
-            self.read.probe,
-            self.read.probe_range,
-            self.read.scan,
-        )
+        self.update = self.updates.update
+        self.probe, self.probe_range = self.read.probe, self.read.probe_range
+        self.scan = self.read.scan
         self.advise = foresight.advise
         self.invalidate = Voids(committer, erasure).invalidate
         self.migrate = migration.migrate
@@ -96,37 +91,6 @@ class Archive:
     @property
     def settings(self) -> ArchiveSettings:
         return self.version().settings
-
-    @known_settings()
-    def update(
-        self,
-        batch: Any | None,
-        *,
-        update: int | None = None,
-        at: Moment | None = None,
-        batch_id: str | None = None,
-        properties: Mapping[str, Any] | None = None,
-        positions: Mapping[str, int] | None = None,
-        calendar: UpdateCalendar | None = None,
-    ) -> UpdateReport:
-        """Insert the rows of one interval and remove what has expired, as one commit.
-
-        The update is the next one, or number ``update``, or the one whose interval holds ``at``;
-        missed updates before it run as empty ones in the same commit. ``None`` is an empty
-        batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
-        of the same commit. Where windows are of a number of rows, ``positions`` say how far their
-        streams have come, if further than the rows of the batch. An update that was numbered by
-        a ``calendar`` is not done (CommitConflict) if the archive has got another since.
-        """
-        return self.updates.update(
-            batch,
-            update=update,
-            at=at,
-            batch_id=batch_id,
-            properties=properties,
-            positions=positions,
-            calendar=calendar,
-        )
 
     def _forget_former_files(self, version: ArchiveVersion) -> None:
         """Let go of files that the current version does not name."""

@@ -9,7 +9,7 @@ for later days (pre-transition) follows in a second one, and is made up for afte
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -49,6 +49,8 @@ class Updates(Part):
         super().__init__(committer.ledger)
         self.committer, self.origin = committer, origin
         self.erasure, self.foresight = erasure, foresight
+        self.incoming: Callable[[Any | None], Any | None] = lambda batch: batch
+        """Makes of what users bring what the executor takes."""
 
     @known_settings()
     def update(
@@ -65,12 +67,14 @@ class Updates(Part):
         """Insert the rows of one interval and remove what has expired, as one commit.
 
         The update is the next one, or number ``update``, or the one whose interval holds ``at``;
-        missed updates before it run as empty ones in the same commit. ``None`` is an empty
-        batch. A ``batch_id`` that is already committed does nothing. ``properties`` become part
+        missed updates before it run as empty ones in the same commit. The batch is an Arrow table,
+        a pandas DataFrame or a list of dicts, on Spark also a DataFrame; ``None`` is an empty one.
+        A ``batch_id`` that is already committed does nothing. ``properties`` become part
         of the same commit. Where windows are of a number of rows, ``positions`` say how far their
         streams have come, if further than the rows of the batch. An update that was numbered by
         a ``calendar`` is not done (CommitConflict) if the archive has got another since.
         """
+        batch = self.incoming(batch)
         if batch_id is not None:
             text("batch_id", batch_id)
         _check_properties(properties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from mayfly.archive.archive import Archive
 from mayfly.archive.leases import leased
 from mayfly.archive.model.admission import EXAMPLES_SHOWN, AdmissionSummary, RefusedRow, Verdict
-from mayfly.archive.model.calendar import UpdateCalendar
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.questions import Moment, Window, selection
 from mayfly.archive.read.selection import ReadReport
@@ -37,6 +36,7 @@ class SparkArchive(Archive):
 
     def __init__(self, repository: Repository, executor: Executor) -> None:
         super().__init__(repository, executor)
+        self.updates.incoming = self._rows
         self._pins: dict[int, Pin] = {}
 
     @property
@@ -49,38 +49,6 @@ class SparkArchive(Archive):
         return self.on_spark.spark
 
     # -- updates -----------------------------------------------------------------------------
-
-    @known_settings()
-    def update(
-        self,
-        batch: Any | None,
-        *,
-        update: int | None = None,
-        at: Moment | None = None,
-        batch_id: str | None = None,
-        properties: Mapping[str, Any] | None = None,
-        positions: Mapping[str, int] | None = None,
-        calendar: UpdateCalendar | None = None,
-    ) -> UpdateReport:
-        """Insert the rows of one interval and remove what has expired, as one commit.
-
-        The update is the next one, or number ``update``, or the one whose interval holds ``at``;
-        missed updates before it run as empty ones in the same commit. The batch is a DataFrame, of
-        Spark or pandas, an Arrow table or a list of dicts; ``None`` is an empty one. A ``batch_id``
-        that is already committed does nothing. ``properties`` become part of the same commit.
-        Where windows are of a number of rows, ``positions`` say how far their streams have come,
-        if further than the rows of the batch. An update that was numbered by a ``calendar`` is not
-        done (CommitConflict) if the archive has got another since.
-        """
-        return super().update(
-            self._rows(batch),
-            update=update,
-            at=at,
-            batch_id=batch_id,
-            properties=properties,
-            positions=positions,
-            calendar=calendar,
-        )
 
     @known_settings()
     def load(
