@@ -29,7 +29,7 @@ from mayfly.synopses.contents import (
     TableAlgebra,
     content_for,
 )
-from mayfly.synopses.storing import (
+from mayfly.synopses.stored_form import (
     JOIN_KINDS,
     restored_join,
     restored_synopsis,

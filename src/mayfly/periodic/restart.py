@@ -30,7 +30,7 @@ from mayfly.periodic.sharing.sharing_rule import (
 from mayfly.periodic.sharing_set import PANE, Kept, Registered, SharingSet, by_pane
 from mayfly.periodic.workload import Workload
 from mayfly.synopses.contents import CONTENTS, Aggregate, Content, FloatTotal, TableAlgebra
-from mayfly.synopses.storing import restored_synopsis, stored_table
+from mayfly.synopses.stored_form import restored_synopsis, stored_table
 
 Json = Any
 FORMAT = 1

@@ -30,7 +30,7 @@ from mayfly.periodic.query import PeriodicQuery
 from mayfly.periodic.sharing.sharing_rule import Access, Board, Forward, Reading, SynopsisPlan
 from mayfly.synopses import Synopsis
 from mayfly.synopses.contents import TableAlgebra
-from mayfly.synopses.storing import KINDS
+from mayfly.synopses.stored_form import KINDS
 
 PANE = "_pane"
 MOST_REFRESHES = 1_000_000
