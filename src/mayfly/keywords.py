@@ -29,25 +29,29 @@ def known_settings(
     def decorate(function: F) -> F:
         whole = signature(function)
         own = whole.parameters.values()
-        arguments = [one for one in own if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
-        names = [one.name for one in arguments]
-        needed = [one.name for one in arguments if one.default is Parameter.empty]
-        any_number = any(one.kind is Parameter.VAR_POSITIONAL for one in own)
+        arguments = [
+            parameter for parameter in own if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD
+        ]
+        names = [argument.name for argument in arguments]
+        needed = [argument.name for argument in arguments if argument.default is Parameter.empty]
+        any_number = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in own)
         further = {} if passed_on is None else _settings(passed_on)
         left_out, settings = set(without), _settings(function)
         settings |= {n: p for n, p in further.items() if n not in left_out | settings.keys()}
 
         @wraps(function)
-        def checked(*args: Any, **given: Any) -> Any:
-            _check(settings, [name for name in given if name not in names])
+        def checked(*args: Any, **keywords: Any) -> Any:
+            _check(settings, [name for name in keywords if name not in names])
             if len(args) > len(names) and not any_number:
                 raise _too_many(function.__name__, args, names)
-            if missing := [one for one in needed[len(args) :] if one not in given]:
+            if missing := [
+                argument for argument in needed[len(args) :] if argument not in keywords
+            ]:
                 what = f"{function.__name__}: {', '.join(missing)} is missing"
                 raise InvalidSetting(what, "give it")
-            if twice := [one for one in names[: len(args)] if one in given]:
+            if twice := [argument for argument in names[: len(args)] if argument in keywords]:
                 raise InvalidSetting(f"{', '.join(twice)} is given twice", "give it once")
-            return function(*args, **given)
+            return function(*args, **keywords)
 
         if passed_on is not None:
             shown = [*arguments, *settings.values()]
@@ -67,22 +71,29 @@ def _too_many(function: str, args: tuple[Any, ...], names: list[str]) -> Invalid
     )
 
 
-def check_settings(function: Callable[..., object], given: Mapping[str, object]) -> None:
+def check_settings(function: Callable[..., object], keywords: Mapping[str, object]) -> None:
     """Refuse settings that a function does not have, and the lack of those it needs."""
-    _check(_settings(function), given)
+    _check(_settings(function), keywords)
 
 
 def _settings(function: Callable[..., object]) -> dict[str, Parameter]:
     if is_typeddict(function):
-        kinds = {name: one.__forward_arg__ for name, one in function.__annotations__.items()}
+        kinds = {
+            name: annotation.__forward_arg__
+            for name, annotation in function.__annotations__.items()
+        }
         keyword = Parameter.KEYWORD_ONLY
         return {n: Parameter(n, keyword, default=..., annotation=k) for n, k in kinds.items()}
     parameters = signature(function).parameters
-    return {n: one for n, one in parameters.items() if one.kind is Parameter.KEYWORD_ONLY}
+    return {
+        n: parameter
+        for n, parameter in parameters.items()
+        if parameter.kind is Parameter.KEYWORD_ONLY
+    }
 
 
-def _check(settings: Mapping[str, Parameter], given: Iterable[str]) -> None:
-    names = list(given)
+def _check(settings: Mapping[str, Parameter], keywords: Iterable[str]) -> None:
+    names = list(keywords)
     for name in names:
         if name not in settings:
             hint = get_close_matches(name, settings, n=1)
@@ -90,7 +101,7 @@ def _check(settings: Mapping[str, Parameter], given: Iterable[str]) -> None:
                 f"there is no setting {name}",
                 f"did you mean {hint[0]}?" if hint else f"the settings are {', '.join(settings)}",
             )
-    needed = [name for name, one in settings.items() if one.default is Parameter.empty]
+    needed = [name for name, parameter in settings.items() if parameter.default is Parameter.empty]
     if missing := [name for name in needed if name not in names]:
         raise InvalidSetting(f"the setting {', '.join(missing)} is missing", "give it")
 
@@ -127,4 +138,4 @@ def names(name: str, value: object) -> tuple[str, ...]:
     listed = (value,) if isinstance(value, str) else value
     if not isinstance(listed, Iterable) or isinstance(listed, bytes | Mapping):
         raise InvalidSetting(f"{name} is {value!r}", "give a name, or a list of names")
-    return tuple(text(name, one) for one in listed)
+    return tuple(text(name, entry) for entry in listed)

@@ -112,11 +112,11 @@ LIVE_GAP = 86_400_000_000
 """How far ahead of the wall clock rows may be, if nobody says."""
 
 
-def gap_of(given: Duration | None) -> int | None:
+def gap_of(gap: Duration | None) -> int | None:
     """MAX GAP as it is given: a duration, "none" for no limit (NEVER), or None for the default."""
-    if isinstance(given, str) and given.strip().casefold() == "none":
+    if isinstance(gap, str) and gap.strip().casefold() == "none":
         return NEVER
-    return None if given is None else duration(given)
+    return None if gap is None else duration(gap)
 
 
 def gap_text(gap: int | None) -> str | None:
@@ -132,18 +132,18 @@ def last_likely(now: int, max_gap: int | None) -> int:
 
 
 def _parse(text: str) -> int:
-    total, at = Fraction(0), 0
+    total, position = Fraction(0), 0
     for term in _TERM.finditer(text):
         unit = unit_micros(term[2])
-        if term.start() != at or unit is None:
+        if term.start() != position or unit is None:
             break
-        at = term.end()
+        position = term.end()
         if len(term[1]) > MOST_DIGITS:
             raise InvalidSetting(
                 f"a duration of {len(term[1]):,} digits does not fit 64 bits", "use a shorter one"
             )
         total += Fraction(term[1]) * unit
-    if at != len(text) or not text.strip():
+    if position != len(text) or not text.strip():
         raise InvalidSetting(
             f"cannot read the duration {text!r}",
             'write a number and a unit from microsecond to day, like "10 min" or "1 h 30 s"',
@@ -200,16 +200,16 @@ def instant(value: int | date | str) -> int:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def instant_text(at: int) -> str:
+def instant_text(moment: int) -> str:
     """An instant as people read it, in UTC.
 
     >>> instant_text(1_700_000_000_000_000), instant_text(1_700_006_400_000_001)
     ('2023-11-14 22:13:20', '2023-11-15 00:00:00.000001')
     """
     try:
-        return str(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at))[:-6]
+        return str(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment))[:-6]
     except OverflowError:
-        return f"{at} µs"
+        return f"{moment} µs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +219,8 @@ class Lifetime:
     ts: int
     exp: int
 
-    def alive_at(self, at: int) -> bool:
-        return self.ts <= at < self.exp
+    def alive_at(self, moment: int) -> bool:
+        return self.ts <= moment < self.exp
 
     def meet(self, other: Lifetime) -> Lifetime | None:
         """The lifetime of a join result of two tuples, or None if they never coexist."""

@@ -34,17 +34,17 @@ class Inspection(Part):
         """The current version in figures, from manifests and from files that no version names."""
         root, version = self.repository.directory.address, self.version()
         erased = None if version.settings.lifetimes is None else self.erasure.gone_until()
-        found = status_of(root, version, self.repository.versions(), staged_figures(root), erased)
-        return replace(found, last=self.reports()[-1]) if found.last else found
+        figures = status_of(root, version, self.repository.versions(), staged_figures(root), erased)
+        return replace(figures, last=self.reports()[-1]) if figures.last else figures
 
     @known_settings()
     def reports(self) -> list[Mapping[str, Any]]:
         """The reports of the last updates, oldest first; they outlive their versions."""
         version = self.version()
-        found = reports_of(version.manifest.properties)
-        if found and version.settings.contract.erased_within is not None:
-            found[-1] = {**found[-1], "erased_until": self.erased_until()}
-        return found
+        history = reports_of(version.manifest.properties)
+        if history and version.settings.contract.erased_within is not None:
+            history[-1] = {**history[-1], "erased_until": self.erased_until()}
+        return history
 
     def erased_until(self) -> int:
         """Rows that expired up to this instant have left the data files."""
@@ -67,8 +67,8 @@ class Inspection(Part):
         if self.version().settings.lifetimes is None:
             return predictions(self.version().settings, reports, properties.get(CHANGED_AT, 0))
         return [
-            Prediction(one["update"], one.get("expected_seconds"), seconds_of(one))
-            for one in reports
+            Prediction(report["update"], report.get("expected_seconds"), seconds_of(report))
+            for report in reports
         ]
 
     @known_settings()

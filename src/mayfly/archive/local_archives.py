@@ -79,8 +79,8 @@ def create(
     are those of ``archive.model.lifetime_declaration.declare_lifetimes``; there ``layout="auto"``
     with ``expect=Workload(…)`` takes the layout that would do the least work.
     """
-    given = {n: v for n, v in locals().items() if n not in ("path", "columns") and v is not None}
-    settings: dict[str, Any] = {"key": key, **given}
+    options = {n: v for n, v in locals().items() if n not in ("path", "columns") and v is not None}
+    settings: dict[str, Any] = {"key": key, **options}
     columns = brought_columns(columns)
     advice = None
     if max_lifetime is not None:
@@ -105,27 +105,27 @@ def declared_for(
     """The declaration of rows with their own lifetimes; with ``layout="auto"`` the layout is the
     one that does the least work under the ``expect``-ed load, and the advice says why."""
     _refuse_others(_OF_WINDOWS & settings.keys(), "rows with their own lifetimes", "window=…")
-    wanted = dict(settings)
-    load = wanted.pop("expect", None)
-    check_settings(declare_lifetimes, wanted)
-    if str(wanted.get("layout")).lower() != AUTO:
+    options = dict(settings)
+    load = options.pop("expect", None)
+    check_settings(declare_lifetimes, options)
+    if str(options.get("layout")).lower() != AUTO:
         if load not in (None, Workload()):
             raise InvalidSetting(
                 f"a load is expected ({load}), but the layout is not to be chosen for it",
                 'give layout="auto", or leave it out',
             )
-        return declare_lifetimes(columns, **wanted), None
+        return declare_lifetimes(columns, **options), None
     if decided := sorted(_OF_LAYOUTS & settings.keys()):
         raise InvalidSetting(
             f'layout="auto" decides about {", ".join(decided)}', "leave them out, or name a layout"
         )
-    del wanted["layout"]
-    return with_advised_layout(declare_lifetimes(columns, **wanted), local_root(path), load)
+    del options["layout"]
+    return with_advised_layout(declare_lifetimes(columns, **options), local_root(path), load)
 
 
-def _refuse_others(given: Collection[str], kind: str, instead: str) -> None:
-    if given:
+def _refuse_others(names: Collection[str], kind: str, instead: str) -> None:
+    if names:
         raise InvalidSetting(
-            f"{', '.join(sorted(given))} does not go with {kind}",
+            f"{', '.join(sorted(names))} does not go with {kind}",
             f"leave it out, or give {instead} in place of what there is",
         )

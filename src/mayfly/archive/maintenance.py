@@ -59,19 +59,21 @@ class Maintenance(Part):
     def verify(self) -> VerifyReport:
         """Look into every file of every retained version and into what streams have staged, and
         compare the counts."""
-        found = verify(self.repository)
+        verification = verify(self.repository)
         try:
-            version = ArchiveVersion.of(self.repository.load(found.version))
+            version = ArchiveVersion.of(self.repository.load(verification.version))
         except (CorruptFile, VersionExpired):  # named already; or vacuumed since, when it was whole
-            return found
-        name = manifest_name(found.version)
-        problems = [*found.problems, *(Problem(name, what) for what in miscounted(version))]
+            return verification
+        name = manifest_name(verification.version)
+        problems = [*verification.problems, *(Problem(name, what) for what in miscounted(version))]
         for sink, staged in staged_repositories(self.repository.directory.address).items():
             damage = verify(staged).problems
-            problems += (Problem(f"{STAGED}/{sink}/{one.path}", one.what) for one in damage)
+            problems += (
+                Problem(f"{STAGED}/{sink}/{problem.path}", problem.what) for problem in damage
+            )
         with contextlib.suppress(CorruptFile):  # a lost manifest is named already
             problems += self.erasure.overdue()
-        return replace(found, problems=tuple(problems))
+        return replace(verification, problems=tuple(problems))
 
     @known_settings()
     def vacuum(

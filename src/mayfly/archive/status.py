@@ -128,7 +128,7 @@ def status_of(
         constituents=constituents,
         temporaries=temporaries,
         rows=sum(state.day_rows.get(day, 0) for day in alive) - state.hidden_rows(horizon),
-        dead_rows=sum(one.dead_rows for one in constituents),
+        dead_rows=sum(constituent.dead_rows for constituent in constituents),
         files=len(manifest.segments),
         bytes=manifest.stored_bytes,
         prepared=state.prepared,
@@ -166,7 +166,7 @@ def _index(
         for day, count in segment.tags[DAYS]
     ]
     dead = sum(n for run, day, n in stored if day <= horizon or day in run.deleted_days)
-    dead += sum(one.rows_hidden(horizon, run.id) for one in void for run in runs)
+    dead += sum(entry.rows_hidden(horizon, run.id) for entry in void for run in runs)
     return IndexStatus(
         name=name,
         days=tuple(sorted(held)),

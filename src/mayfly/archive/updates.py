@@ -96,7 +96,7 @@ class Updates(Part):
         began = time.perf_counter()
         reached = self._reached(batch, version, number, positions)
         planned = self._planned(batch, version, turn.empty_updates, number, reached)
-        told = self.foresight.foreseen(version, planned, batch)
+        forecast = self.foresight.foreseen(version, planned, batch)
         results = self.committer.execute(batch, version, planned)
         summary = total(result.summary for result in results)
         self.committer.require_admissible(summary, version.settings, number, results)
@@ -105,7 +105,7 @@ class Updates(Part):
         rows = rows_by_day(version, planned, results)
         report = account(version, planned, summary, results)
         seconds = round(time.perf_counter() - began, 6)
-        report = replace(report, transition_seconds=seconds, **told)
+        report = replace(report, transition_seconds=seconds, **forecast)
         report, remembered = self.foresight.with_proposal(version, report)
         following = ArchiveState(
             wave=planned.after,
@@ -132,12 +132,12 @@ class Updates(Part):
         batch: Any | None,
         version: ArchiveVersion,
         number: int,
-        given: Mapping[str, int] | None,
+        positions: Mapping[str, int] | None,
     ) -> Positions | None:
         """Where windows of a number of rows stand after the update; None if there are none."""
         before = version.positions
         if before is None:
-            if given is not None:
+            if positions is not None:
                 raise InvalidSetting(
                     "positions were given to an archive without windows of a number of rows",
                     "leave them out, or declare the windows (counts)",
@@ -146,7 +146,7 @@ class Updates(Part):
         seen: dict[str, int | None] = dict.fromkeys(before.sizes)
         if batch is not None:
             seen |= self.committer.executor.highest(batch, version.settings)
-        for name, position in announced(given or {}, before.sizes).items():
+        for name, position in announced(positions or {}, before.sizes).items():
             seen[name] = max(position, seen[name] or position)
         return before.after(seen, number - version.state.update)
 
@@ -181,13 +181,13 @@ class Updates(Part):
         return update
 
 
-def _check_properties(given: object) -> None:
+def _check_properties(properties: object) -> None:
     """Properties of a commit beside those that are the archive itself."""
-    if given is None:
+    if properties is None:
         return
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InvalidSetting(f"properties is {given!r}", "give them by name")
-    if taken := sorted(OWN_PROPERTIES & given.keys()):
+    if not isinstance(properties, Mapping) or not all(isinstance(name, str) for name in properties):
+        raise InvalidSetting(f"properties is {properties!r}", "give them by name")
+    if taken := sorted(OWN_PROPERTIES & properties.keys()):
         raise InvalidSetting(
             f"the property {', '.join(taken)} is the archive's own", "choose another name"
         )

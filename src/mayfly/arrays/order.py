@@ -54,11 +54,11 @@ def _bits(span: np.uint64) -> int:
 @numba.njit(numba.void(_ORDER), cache=CACHED, nogil=True)
 def _begin(places: Int64s) -> None:
     """Counts into first positions."""
-    at = 0
+    offset = 0
     for i in range(len(places)):
         count = places[i]
-        places[i] = at
-        at += count
+        places[i] = offset
+        offset += count
 
 
 @numba.njit(_KEYS(_KEYS, numba.int64, numba.int64), cache=CACHED, nogil=True)
@@ -135,43 +135,43 @@ def _reordered(values: Int64s, order: Int64s) -> Int64s:
 
 
 @numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
-def _united(one: Int64s, other: Int64s) -> Int64s:
-    found = np.empty(len(one) + len(other), np.int64)
+def _united(left: Int64s, other: Int64s) -> Int64s:
+    union = np.empty(len(left) + len(other), np.int64)
     size = i = j = 0
-    while i < len(one) or j < len(other):
-        if j == len(other) or (i < len(one) and one[i] <= other[j]):
-            value = one[i]
+    while i < len(left) or j < len(other):
+        if j == len(other) or (i < len(left) and left[i] <= other[j]):
+            value = left[i]
             i += 1
         else:
             value = other[j]
             j += 1
-        if size == 0 or found[size - 1] != value:
-            found[size] = value
+        if size == 0 or union[size - 1] != value:
+            union[size] = value
             size += 1
-    return found[:size]
+    return union[:size]
 
 
 @numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
-def common_of(one: Int64s, other: Int64s) -> Int64s:
+def common_of(left: Int64s, other: Int64s) -> Int64s:
     """The values (sorted, each once) that are also among others (sorted)."""
-    found = np.empty(len(one), np.int64)
+    overlap = np.empty(len(left), np.int64)
     size = j = 0
-    for i in range(len(one)):
-        while j < len(other) and other[j] < one[i]:
+    for i in range(len(left)):
+        while j < len(other) and other[j] < left[i]:
             j += 1
-        if j < len(other) and other[j] == one[i]:
-            found[size] = one[i]
+        if j < len(other) and other[j] == left[i]:
+            overlap[size] = left[i]
             size += 1
-    return found[:size]
+    return overlap[:size]
 
 
 @numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
 def places_in(values: Int64s, asked: Int64s) -> Int64s:
     """Where each asked value (sorted) is among the values (sorted, each once); all are there."""
     places = np.empty(len(asked), np.int64)
-    at = 0
+    position = 0
     for i in range(len(asked)):
-        while values[at] < asked[i]:
-            at += 1
-        places[i] = at
+        while values[position] < asked[i]:
+            position += 1
+        places[i] = position
     return places

@@ -73,10 +73,10 @@ def recoded(operator: Coded, state: Any, clock: int) -> Any:
 
     def translate(rows: pa.Table) -> pa.Table:
         former = numbers(rows, CODE)
-        told = np.isin(former, np.array(list(translated), np.int64))
-        if (~told & (numbers(rows, EXP) >= clock)).any():
+        marks = np.isin(former, np.array(list(translated), np.int64))
+        if (~marks & (numbers(rows, EXP) >= clock)).any():
             raise _untold(operator.name)
-        rows = chosen(rows, told)
+        rows = chosen(rows, marks)
         codes = [translated[code] for code in numbers(rows, CODE).tolist()]
         return _under(rows, np.array(codes, np.int64))
 

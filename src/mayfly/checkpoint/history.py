@@ -124,7 +124,7 @@ class History:
 
 def history_of(stages: StagedProgram, newcomers: frozenset[str], kept: Kept) -> History:
     """Where the rows come from that the newcomers need, and what that makes of their answers."""
-    groups = {one.group for one in stages.answers if one.query in newcomers}
+    groups = {output.group for output in stages.answers if output.query in newcomers}
     keepings = list(_keepings(stages, kept))
     forgetful = {
         feed
@@ -132,7 +132,7 @@ def history_of(stages: StagedProgram, newcomers: frozenset[str], kept: Kept) -> 
         if answer.query in newcomers and _meets_nrr(stages, answer)
         for feed in feeds_of(stages, answer)
     }
-    fillings, known = [], {}
+    fillings, beginnings = [], {}
     accesses: dict[int, Access] = {}
     for number, feed in enumerate(stages.feeds):
         group = stages.tasks[feed.task].group
@@ -141,29 +141,29 @@ def history_of(stages: StagedProgram, newcomers: frozenset[str], kept: Kept) -> 
         access = accesses[number] = _access(stages, number, feed)
         streams = stages.groups[group].streams
         fitting = [] if number in forgetful else _fitting(keepings, access, streams, kept)
-        best = min(fitting, key=lambda one: one.known_from, default=None)
+        best = min(fitting, key=lambda keeping: keeping.known_from, default=None)
         arrived = kept.clocks.largest.get(access.stream)
-        known[access.task] = MIN_TIME if arrived is None else arrived + 1
-        if best is not None and best.known_from < known[access.task]:
+        beginnings[access.task] = MIN_TIME if arrived is None else arrived + 1
+        if best is not None and best.known_from < beginnings[access.task]:
             since = stages.groups[group].since
             assert since is not None
-            known[access.task] = best.known_from
-            earliest = since - 1 - max(_looks_back(one) for one in stages.answers)
-            wanted = max(access.needed_from(earliest), best.known_from)
-            fillings.append(Filling(access, best, wanted))
+            beginnings[access.task] = best.known_from
+            earliest = since - 1 - max(_looks_back(output) for output in stages.answers)
+            start = max(access.needed_from(earliest), best.known_from)
+            fillings.append(Filling(access, best, start))
     whole = {
-        answer.query: _whole_from(stages, answer, accesses, known)
+        answer.query: _whole_from(stages, answer, accesses, beginnings)
         for answer in stages.answers
         if answer.query in newcomers
     }
-    return History(tuple(fillings), _began(stages, fillings), known, whole)
+    return History(tuple(fillings), _began(stages, fillings), beginnings, whole)
 
 
 def _began(stages: StagedProgram, fillings: list[Filling]) -> dict[int, int]:
     began: dict[int, int] = {}
-    for one in fillings:
-        group = stages.tasks[stages.feeds[one.access.feed].task].group
-        began[group] = min(began.get(group, NEVER), one.since)
+    for filling in fillings:
+        group = stages.tasks[stages.feeds[filling.access.feed].task].group
+        began[group] = min(began.get(group, NEVER), filling.since)
     return began
 
 
@@ -171,15 +171,16 @@ def _whole_from(
     stages: StagedProgram,
     answer: StagedAnswer,
     accesses: Mapping[int, Access],
-    known: Mapping[str, int],
+    beginnings: Mapping[str, int],
 ) -> int:
     """The first instant of whole answers that is not older than the last one closed."""
     since = stages.groups[answer.group].since
     assert since is not None
-    found = [
-        accesses[feed].whole_from(known[accesses[feed].task]) for feed in feeds_of(stages, answer)
+    instants = [
+        accesses[feed].whole_from(beginnings[accesses[feed].task])
+        for feed in feeds_of(stages, answer)
     ]
-    latest = max(found, default=MIN_TIME)
+    latest = max(instants, default=MIN_TIME)
     if MIN_TIME < latest < NEVER:
         latest = min(latest + _looks_back(answer), NEVER)
     return max(latest, since - 1)
@@ -197,19 +198,19 @@ def _fitting(
     keepings: list[Keeping], access: Access, streams: tuple[str, ...], kept: Kept
 ) -> list[Keeping]:
     return [
-        one
-        for one in keepings
-        if one.stream == access.stream
-        and one.conditions <= access.conditions
-        and one.has(access.columns)
+        keeping
+        for keeping in keepings
+        if keeping.stream == access.stream
+        and keeping.conditions <= access.conditions
+        and keeping.has(access.columns)
         # Queries over other streams have other clocks, and other rows were late for them.
-        and (one.readers == streams or not kept.late.get(access.stream, 0))
+        and (keeping.readers == streams or not kept.late.get(access.stream, 0))
     ]
 
 
 def _meets_nrr(stages: StagedProgram, answer: StagedAnswer) -> bool:
     """Whether results depend on what an NRR was when their rows came."""
-    return any(one.operator.momentary for one in tasks_of(stages, answer))
+    return any(task.operator.momentary for task in tasks_of(stages, answer))
 
 
 # ── what is needed ────────────────────────────────────────────────────────────────────────
@@ -218,9 +219,9 @@ def _meets_nrr(stages: StagedProgram, answer: StagedAnswer) -> bool:
 def _access(stages: StagedProgram, number: int, feed: Feed) -> Access:
     task = stages.tasks[feed.task]
     conditions, columns, _ = _along(feed)
-    users = [(one, side) for one in stages.tasks for side, at in enumerate(one.local)
-             if at == task.number]  # fmt: skip
-    sent_on = [one.task for one in stages.links] + [one.task for one in stages.answers]
+    users = [(reader, side) for reader in stages.tasks for side, source in enumerate(reader.local)
+             if source == task.number]  # fmt: skip
+    sent_on = [link.task for link in stages.links] + [answer.task for answer in stages.answers]
     if len(users) == 1 and task.number not in sent_on:
         user, side = users[0]
         copy = user.operator.copy(side)
@@ -258,8 +259,8 @@ def _keepings(stages: StagedProgram, kept: Kept) -> Iterator[Keeping]:
         task = stages.tasks[feed.task]
         window, group = _window_of(task), stages.groups[task.group]
         conditions, columns, complete = _along(feed)
-        known = kept.known.get(task.name, MIN_TIME if group.since is None else NEVER)
-        if not complete or known == NEVER or not _keeps_times(window):
+        beginning = kept.known.get(task.name, MIN_TIME if group.since is None else NEVER)
+        if not complete or beginning == NEVER or not _keeps_times(window):
             continue
         lasting = window.lifetime
         clock = kept.clocks.of(group.streams).query
@@ -272,7 +273,7 @@ def _keepings(stages: StagedProgram, kept: Kept) -> Iterator[Keeping]:
                 frozenset(conditions | more),
                 {(f"task/{task.name}", WAITING): {**_turned(columns), **time},
                  place: {**_turned(held), **time}},
-                max(known, MIN_TIME if lasting is None else max(bound - lasting, MIN_TIME)),
+                max(beginning, MIN_TIME if lasting is None else max(bound - lasting, MIN_TIME)),
                 clock,
             )  # fmt: skip
 
@@ -298,8 +299,8 @@ def _holders(
         if answer.task == task.number and answer.sent is None and answer.query in kept.log_from:
             yield (f"log/{answer.query}", "kept"), columns, set(), kept.log_from[answer.query] + 1
     for user in stages.tasks:
-        for side, at in enumerate(user.local):
-            if at != task.number:
+        for side, source in enumerate(user.local):
+            if source != task.number:
                 continue
             copy = user.operator.copy(side)
             present = None if copy is None else _present(copy, columns)
@@ -314,7 +315,11 @@ def _renamed(
     computed: Iterable[tuple[str, Expression]], columns: Mapping[str, str]
 ) -> dict[str, str]:
     """New name → column of the stream, of those that are columns of it as they are."""
-    return {name: columns[at] for name, one in computed if (at := _plain(one)) in columns}
+    return {
+        name: columns[source]
+        for name, expression in computed
+        if (source := _plain(expression)) in columns
+    }
 
 
 def _plain(expression: Expression) -> str:
@@ -336,7 +341,7 @@ def _along(feed: Feed) -> tuple[set[str], dict[str, str], bool]:
         if operator.selects is not None:
             terms = conjuncts(operator.selects)
             complete = complete and raw
-            conditions |= {described(one, {alias: stream}) for one in terms} if raw else set()
+            conditions |= {described(term, {alias: stream}) for term in terms} if raw else set()
         else:
             columns, raw = _renamed(operator.computes() or (), columns), False
     return conditions, columns, complete

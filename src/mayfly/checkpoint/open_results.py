@@ -35,13 +35,13 @@ def known_results(
     operator = staged.operator
     if operator.passes:
         parts = [
-            replace(known, ids=operator.passed(known.ids, side))
+            replace(identities, ids=operator.passed(identities.ids, side))
             for side in range(len(staged.local))
-            if (one := program.source(staged, side)) is not None
-            for known in [known_results(program, one, states, bucket)]
+            if (source := program.source(staged, side)) is not None
+            for identities in [known_results(program, source, states, bucket)]
         ]
-        ids = np.concatenate([NO_IDS, *(one.ids for one in parts)])
-        return Identities(ids, any(one.keyless for one in parts))
+        ids = np.concatenate([NO_IDS, *(part.ids for part in parts)])
+        return Identities(ids, any(part.keyless for part in parts))
     own = operator.identities(states[task][bucket]) if task in states else NO_IDS
     if not operator.passes_left or operator.moving is Moving.OWNED:
         return Identities(own)
@@ -55,17 +55,17 @@ def known_results(
 def sent_results(program: StagedProgram, task: int, states: Mapping[int, Sequence[Any]]) -> Int64s:
     """Of results that a union has from other stages: these lie where their ts sends them."""
     staged = program.tasks[task]
-    operator, found = staged.operator, [NO_IDS]
+    operator, id_arrays = staged.operator, [NO_IDS]
     if not operator.passes and not operator.passes_left:
         return NO_IDS
     for side in range(len(staged.local) if operator.passes else 1):
-        one = program.source(staged, side)
-        if one is not None:
-            found.append(operator.passed(sent_results(program, one, states), side))
+        source = program.source(staged, side)
+        if source is not None:
+            id_arrays.append(operator.passed(sent_results(program, source, states), side))
         elif operator.passes:
             (link,) = program.links_to(staged, side)
-            buckets = max((len(one) for one in states.values()), default=0)
-            known = [known_results(program, link.task, states, b).ids for b in range(buckets)]
-            known.append(sent_results(program, link.task, states))
-            found += [operator.passed(ids, side) for ids in known]
-    return np.concatenate(found)
+            buckets = max((len(task_states) for task_states in states.values()), default=0)
+            link_ids = [known_results(program, link.task, states, b).ids for b in range(buckets)]
+            link_ids.append(sent_results(program, link.task, states))
+            id_arrays += [operator.passed(ids, side) for ids in link_ids]
+    return np.concatenate(id_arrays)

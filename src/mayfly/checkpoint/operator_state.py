@@ -52,14 +52,14 @@ class Stored:
 
 def stored_paths(states: Mapping[str, Any]) -> set[str]:
     """The segments in which states are, given as ``Stored.to_json`` by name."""
-    return {path for one in states.values() for paths in one["runs"].values() for path in paths}
+    return {path for state in states.values() for paths in state["runs"].values() for path in paths}
 
 
 def parts_of(state: Any) -> dict[str, Any]:
     """The named parts of a state; one that is a collection itself has a single part."""
     if isinstance(state, Kept) or not is_dataclass(state):
         return {"kept": state}
-    return {one.name: getattr(state, one.name) for one in fields(state)}
+    return {field.name: getattr(state, field.name) for field in fields(state)}
 
 
 def load_state(
@@ -80,9 +80,11 @@ def load_state(
     for name, part in parts.items():
         listed = [segments[path] for path in stored.runs.get(name, ())]
         if isinstance(part, Kept):
-            loaded[name] = replace(part, runs=tuple(stored_run(directory, one) for one in listed))
+            loaded[name] = replace(
+                part, runs=tuple(stored_run(directory, segment) for segment in listed)
+            )
         elif isinstance(part, tuple):
-            loaded[name] = tuple(stored_run(directory, one) for one in listed)
+            loaded[name] = tuple(stored_run(directory, segment) for segment in listed)
         elif name in stored.numbers:
             loaded[name] = stored.numbers[name]
         elif listed:
@@ -107,7 +109,7 @@ def store_state(
     for name, part in parts_of(state).items():
         if isinstance(part, Kept | tuple):
             held: tuple[Run, ...] = part.runs if isinstance(part, Kept) else part
-            listed = [one for run in held for one in _without_removed(run)]
+            listed = [piece for run in held for piece in _without_removed(run)]
             stored = [_stored(run, f"{group}/{name}", directory) for run in listed]
             added += [segment for segment, fresh in stored if fresh]
             runs[name] = tuple(segment.path for segment, _ in stored)
@@ -184,11 +186,11 @@ def stored_run(directory: Directory, segment: Segment) -> Run:
 
 def next_event(states: Sequence[Any], clock: int) -> int | None:
     """An instant before which nothing of these states falls due; None if nothing ever does."""
-    found: list[int] = []
+    instants: list[int] = []
     for state in states:
         for part in parts_of(state).values():
             if isinstance(part, Kept):
-                found += [max(run.exp.low, clock) for run in part.runs if run.exp.low < NEVER]
+                instants += [max(run.exp.low, clock) for run in part.runs if run.exp.low < NEVER]
             elif isinstance(part, tuple):
-                found += [at for at in [next_due(part, clock)] if at is not None]
-    return min(found, default=None)
+                instants += [instant for instant in [next_due(part, clock)] if instant is not None]
+    return min(instants, default=None)

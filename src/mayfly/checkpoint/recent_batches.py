@@ -49,13 +49,13 @@ class Progress:
 
     @staticmethod
     def of(manifest: Manifest, streams: Iterable[str]) -> Progress:
-        batches = (Batch(*one) for one in manifest.properties.get(RECENT, []))
+        batches = (Batch(*entry) for entry in manifest.properties.get(RECENT, []))
         return Progress(tuple(batches), tuple(streams))
 
     @property
     def rate(self) -> float:
         """Rows a second that came to these streams, over the last batches."""
-        rows = [sum(one.rows.get(name, 0) for name in self.streams) for one in self.batches]
+        rows = [sum(batch.rows.get(name, 0) for name in self.streams) for batch in self.batches]
         if len(rows) < 2:
             seconds = self.batches[0].seconds if rows else 0.0
             return sum(rows) / seconds if seconds else 0.0

@@ -74,8 +74,8 @@ class Resplitting:
 
     def task(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         """The states of a spread task, given by old bucket, by new bucket."""
-        found = self._placed[staged.number] = self._ways[staged.operator.lying](staged, states)
-        return found
+        placement = self._placed[staged.number] = self._ways[staged.operator.lying](staged, states)
+        return placement
 
     def single(self, staged: StagedTask, state: Any) -> None:
         """The state of a task that stays in one place."""
@@ -90,7 +90,7 @@ class Resplitting:
     def log(self, answer: StagedAnswer, logs: Sequence[Kept]) -> list[Kept]:
         """The kept results of a view, where the task that may cut them runs now."""
         place = self._by_result(answer.task, ID)
-        return [one["kept"] for one in self._parts(logs, {"kept": place})]
+        return [part["kept"] for part in self._parts(logs, {"kept": place})]
 
     # ── where rows belong ─────────────────────────────────────────────────────────────────
 
@@ -113,30 +113,30 @@ class Resplitting:
         self, placed: Sequence[Iterable[pa.Table]], column: str, *, alone: bool
     ) -> Placing:
         """Where the row of that identity is; without it anywhere, or nowhere if not ``alone``."""
-        found = _Places(
+        owners = _Places(
             [
-                np.concatenate([np.empty(0, np.int64), *(numbers(one, ID) for one in tables)])
+                np.concatenate([np.empty(0, np.int64), *(numbers(table, ID) for table in tables)])
                 for tables in placed
             ]
         )
 
         def place(rows: pa.Table, bucket: int) -> Int64s:
             otherwise = _all(rows, bucket % self.after if alone else -1)
-            return found.of(numbers(rows, column), otherwise)
+            return owners.of(numbers(rows, column), otherwise)
 
         return place
 
     def _by_result(self, task: int, column: str) -> Placing:
         """Where the task is that may cut the result of that identity."""
-        known = [
+        identities = [
             known_results(self.program, task, self._placed, bucket) for bucket in range(self.after)
         ]
-        places = _Places([one.ids for one in known])
+        places = _Places([share.ids for share in identities])
         sent = sent_results(self.program, task, self._placed)
 
         def place(rows: pa.Table, bucket: int) -> Int64s:
             otherwise, ids = _all(rows, bucket % self.after), numbers(rows, column)
-            if known[0].keyless:
+            if identities[0].keyless:
                 otherwise = buckets(_all(rows, int(NULL_CODE)), self.after)
             by_time = buckets(numbers(rows, TS).copy(), self.after)
             return places.of(ids, np.where(np.isin(ids, sent), by_time, otherwise))
@@ -162,18 +162,18 @@ class Resplitting:
         route = self._by_route(self._route_to(staged))
         if staged.place:
             route = self._by_columns(staged.place)
-        found = self._spread(states, {"waiting": route, "held": route, "pending": route})
+        window_states = self._spread(states, {"waiting": route, "held": route, "pending": route})
         if window.counts_rows:
-            held = [() if one.held is None else (one.held,) for one in found]
+            held = [() if state.held is None else (state.held,) for state in window_states]
             leaving = self._by_owner(held, ID, alone=True)
         else:
             leaving = route
-        left = self._parts([one.leaving for one in states], {"kept": leaving})
+        left = self._parts([state.leaving for state in states], {"kept": leaving})
         # Every bucket goes on in a range of identities that none has used.
-        unused = 1 + max(one.number >> IDENTITIES for one in states)
+        unused = 1 + max(state.number >> IDENTITIES for state in states)
         return [
-            replace(one, leaving=part["kept"], number=(unused + bucket) << IDENTITIES)
-            for bucket, (one, part) in enumerate(zip(found, left, strict=True))
+            replace(state, leaving=part["kept"], number=(unused + bucket) << IDENTITIES)
+            for bucket, (state, part) in enumerate(zip(window_states, left, strict=True))
         ]
 
     def _by_identity(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
@@ -182,11 +182,11 @@ class Resplitting:
         route = Route(NumberKey(ID))
         if pairs is not None:
             route = Route(OperatorKey(self.program.tasks[pairs].operator))
-        left = self._parts([one.left for one in states], {"kept": self._by_route(route)})
+        left = self._parts([state.left for state in states], {"kept": self._by_route(route)})
         rows = [[run.load() for run in part["kept"].runs] for part in left]
         owner = self._by_owner(rows, CODE, alone=False)
         rest = self._spread(states, {"covers": owner, "right": owner})
-        return [replace(one, left=part["kept"]) for one, part in zip(rest, left, strict=True)]
+        return [replace(state, left=part["kept"]) for state, part in zip(rest, left, strict=True)]
 
     def _beside_relation(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         """The relation everywhere, results where the row is that they would be cut with."""
@@ -199,15 +199,15 @@ class Resplitting:
         ]
         parts = self._parts(states, {"results": place})
         return [
-            replace(states[0], relation=one, results=part["results"])
-            for one, part in zip(copies, parts, strict=True)
+            replace(states[0], relation=relation, results=part["results"])
+            for relation, part in zip(copies, parts, strict=True)
         ]
 
     def _spread(self, states: Sequence[Any], placing: Mapping[str, Placing]) -> list[Any]:
         parts = self._parts(states, placing)
         if isinstance(states[0], Kept):
-            return [one["kept"] for one in parts]
-        held = {name: [parts_of(one)[name] for one in states] for name in parts_of(states[0])}
+            return [bucket_part["kept"] for bucket_part in parts]
+        held = {name: [parts_of(state)[name] for state in states] for name in parts_of(states[0])}
         shares = _shared(held, self.after)
         return [
             replace(states[0], **part, **share) for part, share in zip(parts, shares, strict=True)
@@ -215,30 +215,30 @@ class Resplitting:
 
     def _parts(self, states: Sequence[Any], placing: Mapping[str, Placing]) -> list[dict[str, Any]]:
         """The collections and tables that ``placing`` names, by new bucket."""
-        found: list[dict[str, Any]] = [{} for _ in range(self.after)]
+        bucket_parts: list[dict[str, Any]] = [{} for _ in range(self.after)]
         for name, place in placing.items():
-            held = [parts_of(one)[name] for one in states]
+            held = [parts_of(state)[name] for state in states]
             for bucket, part in enumerate(self._part(held, place)):
                 if part is not None:
-                    found[bucket][name] = part
-        return found
+                    bucket_parts[bucket][name] = part
+        return bucket_parts
 
     def _part(self, held: Sequence[Any], place: Placing) -> list[Any]:
-        first = next((one for one in held if one is not None), None)
+        first = next((part for part in held if part is not None), None)
         if isinstance(first, Kept):
-            runs = self._runs([one.runs for one in held], place)
+            runs = self._runs([part.runs for part in held], place)
             return [replace(first, runs=listed).after(_NOTHING, MIN_TIME) for listed in runs]
         if isinstance(first, tuple):
             waiting = self._runs(held, place)
             tables = [[run.load() for run in listed] for listed in waiting]
-            return [(Run.of(gathered(one, TS)),) if one else () for one in tables]
+            return [(Run.of(gathered(pieces, TS)),) if pieces else () for pieces in tables]
         if isinstance(first, pa.Table):
             return self._tables(held, place)
         return [None] * self.after
 
     def _runs(self, held: Sequence[tuple[Run, ...]], place: Placing) -> list[tuple[Run, ...]]:
         """Every run taken apart; those of each old bucket stay in their order."""
-        found: list[list[list[Run]]] = [[[] for _ in held] for _ in range(self.after)]
+        runs_by_target: list[list[list[Run]]] = [[[] for _ in held] for _ in range(self.after)]
         for bucket, runs in enumerate(held):
             for run in runs:
                 table = run.load()
@@ -247,8 +247,8 @@ class Resplitting:
                 for target in np.unique(where[where >= 0]).tolist():
                     rows = chosen(table, where == target).combine_chunks()
                     own = Run.of(rows, level=run.level, cell=run.cell if self.cells else None)
-                    found[target][bucket].append(own)
-        return [tuple(heapq.merge(*lists, key=lambda run: run.ts.low)) for lists in found]
+                    runs_by_target[target][bucket].append(own)
+        return [tuple(heapq.merge(*lists, key=lambda run: run.ts.low)) for lists in runs_by_target]
 
     def _tables(self, held: Sequence[pa.Table | None], place: Placing) -> list[pa.Table | None]:
         parts: list[list[pa.Table]] = [[] for _ in range(self.after)]
@@ -269,35 +269,35 @@ class _Places:
     """Which bucket each identity is in."""
 
     def __init__(self, ids: Sequence[Int64s]) -> None:
-        where = np.repeat(np.arange(len(ids)), [len(one) for one in ids])
+        where = np.repeat(np.arange(len(ids)), [len(array) for array in ids])
         every = np.concatenate(ids)
         order = np.argsort(every, kind="stable")
         self._ids, self._where = every[order], where[order]
 
-    def of(self, wanted: Int64s, otherwise: Int64s) -> Int64s:
+    def of(self, ids: Int64s, otherwise: Int64s) -> Int64s:
         if not len(self._ids):
             return otherwise
-        at = np.minimum(np.searchsorted(self._ids, wanted), len(self._ids) - 1)
-        return np.where(self._ids[at] == wanted, self._where[at], otherwise)
+        positions = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        return np.where(self._ids[positions] == ids, self._where[positions], otherwise)
 
 
 def _shared(held: Mapping[str, Sequence[Any]], after: int) -> list[dict[str, Any]]:
     """Counts divided among the buckets; the first instant, and whether one has begun, for all."""
-    found: list[dict[str, Any]] = [{} for _ in range(after)]
+    shares: list[dict[str, Any]] = [{} for _ in range(after)]
     for name, values in held.items():
-        if not all(one is None or isinstance(one, int) for one in values):
+        if not all(value is None or isinstance(value, int) for value in values):
             continue
-        known = [one for one in values if one is not None]
-        if not known:
+        figures = [value for value in values if value is not None]
+        if not figures:
             continue
-        for bucket, own in enumerate(found):
+        for bucket, own in enumerate(shares):
             if name == "first":
-                own[name] = min(known)
-            elif name == "count" or any(isinstance(one, bool) for one in known):
-                own[name] = max(known)
+                own[name] = min(figures)
+            elif name == "count" or any(isinstance(figure, bool) for figure in figures):
+                own[name] = max(figures)
             else:
-                own[name] = (sum(known) + after - 1 - bucket) // after
-    return found
+                own[name] = (sum(figures) + after - 1 - bucket) // after
+    return shares
 
 
 def _all(rows: pa.Table, bucket: int) -> Int64s:

@@ -25,9 +25,9 @@ def check_owner(folder: Path, source: str) -> None:
     """Refuse a folder with changes of another checkpoint."""
     owner = folder / OWNER
     with explained("read", folder):
-        known = owner.read_text(errors="replace") if owner.exists() else None
-        foreign = known is None and any(folder.glob(CHANGES))
-    if foreign or known not in (None, source):
+        record = owner.read_text(errors="replace") if owner.exists() else None
+        foreign = record is None and any(folder.glob(CHANGES))
+    if foreign or record not in (None, source):
         raise StorageError(
             f"{folder} holds changes that another checkpoint has delivered",
             "name another folder, or remove that one: its files would be replaced one by one",

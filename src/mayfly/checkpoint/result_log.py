@@ -46,12 +46,12 @@ class ResultLog:
 
     def aged(self, horizon: int, history: int) -> ResultLog:
         """Without segments that are dead at the horizon, and few of the others."""
-        living = [one for one in self.segments if not one.dead_at(horizon)]
+        living = [segment for segment in self.segments if not segment.dead_at(horizon)]
         cap = max(1, history // RANGES_PER_HISTORY)
         for level, members in plan_merge(living, cap=cap, fan_in=FAN_IN, limit=LIMIT):
-            at = living.index(members[0])
-            batches = (batch for one in members for batch in self._batches(one))
-            living[at : at + len(members)] = self._written(batches, level=level)
+            position = living.index(members[0])
+            batches = (batch for segment in members for batch in self._batches(segment))
+            living[position : position + len(members)] = self._written(batches, level=level)
         return replace(self, segments=tuple(living))
 
     def without_expired(self, before: int) -> ResultLog:
@@ -64,7 +64,7 @@ class ResultLog:
                 living = alive_from(self._batches(segment), before)
                 yield from self._written(living, level=segment.level)
 
-        kept = tuple(part for one in self.segments for part in rest(one))
+        kept = tuple(part for candidate in self.segments for part in rest(candidate))
         return replace(self, segments=kept)
 
     def _batches(self, segment: Segment) -> Iterator[pa.RecordBatch]:

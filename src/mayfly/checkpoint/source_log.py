@@ -38,9 +38,12 @@ def part_of(manifest: Manifest) -> str:
     return str(manifest.properties.get(PART, FIRST_PART))
 
 
-def ordered(known: Sequence[str], wanted: Sequence[str]) -> list[str]:
+def ordered(existing: Sequence[str], requested: Sequence[str]) -> list[str]:
     """The wanted streams, those that are known first and in the order they have."""
-    return [*(one for one in known if one in wanted), *(one for one in wanted if one not in known)]
+    return [
+        *(name for name in existing if name in requested),
+        *(name for name in requested if name not in existing),
+    ]
 
 
 def rearranged(log: str, before: Sequence[str], after: Sequence[str]) -> str:
@@ -64,7 +67,7 @@ def rearranged(log: str, before: Sequence[str], after: Sequence[str]) -> str:
             "new checkpoint, or run what is new as a pipeline of its own",
         )
     noted = dict(zip(before, places, strict=True))
-    return "\n".join([version, about, *(noted.get(one, BEGINNING) for one in after)])
+    return "\n".join([version, about, *(noted.get(source, BEGINNING) for source in after)])
 
 
 def origin(format: str, folder: str | None) -> str:
@@ -74,8 +77,8 @@ def origin(format: str, folder: str | None) -> str:
 
 def folder_of(origin: str | None) -> str | None:
     """The folder that a source reads files from, if it does."""
-    found = _FOLDER.match(origin or "")
-    return found[1] if found else None
+    match = _FOLDER.match(origin or "")
+    return match[1] if match else None
 
 
 def _is_still(stored: str, now: str) -> bool:
@@ -90,8 +93,8 @@ def with_origins(
     ``now`` under names that no stream has, so that nothing is taken over of what was read there.
     """
     stored: Mapping[str, str] = manifest.properties.get(ORIGINS, {})
-    known = [name for name in left if name in stored and name in now]
-    others = {name: stored[name] for name in known if not _is_still(stored[name], now[name])}
+    common_names = [name for name in left if name in stored and name in now]
+    others = {name: stored[name] for name in common_names if not _is_still(stored[name], now[name])}
     if not others:
         return list(left)
     name, word = next(iter(others.items()))
@@ -107,7 +110,7 @@ def with_origins(
             f"the stream {name} comes from {now[name]} now, and Spark knows its source by name",
             "give the stream another name, or use a new checkpoint",
         )
-    return [f"{one} from {others[one]}" if one in others else one for one in left]
+    return [f"{source} from {others[source]}" if source in others else source for source in left]
 
 
 def clocks_of(stored: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -158,12 +161,12 @@ class Move:
 
     def _placed(self, name: str) -> str | None:
         """Where a note belongs now; None for one on a source that is gone."""
-        found = _NOTES.match(name)
-        if found is None:
+        match = _NOTES.match(name)
+        if match is None:
             return name
-        place = int(found[1])
+        place = int(match[1])
         source = self.before[place] if place < len(self.before) else None
-        return f"sources/{self.after.index(source)}/{found[2]}" if source in self.after else None
+        return f"sources/{self.after.index(source)}/{match[2]}" if source in self.after else None
 
 
 def logged(directory: Directory, part: str) -> list[int]:
@@ -186,10 +189,10 @@ def sources_left(directory: Directory, manifest: Manifest, declared: Sequence[st
     stored = manifest.properties.get(SOURCES)
     if stored is not None:
         return list(stored)
-    known = manifest.properties["clocks"]["streams"]
-    names = [one for one in declared if one in known]
-    if len(names) < len(known):
-        gone = sorted(set(known) - set(names))
+    streams = manifest.properties["clocks"]["streams"]
+    names = [stream for stream in declared if stream in streams]
+    if len(names) < len(streams):
+        gone = sorted(set(streams) - set(names))
         raise InvalidSetting(
             f"the checkpoint {directory.address} does not say which source belongs to which "
             f"stream, and {_listed(gone)} is missing",
@@ -203,8 +206,12 @@ def sources_left(directory: Directory, manifest: Manifest, declared: Sequence[st
 def _notes(directory: Directory, part: str) -> list[str]:
     """The files of a part; hidden ones are checksums and drafts."""
     names = [name.removeprefix(f"{part}/") for name in directory.all_names(part)]
-    return [name for name in names if not any(one.startswith(".") for one in name.split("/"))]
+    return [
+        name
+        for name in names
+        if not any(component.startswith(".") for component in name.split("/"))
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join("the heartbeat" if one == HEARTBEAT else one for one in names)
+    return ", ".join("the heartbeat" if name == HEARTBEAT else name for name in names)

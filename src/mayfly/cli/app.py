@@ -83,10 +83,10 @@ def _summarized() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; what Mayfly or the system refuses is told in a message, not a trace."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with ending_signals():
-            command_line(given)(args=given, prog_name="mayfly")
+            command_line(words)(args=words, prog_name="mayfly")
     except (MayflyError, OSError) as error:
         sys.exit(f"mayfly: {error}")
     except Ended as ended:
@@ -96,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"mayfly {__version__}")
         raise typer.Exit
 

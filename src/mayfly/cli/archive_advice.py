@@ -18,7 +18,7 @@ def show_cell_advice(advice: CellAdvice, most: int) -> None:
     """The choice in words, and the candidates with their figures."""
     Console(highlight=False).print(advice.explain(), soft_wrap=not on_terminal())
     typer.echo()
-    rows = [_candidate(one) for one in advice.candidates[:most]]
+    rows = [_candidate(candidate) for candidate in advice.candidates[:most]]
     rows.append(_candidate(advice.rule_of_thumb.cost, "papers: "))
     if advice.current is not None:
         rows.append(_candidate(advice.current, "now: "))
@@ -44,7 +44,7 @@ def cell_advice_values(advice: CellAdvice) -> dict[str, Any]:
     even = advice.break_even()
     return {
         "explanation": advice.explain(),
-        "candidates": [_cost_values(one) for one in advice.candidates],
+        "candidates": [_cost_values(candidate) for candidate in advice.candidates],
         "rule_of_thumb": {
             "for": str(advice.rule_of_thumb),
             **_cost_values(advice.rule_of_thumb.cost),

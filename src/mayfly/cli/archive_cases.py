@@ -16,9 +16,9 @@ from mayfly.cli.output import print_table
 def show_case(case: PublishedCase, window: int) -> None:
     """Tables of the figures, then what the study recommends and what the model does."""
     schemes = [scheme.value for scheme in WaveScheme]
-    for one in case.figures:
-        curves = one.curves(case, window)
-        typer.echo(f"\n{one.title} ({one.technique}; Figure {one.number} of the study)")
+    for plot in case.figures:
+        curves = plot.curves(case, window)
+        typer.echo(f"\n{plot.title} ({plot.technique}; Figure {plot.number} of the study)")
         counts = sorted({n for points in curves.values() for n in points})
         rows = [
             [str(n), *(figure(p[n]) if n in p else "–" for p in curves.values())] for n in counts
@@ -40,15 +40,15 @@ def case_values(case: PublishedCase, window: int) -> dict[str, Any]:
         "window": window,
         "figures": [
             {
-                "figure": one.number,
-                "measure": one.measure,
-                "technique": one.technique.value,
+                "figure": plot.number,
+                "measure": plot.measure,
+                "technique": plot.technique.value,
                 "curves": {
                     scheme.value: dict(points)
-                    for scheme, points in one.curves(case, window).items()
+                    for scheme, points in plot.curves(case, window).items()
                 },
             }
-            for one in case.figures
+            for plot in case.figures
         ],
         "study": [
             {

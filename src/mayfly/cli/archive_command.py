@@ -122,7 +122,7 @@ def probe(
             "report": touched,
         }
         if keys:
-            rows = archive.probe(*(_key(reader, one) for one in keys), **asked)
+            rows = archive.probe(*(_key(reader, text) for text in keys), **asked)
         else:
             first = reader.settings.sort_columns[0]
             ends = (None if e is None else key_from_text(reader, first, e) for e in (low, high))
@@ -146,7 +146,7 @@ def scan(
     """Print all rows, file by file: nothing has to fit memory."""
     with refusals():
         archive = mayfly.archive.open(path)
-        pin, at = archive.read.pin_at(_moment(as_of))
+        pin, instant = archive.read.pin_at(_moment(as_of))
         with pin as manifest:
             version = ArchiveVersion.of(manifest)
             touched = ReadReport()
@@ -154,7 +154,7 @@ def scan(
             stored = version.settings.all_columns
             names = columns_named(_names(columns), stored) or list(stored)
             tables = reader.scan_tables(
-                selection(reader.settings, at, _between(between), soft, _window(window)), names
+                selection(reader.settings, instant, _between(between), soft, _window(window)), names
             )
             print_rows(tables, names, Form(json, csv, limit, report), touched)
 
@@ -164,12 +164,17 @@ def status(path: ArchivePath, json: Json = False) -> None:
     """Show what the archive is and what its constituents hold: days, rows, bytes, dead rows."""
     with refusals():
         archive = mayfly.archive.open(path)
-        found = archive.inspect.status()
-        told = archive.inspect.predictions()
+        figures = archive.inspect.status()
+        predictions = archive.inspect.predictions()
         if json:
-            print_json({**found.to_json(), "expected_seconds": told[-1].expected if told else None})
+            print_json(
+                {
+                    **figures.to_json(),
+                    "expected_seconds": predictions[-1].expected if predictions else None,
+                }
+            )
         else:
-            views.show_status(found, told[-1] if told else None)
+            views.show_status(figures, predictions[-1] if predictions else None)
 
 
 @app.command(epilog="Example: mayfly archive history sales --json")
@@ -179,18 +184,20 @@ def history(path: ArchivePath, json: Json = False) -> None:
         archive = mayfly.archive.open(path)
         versions = [
             {
-                "version": one.manifest.version,
-                "update": one.state.update,
-                "time": one.time,
-                "written_at": one.manifest.written_at,
+                "version": version.manifest.version,
+                "update": version.state.update,
+                "time": version.time,
+                "written_at": version.manifest.written_at,
             }
-            for one in archive.inspect.history()
+            for version in archive.inspect.history()
         ]
         if json:
             print_json({"updates": views.history_values(archive), "versions": versions})
             return
         views.show_history(archive.inspect.reports(), archive.inspect.predictions())
-        kept = ", ".join(f"{one['version']} (update {one['update']})" for one in versions)
+        kept = ", ".join(
+            f"{version['version']} (update {version['update']})" for version in versions
+        )
         typer.echo(f"\nversions that can be read and rolled back to: {kept}")
 
 
@@ -320,7 +327,8 @@ def advise_command(
     case: Annotated[
         str | None,
         typer.Option(
-            "--case", help=f"One of {', '.join(one.parameters.name for one in PUBLISHED_CASES)}."
+            "--case",
+            help=f"One of {', '.join(study.parameters.name for study in PUBLISHED_CASES)}.",
         ),
     ] = None,
     window: Annotated[
@@ -386,7 +394,7 @@ def _between(pair: tuple[str, str] | None) -> tuple[int | None, int | None] | No
 def _window(text: str | None) -> str | dict[str, str] | None:
     if text is None or "=" not in text:
         return text
-    pairs = (one.partition("=") for one in text.split(","))
+    pairs = (assignment.partition("=") for assignment in text.split(","))
     return {name.strip(): size.strip() for name, _, size in pairs}
 
 

@@ -30,24 +30,24 @@ _ENDINGS = {
 }
 
 
-def format_of(files: Sequence[Path], given: str | None) -> str:
+def format_of(files: Sequence[Path], choice: str | None) -> str:
     """The format of the files: as given, or as all their names end."""
     for file in files:
         if not file.exists():
             raise InvalidSetting(f"there is no file {file}", "check the path")
-    if given is not None:
-        if given not in FORMATS:
-            raise InvalidSetting(f"cannot read {given} files", f"use one of {', '.join(FORMATS)}")
-        return given
-    found = {_ENDINGS.get(file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix)
+    if choice is not None:
+        if choice not in FORMATS:
+            raise InvalidSetting(f"cannot read {choice} files", f"use one of {', '.join(FORMATS)}")
+        return choice
+    formats = {_ENDINGS.get(file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix)
              for file in files}  # fmt: skip
-    (one, *others) = found
-    if others or one is None:
+    (format_name, *others) = formats
+    if others or format_name is None:
         raise InvalidSetting(
             f"the names of {', '.join(map(str, files[:3]))} do not tell one format",
             f"give --format {'|'.join(FORMATS)}",
         )
-    return one
+    return format_name
 
 
 def columns_in(files: Sequence[Path], format: str) -> dict[str, str]:
@@ -57,7 +57,7 @@ def columns_in(files: Sequence[Path], format: str) -> dict[str, str]:
             f"{format} files do not say what types their columns have",
             'give --columns "k STRING, ts TIMESTAMP, …"',
         )
-    first = next((one for one in _parquet_files(files)), None)
+    first = next((path for path in _parquet_files(files)), None)
     if first is None:
         raise InvalidSetting(f"there is no Parquet file in {files[0]}", "check the path")
     try:
@@ -85,15 +85,15 @@ def rows_of(
 
 def _parquet_files(files: Sequence[Path]) -> list[Path]:
     return [
-        one
+        path
         for file in files
-        for one in ([file] if file.is_file() else sorted(file.rglob("*.parquet")))
+        for path in ([file] if file.is_file() else sorted(file.rglob("*.parquet")))
     ]
 
 
 def _header(file: Path) -> list[str]:
     if file.is_dir():
-        file = next(one for one in sorted(file.iterdir()) if one.name[0] not in "._")
+        file = next(child for child in sorted(file.iterdir()) if child.name[0] not in "._")
     packed = file.suffix == ".gz"
     with gzip.open(file, "rt") if packed else open(file, encoding="utf-8") as text:
         return next(csv.reader(text), [])

@@ -104,7 +104,7 @@ def invalidate(
         reader = Reader(archive.repository.directory, archive.version())
         several = len(reader.settings.sort_columns) > 1
         texts = [tuple(key.split(",")) if several else (key,) for key in keys]
-        report = archive.invalidate([keys_from_texts(reader, one) for one in texts])
+        report = archive.invalidate([keys_from_texts(reader, text) for text in texts])
         if json:
             print_json(asdict(report))
             return

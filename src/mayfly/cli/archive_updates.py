@@ -147,9 +147,9 @@ def create(
         _refuse_ignored(
             context, bool(max_lifetime), AUTO in ((layout or "").lower(), scheme.lower())
         )
-        given = files or []
-        kind = format_of(given, format) if given else None
-        names = columns or _columns_of(given, kind)
+        paths = files or []
+        kind = format_of(paths, format) if paths else None
+        names = columns or _columns_of(paths, kind)
         counted: dict[str, Any] = {
             "key": [name.strip() for name in key.split(",")],
             "time": time, "refresh": refresh, "origin": origin, "zone": zone,
@@ -166,7 +166,7 @@ def create(
             owned, advice = declared_for(path, names, counted)
             if advice is not None and not json:
                 typer.echo(advice.explain())
-            _create(path, owned, given, kind, header, json, laid_out_for(advice))
+            _create(path, owned, paths, kind, header, json, laid_out_for(advice))
             return
         declared = declare(
             names,
@@ -181,7 +181,7 @@ def create(
         if scheme.lower() == "auto":
             load = Workload(megabytes, probes, scans)
             declared = _advised(declared, path, load, technique, not soft, quiet=json)
-        _create(path, declared, given, kind, header, json)
+        _create(path, declared, paths, kind, header, json)
 
 
 def _refuse_ignored(context: typer.Context, own_lifetimes: bool, auto: bool) -> None:
@@ -212,21 +212,21 @@ def _refuse_ignored(context: typer.Context, own_lifetimes: bool, auto: bool) -> 
 
 def _counts(texts: Sequence[str]) -> dict[str, int] | None:
     """Windows of a number of rows: column → rows."""
-    found = {}
+    counts = {}
     for text in texts:
         name, _, rows = text.partition("=")
         if not name.strip() or not rows.strip().isdecimal():
             raise InvalidSetting(
                 f"--counts {text!r} is not a window", "write its column and its rows: pos=1000"
             )
-        found[name.strip()] = int(rows)
-    return found or None
+        counts[name.strip()] = int(rows)
+    return counts or None
 
 
 def _create(
     path: Path,
     declared: Declaration,
-    given: Sequence[Path],
+    files: Sequence[Path],
     kind: str | None,
     header: bool,
     json: bool,
@@ -239,7 +239,7 @@ def _create(
         origin_is_open=declared.origin_is_open,
         properties=remembered,
     )
-    reports = _loaded(path, given, kind, header, quiet=json) if kind else []
+    reports = _loaded(path, files, kind, header, quiet=json) if kind else []
     _tell_created(archive, reports, json)
 
 
@@ -270,8 +270,8 @@ def update(
     with refusals():
         if bool(files) == empty:
             raise InvalidSetting("files are needed", "give FILE …, or --empty for none")
-        given = files or []
-        kind = format_of(given, format) if given else None
+        paths = files or []
+        kind = format_of(paths, format) if paths else None
         if number is not None or at is not None or kind is None:
             if max_gap is not None:
                 raise InvalidSetting(
@@ -279,10 +279,10 @@ def update(
                     "leave it out: what --update or --at name is taken as it is",
                 )
             moment = None if at is None else instant_from_text(at)
-            reports = [_updated(path, given, kind, header, number, moment)]
+            reports = [_updated(path, paths, kind, header, number, moment)]
             _tell_updates(path, reports, json)
         else:
-            reports = _loaded(path, given, kind, header, quiet=json, max_gap=max_gap)
+            reports = _loaded(path, paths, kind, header, quiet=json, max_gap=max_gap)
             if json:
                 _tell_updates(path, reports, json)
 
@@ -364,19 +364,19 @@ def _updated(
 
 
 def _tell_updates(path: Path, reports: Sequence[UpdateReport], json: bool) -> None:
-    told = _expected(mayfly.archive.open(path))
+    expectations = _expected(mayfly.archive.open(path))
     if json:
-        print_json([_values(one, told) for one in reports])
+        print_json([_values(update_report, expectations) for update_report in reports])
         return
     for report in reports:
-        show_update(report, told.get(report.update))
+        show_update(report, expectations.get(report.update))
 
 
 def _tell_created(archive: Archive, reports: Sequence[UpdateReport], json: bool) -> None:
     status = archive.inspect.status()
     if json:
-        told = _expected(archive)
-        updates = [_values(one, told) for one in reports]
+        expectations = _expected(archive)
+        updates = [_values(report, expectations) for report in reports]
         print_json({"archive": status.to_json(), "updates": updates})
         return
     typer.echo(
@@ -389,7 +389,7 @@ def _tell_created(archive: Archive, reports: Sequence[UpdateReport], json: bool)
 
 def _expected(archive: Archive) -> dict[int, float | None]:
     """The seconds that the cost model expected of each update."""
-    return {one.update: one.expected for one in archive.inspect.predictions()}
+    return {prediction.update: prediction.expected for prediction in archive.inspect.predictions()}
 
 
 def _values(report: UpdateReport, expected: Mapping[int, float | None]) -> dict[str, Any]:

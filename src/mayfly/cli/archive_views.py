@@ -31,10 +31,10 @@ def show_status(status: ArchiveStatus, last: Prediction | None) -> None:
         console.print(line, soft_wrap=True)
     console.print()
     indexes = [*status.constituents, *status.temporaries]
-    fullest = max((one.rows for one in indexes), default=0)
-    temporary = {one.name for one in status.temporaries}
+    fullest = max((index.rows for index in indexes), default=0)
+    temporary = {index.name for index in status.temporaries}
     header = ["", "days", *(["rows alive ░ dead"] if on_terminal() else []), "rows", "dead", "size"]
-    rows = [_index(one, fullest, one.name in temporary) for one in indexes]
+    rows = [_index(index, fullest, index.name in temporary) for index in indexes]
     print_table([*header, "runs"], rows, right=("rows", "dead", "size", "runs"))
     if not indexes:
         console.print("nothing stored yet")
@@ -66,41 +66,41 @@ def _facts(status: ArchiveStatus) -> Iterable[Text]:
         if status.origin_is_open
         else f"next at {instant_text(status.next_time)}"
     )
-    at = f" at {instant_text(status.time)}" if status.update else ""
-    yield Text(f"version {status.version} · update {status.update}{at} · {when}")
+    time_text = f" at {instant_text(status.time)}" if status.update else ""
+    yield Text(f"version {status.version} · update {status.update}{time_text} · {when}")
 
 
-def _index(one: IndexStatus, fullest: int, temporary: bool) -> list[str | Text]:
+def _index(index: IndexStatus, fullest: int, temporary: bool) -> list[str | Text]:
     style = "dim" if temporary else ""
-    drawn = [_bar(one, fullest)] if on_terminal() else []
+    drawn = [_bar(index, fullest)] if on_terminal() else []
     return [
-        Text(one.name, style=style or "bold"),
-        Text(_days(one), style=style),
+        Text(index.name, style=style or "bold"),
+        Text(_days(index), style=style),
         *drawn,
-        count(one.rows),
-        Text(count(one.dead_rows), style="yellow" if one.dead_rows else "dim"),
-        size(one.bytes),
-        "packed" if one.packed and one.runs else count(one.runs),
+        count(index.rows),
+        Text(count(index.dead_rows), style="yellow" if index.dead_rows else "dim"),
+        size(index.bytes),
+        "packed" if index.packed and index.runs else count(index.runs),
     ]
 
 
-def _days(one: IndexStatus) -> str:
-    alive = frozenset(one.days) - frozenset(one.expired)
-    gone = f" {format_days(frozenset(one.expired))}†" if one.expired else ""
+def _days(index: IndexStatus) -> str:
+    alive = frozenset(index.days) - frozenset(index.expired)
+    gone = f" {format_days(frozenset(index.expired))}†" if index.expired else ""
     return f"{format_days(alive)}{gone}"
 
 
-def _bar(one: IndexStatus, fullest: int) -> Text:
+def _bar(index: IndexStatus, fullest: int) -> Text:
     """Rows to scale: alive in full, dead in outline."""
     if not fullest:
         return Text("")
-    width = max(1, round(BAR * one.rows / fullest)) if one.rows else 0
-    dead = round(width * one.dead_rows / one.rows) if one.rows else 0
+    width = max(1, round(BAR * index.rows / fullest)) if index.rows else 0
+    dead = round(width * index.dead_rows / index.rows) if index.rows else 0
     return Text("█" * (width - dead), style="green") + Text("░" * dead, style="yellow")
 
 
 def _afterwards(status: ArchiveStatus, last: Prediction | None) -> Iterable[Text]:
-    expired = any(one.expired for one in status.constituents)
+    expired = any(constituent.expired for constituent in status.constituents)
     if expired:
         yield Text("† expired: stored, but left out of every answer", style="dim")
     yield Text(
@@ -162,17 +162,17 @@ def show_history(reports: Sequence[Mapping[str, Any]], predictions: Sequence[Pre
     header = ["update", "in", "out", "dead", "read", "written", "took", "expected", "off"]
     rows = [
         [
-            str(one["update"]),
-            count(one["rows_in"]),
-            count(one["removed"]),
-            count(one["dead_but_stored"]),
-            size(one["bytes_read"]),
-            size(one["bytes_written"]),
-            seconds(told.took),
-            seconds(told.expected),
-            "–" if told.error is None else f"{told.error:+.0%}",
+            str(report["update"]),
+            count(report["rows_in"]),
+            count(report["removed"]),
+            count(report["dead_but_stored"]),
+            size(report["bytes_read"]),
+            size(report["bytes_written"]),
+            seconds(prediction.took),
+            seconds(prediction.expected),
+            "–" if prediction.error is None else f"{prediction.error:+.0%}",
         ]
-        for one, told in zip(reports, predictions, strict=True)
+        for report, prediction in zip(reports, predictions, strict=True)
     ]
     print_table(header, rows, right=header)
 
@@ -180,8 +180,10 @@ def show_history(reports: Sequence[Mapping[str, Any]], predictions: Sequence[Pre
 def history_values(archive: Archive) -> list[dict[str, Any]]:
     """Reports and predictions as plain values."""
     return [
-        {**one, "expected_seconds": told.expected, "took_seconds": told.took}
-        for one, told in zip(archive.inspect.reports(), archive.inspect.predictions(), strict=True)
+        {**report, "expected_seconds": prediction.expected, "took_seconds": prediction.took}
+        for report, prediction in zip(
+            archive.inspect.reports(), archive.inspect.predictions(), strict=True
+        )
     ]
 
 
@@ -199,12 +201,12 @@ def show_advice(advice: ArchiveAdvice | Advice | CellAdvice, most: int = 6) -> N
     if isinstance(advice, CellAdvice):
         show_cell_advice(advice, most)
         return
-    told = advice.advice if isinstance(advice, ArchiveAdvice) else advice
+    wave_advice = advice.advice if isinstance(advice, ArchiveAdvice) else advice
     Console(highlight=False).print(advice.explain(), soft_wrap=not on_terminal())
     typer.echo()
-    shown = list(told.candidates[:most])
+    shown = list(wave_advice.candidates[:most])
     current = advice.current if isinstance(advice, ArchiveAdvice) else None
-    rows = [_candidate(one) for one in shown]
+    rows = [_candidate(candidate) for candidate in shown]
     if current is not None:
         rows.append(_candidate(current, "now: "))
     header = ["layout", "n", "work s", "trans. s", "prep. s", "MB", "probe ms", "scan s"]
@@ -228,15 +230,15 @@ def advice_values(advice: ArchiveAdvice | Advice | CellAdvice) -> dict[str, Any]
     """The advice as plain values."""
     if isinstance(advice, CellAdvice):
         return cell_advice_values(advice)
-    told = advice.advice if isinstance(advice, ArchiveAdvice) else advice
-    found: dict[str, Any] = {
+    wave_advice = advice.advice if isinstance(advice, ArchiveAdvice) else advice
+    values: dict[str, Any] = {
         "explanation": advice.explain(),
-        "candidates": [_cost_values(one) for one in told.candidates],
+        "candidates": [_cost_values(candidate) for candidate in wave_advice.candidates],
     }
     if isinstance(advice, ArchiveAdvice):
-        found["now"] = _cost_values(advice.current)
-        found["overhead_seconds"] = advice.overhead
-    return found
+        values["now"] = _cost_values(advice.current)
+        values["overhead_seconds"] = advice.overhead
+    return values
 
 
 def _cost_values(cost: WaveCost) -> dict[str, Any]:

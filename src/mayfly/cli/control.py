@@ -126,8 +126,10 @@ def log_command(checkpoint: Checkpoint) -> None:
     """Show what was asked for, and what became of it."""
     with refusals():
         control = Control.of(checkpoint)
-        for one in control.commands():
-            typer.echo(f"{one.number}\t{one}\t{control.outcome(one) or _waiting(one)}")
+        for command in control.commands():
+            typer.echo(
+                f"{command.number}\t{command}\t{control.outcome(command) or _waiting(command)}"
+            )
 
 
 def _told(control: Control, command: Command, wait: float) -> None:
@@ -149,14 +151,14 @@ def _waiting(command: Command) -> str:
 
 
 def _overdue(command: Command, wait: float) -> LimitExceeded:
-    told = f"command {command.number} was not carried out within {wait:g} s"
+    message = f"command {command.number} was not carried out within {wait:g} s"
     if command.kind == STOP:
         return LimitExceeded(
-            told,
+            message,
             "if a pipeline runs, it stops after its batch; if none does, there is nothing to stop",
         )
     return LimitExceeded(
-        told,
+        message,
         "it stays in the log, for the pipeline that runs or for the next start: "
         "see mayfly control log",
     )

@@ -64,28 +64,28 @@ def doctor_command(
         lambda: check_space("disk", folder),
         lambda: check_space("disk for Spark", Path(tempfile.gettempdir())),
     ]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for check in checks:
-        found.append(check())
+        findings.append(check())
         if not json:
-            _print(found[-1])
-    if spark and all(one.verdict != FAILED for one in found):
-        found.append(check_spark())
+            _print(findings[-1])
+    if spark and all(finding.verdict != FAILED for finding in findings):
+        findings.append(check_spark())
         if not json:
-            _print(found[-1])
+            _print(findings[-1])
     if json:
-        print_json([asdict(one) for one in found])
-    failed = [one.name for one in found if one.verdict == FAILED]
+        print_json([asdict(finding) for finding in findings])
+    failed = [finding.name for finding in findings if finding.verdict == FAILED]
     if failed:
         raise typer.Exit(1)
     if not json:
         typer.echo("pipelines can run here")
 
 
-def _print(one: Finding) -> None:
-    typer.echo(f"{SIGNS[one.verdict]} {one.name}: {one.found}")
-    if one.advice:
-        typer.echo(f"    → {one.advice}")
+def _print(finding: Finding) -> None:
+    typer.echo(f"{SIGNS[finding.verdict]} {finding.name}: {finding.found}")
+    if finding.advice:
+        typer.echo(f"    → {finding.advice}")
 
 
 # ── checks ────────────────────────────────────────────────────────────────────────────────
@@ -105,7 +105,7 @@ def check_packages() -> Finding:
             wrong.append(f"{name} is missing")
             continue
         seen.append(f"{name} {version}")
-        broken = [one for one in bounds if not _within(version, one)]
+        broken = [bound for bound in bounds if not _within(version, bound)]
         if broken:
             wrong.append(f"{name} is {version}, not {','.join(bounds)}")
     if wrong:
@@ -145,10 +145,10 @@ def check_java() -> Finding:
     if java is None:
         return Finding("Java", FAILED, "not found", advice)
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+        process = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("Java", FAILED, f"{java} does not run: {error}", advice)
-    match = _VERSION.search(told.stderr)
+    match = _VERSION.search(process.stderr)
     if match is None:
         return Finding("Java", FAILED, f"{java} does not tell its version", advice)
     major = int(match[2] or 0) if match[1] == "1" else int(match[1])
@@ -159,21 +159,23 @@ def check_java() -> Finding:
 
 def check_memory() -> Finding:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = f"{memory / 2**30:.1f} GiB, {os.cpu_count()} cores"
+    description = f"{memory / 2**30:.1f} GiB, {os.cpu_count()} cores"
     if memory < LITTLE_MEMORY:
         advice = "Spark may be short of memory; leave it at least 3 GiB"
-        return Finding("memory", DOUBTFUL, found, advice)
-    return Finding("memory", FINE, found)
+        return Finding("memory", DOUBTFUL, description, advice)
+    return Finding("memory", FINE, description)
 
 
 def check_open_files() -> Finding:
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    found = "no limit" if limit == resource.RLIM_INFINITY else f"{limit:,}"
+    description = "no limit" if limit == resource.RLIM_INFINITY else f"{limit:,}"
     if 0 < limit < OPEN_FILES:
-        return Finding("open files", DOUBTFUL, found, f"allow more: ulimit -n {OPEN_FILES * 4}")
-    return Finding("open files", FINE, found)
+        return Finding(
+            "open files", DOUBTFUL, description, f"allow more: ulimit -n {OPEN_FILES * 4}"
+        )
+    return Finding("open files", FINE, description)
 
 
 def check_folder(folder: Path) -> Finding:
@@ -197,10 +199,10 @@ def check_folder(folder: Path) -> Finding:
 def check_space(name: str, folder: Path) -> Finding:
     place = _existing(folder)
     free = shutil.disk_usage(place).free
-    found = f"{free / 2**30:,.1f} GiB free at {place.absolute()}"
+    description = f"{free / 2**30:,.1f} GiB free at {place.absolute()}"
     if free < LITTLE_DISK:
-        return Finding(name, DOUBTFUL, found, "free some space, or use another folder")
-    return Finding(name, FINE, found)
+        return Finding(name, DOUBTFUL, description, "free some space, or use another folder")
+    return Finding(name, FINE, description)
 
 
 def _existing(folder: Path) -> Path:

@@ -73,13 +73,13 @@ def explain_command(
     """Show the plan of every query in a file: update patterns, state, cost, warnings."""
     with _refusals():
         check_rule_names(without or ())
-        found = _chosen(_queries(file), query or [], file)
+        queries = _chosen(_queries(file), query or [], file)
         catalog = catalog_after(_statements(file))
         shown = [
             (each, _explained(each, catalog, strategy, without or [], compare or each.compare))
-            for each in found
+            for each in queries
         ]
-        running = [each for each in found if each.registered]
+        running = [each for each in queries if each.registered]
         shared = _shared(_statements(file), running, strategy, without)
         if html is not None:
             html.write_text(page_of([explanation for _, explanation in shown]), encoding="utf-8")
@@ -165,28 +165,28 @@ def _queries_of(statements: list[Statement], file: Path) -> list[Query]:
     source = Source(text_of(file))
     starts = [source.offset(statement.position) for statement in statements]
     ends = [*starts, len(source.text)][1:]
-    found = []
+    queries = []
     for statement, start, end in zip(statements, starts, ends, strict=True):
         text = source.text[start:end].strip().removesuffix(";")
         line = f"line {statement.position.line}"
         match statement:
             case Create(definition=QueryDefinition() | ArchiveDefinition() as definition):
-                found.append(Query(definition.name, text, definition.plan, registered=True))
+                queries.append(Query(definition.name, text, definition.plan, registered=True))
             case Explain(plan=plan, compare=compare, name=name):
-                found.append(Query(name or line, text, plan, compare))
+                queries.append(Query(name or line, text, plan, compare))
             case OneTimeQuery(plan=plan):
-                found.append(Query(line, text, plan))
-    return found
+                queries.append(Query(line, text, plan))
+    return queries
 
 
-def _chosen(found: list[Query], names: list[str], file: Path) -> list[Query]:
-    known = ", ".join(each.name for each in found) or "none"
+def _chosen(queries: list[Query], names: list[str], file: Path) -> list[Query]:
+    query_names = ", ".join(each.name for each in queries) or "none"
     for name in names:
-        if name not in [each.name for each in found]:
-            raise CqlError(f"{file} has no query {name}", f"its queries: {known}")
-    if not found:
+        if name not in [each.name for each in queries]:
+            raise CqlError(f"{file} has no query {name}", f"its queries: {query_names}")
+    if not queries:
         raise CqlError(f"{file} has no query to explain", "add CREATE QUERY name AS SELECT …")
-    return [each for each in found if not names or each.name in names]
+    return [each for each in queries if not names or each.name in names]
 
 
 def _explained(
@@ -220,9 +220,9 @@ def _shares(shared: Together | None, name: str) -> dict[str, object]:
     parts = () if shared is None else shared.parts
     return {
         "shared": [
-            {"part": one.part, "over": one.over, "queries": one.queries}
-            for one in parts
-            if name in one.queries
+            {"part": part.part, "over": part.over, "queries": part.queries}
+            for part in parts
+            if name in part.queries
         ]
     }
 

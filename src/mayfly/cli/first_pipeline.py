@@ -85,14 +85,19 @@ def example_rows() -> dict[str, list[dict[str, Any]]]:
     chance = Random(7)
     orders, payments = [], []
     for second in range(0, FILES * SECONDS, 5):
-        at = (FIRST + timedelta(seconds=second)).isoformat().replace("+00:00", "Z")
+        timestamp = (FIRST + timedelta(seconds=second)).isoformat().replace("+00:00", "Z")
         customer = chance.choice(CUSTOMERS)
         amount = chance.randint(1, 150)
         orders.append(
-            {"ts": at, "customer": customer, "article": chance.choice(ARTICLES), "amount": amount}
+            {
+                "ts": timestamp,
+                "customer": customer,
+                "article": chance.choice(ARTICLES),
+                "amount": amount,
+            }
         )
         if second % 15 == 0:
-            payments.append({"ts": at, "customer": chance.choice(CUSTOMERS), "paid": amount})
+            payments.append({"ts": timestamp, "customer": chance.choice(CUSTOMERS), "paid": amount})
     return {"orders": orders, "payments": payments}
 
 

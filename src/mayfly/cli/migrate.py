@@ -45,7 +45,7 @@ def migrate_command(
         with console.status("starting Spark"):
             pipeline = carry_out(local_spark(settings=settings), declared)
         session = pipeline.session
-        named = {one.name: session.query_of(one) for one in pipeline.queries}
+        named = {query.name: session.query_of(query) for query in pipeline.queries}
         with console.status("moving state"):
             Queries(session, named).migrate(place, buckets=buckets)
         console.print(f"{place} has {buckets} buckets; mayfly run goes on from there")

@@ -22,7 +22,7 @@ Conf = Annotated[
 
 def spark_settings(listed: Iterable[str] | None) -> dict[str, str]:
     """Settings of Spark as they were given, NAME=VALUE each."""
-    pairs = [one.partition("=") for one in listed or ()]
+    pairs = [setting.partition("=") for setting in listed or ()]
     for name, sign, _ in pairs:
         if not sign or not name:
             raise InvalidSetting(
@@ -33,9 +33,9 @@ def spark_settings(listed: Iterable[str] | None) -> dict[str, str]:
 
 def refuse_given(context: typer.Context, names: Iterable[str], reason: str, hint: str) -> None:
     """Refuse the command if one of these options stands on the command line."""
-    given = sorted(f"--{name.replace('_', '-')}" for name in names if _stands(context, name))
-    if given:
-        raise InvalidSetting(f"{', '.join(given)} {reason}", hint)
+    options = sorted(f"--{name.replace('_', '-')}" for name in names if _stands(context, name))
+    if options:
+        raise InvalidSetting(f"{', '.join(options)} {reason}", hint)
 
 
 def _stands(context: typer.Context, name: str) -> bool:

@@ -74,7 +74,7 @@ def aligned(
 ) -> Iterator[str]:
     """The lines of a plain table."""
     table = [list(header), *(list(row) for row in rows)]
-    widths = [max(len(row[at]) for row in table) for at in range(len(header))]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
         cells = [
             cell.rjust(width) if name in right else cell.ljust(width)
@@ -128,9 +128,9 @@ def plain(value: Any) -> Any:
         case bytes():
             return value.hex()
         case Mapping():
-            return {str(name): plain(one) for name, one in value.items()}
+            return {str(name): plain(member) for name, member in value.items()}
         case list() | tuple():
-            return [plain(one) for one in value]
+            return [plain(element) for element in value]
         case float() if value != value or value in (float("inf"), float("-inf")):
             return str(value)
     return value
@@ -140,7 +140,11 @@ def cell(value: Any) -> str:
     """A stored value in a table."""
     if value is None:
         return "NULL"
-    found = plain(value)
+    plain_value = plain(value)
     if isinstance(value, datetime):
         return str(value).removesuffix("+00:00")
-    return json.dumps(found, ensure_ascii=False) if isinstance(found, list | dict) else str(found)
+    return (
+        json.dumps(plain_value, ensure_ascii=False)
+        if isinstance(plain_value, list | dict)
+        else str(plain_value)
+    )

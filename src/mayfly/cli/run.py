@@ -126,7 +126,7 @@ def run_command(
         check_checkpoint(address, buckets, zone)
         with in_zone(zone):
             programs = declared.programs()
-        texts = {name: one.text for name, one in declared.queries.items()}
+        texts = {name: query_definition.text for name, query_definition in declared.queries.items()}
         check_unchanged(address, texts, programs, replace or ())
         if not Repository.exists(address):  # commands may have added queries to others
             shedding.check(staged(shared(programs, {})))
@@ -139,8 +139,8 @@ def run_command(
 
         followed = Followed(file, place, load, console, watch)
         pipeline: Pipeline | None = carry_out(spark, declared)
-        for told in pipeline.passed_over if pipeline is not None else ():
-            console.print(f"[yellow]{told}[/]")
+        for notice in pipeline.passed_over if pipeline is not None else ():
+            console.print(f"[yellow]{notice}[/]")
         runs: dict[str, QueryRun] = {}
         with stop_signals("batch") as asked:
             while pipeline is not None:
@@ -314,19 +314,19 @@ def _view(runs: dict[str, QueryRun], width: int) -> Group:
 def _losses(now: dict[str, Status]) -> Iterator[Text]:
     """What was left out since the checkpoint began, a line each; none if nothing was."""
     for words, counts in (
-        ("rows left out on purpose", [one.shed for one in now.values()]),
-        ("rows too far ahead to be true (MAX GAP)", [one.beyond for one in now.values()]),
+        ("rows left out on purpose", [status.shed for status in now.values()]),
+        ("rows too far ahead to be true (MAX GAP)", [status.beyond for status in now.values()]),
     ):
         lost: dict[str, int] = {}
-        for one in counts:  # a stream that several read is told by each
-            lost.update({stream: count for stream, count in one.items() if count})
+        for counter in counts:  # a stream that several read is told by each
+            lost.update({stream: count for stream, count in counter.items() if count})
         if lost:
             rows = ", ".join(f"{count:,} of {stream}" for stream, count in lost.items())
             yield Text(f"{words} so far: {rows}", "yellow")
     skipped = [
-        f"{one.refreshes[1]:,} of {sum(one.refreshes):,} in {name}"
-        for name, one in now.items()
-        if one.refreshes[1]
+        f"{status.refreshes[1]:,} of {sum(status.refreshes):,} in {name}"
+        for name, status in now.items()
+        if status.refreshes[1]
     ]
     if skipped:
         yield Text(f"refreshes skipped on purpose so far: {', '.join(skipped)}", "yellow")

@@ -37,12 +37,12 @@ def ending_signals() -> Iterator[None]:
 @contextmanager
 def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
     names = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(one, handler) for one in names]
+    before = [signal.signal(number, handler) for number in names]
     try:
         yield
     finally:
-        for one, earlier in zip(names, before, strict=True):
-            signal.signal(one, earlier)
+        for number, earlier in zip(names, before, strict=True):
+            signal.signal(number, earlier)
 
 
 class StopRequest:

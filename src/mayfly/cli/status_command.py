@@ -55,9 +55,9 @@ def _show(status: PipelineStatus, json: bool) -> None:
     print_table(
         ("stream", "clock", "rows", "late", "no time", "beyond MAX GAP", "shed"),
         [
-            (one.name, _instant(one.clock), *map(count, (one.rows, one.late, one.timeless,
-             one.beyond, one.shed)))
-            for one in status.streams
+            (stream.name, _instant(stream.clock), *map(count, (
+                stream.rows, stream.late, stream.timeless, stream.beyond, stream.shed)))
+            for stream in status.streams
         ],
         ("rows", "late", "no time", "beyond MAX GAP", "shed"),
     )  # fmt: skip
@@ -65,9 +65,9 @@ def _show(status: PipelineStatus, json: bool) -> None:
     print_table(
         ("query", "clock", "changes", "in last batch", "results kept", "size", "text"),
         [
-            (one.name, _instant(one.clock), count(one.changes), count(one.last_changes),
-             count(one.result_rows), size(one.result_bytes), _short(one.text))
-            for one in status.queries
+            (query.name, _instant(query.clock), count(query.changes), count(query.last_changes),
+             count(query.result_rows), size(query.result_bytes), _short(query.text))
+            for query in status.queries
         ],
         ("changes", "in last batch", "results kept", "size"),
     )  # fmt: skip
@@ -87,15 +87,15 @@ def _lines(status: PipelineStatus) -> Iterable[str]:
         f"{size(status.result_bytes)}"
     )
     if status.batch_seconds:
-        last = " ".join(seconds(one) for one in status.batch_seconds[-5:])
+        last = " ".join(seconds(duration) for duration in status.batch_seconds[-5:])
         yield f"{status.rate:,.0f} rows/s; the last batches took {last}"
     if status.lag is not None and status.lag >= 0 and not status.ended:
         soon = f", caught up in {seconds(status.catch_up)}" if status.catch_up is not None else ""
         yield f"clock {format_micros(status.lag // SECOND * SECOND)} behind the wall clock{soon}"
 
 
-def _instant(at: int | None) -> str:
-    return NOT_YET if at is None else instant_text(at)
+def _instant(instant: int | None) -> str:
+    return NOT_YET if instant is None else instant_text(instant)
 
 
 def _short(text: str) -> str:

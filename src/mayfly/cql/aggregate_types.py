@@ -106,7 +106,7 @@ def has_aggregate(node: exp.Expr) -> bool:
 def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
     """An aggregate call over the input columns; its name is still to be given."""
     function = AGGREGATES[node.name.lower()]
-    known = _KNOWN[function]
+    aggregate = _KNOWN[function]
     arguments, distinct = list(node.expressions), False
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
         distinct, arguments = True, list(arguments[0].expressions)
@@ -118,17 +118,17 @@ def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
             raise inputs.error(node, "COUNT(DISTINCT *) has no meaning", "write COUNT(DISTINCT x)")
         return AggregateCall("", "count", None, BIGINT)
     extra = 2 if function in (EXACT, APPROXIMATE) else 0
-    if not 1 + known.parameters <= len(arguments) <= 1 + known.parameters + extra:
+    if not 1 + aggregate.parameters <= len(arguments) <= 1 + aggregate.parameters + extra:
         problem = f"{node.name.upper()} does not take {len(arguments)} argument(s)"
-        raise inputs.error(node, problem, f"write {known.form}")
-    argument = _argument(node, arguments[0], known, inputs)
+        raise inputs.error(node, problem, f"write {aggregate.form}")
+    argument = _argument(node, arguments[0], aggregate, inputs)
     parameters = _parameters(function, arguments[1:], inputs)
-    kind = known.result(argument.type)
+    kind = aggregate.result(argument.type)
     return AggregateCall("", function, argument, kind, distinct, parameters)
 
 
 def _argument(
-    node: exp.Expr, place: exp.Expr, known: Aggregate, inputs: ScalarBinder
+    node: exp.Expr, place: exp.Expr, aggregate: Aggregate, inputs: ScalarBinder
 ) -> Expression:
     for part in place.walk():
         if is_aggregate(part):
@@ -138,7 +138,7 @@ def _argument(
                 "compute the inner one in a sub-query, or use Wstream",
             )
     bound = inputs.bind(place)
-    if known.numeric:
+    if aggregate.numeric:
         if not bound.type.is_numeric and bound.type != VOID:
             raise inputs.error(
                 place, f"{node.name.upper()} needs a number, not {bound.type}", "CAST it"
@@ -161,11 +161,11 @@ def _parameters(function: str, places: list[exp.Expr], inputs: ScalarBinder) -> 
 def _threshold(places: list[exp.Expr], inputs: ScalarBinder) -> tuple[Value, ...]:
     """A share of the rows, and which errors FREQUENT may make; either may be left out."""
     values: list[Value] = []
-    for at, place in enumerate(places):
+    for index, place in enumerate(places):
         bound = inputs.bind(place)
-        if at == len(places) - 1 and isinstance(bound, Literal) and isinstance(bound.value, str):
+        if index == len(places) - 1 and isinstance(bound, Literal) and isinstance(bound.value, str):
             values.append(_errors(place, bound.value, inputs))
-        elif at == 0:
+        elif index == 0:
             values.append(_share(place, inputs))
         else:
             raise inputs.error(place, "this must say which errors to avoid", _ERRORS)

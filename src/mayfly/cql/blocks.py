@@ -75,9 +75,9 @@ def _rows(
     places = conjuncts_of(where.this if where else None)
     binder = ScalarBinder(context.source, scope, "WHERE")
     conditions = on_conditions(context, block, items, scope)
-    conditions += [binder.condition(one) for one in places if not is_negation(one)]
+    conditions += [binder.condition(place) for place in places if not is_negation(place)]
     rows = join_items(context, block, items, conditions)
-    negations = [one for one in places if is_negation(one)]
+    negations = [place for place in places if is_negation(place)]
     return apply_negations(context, rows, scope, negations, bind_query)
 
 
@@ -105,15 +105,15 @@ def _bind_outputs(
 def _group_key(context: Context, block: exp.Select, scope: Scope, place: exp.Expr) -> exp.Expr:
     """GROUP BY 2 and GROUP BY alias mean an output, unless an input column has that name."""
     if isinstance(place, exp.Literal) and not place.is_string:
-        at = int(place.name) if place.name.isdecimal() else 0
-        if not 1 <= at <= len(block.expressions):
+        number = int(place.name) if place.name.isdecimal() else 0
+        if not 1 <= number <= len(block.expressions):
             problem = f"there is no output column {place.name}"
             raise context.error(place, problem, f"use a number from 1 to {len(block.expressions)}")
-        return _unstarred(context, block.expressions[at - 1])
+        return _unstarred(context, block.expressions[number - 1])
     if isinstance(place, exp.Column) and not place.table:
-        known = any(item.column(place.name) for item in scope.items)
+        input_column = any(item.column(place.name) for item in scope.items)
         for output in block.expressions:
-            if not known and isinstance(output, exp.Alias) and output.alias == place.name:
+            if not input_column and isinstance(output, exp.Alias) and output.alias == place.name:
                 return output.unalias()
     return place
 
@@ -127,24 +127,24 @@ def _unstarred(context: Context, output: exp.Expr) -> exp.Expr:
 def _outputs(
     context: Context, block: exp.Select, scope: Scope, binder: ScalarBinder
 ) -> list[_Output]:
-    found: list[_Output] = []
+    outputs: list[_Output] = []
     for place in block.expressions:
         if place.is_star:
             if isinstance(binder, GroupedBinder):
                 hint = "list the columns of GROUP BY and the aggregates"
                 raise context.error(place, "* cannot stand beside GROUP BY or an aggregate", hint)
-            found.extend(_starred(context, scope, place))
+            outputs.extend(_starred(context, scope, place))
         else:
-            found.append(_output(place, binder, len(found) + 1))
-    return found
+            outputs.append(_output(place, binder, len(outputs) + 1))
+    return outputs
 
 
 def _starred(context: Context, scope: Scope, place: exp.Expr) -> list[_Output]:
-    wanted = place.table if isinstance(place, exp.Column) else ""
-    items = [i for i in scope.items if not wanted or i.name.casefold() == wanted.casefold()]
+    qualifier = place.table if isinstance(place, exp.Column) else ""
+    items = [i for i in scope.items if not qualifier or i.name.casefold() == qualifier.casefold()]
     if not items:
-        hint = suggestion(wanted, [i.name for i in scope.items], "names in FROM")
-        raise context.error(place, f"nothing in FROM is called {wanted}", hint)
+        hint = suggestion(qualifier, [i.name for i in scope.items], "names in FROM")
+        raise context.error(place, f"nothing in FROM is called {qualifier}", hint)
     return [
         _Output(column.name, column, place, item.name)
         for item in items

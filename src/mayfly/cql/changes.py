@@ -57,9 +57,9 @@ class _Change:
         for column in self.relation.columns:
             if column.name.casefold() == name.casefold():
                 return column
-        known = [column.name for column in self.relation.columns]
+        names = [column.name for column in self.relation.columns]
         problem = f"{self.relation.name} has no column {name}"
-        raise self.cursor.error(problem, suggestion(name, known, "columns"), place)
+        raise self.cursor.error(problem, suggestion(name, names, "columns"), place)
 
     def fitted(self, value: Expression, column: ColumnDefinition, span: Span) -> Expression:
         """The value in the column's type."""
@@ -105,19 +105,19 @@ def _insert_columns(change: _Change) -> list[ColumnDefinition]:
     cursor, all_columns = change.cursor, list(change.relation.columns)
     if not cursor.take("("):
         return all_columns
-    found = [change.column()]
+    columns = [change.column()]
     while cursor.take(","):
         place = cursor.place
         column = change.column()
-        if column in found:
+        if column in columns:
             raise cursor.error(f"{column.name} is listed twice", "keep one of them", place)
-        found.append(column)
+        columns.append(column)
     cursor.expect(")", "close the list of columns")
     for column in all_columns:
-        if not column.nullable and column not in found:
+        if not column.nullable and column not in columns:
             hint = "list it: the column is NOT NULL or part of the key"
             raise cursor.error(f"{column.name} is missing", hint)
-    return found
+    return columns
 
 
 def _row(change: _Change, columns: list[ColumnDefinition]) -> tuple[Expression, ...]:
@@ -208,9 +208,9 @@ def _relation(cursor: Cursor, catalog: Catalog) -> RelationDefinition:
     entry = catalog.lookup(name)
     if isinstance(entry, RelationDefinition):
         return entry
-    known = [one.name for one in catalog.of_kind(RelationDefinition)]
+    names = [relation.name for relation in catalog.of_kind(RelationDefinition)]
     if entry is None:
-        hint = suggestion(name, known, "relations and NRRs")
+        hint = suggestion(name, names, "relations and NRRs")
         raise cursor.error(f"there is no relation or NRR called {name}", hint, place)
     hint = "statements change relations and NRRs only; rows of a stream come from its source"
     raise cursor.error(f"{entry.name} is {with_article(entry.kind)}", hint, place)

@@ -57,7 +57,7 @@ def read_time(cursor: Cursor, stream: str, columns: Sequence[ColumnDefinition]) 
     """``BY column``, ``BY column MILLISECONDS`` or ``BY expression``."""
     cursor.expect("BY", "write TIMESTAMP BY ts")
     start, depth = cursor.at, 0
-    names = {one.name.casefold() for one in columns}
+    names = {column.name.casefold() for column in columns}
     while cursor.current and (depth or cursor.at == start or cursor.word() not in _CLAUSES):
         before = cursor.tokens[cursor.at - 1].text.casefold()
         if cursor.at == start + 1 and before in names and _is_stranger(cursor.word()):
@@ -68,9 +68,11 @@ def read_time(cursor: Cursor, stream: str, columns: Sequence[ColumnDefinition]) 
     unit = tokens[-1].text.upper() if len(tokens) > 1 else ""
     if unit in UNITS:
         return _of_unit(cursor, unit, tokens[:-1], stream, columns)
-    known = {one.name.casefold(): one.name for one in columns if one.computed is not None}
-    if len(tokens) == 1 and tokens[0].text.casefold() in known:
-        return Time(known[tokens[0].text.casefold()])
+    spellings = {
+        column.name.casefold(): column.name for column in columns if column.computed is not None
+    }
+    if len(tokens) == 1 and tokens[0].text.casefold() in spellings:
+        return Time(spellings[tokens[0].text.casefold()])
     bound = _bound(cursor, tokens, stream, columns)
     named = _named(bound, columns)
     return Time(named.name) if named else Time(EVENT_TIME, (_added(cursor, bound, tokens),))
@@ -122,14 +124,14 @@ def _bound(
 
 def _types(stream: str, columns: Sequence[ColumnDefinition]) -> dict[str, dict[str, DataType]]:
     """Computed columns are not among them: each is computed from what rows bring."""
-    return {stream: {one.name: one.type for one in columns if one.computed is None}}
+    return {stream: {column.name: column.type for column in columns if column.computed is None}}
 
 
 def _named(bound: Expression, columns: Sequence[ColumnDefinition]) -> ColumnDefinition | None:
     """The column, if the expression is nothing else."""
     if not isinstance(bound, Column):
         return None
-    return next(one for one in columns if one.name == bound.name)
+    return next(column for column in columns if column.name == bound.name)
 
 
 def _span(tokens: list[Token]) -> Span:

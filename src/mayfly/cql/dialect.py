@@ -110,13 +110,16 @@ class CqlParser(SparkParser):
     def parse_set_operation(self, this: Any, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
         token = self._curr
         if token.token_type in self.SET_OPERATIONS:
-            ahead = [one.token_type for one in self._tokens[self._index + 1 : self._index + 3]]
+            ahead = [
+                next_token.token_type
+                for next_token in self._tokens[self._index + 1 : self._index + 3]
+            ]
             queries = (TokenType.SELECT, TokenType.L_PAREN)
-            if not any(one in queries for one in ahead):
+            if not any(kind in queries for kind in ahead):
                 problem = f"expected a query behind {token.text.upper()}"
                 raise self._problem(problem, "write SELECT … UNION ALL SELECT …")
-        found = super().parse_set_operation(this, *args, **kwargs)
-        return cast("exp.SetOperation | None", self._placed(found, token))
+        operation = super().parse_set_operation(this, *args, **kwargs)
+        return cast("exp.SetOperation | None", self._placed(operation, token))
 
     def _parse_csv(
         self, parse_method: Callable[[], T | None], sep: TokenType = TokenType.COMMA
@@ -149,8 +152,8 @@ class CqlParser(SparkParser):
             query = self._placed(exp.Subquery(this=inner), token)
         else:
             return None
-        wanted = options.get("parse_set_operation", True)
-        return self._parse_set_operations(query) if wanted else query
+        set_operations = options.get("parse_set_operation", True)
+        return self._parse_set_operations(query) if set_operations else query
 
     def _block(self) -> exp.Select:
         self._match(TokenType.ALL)
@@ -324,7 +327,7 @@ class CqlParser(SparkParser):
 
     def _quoted_interval(self) -> int:
         self._skip_to(self._index + 2)
-        text, at = self._prev.text, span_of(self._prev)
+        text, span = self._prev.text, span_of(self._prev)
         if text.strip().isdecimal() and self._curr.text.isalpha():
             text = f"{text} {self._curr.text}"
             self._skip_to(self._index + 1)
@@ -332,7 +335,7 @@ class CqlParser(SparkParser):
             return micros(text)
         except InvalidSetting:
             problem = f"{text!r} is not an interval"
-            raise error_at(self.source, at, problem, _INTERVALS) from None
+            raise error_at(self.source, span, problem, _INTERVALS) from None
 
 
 class Cql(Spark):
@@ -387,14 +390,14 @@ _NOISE = ("NULLS", "FIRST", "LAST", "ALL", "INNER", "CROSS", "OUTER")
 
 def check_complete(source: Source, tokens: list[Token], tree: exp.Expr) -> None:
     """Every name and constant of the text is in the tree: sqlglot skips words it can do without."""
-    known = {node.meta["start"] for node in tree.walk() if "start" in node.meta}
-    known |= tree.meta["read_apart"]
+    starts = {node.meta["start"] for node in tree.walk() if "start" in node.meta}
+    starts |= tree.meta["read_apart"]
     for before, token in zip([None, *tokens], tokens, strict=False):
         if before is not None and before.token_type is TokenType.DOT and token.text[0].isdecimal():
             continue  # .5 is one number in two tokens
         if token.token_type not in (*_NAMES, TokenType.STRING, TokenType.NUMBER):
             continue
-        if token.start not in known and token.text.upper() not in _NOISE:
+        if token.start not in starts and token.text.upper() not in _NOISE:
             problem = f"{source.text[token.start : token.end + 1]} has no meaning here"
             raise error_at(source, span_of(token), problem, "remove it")
 
@@ -415,16 +418,16 @@ def _too_deep(source: Source, tokens: list[Token]) -> CqlError:
 
 def _in_our_words(message: str, shown: str) -> tuple[str, str]:
     """sqlglot's complaint as a problem and a hint in the words of the language."""
-    found = shown or "the end"
+    fragment = shown or "the end"
     hint = _HINTS.get(shown.split()[0].upper() if shown else "", "")
     if message.startswith("Invalid expression"):
-        return f"{found} cannot stand here", hint or f"the order is {_ORDER_OF_CLAUSES}"
+        return f"{fragment} cannot stand here", hint or f"the order is {_ORDER_OF_CLAUSES}"
     if message.startswith("Expected TYPE"):
-        return f"{found} is not a type", TYPE_NAMES
+        return f"{fragment} is not a type", TYPE_NAMES
     if message.startswith("Expecting )"):
         within = "arguments are separated by commas: year(ts), substring(x, 1, 2)"
-        advice = within if found.upper() in ("FROM", "FOR") else "close the parenthesis"
-        return f"expected ), found {found}", hint or advice
+        advice = within if fragment.upper() in ("FROM", "FOR") else "close the parenthesis"
+        return f"expected ), found {fragment}", hint or advice
     if message.startswith("Required"):
-        return f"something is missing before {found}", hint or "complete the expression"
+        return f"something is missing before {fragment}", hint or "complete the expression"
     return message[:1].lower() + message[1:], hint or "complete the expression"

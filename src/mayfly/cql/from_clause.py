@@ -61,10 +61,10 @@ def _item(context: Context, place: exp.Expr, bind_query: BindQuery) -> Item:
         return _subquery(context, place, bind_query)
     entry = context.catalog.lookup(place.name)
     if entry is None:
-        known = [
+        names = [
             e.name for e in context.catalog if isinstance(e, StreamDefinition | RelationDefinition)
         ]
-        hint = suggestion(place.name, known, "declared")
+        hint = suggestion(place.name, names, "declared")
         raise context.error(place, f"there is no stream or relation called {place.name}", hint)
     name = place.alias or place.name
     if isinstance(entry, StreamDefinition):
@@ -101,8 +101,8 @@ def _relation(
             "windows are for streams; a relation is always used as it is now",
         )
     columns = _columns(entry.columns, alias)
-    at = context.position(place)
-    return RelationScan(entry.name, alias, columns, entry.retroactive, entry.key, position=at)
+    position = context.position(place)
+    return RelationScan(entry.name, alias, columns, entry.retroactive, entry.key, position=position)
 
 
 def _columns(declared: tuple[ColumnDefinition, ...], alias: str) -> Schema:
@@ -126,12 +126,12 @@ def _nameless(block: exp.Expr, columns: Schema) -> dict[str, Column]:
     """By the column it aggregates, the only output like SUM(a) that has no alias."""
     if not isinstance(block, exp.Select) or len(block.expressions) != len(columns):
         return {}
-    found: dict[str, list[Column]] = {}
+    candidates: dict[str, list[Column]] = {}
     for place, column in zip(block.expressions, columns, strict=True):
         arguments = place.expressions if is_aggregate(place) else []
         if len(arguments) == 1 and isinstance(arguments[0], exp.Column):
-            found.setdefault(arguments[0].name.casefold(), []).append(column)
-    return {name: matches[0] for name, matches in found.items() if len(matches) == 1}
+            candidates.setdefault(arguments[0].name.casefold(), []).append(column)
+    return {name: matches[0] for name, matches in candidates.items() if len(matches) == 1}
 
 
 def _partitioned(context: Context, place: exp.Expr, window: Window, columns: Schema) -> Window:
@@ -139,7 +139,7 @@ def _partitioned(context: Context, place: exp.Expr, window: Window, columns: Sch
     if not isinstance(window, PartitionRows):
         return window
     names = {column.name.casefold(): column for column in columns}
-    found: list[str] = []
+    spellings: list[str] = []
     for name in window.partition_by:
         column = names.get(name.casefold())
         if column is None:
@@ -149,5 +149,5 @@ def _partitioned(context: Context, place: exp.Expr, window: Window, columns: Sch
         if not column.type.is_comparable:
             problem = f"{name} has type {column.type}, which cannot partition a window"
             raise error_on(context.source, place, problem, "partition by a member of it")
-        found.append(column.name)
-    return replace(window, partition_by=tuple(found))
+        spellings.append(column.name)
+    return replace(window, partition_by=tuple(spellings))

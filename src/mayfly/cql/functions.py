@@ -236,7 +236,7 @@ def _expanded(name: str, letters: list[str], count: int) -> list[str]:
     repeated = letters[-1].endswith("*")
     if count < len(required) or (count > len(letters) and not repeated):
         raise Misuse(f"{name} does not take {count} argument(s)", f"use it as {usage(name)}")
-    return [letters[min(at, len(letters) - 1)][0] for at in range(count)]
+    return [letters[min(index, len(letters) - 1)][0] for index in range(count)]
 
 
 def _unified(name: str, signature: Signature, arguments: Arguments) -> Arguments:

@@ -38,8 +38,8 @@ class Grouping:
             problem = f"values of type {bound.type} cannot be grouped"
             raise error_on(self.inputs.source, node, problem, "group by a member of it")
         if bound not in self._key_columns:
-            wanted = bound.name if isinstance(bound, Column) else f"key_{len(self.keys) + 1}"
-            key = Named(self._names.fresh(wanted), bound)
+            base_name = bound.name if isinstance(bound, Column) else f"key_{len(self.keys) + 1}"
+            key = Named(self._names.fresh(base_name), bound)
             self.keys.append(key)
             self._key_columns[bound] = key.column(self.alias)
 

@@ -31,16 +31,16 @@ def join_items(
             )
         moving, stored = stored[:1], stored[1:]
     joins = block.args.get("joins") or []
-    at = context.position(joins[0]) if joins else None
-    local = [one for one in conditions if len(one.relations()) < 2]
-    waiting = [one for one in conditions if len(one.relations()) > 1]
-    node = moving[0] if len(moving) == 1 else _join(moving, waiting, at)
-    for nrr in (one for one in stored if not _retroactive(one)):
+    position = context.position(joins[0]) if joins else None
+    local = [condition for condition in conditions if len(condition.relations()) < 2]
+    waiting = [condition for condition in conditions if len(condition.relations()) > 1]
+    node = moving[0] if len(moving) == 1 else _join(moving, waiting, position)
+    for nrr in (relation for relation in stored if not _retroactive(relation)):
         _check_connected(context, node, nrr, waiting)
         node = _relation_join(node, nrr, waiting)
-    relations = [one for one in stored if _retroactive(one)]
+    relations = [relation for relation in stored if _retroactive(relation)]
     if relations:
-        side = relations[0] if len(relations) == 1 else _join(relations, waiting, at)
+        side = relations[0] if len(relations) == 1 else _join(relations, waiting, position)
         node = _relation_join(node, side, waiting)
     predicate = conjunction(tuple(local))
     return Select(node, predicate, position=_where(context, block)) if predicate else node
@@ -59,24 +59,24 @@ def _aliases(node: Node) -> frozenset[str]:
     return frozenset(column.relation for column in node.schema)
 
 
-def _join(inputs: Sequence[Node], waiting: list[Expression], at: Position | None) -> Join:
+def _join(inputs: Sequence[Node], waiting: list[Expression], position: Position | None) -> Join:
     within = frozenset[str]().union(*map(_aliases, inputs))
     ready = _take(waiting, within)
     equalities, rest = split_equalities(ready, [_aliases(node) for node in inputs])
-    return Join(tuple(inputs), equalities, conjunction(tuple(rest)), position=at)
+    return Join(tuple(inputs), equalities, conjunction(tuple(rest)), position=position)
 
 
 def _relation_join(child: Node, relation: Node, waiting: list[Expression]) -> RelationJoin:
     ready = _take(waiting, _aliases(child) | _aliases(relation))
     equalities, rest = split_equalities(ready, [_aliases(child), _aliases(relation)])
-    at = relation.position
-    return RelationJoin(child, relation, equalities, conjunction(tuple(rest)), position=at)
+    position = relation.position
+    return RelationJoin(child, relation, equalities, conjunction(tuple(rest)), position=position)
 
 
 def _take(waiting: list[Expression], within: frozenset[str]) -> list[Expression]:
     """Move the conditions that read nothing else out of the waiting list."""
-    ready = [one for one in waiting if one.relations() <= within]
-    waiting[:] = [one for one in waiting if not one.relations() <= within]
+    ready = [condition for condition in waiting if condition.relations() <= within]
+    waiting[:] = [condition for condition in waiting if not condition.relations() <= within]
     return ready
 
 
@@ -108,14 +108,14 @@ def _equality(condition: Expression, sides: list[frozenset[str]]) -> Equality | 
 
 def _side(expression: Expression, sides: list[frozenset[str]]) -> int | None:
     read = expression.relations()
-    return next((at for at, side in enumerate(sides) if read and read <= side), None)
+    return next((index for index, side in enumerate(sides) if read and read <= side), None)
 
 
 def _check_connected(context: Context, child: Node, nrr: Node, waiting: list[Expression]) -> None:
     """An NRR reached only through a relation would have to be joined above it, on STR input."""
     own = _aliases(nrr)
-    linked = [one for one in waiting if one.relations() & own]
-    if linked and not any(one.relations() <= own | _aliases(child) for one in linked):
+    linked = [condition for condition in waiting if condition.relations() & own]
+    if linked and not any(condition.relations() <= own | _aliases(child) for condition in linked):
         raise context.error_for(
             nrr,
             "this NRR is joined through a relation, whose changes it could not follow",

@@ -45,7 +45,7 @@ class Source:
     @cached_property
     def _starts(self) -> list[int]:
         """Where the lines begin."""
-        return [0, *(found.end() for found in re.finditer("\n", self.text))]
+        return [0, *(newline.end() for newline in re.finditer("\n", self.text))]
 
     def offset(self, position: Position) -> int:
         return self._starts[position.line - 1] + position.column - 1
@@ -63,12 +63,12 @@ class Source:
         position = self.position(span.start)
         line = self.text.split("\n")[position.line - 1].replace("\t", " ").rstrip("\r")
         line = line.encode(errors="replace").decode()
-        at = position.column - 1
-        width = max(1, min(span.end - span.start, len(line) - at))
-        cut = max(0, at - 2 * SHOWN_WIDTH // 3) if len(line) > SHOWN_WIDTH else 0
+        offset = position.column - 1
+        width = max(1, min(span.end - span.start, len(line) - offset))
+        cut = max(0, offset - 2 * SHOWN_WIDTH // 3) if len(line) > SHOWN_WIDTH else 0
         shown = ("…" if cut else "") + line[cut : cut + SHOWN_WIDTH]
         shown += "…" if len(line) > cut + SHOWN_WIDTH else ""
-        indent = at - cut + bool(cut)
+        indent = offset - cut + bool(cut)
         gutter = " " * len(str(position.line))
         carets = "^" * min(width, max(1, len(shown) - indent))
         return f"  {position.line} | {shown}\n  {gutter} | {' ' * indent}{carets}"
@@ -94,9 +94,9 @@ class CqlError(MayflyError):
 
 def error_at(source: Source, span: Span, problem: str, hint: str = "") -> CqlError:
     """The error for a place in a text."""
-    at = source.position(span.start)
-    where = f"{source.name}:{at.line}:{at.column}" if source.name else str(at)
-    return CqlError(f"{where}: {problem}\n{source.excerpt(span)}", hint, problem, at)
+    position = source.position(span.start)
+    where = f"{source.name}:{position.line}:{position.column}" if source.name else str(position)
+    return CqlError(f"{where}: {problem}\n{source.excerpt(span)}", hint, problem, position)
 
 
 def listing(names: Iterable[str], word: str = "and") -> str:
@@ -109,14 +109,14 @@ def with_article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aN' else 'a'} {kind}"
 
 
-def suggestion(name: str, known: Iterable[str], what: str) -> str:
+def suggestion(name: str, candidates: Iterable[str], what: str) -> str:
     """A hint for a misspelt name: the closest known one, or all of them."""
-    names = list(known)
+    names = list(candidates)
     return closest(name, names) or f"{what}: {', '.join(names) or 'none'}"
 
 
-def closest(name: str, known: Iterable[str], similarity: float = 0.6) -> str:
+def closest(name: str, candidates: Iterable[str], similarity: float = 0.6) -> str:
     """``did you mean …?`` with the closest known name; "" if none is close."""
-    folded = {candidate.casefold(): candidate for candidate in known}
+    folded = {candidate.casefold(): candidate for candidate in candidates}
     close = get_close_matches(name.casefold(), folded, n=1, cutoff=similarity)
     return f"did you mean {folded[close[0]]}?" if close else ""

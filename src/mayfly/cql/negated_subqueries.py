@@ -75,19 +75,19 @@ def _not_exists(
     _check_outputs(context, block, inner)
     places = conjuncts_of(block.args["where"].this if block.args.get("where") else None)
     binder = ScalarBinder(context.source, inner, "WHERE")
-    conditions = [binder.condition(one) for one in places if not is_negation(one)]
+    conditions = [binder.condition(conjunct) for conjunct in places if not is_negation(conjunct)]
     conditions += on_conditions(context, block, items, inner)
     own = frozenset(column.relation for item in items for column in item.node.schema)
-    within = [one for one in conditions if one.relations() <= own]
-    across = [one for one in conditions if not one.relations() <= own]
+    within = [condition for condition in conditions if condition.relations() <= own]
+    across = [condition for condition in conditions if not condition.relations() <= own]
     right = _negated_side(context, block, items, within)
-    nested = [one for one in places if is_negation(one)]
+    nested = [conjunct for conjunct in places if is_negation(conjunct)]
     right = apply_negations(context, right, inner, nested, bind_query)
     outer = frozenset(column.relation for column in left.schema)
     equalities, rest = split_equalities(across, [outer, own])
-    at = context.position(place)
+    position = context.position(place)
     residual = conjunction(tuple(rest))
-    return AntiJoin(left, right, equalities, Negation.NOT_EXISTS, residual, position=at)
+    return AntiJoin(left, right, equalities, Negation.NOT_EXISTS, residual, position=position)
 
 
 def _not_in(
@@ -110,21 +110,21 @@ def _not_in(
         problem = f"the query of NOT IN has {len(right.schema)} columns"
         raise context.error(query, problem, "select exactly the column to compare with")
     sides = binder.alike(inner, value, right.schema[0], "NOT IN")
-    at = context.position(place)
-    return AntiJoin(left, right, (Equality(*sides),), Negation.NOT_IN, position=at)
+    position = context.position(place)
+    return AntiJoin(left, right, (Equality(*sides),), Negation.NOT_IN, position=position)
 
 
 def on_conditions(
     context: Context, block: exp.Select, items: list[Item], scope: Scope
 ) -> list[Expression]:
     """The conditions of JOIN … ON; each sees the entries up to its own."""
-    found: list[Expression] = []
+    conditions: list[Expression] = []
     for number, join in enumerate(block.args.get("joins") or [], start=2):
         _check_join(context, join)
         seen = Scope(context.source, tuple(items[:number]), scope.outer, scope.closed)
         binder = ScalarBinder(context.source, seen, "ON")
-        found.extend(binder.condition(one) for one in conjuncts_of(join.args.get("on")))
-    return found
+        conditions.extend(binder.condition(place) for place in conjuncts_of(join.args.get("on")))
+    return conditions
 
 
 def _check_join(context: Context, join: exp.Expr) -> None:

@@ -31,7 +31,7 @@ class StreamOperator:
 def take_operator(context: Context, block: exp.Select) -> StreamOperator | None:
     """Unwrap ``SELECT Istream(a, b)``: the block then selects a, b."""
     outputs = block.expressions
-    wrapped = [one for one in outputs if _is_operator(one)]
+    wrapped = [output for output in outputs if _is_operator(output)]
     if not wrapped:
         return None
     node = wrapped[0].unalias()

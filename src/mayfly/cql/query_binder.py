@@ -42,8 +42,8 @@ def bind_output(context: Context, tree: exp.Expr, isolation: Isolation | None = 
     kind = operator.kind if operator and operator.kind else OutputKind.VIEW
     node = _sorted(context, query, node, block, kind)
     restore = operator is not None and operator.restore
-    at = context.position(operator.place if operator else _first(query))
-    output = Output(node, kind, restore, isolation, context.one_time, position=at)
+    position = context.position(operator.place if operator else _first(query))
+    output = Output(node, kind, restore, isolation, context.one_time, position=position)
     check_plan(context, output)
     return output
 
@@ -111,11 +111,11 @@ def _set_operation(
     ]
     types = _common_types(context, tree, parts, nodes)
     nodes = [_conformed(context, node, types) for node in nodes]
-    at = context.position(tree)
+    position = context.position(tree)
     if isinstance(tree, exp.Union):
-        return UnionAll(tuple(nodes), alias, position=at)
+        return UnionAll(tuple(nodes), alias, position=position)
     left = _renamed(nodes[0], alias)
-    return ExceptAll(left, nodes[1], position=at)
+    return ExceptAll(left, nodes[1], position=position)
 
 
 def _operands(tree: exp.SetOperation) -> list[exp.Expr]:
@@ -139,15 +139,15 @@ def _common_types(
                 f"the parts have {len(types)} and {len(node.schema)} columns",
                 "select equally many columns in every part",
             )
-        for at, column in enumerate(node.schema):
-            common = common_type(types[at], column.type)
+        for index, column in enumerate(node.schema):
+            common = common_type(types[index], column.type)
             if common is None:
-                problem = f"column {at + 1} is {types[at]} in one part and {column.type} here"
+                problem = f"column {index + 1} is {types[index]} in one part and {column.type} here"
                 raise context.error(part, problem, "CAST one of them")
             if isinstance(tree, exp.Except) and not common.is_comparable:
                 problem = f"EXCEPT ALL cannot compare values of type {common}"
                 raise context.error(tree, problem, "leave the column out")
-            types[at] = common
+            types[index] = common
     return types
 
 
@@ -190,7 +190,7 @@ def _sorted(
             "write SELECT Rstream(…); other outputs are changes, which have no order",
         )
     places = order.expressions if order else []
-    keys = tuple(_sort_key(context, one, node, block) for one in places)
+    keys = tuple(_sort_key(context, place, node, block) for place in places)
     size = _whole(context, limit) if limit else None
     skipped = _whole(context, offset) if offset else 0
     return Sort(node, keys, size, skipped, position=context.position(first))
@@ -219,18 +219,18 @@ def _sort_expression(
     context: Context, place: exp.Expr, node: Node, block: Block | None
 ) -> Expression:
     if isinstance(place, exp.Literal) and place.name.isdecimal():
-        at = int(place.name[:MOST_DIGITS])
-        if not 1 <= at <= len(node.schema):
-            problem = f"there is no output column {at}"
+        number = int(place.name[:MOST_DIGITS])
+        if not 1 <= number <= len(node.schema):
+            problem = f"there is no output column {number}"
             raise context.error(place, problem, f"use a number from 1 to {len(node.schema)}")
-        return node.schema[at - 1]
+        return node.schema[number - 1]
     scope = Scope(context.source, (Item("", node),))
     try:
         return ScalarBinder(context.source, scope, "ORDER BY").bind(place)
     except CqlError:
-        found = _same_output(place, block)
-        if found is not None:
-            return found
+        output = _same_output(place, block)
+        if output is not None:
+            return output
     names = [column.name for column in node.schema]
     problem = "ORDER BY may only use output columns"
     raise context.error(place, problem, f"the output columns are {listing(names)}")
@@ -241,5 +241,5 @@ def _same_output(place: exp.Expr, block: Block | None) -> Column | None:
     if block is None:
         return None
     bound = block.binder.bind(place)
-    match = next((one for one in block.outputs if one.expression == bound), None)
+    match = next((output for output in block.outputs if output.expression == bound), None)
     return match.column("") if match else None

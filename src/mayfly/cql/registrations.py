@@ -27,9 +27,9 @@ TECHNIQUES = ("IN PLACE", "SIMPLE SHADOW", "PACKED SHADOW", "REBUILD", "NO REBUI
 def read_query(cursor: Cursor, catalog: Catalog, periodic: bool) -> QueryDefinition:
     """``name [TO format('path')] AS SELECT …``"""
     name = cursor.name("the name of the query")
-    found = read_clauses(cursor, {"TO": read_connector}, "CREATE QUERY")
+    options = read_clauses(cursor, {"TO": read_connector}, "CREATE QUERY")
     plan, text = _select(cursor, catalog, "CREATE QUERY name AS SELECT …")
-    return QueryDefinition(name, plan, text, periodic, found.get("TO"))
+    return QueryDefinition(name, plan, text, periodic, options.get("TO"))
 
 
 def _select(cursor: Cursor, catalog: Catalog, form: str) -> tuple[Output, str]:
@@ -59,37 +59,37 @@ def read_archive(cursor: Cursor, catalog: Catalog) -> ArchiveDefinition:
         "MAX GAP": read_gap,
         "DEAD": read_dead_letters,
     }
-    found = read_clauses(cursor, clauses, "CREATE ARCHIVE")
+    options = read_clauses(cursor, clauses, "CREATE ARCHIVE")
     for clause, form in (("KEY", "KEY customer"), ("REFRESH", "REFRESH 1 DAY")):
-        if clause not in found:
+        if clause not in options:
             raise cursor.error(f"the archive {name} has no {clause}", f"write {form}", start)
-    if "HARD" in found and "SOFT" in found:
+    if "HARD" in options and "SOFT" in options:
         raise cursor.error(f"the archive {name} is HARD and SOFT", "keep one of them", start)
     plan, text = _select(cursor, catalog, "CREATE ARCHIVE name KEY … REFRESH … AS SELECT …")
-    _check_rows(cursor, start, plan, found.get("MAX LIFETIME"))
+    _check_rows(cursor, start, plan, options.get("MAX LIFETIME"))
     return ArchiveDefinition(
         name,
         plan,
         text,
-        key=_output_columns(cursor, plan, found["KEY"]),
-        refresh=found["REFRESH"],
-        layout=found.get("LAYOUT", LayoutChoice("AUTO")),
-        soft=found.get("SOFT", 0),
-        physical_within=found.get("PHYSICAL"),
-        max_lifetime=found.get("MAX LIFETIME"),
-        max_gap=found.get("MAX GAP"),
-        dead_letters=found.get("DEAD"),
+        key=_output_columns(cursor, plan, options["KEY"]),
+        refresh=options["REFRESH"],
+        layout=options.get("LAYOUT", LayoutChoice("AUTO")),
+        soft=options.get("SOFT", 0),
+        physical_within=options.get("PHYSICAL"),
+        max_lifetime=options.get("MAX LIFETIME"),
+        max_gap=options.get("MAX GAP"),
+        dead_letters=options.get("DEAD"),
     )
 
 
 def _key(cursor: Cursor) -> list[tuple[str, Span]]:
     wrapped = cursor.take("(")
-    found = [_key_column(cursor)]
+    key_columns = [_key_column(cursor)]
     while cursor.take(","):
-        found.append(_key_column(cursor))
+        key_columns.append(_key_column(cursor))
     if wrapped:
         cursor.expect(")", "close the list of key columns")
-    return found
+    return key_columns
 
 
 def _key_column(cursor: Cursor) -> tuple[str, Span]:
@@ -98,10 +98,10 @@ def _key_column(cursor: Cursor) -> tuple[str, Span]:
 
 
 def _output_columns(
-    cursor: Cursor, plan: Output, wanted: list[tuple[str, Span]]
+    cursor: Cursor, plan: Output, references: list[tuple[str, Span]]
 ) -> tuple[str, ...]:
     names: list[str] = []
-    for name, span in wanted:
+    for name, span in references:
         column = next((c for c in plan.schema if c.name.casefold() == name.casefold()), None)
         if column is None:
             hint = suggestion(name, [c.name for c in plan.schema], "output columns")

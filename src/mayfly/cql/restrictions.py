@@ -96,7 +96,9 @@ def _windows(node: Node) -> Iterator[tuple[Node, Window]]:
 def _check_monotonic(context: Context, node: SubqueryWindow) -> None:
     if node.wstream or kind_of(node.child) is Kind.MON:
         return
-    strict = any(isinstance(one, Distinct | AntiJoin | ExceptAll) for one in node.child.walk())
+    strict = any(
+        isinstance(descendant, Distinct | AntiJoin | ExceptAll) for descendant in node.child.walk()
+    )
     raise context.error_for(
         _culprit(node.child),
         "a window over a sub-query needs results that never expire, but these do",
@@ -109,7 +111,7 @@ def _check_monotonic(context: Context, node: SubqueryWindow) -> None:
 def _culprit(node: Node) -> Node:
     """The lowest operator that makes results expire."""
     while True:
-        worse = next((one for one in node.children() if kind_of(one) is not Kind.MON), None)
+        worse = next((child for child in node.children() if kind_of(child) is not Kind.MON), None)
         if worse is None:
             return node
         node = worse

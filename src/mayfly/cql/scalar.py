@@ -204,7 +204,10 @@ class ScalarBinder:
         if node.args.get("query"):
             raise self._misplaced(node)
         value = self.bind(node.this)
-        choices = [self._dated(one, self.bind(one), value.type) for one in node.expressions]
+        choices = [
+            self._dated(expression, self.bind(expression), value.type)
+            for expression in node.expressions
+        ]
         kind = value.type
         for choice, place in zip(choices, node.expressions, strict=True):
             common = common_type(kind, choice.type)
@@ -234,12 +237,14 @@ class ScalarBinder:
     def _unified(self, places: list[exp.Expr]) -> list[Expression]:
         bound = [self.bind(place) for place in places]
         kind: DataType = VOID
-        for place, one in zip(places, bound, strict=True):
-            common = common_type(kind, one.type)
+        for place, branch in zip(places, bound, strict=True):
+            common = common_type(kind, branch.type)
             if common is None:
-                raise self.error(place, f"CASE gives {kind} before and {one.type} here", "CAST one")
+                raise self.error(
+                    place, f"CASE gives {kind} before and {branch.type} here", "CAST one"
+                )
             kind = common
-        return [as_type(one, kind) for one in bound]
+        return [as_type(branch, kind) for branch in bound]
 
     # ── casts, constants and names ────────────────────────────────────────────────────────
 
@@ -287,8 +292,8 @@ class ScalarBinder:
         if name.removesuffix("_restore") in STREAM_OPERATORS:
             raise self._stray_operator(node, name)
         if name not in functions.FUNCTIONS:
-            known = [*functions.FUNCTIONS, *functions.SYNONYMS, *AGGREGATES]
-            hint = closest(name, known, similarity=0.75) or "docs/language.md lists the functions"
+            names = [*functions.FUNCTIONS, *functions.SYNONYMS, *AGGREGATES]
+            hint = closest(name, names, similarity=0.75) or "docs/language.md lists the functions"
             raise self.error(node, f"there is no function {written}", hint)
         return self._call(node, name, [self.bind(argument) for argument in node.expressions])
 
@@ -301,8 +306,8 @@ class ScalarBinder:
         try:
             return functions.call(name, arguments)
         except functions.Misuse as misuse:
-            at = misuse.position
-            place = node.expressions[at] if at is not None and node.expressions else node
+            index = misuse.position
+            place = node.expressions[index] if index is not None and node.expressions else node
             raise self.error(place, misuse.problem, misuse.hint) from None
 
     def _concatenation(self, node: exp.Expr) -> Expression:
@@ -362,15 +367,15 @@ def _subquery_advice(node: exp.Expr, clause: str) -> tuple[str, str]:
 
 def _flattened(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
     """The operands of a chain of one operator, in order, without recursion."""
-    found: list[exp.Expr] = []
+    operands: list[exp.Expr] = []
     waiting = [node]
     while waiting:
         current = waiting.pop()
         if type(current) is kind:
             waiting.extend((current.expression, current.this))
         else:
-            found.append(current)
-    return found
+            operands.append(current)
+    return operands
 
 
 _HANDLERS: dict[type[exp.Expr], Callable[[ScalarBinder, exp.Expr], Expression]] = {

@@ -21,12 +21,12 @@ class Aliases:
         self._used: set[str] = {""}
         self._numbers: dict[str, int] = {}
 
-    def fresh(self, wanted: str) -> str:
-        name, number = wanted, self._numbers.get(wanted, 1)
+    def fresh(self, base: str) -> str:
+        name, number = base, self._numbers.get(base, 1)
         while name.casefold() in self._used:
             number += 1
-            name = f"{wanted}_{number}"
-        self._numbers[wanted] = number
+            name = f"{base}_{number}"
+        self._numbers[base] = number
         self._used.add(name.casefold())
         return name
 
@@ -70,18 +70,18 @@ class Scope:
     def resolve(self, node: exp.Column | exp.Dot) -> Expression:
         """The column, or member of a struct column, that a dotted name means."""
         parts = _parts(self.source, node)
-        found = self._find(node, parts)
-        if found is None and self.outer is not None:
-            found = self.outer._find(node, parts)
-            if found is not None and self.closed:
+        match = self._find(node, parts)
+        if match is None and self.outer is not None:
+            match = self.outer._find(node, parts)
+            if match is not None and self.closed:
                 name = ".".join(parts)
                 raise error_on(
                     self.source, node, f"{name} belongs to the query around this one", self.closed
                 )
-        if found is None:
+        if match is None:
             raise self._unknown(node, parts)
-        expression: Expression = found[0]
-        for name in found[1]:
+        expression: Expression = match[0]
+        for name in match[1]:
             expression = self._member(node, expression, name)
         return expression
 
@@ -124,12 +124,12 @@ class Scope:
         if len(parts) > 1:
             hint = suggestion(parts[0], [i.name for i in self.items], "names in FROM")
             return error_on(self.source, node, f"nothing in FROM is called {parts[0]}", hint)
-        known = [name for i in self.items for name in i.names]
+        names = [name for i in self.items for name in i.names]
         return error_on(
             self.source,
             node,
             f"there is no column {parts[0]}",
-            suggestion(parts[0], list(dict.fromkeys(known)), "columns"),
+            suggestion(parts[0], list(dict.fromkeys(names)), "columns"),
         )
 
     def _item(self, name: str) -> Item | None:

@@ -51,24 +51,24 @@ def parse(text: str, catalog: Catalog | None = None, *, name: str = "") -> list[
     changed (``catalog_after`` tells what it becomes).
     """
     source = Source(text, name)
-    known = catalog or Catalog()
+    current_catalog = catalog or Catalog()
     statements: list[Statement] = []
     for tokens in _split(tokenize(source)):
         cursor = Cursor(source, tokens)
         span = cursor.place
-        statement = _statement(cursor, known)
+        statement = _statement(cursor, current_catalog)
         cursor.finish("this statement")
-        known = placed(cursor, span, partial(apply, known, statement))
+        current_catalog = placed(cursor, span, partial(apply, current_catalog, statement))
         statements.append(statement)
     return statements
 
 
 def catalog_after(statements: list[Statement], catalog: Catalog | None = None) -> Catalog:
     """What exists once all statements are carried out."""
-    known = catalog or Catalog()
+    current_catalog = catalog or Catalog()
     for statement in statements:
-        known = apply(known, statement)
-    return known
+        current_catalog = apply(current_catalog, statement)
+    return current_catalog
 
 
 def _split(tokens: list[Token]) -> Iterator[list[Token]]:
@@ -85,28 +85,28 @@ def _split(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 def _statement(cursor: Cursor, catalog: Catalog) -> Statement:
-    at = cursor.source.position(cursor.place.start)
+    position = cursor.source.position(cursor.place.start)
     word = cursor.word()
     if word == "SELECT" or word == "(":
-        return _select(cursor, catalog, at)
+        return _select(cursor, catalog, position)
     if word in _REFUSED_WORDS:
         raise cursor.error(f"{word} is not in the language", _REFUSED_WORDS[word])
     if word not in _READERS:
         hint = suggestion(word, _FIRST_WORDS, "a statement starts with")
         raise cursor.error(f"no statement starts with {cursor.shown}", hint)
     cursor.at += 1
-    return _READERS[word](cursor, catalog, at)
+    return _READERS[word](cursor, catalog, position)
 
 
-def _select(cursor: Cursor, catalog: Catalog, at: Position) -> OneTimeQuery:
+def _select(cursor: Cursor, catalog: Catalog, position: Position) -> OneTimeQuery:
     tokens = cursor.tokens
     plan = bind_tokens(cursor.source, tokens, catalog, one_time=True)
     cursor.at = len(tokens)
     text = cursor.source.text[tokens[0].start : tokens[-1].end + 1]
-    return OneTimeQuery(position=at, plan=plan, text=text)
+    return OneTimeQuery(position=position, plan=plan, text=text)
 
 
-def _create(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
+def _create(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     if cursor.word() == "OR":
         raise cursor.error("CREATE OR REPLACE is not in the language", "DROP it first")
     definition: Definition
@@ -124,46 +124,46 @@ def _create(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
         definition = read_archive(cursor, catalog)
     else:
         definition = read_relation(cursor, retroactive=kind == "RELATION")
-    return Create(position=at, definition=definition)
+    return Create(position=position, definition=definition)
 
 
-def _drop(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
+def _drop(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     kind = cursor.one_of(_KINDS, "what to drop").lower().replace("nrr", "NRR")
     optional = cursor.take("IF", "EXISTS")
     place = cursor.place
     name = cursor.name(f"the name of the {kind}")
     entry = catalog.lookup(name)
     if entry is None and not optional:
-        known = [one.name for one in catalog if one.kind == kind]
-        hint = suggestion(name, known, "declared")
+        names = [definition.name for definition in catalog if definition.kind == kind]
+        hint = suggestion(name, names, "declared")
         raise cursor.error(f"there is no {kind} called {name}", hint, place)
     if entry is not None and entry.kind != kind:
         hint = f"write DROP {entry.kind.upper()} {entry.name}"
         problem = f"{entry.name} is {with_article(entry.kind)}, not {with_article(kind)}"
         raise cursor.error(problem, hint, place)
-    return Drop(position=at, kind=kind, name=entry.name if entry else name)
+    return Drop(position=position, kind=kind, name=entry.name if entry else name)
 
 
-def _show(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
-    return Show(position=at, kind=_PLURALS[cursor.one_of(_PLURALS, "what to show")])
+def _show(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
+    return Show(position=position, kind=_PLURALS[cursor.one_of(_PLURALS, "what to show")])
 
 
-def _explain(cursor: Cursor, catalog: Catalog, at: Position) -> Statement:
+def _explain(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     compare = cursor.take("COMPARE")
     if cursor.word() in ("SELECT", "("):
         tokens = cursor.tokens[cursor.at :]
         plan = bind_tokens(cursor.source, tokens, catalog, one_time=False)
         cursor.at = len(cursor.tokens)
-        return Explain(position=at, plan=plan, compare=compare)
+        return Explain(position=position, plan=plan, compare=compare)
     cursor.take("QUERY")
     place = cursor.place
     name = cursor.name("SELECT or the name of a query")
     entry = catalog.lookup(name)
     if not isinstance(entry, QueryDefinition):
-        known = [one.name for one in catalog.of_kind(QueryDefinition)]
-        hint = suggestion(name, known, "queries")
+        names = [definition.name for definition in catalog.of_kind(QueryDefinition)]
+        hint = suggestion(name, names, "queries")
         raise cursor.error(f"there is no query called {name}", hint, place)
-    return Explain(position=at, plan=entry.plan, compare=compare, name=entry.name)
+    return Explain(position=position, plan=entry.plan, compare=compare, name=entry.name)
 
 
 _READERS: dict[str, Callable[[Cursor, Catalog, Position], Statement]] = {

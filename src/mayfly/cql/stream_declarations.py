@@ -42,12 +42,12 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
         "MAX GAP": read_gap,
         "TIME": _zone,
     }
-    found = read_clauses(cursor, clauses, "CREATE STREAM")
-    if "TIMESTAMP" not in found:
+    options = read_clauses(cursor, clauses, "CREATE STREAM")
+    if "TIMESTAMP" not in options:
         hint = "every stream has a time column: TIMESTAMP BY ts"
         raise cursor.error(f"the stream {name} has no TIMESTAMP BY", hint, start)
-    idle, delay = found.get("IDLE", (Idle.NONE, 0))
-    time: Time = found["TIMESTAMP"]
+    idle, delay = options.get("IDLE", (Idle.NONE, 0))
+    time: Time = options["TIMESTAMP"]
     return placed(
         cursor,
         start,
@@ -55,15 +55,15 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
             name,
             (*columns, *time.added),
             time.column,
-            found.get("SEQUENCE", ()),
-            found.get("SLACK", 0),
+            options.get("SEQUENCE", ()),
+            options.get("SLACK", 0),
             idle,
             delay,
-            found.get("FROM"),
-            found.get("DEAD"),
-            found.get("MAX GAP"),
+            options.get("FROM"),
+            options.get("DEAD"),
+            options.get("MAX GAP"),
             time.unit_given,
-            found.get("TIME"),
+            options.get("TIME"),
         ),
     )
 
@@ -80,8 +80,8 @@ def read_relation(cursor: Cursor, retroactive: bool) -> RelationDefinition:
         "KEY": lambda c: _declared(c, columns, "a key column"),
         "FROM": read_connector,
     }
-    found = read_clauses(cursor, clauses, f"CREATE {what.upper()}")
-    key = found.get("KEY", ())
+    options = read_clauses(cursor, clauses, f"CREATE {what.upper()}")
+    key = options.get("KEY", ())
     required = tuple(
         ColumnDefinition(column.name, column.type, column.nullable and column.name not in key)
         for column in columns
@@ -89,7 +89,7 @@ def read_relation(cursor: Cursor, retroactive: bool) -> RelationDefinition:
     return placed(
         cursor,
         start,
-        lambda: RelationDefinition(name, required, key, retroactive, found.get("FROM")),
+        lambda: RelationDefinition(name, required, key, retroactive, options.get("FROM")),
     )
 
 
@@ -106,18 +106,18 @@ def read_clauses(
 ) -> dict[str, Any]:
     """Clauses in any order, each at most once, until the end or AS; their names have one word or
     more."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     while cursor.current and cursor.word() != "AS":
         place = cursor.place
-        word = next((one for one in clauses if cursor.take(*one.split())), None)
+        word = next((clause for clause in clauses if cursor.take(*clause.split())), None)
         if word is None:
             query = ["AS"] if what in ("CREATE QUERY", "CREATE ARCHIVE") else []
-            cursor.finish(what, [*(one for one in clauses if one not in found), *query])
+            cursor.finish(what, [*(clause for clause in clauses if clause not in options), *query])
             break
-        if word in found:
+        if word in options:
             raise cursor.error(f"{word} is given twice", "keep one of them", place)
-        found[word] = clauses[word](cursor)
-    return found
+        options[word] = clauses[word](cursor)
+    return options
 
 
 # ── columns ───────────────────────────────────────────────────────────────────────────────
@@ -166,12 +166,12 @@ def _type(cursor: Cursor, column: str) -> DataType:
 def _declared(cursor: Cursor, columns: tuple[ColumnDefinition, ...], what: str) -> tuple[str, ...]:
     """A list of declared columns, with or without parentheses, as they are declared."""
     wrapped = cursor.take("(")
-    found = [_one_declared(cursor, columns, what)]
+    names = [_one_declared(cursor, columns, what)]
     while cursor.take(","):
-        found.append(_one_declared(cursor, columns, what))
+        names.append(_one_declared(cursor, columns, what))
     if wrapped:
         cursor.expect(")", "close the list")
-    return tuple(found)
+    return tuple(names)
 
 
 def _one_declared(cursor: Cursor, columns: tuple[ColumnDefinition, ...], what: str) -> str:
@@ -180,8 +180,8 @@ def _one_declared(cursor: Cursor, columns: tuple[ColumnDefinition, ...], what: s
     for column in columns:
         if column.name.casefold() == name.casefold():
             return column.name
-    known = [column.name for column in columns]
-    raise cursor.error(f"there is no column {name}", suggestion(name, known, "columns"), place)
+    names = [column.name for column in columns]
+    raise cursor.error(f"there is no column {name}", suggestion(name, names, "columns"), place)
 
 
 # ── clauses of a stream ───────────────────────────────────────────────────────────────────

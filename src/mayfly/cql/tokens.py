@@ -98,24 +98,24 @@ def _joined(tokens: list[Token]) -> list[Token]:
     GROUP BY only where no comment stands between the two.
     """
     joined: list[Token] = []
-    at = 0
-    while at < len(tokens):
-        word = tokens[at].text.upper()
+    position = 0
+    while position < len(tokens):
+        word = tokens[position].text.upper()
         if word not in _FIRST:
-            joined.append(tokens[at])
-            at += 1
+            joined.append(tokens[position])
+            position += 1
             continue
-        first, *rest = tokens[at : at + 4]
+        first, *rest = tokens[position : position + 4]
         texts = [token.text.upper() for token in rest]
         if word in _OPERATORS and texts == ["-", "RESTORE", "("]:
             joined.append(_merged(TokenType.VAR, f"{first.text}_restore", first, rest[1]))
-            at += 3
+            position += 3
         elif word in _TWO_WORDS and texts[:1] == ["BY"]:
             joined.append(_merged(_TWO_WORDS[word], f"{word} BY", first, rest[0]))
-            at += 2
+            position += 2
         else:
             joined.append(first)
-            at += 1
+            position += 1
     return joined
 
 
@@ -126,10 +126,10 @@ def _merged(kind: TokenType, text: str, first: Token, last: Token) -> Token:
 class Cursor:
     """Reads tokens one by one; every refusal names what would have been right."""
 
-    def __init__(self, source: Source, tokens: list[Token], at: int = 0) -> None:
+    def __init__(self, source: Source, tokens: list[Token], position: int = 0) -> None:
         self.source = source
         self.tokens = tokens
-        self.at = at
+        self.at = position
 
     @property
     def current(self) -> Token | None:
@@ -174,9 +174,11 @@ class Cursor:
 
     def one_of(self, words: Iterable[str], what: str) -> str:
         """Step over one of the words and return it."""
-        word, known = self.word(), list(words)
-        if word not in known:
-            hint = suggestion(word, known, "allowed") if word else f"allowed: {', '.join(known)}"
+        word, choices = self.word(), list(words)
+        if word not in choices:
+            hint = (
+                suggestion(word, choices, "allowed") if word else f"allowed: {', '.join(choices)}"
+            )
             raise self.error(f"expected {what}, found {self.shown}", hint)
         self.at += 1
         return word
@@ -197,10 +199,10 @@ class Cursor:
 
     def names(self, what: str) -> tuple[str, ...]:
         """A list of names separated by commas."""
-        found = [self.name(what)]
+        identifiers = [self.name(what)]
         while self.take(","):
-            found.append(self.name(what))
-        return tuple(found)
+            identifiers.append(self.name(what))
+        return tuple(identifiers)
 
     def string(self, what: str) -> str:
         token = self.current
@@ -270,8 +272,12 @@ class Cursor:
     def finish(self, what: str, allowed: Iterable[str] = ()) -> None:
         """Refuse anything that is left."""
         if self.current:
-            known = list(allowed)
-            hint = f"allowed here: {listing(known, 'or')}" if known else "end it here, or with ;"
-            if self.word() and known:
-                hint = suggestion(self.word(), known, "allowed here")
+            alternatives = list(allowed)
+            hint = (
+                f"allowed here: {listing(alternatives, 'or')}"
+                if alternatives
+                else "end it here, or with ;"
+            )
+            if self.word() and alternatives:
+                hint = suggestion(self.word(), alternatives, "allowed here")
             raise self.error(f"{self.shown} does not belong to {what}", hint)

@@ -72,8 +72,8 @@ def _windowed(context: Context, place: exp.Expr, inner: Node, window: Window) ->
                 f"Wstream over {word} has no meaning: results that had to go would stay",
                 f"remove Wstream, or the {word}",
             )
-    at = context.position(place)
-    return SubqueryWindow(_internal(inner), window, wstream=True, position=at)
+    position = context.position(place)
+    return SubqueryWindow(_internal(inner), window, wstream=True, position=position)
 
 
 def _internal(node: Node) -> Node:

@@ -58,8 +58,8 @@ def judge(traffic: Traffic, origin: int, places: Places) -> Verdict:
         accepted[link] = rows.filter(pc.invert(pc.is_in(rows["id"], value_set=ids)))
     independent = importlib.util.find_spec("duckdb") is not None
     expected = by_duckdb(accepted) if independent else in_process(accepted)
-    found = _stored(places.results)
-    delivered = expected.slice(0, 0) if found is None else found
+    results = _stored(places.results)
+    delivered = expected.slice(0, 0) if results is None else results
     return Verdict(
         "DuckDB" if independent else "the in-process runner",
         delivered.num_rows,
@@ -93,5 +93,5 @@ def _stored(folder: Path) -> pa.Table | None:
     return pa.concat_tables([pq.read_table(file) for file in files]) if files else None
 
 
-def _others(ids: pa.Array, known: pa.Array) -> pa.Array:
-    return ids.filter(pc.invert(pc.is_in(ids, value_set=known)))
+def _others(ids: pa.Array, exclusions: pa.Array) -> pa.Array:
+    return ids.filter(pc.invert(pc.is_in(ids, value_set=exclusions)))

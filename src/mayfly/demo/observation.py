@@ -35,12 +35,12 @@ def observe(repository: Repository) -> Observation:
         return Observation(status, manifest.written_at, alive)
 
 
-def _alive(repository: Repository, manifest: Manifest, at: int) -> int:
+def _alive(repository: Repository, manifest: Manifest, instant: int) -> int:
     """The results of all queries that are alive at an instant."""
     return sum(
-        pc.sum(pc.and_(pc.less_equal(batch[TS], at), pc.greater(batch[EXP], at))).as_py()
+        pc.sum(pc.and_(pc.less_equal(batch[TS], instant), pc.greater(batch[EXP], instant))).as_py()
         for segment in manifest.in_group(RESULTS)
-        if segment.ts.low <= at and not segment.dead_at(at)
+        if segment.ts.low <= instant and not segment.dead_at(instant)
         for batch in segment_batches(repository.directory, segment)
     )
 

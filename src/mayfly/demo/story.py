@@ -144,10 +144,10 @@ class Story:
         if origin is None:
             return
         passed = time.time() - origin / 1e6
-        known = scene.figures.alive if scene.figures else 0
+        last_count = scene.figures.alive if scene.figures else 0
         alive = scene.alive
         while len(alive) < int(passed):
-            alive = (*alive, None if scene.down else known)
+            alive = (*alive, None if scene.down else last_count)
         self._show(alive=alive)
         if scene.figures and scene.figures.clock is not None:
             behind = min(passed, self.settings.seconds) - (scene.figures.clock - origin) / 1e6

@@ -128,12 +128,12 @@ class PlainLines:
     def close(self, took: float | None = None) -> None:
         """Tell what is waiting, with or without its time."""
         if self._waiting is not None:
-            at, figures = self._waiting
-            self._tell(at, batch_line(figures, took))
+            elapsed_time, figures = self._waiting
+            self._tell(elapsed_time, batch_line(figures, took))
             self._waiting = None
 
-    def _tell(self, at: float, text: str) -> None:
-        line = f"{elapsed(at):>5}  {text}"
+    def _tell(self, elapsed_time: float, text: str) -> None:
+        line = f"{elapsed(elapsed_time):>5}  {text}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
         self.console.file.flush()
 

@@ -53,7 +53,7 @@ class Totals:
     def at(self, places: Int64s) -> Totals:
         """Those of some versions."""
         value = self.value.take(pa.array(places))
-        return Totals(value, {name: one[places] for name, one in self.kept.items()})
+        return Totals(value, {name: array[places] for name, array in self.kept.items()})
 
     def plain(self, kind: pa.DataType) -> pa.Array:
         """The values as a column of a type."""
@@ -142,13 +142,13 @@ class Aggregator:
         self,
         events: Events,
         place: Int64s,
-        known: Known,
+        previous_totals: Known,
         argument: str,
         versions: Versions,
     ) -> Totals:
         try:
             if self.way.play is None:
-                return _running(self.call, events, place, known, argument, versions)
+                return _running(self.call, events, place, previous_totals, argument, versions)
             return Totals(self.way.play(self.call, events, versions, argument), {})
         except TooLarge as error:
             kind = arrow_type(self.call.data_type)
@@ -183,7 +183,7 @@ def _running(
     call: AggregateCall,
     events: Events,
     place: Int64s,
-    known: Known,
+    previous_totals: Known,
     argument: str,
     versions: Versions,
 ) -> Totals:
@@ -194,13 +194,13 @@ def _running(
     if values.null_count:
         valid = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
         values = pc.fill_null(values, 0) if call.function != "count" else values
-    present = events.running(valid, place, Wide.of(known.total(""))).low
+    present = events.running(valid, place, Wide.of(previous_totals.total(""))).low
     if call.function == "count":
         return Totals(pa.array(present), {"": present})
     amounts = np.ascontiguousarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
-    before = Wide.of(known.total("sum"))
+    before = Wide.of(previous_totals.total("sum"))
     if call.function == "avg":
-        before = Wide.near(before.low, known.means * known.total(""))
+        before = Wide.near(before.low, previous_totals.means * previous_totals.total(""))
     sums = events.running(amounts, place, before)
     empty = present == 0
     kept = {"": present, "sum": sums.low}

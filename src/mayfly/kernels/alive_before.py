@@ -52,19 +52,23 @@ class Before:
     @staticmethod
     def of(members: Kept, codes: Int64s, began: int, resident: Mapping[int, Parts]) -> Before:
         """The members of groups (by sorted code) that were alive when the step began."""
-        known, groups = dict[int, Parts](), np.arange(len(codes))
+        resident_parts, groups = dict[int, Parts](), np.arange(len(codes))
         if resident:
             sought = np.fromiter(resident, np.int64, len(resident))
             is_known = np.isin(codes, sought)
-            known = {int(one): resident[int(codes[one])] for one in np.flatnonzero(is_known)}
+            resident_parts = {
+                int(group): resident[int(codes[group])] for group in np.flatnonzero(is_known)
+            }
             groups = np.flatnonzero(~is_known)
-        found = [
+        pairs = [
             _alive(numbers(table, CODE), numbers(table, EXP), codes, groups, began)
             for table in (run.load() for run in members.runs)
         ]
-        owners = np.concatenate([groups[:0], *(owner for _, owner in found)])
+        owners = np.concatenate([groups[:0], *(owner for _, owner in pairs)])
         order, starts = _by_group(owners, len(codes))
-        return Before(members.runs, tuple(places for places, _ in found), order, starts, known)
+        return Before(
+            members.runs, tuple(places for places, _ in pairs), order, starts, resident_parts
+        )
 
     @property
     def rows(self) -> int:
@@ -99,12 +103,12 @@ class Before:
         """What is known of groups by one name."""
         return {group: parts[name] for group, parts in self.known.items()}
 
-    def passed_on(self, known: Mapping[int, Parts], codes: Int64s) -> Mapping[int, Parts]:
+    def passed_on(self, resident_parts: Mapping[int, Parts], codes: Int64s) -> Mapping[int, Parts]:
         """By code: what is left of the touched groups, and what is known of others."""
-        if not known and not self.left:
-            return known
+        if not resident_parts and not self.left:
+            return resident_parts
         touched = {int(codes[group]) for group in self.known}
-        others = {code: parts for code, parts in known.items() if code not in touched}
+        others = {code: parts for code, parts in resident_parts.items() if code not in touched}
         return others | {int(codes[group]): parts for group, parts in self.left.items()}
 
     def leave(self, name: Hashable, parts: Mapping[int, Part]) -> None:
@@ -119,15 +123,15 @@ def _alive(
     """Where the rows of some groups are among stored ones (sorted by code) that live on to
     ``began``, and whose they are."""
     places, owner = np.empty(len(stored), np.int64), np.empty(len(stored), np.int64)
-    at = size = 0
+    position = size = 0
     for i in range(len(groups)):
         code = codes[groups[i]]
-        at = first_at_least(stored, at, len(stored), code)
-        while at < len(stored) and stored[at] == code:
-            if exp[at] >= began and exp[at] != MIN_TIME:
-                places[size], owner[size] = at, groups[i]
+        position = first_at_least(stored, position, len(stored), code)
+        while position < len(stored) and stored[position] == code:
+            if exp[position] >= began and exp[position] != MIN_TIME:
+                places[size], owner[size] = position, groups[i]
                 size += 1
-            at += 1
+            position += 1
     return places[:size].copy(), owner[:size].copy()
 
 

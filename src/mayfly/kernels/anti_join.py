@@ -173,16 +173,16 @@ class AntiJoinRows(Operator):
         opened = np.concatenate([NO_IDS, *state.covers.column(OPEN)])
         order = np.argsort(codes, kind="stable")
         codes, opened = codes[order], opened[order]
-        found = [NO_IDS]
+        id_arrays = [NO_IDS]
         for run in state.left.runs:
             rows = run.load()
             own, ts = numbers(rows, CODE), numbers(rows, TS)
             since = np.full(len(own), MIN_TIME)
             if len(codes):
-                at = np.minimum(np.searchsorted(codes, own), len(codes) - 1)
-                since = np.where(codes[at] == own, opened[at], MIN_TIME)
-            found.append(mixed_ids(numbers(rows, ID), np.maximum(ts, since)))
-        return np.concatenate(found)
+                positions = np.minimum(np.searchsorted(codes, own), len(codes) - 1)
+                since = np.where(codes[positions] == own, opened[positions], MIN_TIME)
+            id_arrays.append(mixed_ids(numbers(rows, ID), np.maximum(ts, since)))
+        return np.concatenate(id_arrays)
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         return None if self.by_identity else partition_codes(self.condition, rows, side)
@@ -193,8 +193,10 @@ class AntiJoinRows(Operator):
 
     @property
     def keyless_parts(self) -> tuple[str, ...]:
-        told = not self.condition.types or are_exact([arrow_type(t) for t in self.condition.types])
-        return () if self.by_identity or told else ("covers", "right")
+        is_exact = not self.condition.types or are_exact(
+            [arrow_type(t) for t in self.condition.types]
+        )
+        return () if self.by_identity or is_exact else ("covers", "right")
 
     def without_key(self, rows: pa.Table) -> Bools:
         """Which left rows match nothing because a part of their key is NULL."""
@@ -271,19 +273,19 @@ class AntiJoinRows(Operator):
         due = state.covers.due(interval.began, interval.clock)
         changing = _codes_of(arrived, removed, *due)
         codes = distinct_of(changing, _codes_of(new, cut))
-        known = rows_with(state.covers.of_codes(codes), blank)
+        stored_covers = rows_with(state.covers.of_codes(codes), blank)
         opened = np.full(len(codes), MIN_TIME)
         until = np.full(len(codes), MIN_TIME)
-        place = np.searchsorted(codes, numbers(known, CODE))
-        opened[place], until[place] = numbers(known, OPEN), numbers(known, EXP)
+        place = np.searchsorted(codes, numbers(stored_covers, CODE))
+        opened[place], until[place] = numbers(stored_covers, OPEN), numbers(stored_covers, EXP)
         if removed.num_rows:
             self._recovered(kept_right, codes, numbers(removed, CODE), until, interval)
-        at = places_in(codes, numbers(arrived, CODE))
-        found = _uncovered(
-            at, numbers(arrived, TS), numbers(arrived, EXP), opened, until,
+        positions = places_in(codes, numbers(arrived, CODE))
+        stretches = _uncovered(
+            positions, numbers(arrived, TS), numbers(arrived, EXP), opened, until,
             interval.began, interval.clock,
         )  # fmt: skip
-        gaps = Gaps(codes[found[0]], found[1], found[2], found[3] == 1)
+        gaps = Gaps(codes[stretches[0]], stretches[1], stretches[2], stretches[3] == 1)
         gaps = gaps.sorted()
         keep = places_in(codes, changing)
         keep = keep[(until[keep] >= interval.clock) | (opened[keep] > MIN_TIME)]
@@ -300,9 +302,9 @@ class AntiJoinRows(Operator):
     ) -> None:
         """After cuts, how long the remaining right rows cover their keys."""
         touched = np.unique(changed)
-        at = np.searchsorted(codes, touched)
-        covered = until[at] >= interval.began
-        until[at[covered]] = interval.began
+        positions = np.searchsorted(codes, touched)
+        covered = until[positions] >= interval.began
+        until[positions[covered]] = interval.began
         for table in right.of_codes(touched):
             place = np.searchsorted(codes, numbers(table, CODE))
             exp = numbers(table, EXP)
@@ -337,13 +339,13 @@ class AntiJoinRows(Operator):
             yield from self._entered(run.load(), fresh)
 
     def _entered(self, rows: pa.Table, gaps: Gaps) -> Iterator[pa.Table]:
-        for at, gap in _meetings(rows, gaps):
-            ts = np.maximum(numbers(rows, TS)[at], gaps.start[gap])
-            exp = np.minimum(numbers(rows, EXP)[at], gaps.stop[gap])
-            yield self._pieces(rows, at, ts, exp)
+        for places, gap in _meetings(rows, gaps):
+            ts = np.maximum(numbers(rows, TS)[places], gaps.start[gap])
+            exp = np.minimum(numbers(rows, EXP)[places], gaps.stop[gap])
+            yield self._pieces(rows, places, ts, exp)
 
-    def _pieces(self, rows: pa.Table, at: Int64s, ts: Int64s, exp: Int64s) -> pa.Table:
-        table = rows.take(pa.array(at)).combine_chunks()
+    def _pieces(self, rows: pa.Table, places: Int64s, ts: Int64s, exp: Int64s) -> pa.Table:
+        table = rows.take(pa.array(places)).combine_chunks()
         identity = mixed_ids(numbers(table, ID), ts)
         return with_numbers(table, **{TS: ts, EXP: exp, ID: identity})
 
@@ -356,12 +358,12 @@ class AntiJoinRows(Operator):
         ending = gaps.where(held)
         for old, new in zip(before.runs, after.runs, strict=True):
             rows, ends = old.load(), numbers(new.load(), EXP)
-            for at, gap in _meetings(rows, ending):
-                ts = np.maximum(numbers(rows, TS)[at], ending.start[gap])
-                exp = numbers(rows, EXP)[at]
-                end = np.minimum(ends[at], ending.stop[gap])
+            for places, gap in _meetings(rows, ending):
+                ts = np.maximum(numbers(rows, TS)[places], ending.start[gap])
+                exp = numbers(rows, EXP)[places]
+                end = np.minimum(ends[places], ending.stop[gap])
                 short = end < exp
-                table = self._pieces(rows, at[short], ts[short], exp[short])
+                table = self._pieces(rows, places[short], ts[short], exp[short])
                 yield with_numbers(table, **{END: end[short]})
 
 
@@ -417,7 +419,7 @@ def _meetings(rows: pa.Table, gaps: Gaps) -> Iterator[Pairs]:
     nogil=True,
 )
 def _uncovered(
-    at: Int64s,
+    keys: Int64s,
     ts: Int64s,
     exp: Int64s,
     opened: Int64s,
@@ -430,20 +432,20 @@ def _uncovered(
     A key is covered when the step begins if ``until >= began``; otherwise it is open since
     ``opened``. Both are brought up to the end of the step. An open gap ends never.
     """
-    room = len(at) + 2 * len(until) + 1
+    room = len(keys) + 2 * len(until) + 1
     which, start, stop, old = (
         np.empty(room, np.int64),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
     )
-    found = row = 0
-    rows = len(at)
+    count = row = 0
+    rows = len(keys)
     for key in range(len(until)):
         covered = until[key] >= began
         since, was_open = opened[key], not covered
         while True:
-            fresh = row < rows and at[row] == key
+            fresh = row < rows and keys[row] == key
             now = ts[row] if fresh else clock - 1
             # Expirations come before arrivals of the same instant.
             if covered and until[key] <= now:
@@ -452,16 +454,16 @@ def _uncovered(
                 break
             if not covered:
                 if since < now:
-                    which[found], start[found], stop[found] = key, since, now
-                    old[found] = 1 if was_open else 0
-                    found += 1
+                    which[count], start[count], stop[count] = key, since, now
+                    old[count] = 1 if was_open else 0
+                    count += 1
                 covered, until[key] = True, exp[row]
             elif exp[row] > until[key]:
                 until[key] = exp[row]
             row += 1
         if not covered:
-            which[found], start[found], stop[found] = key, since, NEVER
-            old[found] = 1 if was_open else 0
-            found += 1
+            which[count], start[count], stop[count] = key, since, NEVER
+            old[count] = 1 if was_open else 0
+            count += 1
             opened[key] = since
-    return which[:found], start[:found], stop[:found], old[:found]
+    return which[:count], start[:count], stop[:count], old[:count]

@@ -95,9 +95,9 @@ def _folded_lists(column: pa.Array, hashes: Hashes) -> Hashes:
     hashes = folded(lengths.cast(pa.int64()), hashes, null=int(NULL_CODE))
     sizes = lengths.fill_null(0).to_numpy(zero_copy_only=False)
     starts = column.offsets.to_numpy()[:-1].astype(np.int64)
-    for at in range(sizes.max(initial=0)):
-        longer = np.flatnonzero(sizes > at)
-        elements = column.values.take(pa.array(starts[longer] + at))
+    for position in range(sizes.max(initial=0)):
+        longer = np.flatnonzero(sizes > position)
+        elements = column.values.take(pa.array(starts[longer] + position))
         hashes[longer] = _folded(elements, hashes[longer])
     return hashes
 
@@ -154,7 +154,7 @@ def _equal(left: pa.Array, right: pa.Array) -> Bools:
 
 
 def _equal_nested(left: pa.Array, right: pa.Array) -> Bools:
-    missing, absent = (pc.is_null(one).to_numpy(zero_copy_only=False) for one in (left, right))
+    missing, absent = (pc.is_null(side).to_numpy(zero_copy_only=False) for side in (left, right))
     if pa.types.is_struct(left.type):
         same = missing == absent
         for mine, other in zip(left.flatten(), right.flatten(), strict=True):
@@ -169,8 +169,8 @@ def _equal_nested(left: pa.Array, right: pa.Array) -> Bools:
 def _equal_lists(left: pa.Array, right: pa.Array) -> Bools:
     """Lists are equal if they are as long and equal element by element."""
     lengths, others = (
-        pc.fill_null(pc.list_value_length(one), -1).to_numpy(zero_copy_only=False)
-        for one in (left, right)
+        pc.fill_null(pc.list_value_length(side), -1).to_numpy(zero_copy_only=False)
+        for side in (left, right)
     )
     equal: Bools = lengths == others
     pairs = np.flatnonzero(equal & (lengths > 0))
@@ -180,9 +180,9 @@ def _equal_lists(left: pa.Array, right: pa.Array) -> Bools:
     ends = np.cumsum(sizes)
     within = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
     elements = [
-        one.values.take(pa.array(np.repeat(starts[pairs], sizes) + within))
-        for one in (left, right)
-        for starts in [one.offsets.to_numpy().astype(np.int64)]
+        side.values.take(pa.array(np.repeat(starts[pairs], sizes) + within))
+        for side in (left, right)
+        for starts in [side.offsets.to_numpy().astype(np.int64)]
     ]
     equal[pairs] = np.logical_and.reduceat(_equal(*elements), ends - sizes)
     return equal
@@ -207,7 +207,7 @@ def buckets(codes: Int64s, count: int) -> Int64s:
 
 @numba.njit(_ROWS(_READ, numba.int64), cache=CACHED, nogil=True)
 def _buckets(codes: Int64s, count: int) -> Int64s:
-    found = np.empty(len(codes), np.int64)
+    bucket_numbers = np.empty(len(codes), np.int64)
     for i in range(len(codes)):
-        found[i] = np.int64(hashed_number(np.uint64(codes[i]), np.uint64(SEED))) % count
-    return found
+        bucket_numbers[i] = np.int64(hashed_number(np.uint64(codes[i]), np.uint64(SEED))) % count
+    return bucket_numbers

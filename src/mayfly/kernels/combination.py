@@ -67,13 +67,13 @@ class Sorted:
         return len(self.codes)
 
 
-def merged(one: Sorted, other: Sorted) -> Sorted:
+def merged(first: Sorted, other: Sorted) -> Sorted:
     """The rows of both; of equal ones those of the first come first."""
-    if not len(one) or not len(other):
-        return one if len(one) else other
-    order = _merge(one.codes, one.ts, other.codes, other.ts)
+    if not len(first) or not len(other):
+        return first if len(first) else other
+    order = _merge(first.codes, first.ts, other.codes, other.ts)
     columns = zip(
-        (one.codes, one.ts, one.exp, one.places),
+        (first.codes, first.ts, first.exp, first.places),
         (other.codes, other.ts, other.exp, other.places),
         strict=True,
     )
@@ -134,9 +134,9 @@ class AtOnce:
             length += 1
             if self.halts(joined):
                 break
-        sides = [(one, self._seen(one, origin)) for one in rest[:length]]
-        for found in combined(probes, sides, len(probes.members) == 1, room, effort):
-            left = check(found, self.rows, origin, rest[length - 1])
+        sides = [(member, self._seen(member, origin)) for member in rest[:length]]
+        for combinations in combined(probes, sides, len(probes.members) == 1, room, effort):
+            left = check(combinations, self.rows, origin, rest[length - 1])
             if len(left.codes):
                 yield from self._followed(origin, left, rest[length:], check, room, effort)
 
@@ -179,11 +179,11 @@ def combined(
 def _extended(
     probes: Partial, sides: Sequence[tuple[int, Sorted]], mine: Int64s, others: Int64s
 ) -> Partial:
-    members = {member: at[mine] for member, at in probes.members.items()}
+    members = {member: places[mine] for member, places in probes.members.items()}
     ts, exp = probes.ts[mine], probes.exp[mine]
-    for (member, side), at in zip(sides, others, strict=True):
-        members[member] = side.places[at]
-        ts, exp = np.maximum(ts, side.ts[at]), np.minimum(exp, side.exp[at])
+    for (member, side), places in zip(sides, others, strict=True):
+        members[member] = side.places[places]
+        ts, exp = np.maximum(ts, side.ts[places]), np.minimum(exp, side.exp[places])
     return Partial(members, probes.codes[mine], ts, exp)
 
 
@@ -191,8 +191,8 @@ def _extended(
 def _disordered(codes: Int64s, ts: Int64s, order: Int64s) -> bool:
     """Whether rows of one code are not in the order of their ts."""
     for i in range(1, len(order)):
-        one, other = order[i - 1], order[i]
-        if codes[one] == codes[other] and ts[one] > ts[other]:
+        previous, other = order[i - 1], order[i]
+        if codes[previous] == codes[other] and ts[previous] > ts[other]:
             return True
     return False
 
@@ -202,7 +202,7 @@ def _merge(codes: Int64s, ts: Int64s, other_codes: Int64s, other_ts: Int64s) -> 
     """Positions in both, one after the other, in the order of (code, ts)."""
     order = np.empty(len(codes) + len(other_codes), np.int64)
     i = j = 0
-    for at in range(len(order)):
+    for slot in range(len(order)):
         if j == len(other_codes):
             mine = True
         elif i == len(codes):
@@ -212,10 +212,10 @@ def _merge(codes: Int64s, ts: Int64s, other_codes: Int64s, other_ts: Int64s) -> 
         else:
             mine = codes[i] < other_codes[j]
         if mine:
-            order[at] = i
+            order[slot] = i
             i += 1
         else:
-            order[at] = len(codes) + j
+            order[slot] = len(codes) + j
             j += 1
     return order
 
@@ -291,30 +291,30 @@ def _combine(
             level = 0
             frames[0, AT], frames[0, SINCE], frames[0, UNTIL] = frames[0, LOW], ts[row], exp[row]
         frame = frames[level]
-        at, high, since, until = frame[AT], frame[HIGH], frame[SINCE], frame[UNTIL]
+        position, high, since, until = frame[AT], frame[HIGH], frame[SINCE], frame[UNTIL]
         descending = False
-        while at < high and other_ts[at] < until:
+        while position < high and other_ts[position] < until:
             cursor[SCANNED] += 1
-            if other_exp[at] > since:
+            if other_exp[position] > since:
                 if level < last:
                     below = frames[level + 1]
                     below[AT] = below[LOW]
-                    below[SINCE] = max(since, other_ts[at])
-                    below[UNTIL] = min(until, other_exp[at])
-                    at += 1
+                    below[SINCE] = max(since, other_ts[position])
+                    below[UNTIL] = min(until, other_exp[position])
+                    position += 1
                     descending = True
                     break
                 if size == room:
-                    frame[AT], cursor[LEVEL] = at, level
+                    frame[AT], cursor[LEVEL] = position, level
                     cursor[SCANNED] -= 1
                     return size
                 out_probe[size] = cursor[ROW]
                 for side in range(last):
                     out[side, size] = frames[side, AT] - 1
-                out[last, size] = at
+                out[last, size] = position
                 size += 1
-            at += 1
-        frame[AT] = at
+            position += 1
+        frame[AT] = position
         if descending:
             level += 1
         else:

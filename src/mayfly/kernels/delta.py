@@ -126,8 +126,10 @@ def with_numbers(table: pa.Table, **columns: Int64s) -> pa.Table:
     """The table with int64 columns added or replaced."""
     for name, values in columns.items():
         array = pa.array(values, pa.int64())
-        at = table.schema.get_field_index(name)
-        table = table.append_column(name, array) if at < 0 else table.set_column(at, name, array)
+        index = table.schema.get_field_index(name)
+        table = (
+            table.append_column(name, array) if index < 0 else table.set_column(index, name, array)
+        )
     return table
 
 

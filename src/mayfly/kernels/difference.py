@@ -88,7 +88,9 @@ class ExceptAllRows(Operator):
 
     def key_of(self, side: int = 0) -> Key:
         kinds = zip(self.columns[side], self.columns[0], strict=True)
-        return tuple(one.name if same_kind(one.type, two.type) else None for one, two in kinds)
+        return tuple(
+            column.name if same_kind(column.type, two.type) else None for column, two in kinds
+        )
 
     def key_words(self, side: int = 0) -> tuple[str, ...]:
         return tuple(self.columns[side].names)
@@ -106,7 +108,7 @@ class ExceptAllRows(Operator):
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         arrays = [whole(rows.column(name)) for name in self.columns[side].names]
-        kinds = [one.type for one in self.columns[0]]
+        kinds = [column.type for column in self.columns[0]]
         return group_codes([a.cast(k) for a, k in zip(arrays, kinds, strict=True)], rows.num_rows)
 
     def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
@@ -117,8 +119,8 @@ class ExceptAllRows(Operator):
     ) -> tuple[BothKept, Delta]:
         """How many of each row are left after those of the right side are taken away."""
         began, clock = interval.began, interval.clock
-        new = [self._coded(one.born, side) for side, one in enumerate(inputs)]
-        cuts = [self._coded(one.cut, side) for side, one in enumerate(inputs)]
+        new = [self._coded(input_delta.born, side) for side, input_delta in enumerate(inputs)]
+        cuts = [self._coded(input_delta.cut, side) for side, input_delta in enumerate(inputs)]
         after = BothKept(state.left.cut(cuts[0]), state.right.cut(cuts[1]))
         due = [*after.left.due(began, clock), *after.right.due(began, clock)]
         codes = distinct_of(*(numbers(table, CODE) for table in (*new, *cuts, *due)))
@@ -152,7 +154,7 @@ class ExceptAllRows(Operator):
             field.name: rows.column(name).cast(field.type)
             for field, name in zip(self.columns[0], self.columns[side].names, strict=True)
         }
-        codes = group_codes([one.combine_chunks() for one in arrays.values()], rows.num_rows)
+        codes = group_codes([array.combine_chunks() for array in arrays.values()], rows.num_rows)
         arrays.update({name: rows.column(name) for name in carried})
         table = with_numbers(pa.table(arrays), **{CODE: codes})
         return clustered(table) if table.num_rows else table
@@ -208,8 +210,8 @@ def _by_age(tables: list[pa.Table], blank: pa.Table) -> pa.Table:
 def _ending(values: Int64s, rows: pa.Table, interval: Interval) -> Int64s:
     """The rows whose lives end in the step, by value and then by when they do."""
     exp = numbers(rows, EXP)
-    at = np.flatnonzero((exp >= interval.began) & (exp < interval.clock))
-    return at[stable_order(values[at], exp[at])]
+    places = np.flatnonzero((exp >= interval.began) & (exp < interval.clock))
+    return places[stable_order(values[places], exp[places])]
 
 
 @numba.njit(
@@ -240,7 +242,7 @@ def _sweep(
     Rows are sorted by value and ts (left ones by age); ``left_ends`` and ``right_ends`` are those
     that end in the step, by value and exp.
     """
-    found = 0
+    count = 0
     room = len(left) + len(left_ends) + 16
     row_of, start, stop = (
         np.empty(room, np.int64),
@@ -280,7 +282,7 @@ def _sweep(
             if now == NEVER:
                 break
             # What begins now and before and has not ended is written last; at most all leave now.
-            while found + (len(left) - first) > len(row_of):
+            while count + (len(left) - first) > len(row_of):
                 row_of = np.append(row_of, np.empty(len(row_of), np.int64))
                 start = np.append(start, np.empty(len(start), np.int64))
                 stop = np.append(stop, np.empty(len(stop), np.int64))
@@ -297,8 +299,8 @@ def _sweep(
                     outside -= 1
                 else:
                     inside -= 1
-                    row_of[found], start[found], stop[found] = row, since[row], now
-                    found += 1
+                    row_of[count], start[count], stop[count] = row, since[row], now
+                    count += 1
                     since[row] = NEVER
             while (
                 r_ended < len(right_ends)
@@ -315,17 +317,17 @@ def _sweep(
             while b < len(right) and right[b] == value and right_ts[b] == now:
                 against += 1
                 b += 1
-            wanted = min(inside + outside, against)
-            while outside < wanted:
+            quota = min(inside + outside, against)
+            while outside < quota:
                 if alive[border]:
                     outside += 1
                     inside -= 1
                     if since[border] < now:
-                        row_of[found], start[found], stop[found] = border, since[border], now
-                        found += 1
+                        row_of[count], start[count], stop[count] = border, since[border], now
+                        count += 1
                     since[border] = NEVER
                 border += 1
-            while outside > wanted:
+            while outside > quota:
                 border -= 1
                 if alive[border]:
                     outside -= 1
@@ -333,6 +335,6 @@ def _sweep(
                     since[border] = now
         for i in range(first, a):
             if since[i] != NEVER and since[i] >= began:
-                row_of[found], start[found], stop[found] = i, since[i], NEVER
-                found += 1
-    return row_of[:found], start[:found], stop[:found]
+                row_of[count], start[count], stop[count] = i, since[i], NEVER
+                count += 1
+    return row_of[:count], start[:count], stop[:count]

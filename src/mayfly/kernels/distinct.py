@@ -93,8 +93,8 @@ class WeakDistinct(Alone):
         """A representative for each new value, and a successor where one expires."""
         nothing = Delta.empty(self.columns)
         rows = inputs[0].born.select([*self.columns.names, TS, EXP])
-        for at, name in enumerate(self.columns.names):
-            rows = rows.set_column(at, name, unsigned_zeros(whole(rows.column(name))))
+        for index, name in enumerate(self.columns.names):
+            rows = rows.set_column(index, name, unsigned_zeros(whole(rows.column(name))))
         rows = with_numbers(rows, **{CODE: self._codes(rows)})
         rows = clustered(rows) if rows.num_rows else rows
         blank = with_numbers(rows.slice(0, 0), **{NEXT: np.empty(0, np.int64)})
@@ -102,29 +102,35 @@ class WeakDistinct(Alone):
         codes = distinct_of(*(numbers(table, CODE) for table in (rows, *due)))
         if not len(codes):
             return state.after(blank, interval.clock - 1), nothing
-        found = state.of_codes(codes)
-        known = rows_with(found, blank)
-        known = clustered(known) if len(found) > 1 else known
-        self._check(known, rows)
-        issued, kept = self._issued(codes, known, rows, interval.clock)
+        tables = state.of_codes(codes)
+        representatives = rows_with(tables, blank)
+        representatives = clustered(representatives) if len(tables) > 1 else representatives
+        self._check(representatives, rows)
+        issued, kept = self._issued(codes, representatives, rows, interval.clock)
         state = state.without(codes).after(kept, interval.clock - 1)
         return state, Delta(issued, nothing.cut)
 
     def _issued(
-        self, codes: Int64s, known: pa.Table, rows: pa.Table, clock: int
+        self, codes: Int64s, representatives: pa.Table, rows: pa.Table, clock: int
     ) -> tuple[pa.Table, pa.Table]:
         """The rows to issue, and the state of the touched values."""
         size = len(codes)
         current, later, since = (np.full(size, MIN_TIME) for _ in range(3))
-        place = places_in(codes, numbers(known, CODE))
-        current[place], later[place] = numbers(known, EXP), numbers(known, NEXT)
-        since[place] = numbers(known, TS)
-        at = places_in(codes, numbers(rows, CODE))
-        pieces = _issue(at, numbers(rows, TS), numbers(rows, EXP), current, later, since, clock)
-        values = concatenated([known.select(self.columns.names), rows.select(self.columns.names)])
+        place = places_in(codes, numbers(representatives, CODE))
+        current[place], later[place] = numbers(representatives, EXP), numbers(representatives, NEXT)
+        since[place] = numbers(representatives, TS)
+        positions = places_in(codes, numbers(rows, CODE))
+        pieces = _issue(
+            positions, numbers(rows, TS), numbers(rows, EXP), current, later, since, clock
+        )
+        values = concatenated(
+            [representatives.select(self.columns.names), rows.select(self.columns.names)]
+        )
         sample = np.empty(size, np.int64)
-        sample[at[::-1]] = np.arange(known.num_rows, known.num_rows + rows.num_rows)[::-1]
-        sample[place] = np.arange(known.num_rows)
+        sample[positions[::-1]] = np.arange(
+            representatives.num_rows, representatives.num_rows + rows.num_rows
+        )[::-1]
+        sample[place] = np.arange(representatives.num_rows)
         which, ts, exp = pieces
         issued = with_numbers(
             taken(values, sample[which]),
@@ -147,11 +153,11 @@ class WeakDistinct(Alone):
         columns = [whole(rows.column(name)) for name in self.columns.names]
         return group_codes(columns, rows.num_rows)
 
-    def _check(self, known: pa.Table, rows: pa.Table) -> None:
+    def _check(self, representatives: pa.Table, rows: pa.Table) -> None:
         if are_exact(self.columns.types):
             return
         names = [*self.columns.names, CODE]
-        both = concatenated([known.select(names), rows.select(names)])
+        both = concatenated([representatives.select(names), rows.select(names)])
         both = taken(both, np.argsort(numbers(both, CODE), kind="stable"))
         columns = [whole(both.column(name)) for name in self.columns.names]
         check_codes(numbers(both, CODE), columns)
@@ -163,7 +169,7 @@ class WeakDistinct(Alone):
     nogil=True,
 )
 def _issue(
-    at: Int64s,
+    values: Int64s,
     ts: Int64s,
     exp: Int64s,
     current: Int64s,
@@ -176,24 +182,24 @@ def _issue(
     ``current`` is the expiration of a value's output row, MIN_TIME if there is none; ``later``
     that of the kept duplicate, if larger.
     """
-    room = len(at) + 2 * len(current)
+    room = len(values) + 2 * len(current)
     which, start, stop = (
         np.empty(room, np.int64),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
     )
-    found = row = 0
-    rows = len(at)
+    count = row = 0
+    rows = len(values)
     for value in range(len(current)):
         while True:
-            fresh = row < rows and at[row] == value
+            fresh = row < rows and values[row] == value
             until = ts[row] if fresh else clock - 1
             # Expirations come before arrivals of the same instant.
             while current[value] != MIN_TIME and current[value] <= until:
                 gone = current[value]
                 if later[value] > gone:
-                    which[found], start[found], stop[found] = value, gone, later[value]
-                    found += 1
+                    which[count], start[count], stop[count] = value, gone, later[value]
+                    count += 1
                     current[value], since[value] = later[value], gone
                 else:
                     current[value] = MIN_TIME
@@ -201,10 +207,10 @@ def _issue(
             if not fresh:
                 break
             if current[value] == MIN_TIME:
-                which[found], start[found], stop[found] = value, ts[row], exp[row]
-                found += 1
+                which[count], start[count], stop[count] = value, ts[row], exp[row]
+                count += 1
                 current[value], since[value] = exp[row], ts[row]
             elif exp[row] > current[value] and exp[row] > later[value]:
                 later[value] = exp[row]
             row += 1
-    return which[:found], start[:found], stop[:found]
+    return which[:count], start[:count], stop[:count]

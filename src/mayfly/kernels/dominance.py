@@ -101,14 +101,14 @@ def _are_sorted(code: Int64s, exp: Int64s) -> bool:
 def _mark(code: Int64s, exp: Int64s, keys: Int64s, valid: Bools, stays: Bools) -> None:
     """From the last to expire to the first: of rows that expire together the best one stays, if it
     is better than all that expire later. No ``valid`` means no NULLs."""
-    at, best = len(code) - 1, -1
-    while at >= 0:
-        last = top = at
-        at -= 1
-        while at >= 0 and code[at] == code[last] and exp[at] == exp[last]:
-            if _is_better(at, top, keys, valid):
-                top = at
-            at -= 1
+    row, best = len(code) - 1, -1
+    while row >= 0:
+        last = top = row
+        row -= 1
+        while row >= 0 and code[row] == code[last] and exp[row] == exp[last]:
+            if _is_better(row, top, keys, valid):
+                top = row
+            row -= 1
         if best < 0 or code[best] != code[last] or _is_better(top, best, keys, valid):
             stays[top] = True
             best = top

@@ -129,17 +129,17 @@ class Inputs:
 
     @property
     def rows(self) -> int:
-        return sum(one.rows for one in self.kept)
+        return sum(part.rows for part in self.kept)
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.kept)
+        return sum(part.bytes for part in self.kept)
 
     def after(self, kept: Sequence[Kept], fresh: Sequence[pa.Table], horizon: int) -> Inputs:
         """With new rows, without those dead at the horizon."""
         changed = {
-            f"kept{member}": one.after(rows, horizon)
-            for member, (one, rows) in enumerate(zip(kept, fresh, strict=True))
+            f"kept{member}": part.after(rows, horizon)
+            for member, (part, rows) in enumerate(zip(kept, fresh, strict=True))
         }
         return replace(self, **changed)  # type: ignore[arg-type]
 
@@ -172,10 +172,10 @@ class Inputs:
         return tuple(
             Measured(
                 _rounded(max(getattr(self, f"{name}{member}") for name in ("arrived", "burst"))),
-                _rounded(one.rows),
+                _rounded(part.rows),
                 _rounded(getattr(self, f"values{member}")),
             )
-            for member, one in enumerate(self.kept)
+            for member, part in enumerate(self.kept)
         )
 
 

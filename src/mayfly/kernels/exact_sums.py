@@ -44,13 +44,13 @@ class Carried:
     keep: Int64s
 
     @staticmethod
-    def of(groups: int, known: Mapping[int, Int64s], kept: Int64s, width: int) -> Carried:
-        """With the rows ``known`` of some groups, to be left for those that are ``kept``."""
+    def of(groups: int, residues: Mapping[int, Int64s], kept: Int64s, width: int) -> Carried:
+        """With the ``residues`` of some groups, to be left for those that are ``kept``."""
         slot, keep = np.full((2, groups), -1, np.int64)
-        slot[list(known)] = np.arange(len(known))
+        slot[list(residues)] = np.arange(len(residues))
         keep[kept] = np.arange(len(kept))
-        first = np.zeros((len(known), width), np.int64)
-        for row, sums in enumerate(known.values()):
+        first = np.zeros((len(residues), width), np.int64)
+        for row, sums in enumerate(residues.values()):
             first[row] = sums
         return Carried(first, slot, np.zeros((len(kept), width), np.int64), keep)
 
@@ -94,7 +94,7 @@ def save(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
 @numba.njit(cache=CACHED, nogil=True)
 def _play(
     before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
-    known: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, sums: Floats,
+    residues: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, sums: Floats,
 ) -> None:  # fmt: skip
     digits, span, odd = start_digits(DIGITS)
     event, current = 0, -1
@@ -103,7 +103,7 @@ def _play(
             current = group[version]
             clear(digits, span, odd)
             if slot[current] >= 0:
-                load(known[slot[current]], digits, span, odd)
+                load(residues[slot[current]], digits, span, odd)
             for held in range(starts[current], starts[current + 1]):
                 add(digits, odd, span, before[held], 1)
         while event <= last[version]:

@@ -62,7 +62,7 @@ def play_variances(
 @numba.njit(cache=CACHED, nogil=True)
 def _play(
     before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
-    known: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, root: bool, answers: Floats,
+    residues: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, root: bool, answers: Floats,
 ) -> None:  # fmt: skip
     sums, span, odd = start_digits(DIGITS)
     squares, reach, unused = start_digits(_SQUARES)
@@ -73,7 +73,7 @@ def _play(
             clear(sums, span, odd)
             clear(squares, reach, unused)
             if slot[current] >= 0:
-                row = known[slot[current]]
+                row = residues[slot[current]]
                 load(row, sums, span, odd)
                 load(row[SUM_WIDTH:], squares, reach, unused)
                 rows = row[-1]
@@ -160,11 +160,11 @@ def _multiply(product: np.ndarray, digits: Int64s, place: int, factor: int) -> N
         carry += np.uint64(digits[i]) * np.uint64(factor)
         product[place + i] = carry & _LOW
         carry >>= _HALF
-    at = place + len(digits)
+    index = place + len(digits)
     while carry:
-        product[at] = carry & _LOW
+        product[index] = carry & _LOW
         carry >>= _HALF
-        at += 1
+        index += 1
 
 
 @numba.njit(cache=CACHED, nogil=True)

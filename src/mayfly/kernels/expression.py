@@ -131,19 +131,19 @@ def _strictly(
     compute: Callable[..., Operand],
 ) -> Operand:
     """A function that is NULL where an operand is: each is evaluated where those before are not."""
-    found: list[Operand] = []
-    known: Mask | None = None
+    values: list[Operand] = []
+    mask: Mask | None = None
     for operand in operands:
-        if known is not None and not known.any():
+        if mask is not None and not mask.any():
             return pa.scalar(None, arrow_type(kind))
-        value = _evaluate_on(operand, resolve, known)
+        value = _evaluate_on(operand, resolve, mask)
         if value.type == pa.null() or (isinstance(value, pa.Scalar) and not value.is_valid):
             return pa.scalar(None, arrow_type(kind))
         if isinstance(value, pa.Array) and value.null_count:
             valid = value.is_valid().to_numpy(zero_copy_only=False)
-            known = valid if known is None else known & valid
-        found.append(value)
-    return compute(*found)
+            mask = valid if mask is None else mask & valid
+        values.append(value)
+    return compute(*values)
 
 
 def _evaluate_on(node: ex.Expression, resolve: _Columns, rows: Mask | None) -> Operand:
@@ -158,7 +158,7 @@ def _evaluate_on(node: ex.Expression, resolve: _Columns, rows: Mask | None) -> O
 
 def _cannot_fail(node: ex.Expression) -> bool:
     safe = (ex.Column, ex.Literal, ex.Compare, ex.And, ex.Or, ex.Not, ex.IsNull, ex.InList)
-    return all(isinstance(one, safe) for one in node.walk())
+    return all(isinstance(subexpression, safe) for subexpression in node.walk())
 
 
 def _where(condition: Operand, value: bool) -> Mask:
@@ -192,19 +192,19 @@ def _logical(
 def _in_list(child: ex.Expression, choices: Sequence[ex.Expression], resolve: _Columns) -> Operand:
     """IN: a choice is evaluated where the value is known and nothing before it was equal."""
     value = _evaluate(child, resolve)
-    found: Operand = pa.scalar(False)
+    membership: Operand = pa.scalar(False)
     for choice in choices:
         rows = None
         if isinstance(value, pa.Array) and not _cannot_fail(choice):
             rows = value.is_valid().to_numpy(zero_copy_only=False)
-            rows = rows & ~_where(found, True) if isinstance(found, pa.Array) else rows
+            rows = rows & ~_where(membership, True) if isinstance(membership, pa.Array) else rows
             if not rows.any():
                 # No choice can be asked, and whether NULL is among them is not known.
-                found = pc.or_kleene(found, pc.if_else(value.is_valid(), False, None))
+                membership = pc.or_kleene(membership, pc.if_else(value.is_valid(), False, None))
                 continue
         test = compare("=", value, _evaluate_on(choice, resolve, rows))
-        found = pc.or_kleene(found, test)
-    return found
+        membership = pc.or_kleene(membership, test)
+    return membership
 
 
 def _coalesce(arguments: Sequence[ex.Expression], resolve: _Columns) -> Operand:
@@ -308,7 +308,7 @@ def _function(node: ex.Function, resolve: _Columns) -> Operand:
     if name == "coalesce":
         return _coalesce(arguments, resolve)
     if name in _OTHERS:
-        return _OTHERS[name]([_evaluate(one, resolve) for one in arguments], kind)
+        return _OTHERS[name]([_evaluate(argument, resolve) for argument in arguments], kind)
     if name == "pmod":
         order = (arguments[1], arguments[0])
         return _strictly(order, resolve, kind, lambda b, a: _STRICT["pmod"]((a, b), kind))

@@ -69,8 +69,10 @@ class FrequentRows(GroupRows):
             rest &= ~mine
             if mine.any():
                 summaries = chosen(rows, mine).combine_chunks()
-                one = merged(summaries, self.entering, len(self.keys), name, Frequency.of(call).k)
-                parts.append(one.select(rows.schema.names))
+                summary = merged(
+                    summaries, self.entering, len(self.keys), name, Frequency.of(call).k
+                )
+                parts.append(summary.select(rows.schema.names))
         return concatenated([*parts, chosen(rows, rest)])
 
     # ── a window that is not full yet ─────────────────────────────────────────────────────

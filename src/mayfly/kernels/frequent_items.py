@@ -54,12 +54,12 @@ def frequent_items(
     ids, listed = ranked.ids[:held], ranked.ids[:held] >= 0
     np.add.at(by_value, ids[listed], amounts[:held][listed])
     np.add.at(by_group, owner[:held][~listed], amounts[:held][~listed])
-    found = _played(
+    outcomes = _played(
         ranked.starts, by_value, by_group, ranked.ids[held:], amounts[held:], events.sign,
         events.last_of_instant, events.group_of_instant,
         *((-1, 1) if asked.share is None else asked.share.as_integer_ratio()), asked.misses,
     )  # fmt: skip
-    return _answers(call, ranked.values, _Found(*found), versions.full)
+    return _answers(call, ranked.values, _Found(*outcomes), versions.full)
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,17 @@ class _Found:
 
 
 def _answers(
-    call: AggregateCall, values: pa.Array, found: _Found, full: npt.NDArray[np.bool_]
+    call: AggregateCall, values: pa.Array, outcomes: _Found, full: npt.NDArray[np.bool_]
 ) -> pa.Array:
     kind = arrow_type(call.data_type)
-    filled, delta, rows, begun, complete = found.versions.T
+    filled, delta, rows, begun, complete = outcomes.versions.T
     version = np.repeat(np.arange(len(filled)), filled)
-    place, low, high = found.items.T
+    place, low, high = outcomes.items.T
     order = np.lexsort((place, -low, version))
     pairs = kind.field("items").type
     members = [values.take(pa.array(place[order])), pa.array(low[order]), pa.array(high[order])]
     items = pa.StructArray.from_arrays(
-        [one.cast(part.type) for one, part in zip(members, pairs.value_type, strict=True)],
+        [array.cast(part.type) for array, part in zip(members, pairs.value_type, strict=True)],
         fields=list(pairs.value_type),
     )
     offsets = pa.array(np.append(0, np.cumsum(filled)), pa.int32())
@@ -92,7 +92,9 @@ def _answers(
         "partial": pa.array(~(full | (begun > 0))),
         "complete": pa.array(complete > 0),
     }
-    return pa.StructArray.from_arrays([answers[one.name] for one in kind], fields=list(kind))
+    return pa.StructArray.from_arrays(
+        [answers[struct_field.name] for struct_field in kind], fields=list(kind)
+    )
 
 
 @jit
@@ -170,7 +172,7 @@ def _raise(best: Int64s, leaf: int, bound: int) -> None:
 @jit
 def _beyond(best: Int64s, leaves: int, threshold: int) -> Int64s:
     """The leaves whose bound is larger than the threshold, by going down where one is."""
-    found, size = np.empty(16, np.int64), 0
+    hits, size = np.empty(16, np.int64), 0
     ahead, waiting = np.empty(128, np.int64), 1
     ahead[0] = 1
     while waiting:
@@ -182,13 +184,13 @@ def _beyond(best: Int64s, leaves: int, threshold: int) -> Int64s:
             ahead[waiting], ahead[waiting + 1] = 2 * node + 1, 2 * node
             waiting += 2
             continue
-        if size == len(found):
+        if size == len(hits):
             grown = np.empty(2 * size, np.int64)
-            grown[:size] = found
-            found = grown
-        found[size] = node - leaves
+            grown[:size] = hits
+            hits = grown
+        hits[size] = node - leaves
         size += 1
-    return found[:size]
+    return hits[:size]
 
 
 FREQUENT = Way(

@@ -133,7 +133,7 @@ class GroupRows(Alone):
                 ("append_only", self.append_only),
                 ("slide", self.slide),
                 ("dual", self.dual),
-                ("_aggregators", tuple(one.state_key() for one in self._aggregators)),
+                ("_aggregators", tuple(aggregate.state_key() for aggregate in self._aggregators)),
             ),
         )
 
@@ -160,8 +160,12 @@ class GroupRows(Alone):
 
     def workings(self) -> tuple[Working, ...]:
         return tuple(
-            Working(aggregate_text((), [one.call], None), one.way.structure, one.way.why)
-            for one in self._aggregators
+            Working(
+                aggregate_text((), [aggregate.call], None),
+                aggregate.way.structure,
+                aggregate.way.why,
+            )
+            for aggregate in self._aggregators
         )
 
     @property
@@ -233,12 +237,12 @@ class GroupRows(Alone):
             events = self._refreshed(state, events, instants)
         if not len(events.code):
             return GroupState(kept, state.groups, state.begun, first), self._output.nothing
-        known = RESIDENTS.take(self._owner, state.members) if self._residue else {}
+        resident_parts = RESIDENTS.take(self._owner, state.members) if self._residue else {}
         state = replace(state, members=members)
-        groups, delta, before = self._replaced(state, events, interval, known)
+        groups, delta, before = self._replaced(state, events, interval, resident_parts)
         if self._residue and before is not None:
-            left = before.passed_on(known, events.codes)
-            RESIDENTS.put(self._owner, kept, left, is_new=not known)
+            left = before.passed_on(resident_parts, events.codes)
+            RESIDENTS.put(self._owner, kept, left, is_new=not resident_parts)
         return GroupState(kept, groups, True, first), delta
 
     # ── rows that may go before they expire ───────────────────────────────────────────────
@@ -274,7 +278,11 @@ class GroupRows(Alone):
     @cached_property
     def _residue(self) -> frozenset[Hashable]:
         """What large groups leave for the next step, if that spares it to read their rows."""
-        names = [one.way.name(one.call) for one in self._aggregators if one.way.play]
+        names = [
+            aggregate.way.name(aggregate.call)
+            for aggregate in self._aggregators
+            if aggregate.way.play
+        ]
         return frozenset() if None in names else frozenset(names)
 
     def _is_idle(self, state: GroupState, interval: Interval) -> bool:
@@ -317,7 +325,7 @@ class GroupRows(Alone):
         return pa.schema([*kinds.items(), *((name, pa.int64()) for name in life)]).empty_table()
 
     def _key_arrays(self, rows: pa.Table) -> list[pa.Array]:
-        kinds = [one.type for one in list(self.columns)[: len(self.keys)]]
+        kinds = [column.type for column in list(self.columns)[: len(self.keys)]]
         return [
             unsigned_zeros(values_of(key, rows, kind))
             for key, kind in zip(self.keys, kinds, strict=True)
@@ -337,7 +345,7 @@ class GroupRows(Alone):
         time = np.concatenate(times)
         if self.is_global and not state.begun and not interval.is_empty:
             # Before the first row there is a result too: COUNT 0, the others NULL.
-            nulls = [pa.nulls(1, one.type) for one in rows.schema]
+            nulls = [pa.nulls(1, column.type) for column in rows.schema]
             rows = concatenated([rows, pa.table(nulls, schema=rows.schema)])
             code, time, signs = (
                 np.append(values, np.int64(added))
@@ -352,7 +360,7 @@ class GroupRows(Alone):
     def _refreshed(self, state: GroupState, events: Events, instants: Int64s) -> Events:
         """With an event that changes nothing per refresh and group, so that each gets a version."""
         names = [*self.key_names, CODE]
-        known = [
+        group_tables = [
             chosen(table.select(names), numbers(table, EXP) != MIN_TIME)
             for table in (run.load() for run in state.groups.runs)
         ]
@@ -361,12 +369,14 @@ class GroupRows(Alone):
             keys = events.keys(events.first_of_group)
             arrays = dict(zip(keys.schema.names, keys.columns, strict=True))
             touched = pa.table({**arrays, CODE: events.codes})
-        every = concatenated([touched, *known])
+        every = concatenated([touched, *group_tables])
         _, sample = np.unique(numbers(every, CODE), return_index=True)
         groups = taken(every, np.repeat(sample, len(instants)))
         blank = [
-            groups.column(one.name) if one.name in names else pa.nulls(groups.num_rows, one.type)
-            for one in events.rows.schema
+            groups.column(column.name)
+            if column.name in names
+            else pa.nulls(groups.num_rows, column.type)
+            for column in events.rows.schema
         ]
         return Events.sorted(
             np.concatenate([events.code, numbers(groups, CODE)]),
@@ -389,16 +399,16 @@ class GroupRows(Alone):
         """Versions against the last results: what is born, what is cut, what is kept."""
         codes = events.codes
         blank = self._group_rows(events, np.empty(0, np.int64), self._blank_totals(0))
-        known = rows_with(state.groups.of_codes(codes), blank)
-        known = taken(known, stable_order(numbers(known, CODE)))
-        events.check(known)
-        versions, totals = self._versions(events, known, state.members, interval, resident)
+        last_results = rows_with(state.groups.of_codes(codes), blank)
+        last_results = taken(last_results, stable_order(numbers(last_results, CODE)))
+        events.check(last_results)
+        versions, totals = self._versions(events, last_results, state.members, interval, resident)
         table = self._version_rows(events, versions, totals)
         groups = state.groups
         if self.append_only:
             kept, delta = self._output.append(groups, table, versions.group, codes)
         else:
-            kept, delta = self._output.replace(groups, known, table, versions.group, codes)
+            kept, delta = self._output.replace(groups, last_results, table, versions.group, codes)
         return kept, delta, versions.before
 
     @cached_property
@@ -410,7 +420,7 @@ class GroupRows(Alone):
     def _versions(
         self,
         events: Events,
-        known: pa.Table,
+        last_results: pa.Table,
         members: Kept,
         interval: Interval,
         resident: Mapping[int, Parts],
@@ -418,27 +428,27 @@ class GroupRows(Alone):
         last = events.last_of_instant
         group = events.group_of_instant
         time = events.time[last]
-        place = places_in(events.codes, numbers(known, CODE))
+        place = places_in(events.codes, numbers(last_results, CODE))
         counts = events.running(
-            np.ones_like(events.sign), place, Wide.of(numbers(known, COUNT))
+            np.ones_like(events.sign), place, Wide.of(numbers(last_results, COUNT))
         ).low
         full = time >= self.full_from(interval)
         versions = Versions(group, time, counts, events.codes[group], full)
-        if any(one.way.play for one in self._aggregators):
+        if any(aggregate.way.play for aggregate in self._aggregators):
             before = Before.of(members, events.codes, interval.began, resident)
             touch(before.rows + len(events.code))
             large = versions.large if self._residue else events.codes[:0]
             versions = replace(versions, before=replace(before, large=large))
         names = self.columns.names[len(self.keys) :]
         totals = [
-            one.totals(
+            aggregate.totals(
                 events,
                 place,
-                Known(known, name, f"_total{number}"),
+                Known(last_results, name, f"_total{number}"),
                 f"_argument{number}",
                 versions,
             )
-            for number, (one, name) in enumerate(zip(self._aggregators, names, strict=True))
+            for number, (aggregate, name) in enumerate(zip(self._aggregators, names, strict=True))
         ]
         return (versions, totals) if self.append_only else without_repeats(versions, totals)
 
@@ -489,6 +499,6 @@ class GroupRows(Alone):
     def _blank_totals(self, size: int) -> list[Totals]:
         kinds = self.columns.types[len(self.keys) :]
         return [
-            Totals(pa.nulls(size, kind), {name: np.empty(0, np.int64) for name in one.kept})
-            for one, kind in zip(self._aggregators, kinds, strict=True)
+            Totals(pa.nulls(size, kind), {name: np.empty(0, np.int64) for name in aggregate.kept})
+            for aggregate, kind in zip(self._aggregators, kinds, strict=True)
         ]

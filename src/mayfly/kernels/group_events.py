@@ -123,10 +123,10 @@ class Events:
         """Where each version ends, and to which group it belongs."""
         return self.last_of_instant, self.group_of_instant
 
-    def running(self, amounts: Int64s, place: Int64s, known: Wide) -> Wide:
-        """Totals after each instant; groups at ``place`` begin with what is ``known`` of them."""
+    def running(self, amounts: Int64s, place: Int64s, previous_totals: Wide) -> Wide:
+        """Totals after each instant; groups at ``place`` begin with ``previous_totals``."""
         low, high = np.zeros((2, len(self.codes)), np.int64)
-        low[place], high[place] = known.low, known.high
+        low[place], high[place] = previous_totals.low, previous_totals.high
         last = self.last_of_instant
         totals = Wide(np.empty(len(last), np.int64), np.empty(len(last), np.int64))
         _fill_totals(
@@ -134,14 +134,14 @@ class Events:
         )
         return totals
 
-    def check(self, known: pa.Table) -> None:
+    def check(self, last_results: pa.Table) -> None:
         """Refuse groups that differ but share a code."""
         kinds = [self.rows.schema.field(name).type for name in self.key_names]
         if not kinds or are_exact(kinds):
             return
         names = [*self.key_names, CODE]
         mine = with_numbers(self.keys(np.arange(len(self.code))), **{CODE: self.code})
-        both = concatenated([known.select(names), mine])
+        both = concatenated([last_results.select(names), mine])
         both = taken(both, stable_order(numbers(both, CODE)))
         columns = [whole(both.column(name)) for name in self.key_names]
         check_codes(numbers(both, CODE), columns)

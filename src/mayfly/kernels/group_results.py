@@ -55,13 +55,13 @@ class Results:
         return Delta.empty(self.columns, dual=self.dual)
 
     def replace(
-        self, kept: Kept, known: pa.Table, table: pa.Table, versions: Int64s, codes: Int64s
+        self, kept: Kept, last_results: pa.Table, table: pa.Table, versions: Int64s, codes: Int64s
     ) -> tuple[Kept, Delta]:
         """The versions in ``table`` (of these groups) against the last results, which are known."""
-        previous = places_in(codes, numbers(known, CODE))
+        previous = places_in(codes, numbers(last_results, CODE))
         # A result keeps the identity that it was born with.
         fresh = with_numbers(table, **{ID: mixed_ids(numbers(table, CODE), numbers(table, TS))})
-        rows = concatenated([known.select(table.schema.names), fresh])
+        rows = concatenated([last_results.select(table.schema.names), fresh])
         order = _each_before(previous, versions)
         group = np.concatenate([previous, versions])[order]
         old = order < len(previous)
@@ -168,12 +168,12 @@ class _Pieces:
 def _each_before(few: Int64s, many: Int64s) -> Int64s:
     """The order of few and many (both sorted) in which one of the few precedes its group; each of
     the few has some of the many."""
-    order, at, before = np.empty(len(few) + len(many), np.int64), 0, 0
+    order, slot, before = np.empty(len(few) + len(many), np.int64), 0, 0
     for i in range(len(many)):
         if before < len(few) and few[before] == many[i]:
-            order[at] = before
+            order[slot] = before
             before += 1
-            at += 1
-        order[at] = len(few) + i
-        at += 1
+            slot += 1
+        order[slot] = len(few) + i
+        slot += 1
     return order

@@ -71,7 +71,7 @@ class Versions:
     def at(self, places: Int64s) -> Versions:
         """Some of them."""
         group, time, count, code = (
-            one[places] for one in (self.group, self.time, self.count, self.code)
+            array[places] for array in (self.group, self.time, self.count, self.code)
         )
         return Versions(group, time, count, code, self.full[places], self.before)
 
@@ -217,10 +217,10 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
     rows = np.diff(starts)
     residue, width = (SQUARES, SPREAD_WIDTH) if call.function in SPREADS else (SUMS, SUM_WIDTH + 1)
     name = (residue, call.argument)
-    known = {g: row for g, (row,) in before.part(name).items()} if before.known else {}
-    for group, row in known.items():
+    residues = {g: row for g, (row,) in before.part(name).items()} if before.known else {}
+    for group, row in residues.items():
         rows[group] = row[-1]
-    carried = Carried.of(groups, known, before.large, width)
+    carried = Carried.of(groups, residues, before.large, width)
     counts = events.running(present, np.arange(groups), Wide.of(rows)).low
     amounts = present * events.sign
     play = _floats(held), starts, _floats(values), amounts, *events.marks

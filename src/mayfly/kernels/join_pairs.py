@@ -59,7 +59,7 @@ def _fill(
 ) -> int:
     """Write the next pairs into the output arrays; ``cursor`` remembers where to go on."""
     row, low, high, candidate = cursor[0], cursor[1], cursor[2], cursor[3]
-    found = 0
+    count = 0
     rows, others, room = len(left_code), len(right_code), len(out_left)
     while row < rows:
         ts, exp = left_ts[row], left_exp[row]
@@ -81,17 +81,17 @@ def _fill(
             candidate = low
         while candidate < high and right_ts[candidate] < exp:
             if right_exp[candidate] > ts:
-                if found == room:
+                if count == room:
                     cursor[0], cursor[1], cursor[2], cursor[3] = row, low, high, candidate
-                    return found
-                out_left[found] = row
-                out_right[found] = candidate
-                found += 1
+                    return count
+                out_left[count] = row
+                out_right[count] = candidate
+                count += 1
             candidate += 1
         row += 1
         candidate = -1
     cursor[0], cursor[1], cursor[2], cursor[3] = row, low, high, candidate
-    return found
+    return count
 
 
 def matching_pairs(
@@ -109,9 +109,9 @@ def matching_pairs(
     cursor = np.array([0, 0, 0, -1], dtype=np.int64)
     out_left, out_right = np.empty(room, np.int64), np.empty(room, np.int64)
     while room and cursor[0] < len(left[0]):
-        found = _fill(*left, *right, cursor, out_left, out_right)
-        if found:
-            yield out_left[:found], out_right[:found]
+        count = _fill(*left, *right, cursor, out_left, out_right)
+        if count:
+            yield out_left[:count], out_right[:count]
 
 
 def lives_together(

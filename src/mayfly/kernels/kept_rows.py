@@ -193,33 +193,33 @@ def _changed(run: Run, places: Int64s, changes: dict[str, Int64s]) -> Run:
 def _of_codes(stored: Int64s, codes: Int64s) -> Int64s:
     """Where the stored codes (sorted) are that are asked for (sorted, each once)."""
     places = np.empty(len(stored), np.int64)
-    at = found = 0
+    position = count = 0
     for i in range(len(codes)):
-        at = first_at_least(stored, at, len(stored), codes[i])
-        while at < len(stored) and stored[at] == codes[i]:
-            places[found] = at
-            found += 1
-            at += 1
-    return places[:found]
+        position = first_at_least(stored, position, len(stored), codes[i])
+        while position < len(stored) and stored[position] == codes[i]:
+            places[count] = position
+            count += 1
+            position += 1
+    return places[:count]
 
 
 @numba.njit(_PLACES(_READ, _READ, _READ, _READ, _READ, _READ), cache=CACHED, nogil=True)
 def _located(
-    stored: Int64s, times: Int64s, ids: Int64s, codes: Int64s, since: Int64s, wanted: Int64s
+    stored: Int64s, times: Int64s, ids: Int64s, codes: Int64s, since: Int64s, row_ids: Int64s
 ) -> Int64s:
     """Where each wanted row (sorted by code) is stored; -1 where it is not.
 
     The rows of a code are sorted by ``_ts``, which a cut repeats: a hot key is not searched whole.
     """
     places = np.full(len(codes), -1, np.int64)
-    at = end = 0
+    start = end = 0
     for i in range(len(codes)):
         if i == 0 or codes[i] != codes[i - 1]:
-            at = first_at_least(stored, end, len(stored), codes[i])
-            end = at
+            start = first_at_least(stored, end, len(stored), codes[i])
+            end = start
             while end < len(stored) and stored[end] == codes[i]:
                 end += 1
-        low, high = at, end
+        low, high = start, end
         while low < high:
             middle = (low + high) // 2
             if times[middle] < since[i]:
@@ -227,7 +227,7 @@ def _located(
             else:
                 high = middle
         while low < end and times[low] == since[i]:
-            if ids[low] == wanted[i]:
+            if ids[low] == row_ids[i]:
                 places[i] = low
                 break
             low += 1

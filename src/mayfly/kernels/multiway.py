@@ -169,7 +169,7 @@ class MultiwayJoin(Operator):
         return self.key.condition(int(part.removeprefix("kept"))).codes(rows, 0)
 
     def nothing(self) -> Delta:
-        columns = pa.schema([one for each in self.given for one in each])
+        columns = pa.schema([column for each in self.given for column in each])
         return Delta.empty(columns, dual=self.dual)
 
     @property
@@ -190,8 +190,8 @@ class MultiwayJoin(Operator):
         return self.key.condition(side).keyless(rows, 0)
 
     def giving(self, names: Collection[str]) -> MultiwayJoin:
-        wanted = (pa.schema([c for c in own if c.name in names]) for own in self.columns)
-        return replace(self, wanted=tuple(wanted))
+        schemas = (pa.schema([c for c in own if c.name in names]) for own in self.columns)
+        return replace(self, wanted=tuple(schemas))
 
     @property
     def given(self) -> tuple[pa.Schema, ...]:
@@ -216,12 +216,12 @@ class MultiwayJoin(Operator):
         nothing, horizon = self.nothing(), self._horizon(interval)
         conditions = [self.key.condition(member) for member in range(len(inputs))]
         both = list(zip(conditions, inputs, strict=True))
-        new = [condition.with_codes(one.born, 0) for condition, one in both]
+        new = [condition.with_codes(delta.born, 0) for condition, delta in both]
         fresh = [_clustered(chosen(rows, numbers(rows, EXP) > horizon)) for rows in new]
-        if not any(one.rows for one in inputs):
+        if not any(delta.rows for delta in inputs):
             return state.after(state.kept, fresh, horizon), iter(())
-        cuts = [condition.coded(one.cut, 0) for condition, one in both]
-        kept = [one.cut(rows) for one, rows in zip(state.kept, cuts, strict=True)]
+        cuts = [condition.coded(delta.cut, 0) for condition, delta in both]
+        kept = [part.cut(rows) for part, rows in zip(state.kept, cuts, strict=True)]
         order = self.ordering(state.measures())
         after = state.measured([rows.num_rows for rows in new]).after(kept, fresh, horizon)
         born = (Delta(rows, nothing.cut) for rows in self._born(kept, new, order, effort))
@@ -248,10 +248,10 @@ class MultiwayJoin(Operator):
             search = self._at_once(kept, new, order)
         else:
             new = [_clustered(rows) for rows in new]
-            tables = [[run.load() for run in one.runs] for one in kept]
+            tables = [[run.load() for run in part.runs] for part in kept]
             if self.evaluation.buckets is None:
-                tables, wanted = _touched(kept, [numbers(rows, CODE) for rows in new], order)
-                new = [chosen(rows, np.isin(numbers(rows, CODE), wanted)) for rows in new]
+                tables, codes = _touched(kept, [numbers(rows, CODE) for rows in new], order)
+                new = [chosen(rows, np.isin(numbers(rows, CODE), codes)) for rows in new]
             if not any(rows.num_rows for rows in new):
                 return
             search = Search.among(
@@ -260,14 +260,14 @@ class MultiwayJoin(Operator):
             )  # fmt: skip
         check = self._check(search)
         for origin in range(len(new)):
-            for found in search.results(origin, check, PAIRS_AT_ONCE, effort):
-                yield self._results(found, search.tables(origin), found.exp)
+            for combinations in search.results(origin, check, PAIRS_AT_ONCE, effort):
+                yield self._results(combinations, search.tables(origin), combinations.exp)
 
     def _at_once(
         self, kept: Sequence[Kept], new: Sequence[pa.Table], order: tuple[int, ...]
     ) -> AtOnce:
         came = [Sorted.of_new(*(numbers(rows, n) for n in (CODE, TS, EXP))) for rows in new]
-        touched, _ = _touched(kept, [one.codes for one in came], order)
+        touched, _ = _touched(kept, [newcomers.codes for newcomers in came], order)
         return self._merged(touched, new, came, order)
 
     def _merged(
@@ -278,10 +278,10 @@ class MultiwayJoin(Operator):
         order: tuple[int, ...],
     ) -> AtOnce:
         sides, rows = [], []
-        for tables, fresh, one in zip(kept, new, came, strict=True):
+        for tables, fresh, newcomers in zip(kept, new, came, strict=True):
             names = fresh.schema.names
             old = pa.concat_tables([fresh.slice(0, 0), *(table.select(names) for table in tables)])
-            sides.append(Side(Sorted.of(old), one.moved(old.num_rows)))
+            sides.append(Side(Sorted.of(old), newcomers.moved(old.num_rows)))
             rows.append(pa.concat_tables([old, fresh]))
         return AtOnce(sides, rows, order, self._halts)
 
@@ -308,18 +308,24 @@ class MultiwayJoin(Operator):
         search = self._merged(whole, shortened, [Sorted.of(rows) for rows in shortened], order)
         check = self._check(search)
         for origin in range(len(cuts)):
-            for found in search.results(origin, check, PAIRS_AT_ONCE, effort):
+            for combinations in search.results(origin, check, PAIRS_AT_ONCE, effort):
                 tables = search.tables(origin)
-                ends = [numbers(rows, END)[found.members[m]] for m, rows in enumerate(tables)]
+                ends = [
+                    numbers(rows, END)[combinations.members[m]] for m, rows in enumerate(tables)
+                ]
                 end = np.minimum.reduce(ends)
-                earlier = np.flatnonzero(end < found.exp)
-                found = found.chosen(earlier)
-                yield self._shortened(found, tables, end[earlier])
+                earlier = np.flatnonzero(end < combinations.exp)
+                combinations = combinations.chosen(earlier)
+                yield self._shortened(combinations, tables, end[earlier])
 
-    def _shortened(self, found: Partial, tables: Sequence[pa.Table], end: Int64s) -> pa.Table:
-        table = with_numbers(self._results(found, tables, found.exp), **{END: end})
+    def _shortened(
+        self, combinations: Partial, tables: Sequence[pa.Table], end: Int64s
+    ) -> pa.Table:
+        table = with_numbers(self._results(combinations, tables, combinations.exp), **{END: end})
         if self.dual:
-            seen = [numbers(rows, SEEN_END)[found.members[m]] for m, rows in enumerate(tables)]
+            seen = [
+                numbers(rows, SEEN_END)[combinations.members[m]] for m, rows in enumerate(tables)
+            ]
             table = with_numbers(table, **{SEEN_END: np.minimum.reduce(seen)})
         return table
 
@@ -334,15 +340,21 @@ class MultiwayJoin(Operator):
     def _check(self, search: Search | AtOnce) -> Check:
         collisions = not self.key.exact and self._collide(search.rows)
 
-        def holding(found: Held, tables: Sequence[pa.Table], origin: int, member: int) -> Held:
+        def holding(
+            combinations: Held, tables: Sequence[pa.Table], origin: int, member: int
+        ) -> Held:
             if collisions:
-                found = self._with_one_key(found, tables, origin, member)
+                combinations = self._with_one_key(combinations, tables, origin, member)
             for term in self.residual:
                 reads = self._reads(term)
-                if member in reads and reads <= found.members.keys() and len(found.codes):
-                    marks = satisfying(term, self._read(term, found, tables, reads))
-                    found = found.chosen(np.flatnonzero(marks))
-            return found
+                if (
+                    member in reads
+                    and reads <= combinations.members.keys()
+                    and len(combinations.codes)
+                ):
+                    marks = satisfying(term, self._read(term, combinations, tables, reads))
+                    combinations = combinations.chosen(np.flatnonzero(marks))
+            return combinations
 
         return holding
 
@@ -354,21 +366,21 @@ class MultiwayJoin(Operator):
         listed = [self.key.columns(table, member) for member, table in enumerate(rows)]
         for columns in zip(*listed, strict=True):
             values = pa.concat_arrays(columns)
-            one, other = (values.take(pa.array(order[at])) for at in (same, same + 1))
-            if not same_key(one, other).to_numpy(zero_copy_only=False).all():
+            first, other = (values.take(pa.array(order[places])) for places in (same, same + 1))
+            if not same_key(first, other).to_numpy(zero_copy_only=False).all():
                 return True
         return False
 
     def _with_one_key(
-        self, found: Held, tables: Sequence[pa.Table], origin: int, member: int
+        self, combinations: Held, tables: Sequence[pa.Table], origin: int, member: int
     ) -> Held:
-        here = tables[origin].take(pa.array(found.members[origin]))
-        there = tables[member].take(pa.array(found.members[member]))
-        equal = np.ones(len(found.codes), dtype=bool)
+        here = tables[origin].take(pa.array(combinations.members[origin]))
+        there = tables[member].take(pa.array(combinations.members[member]))
+        equal = np.ones(len(combinations.codes), dtype=bool)
         keys = self.key.columns(here, origin), self.key.columns(there, member)
-        for one, other in zip(*keys, strict=True):
-            equal &= same_key(one, other).to_numpy(zero_copy_only=False)
-        return found.chosen(np.flatnonzero(equal))
+        for column, other in zip(*keys, strict=True):
+            equal &= same_key(column, other).to_numpy(zero_copy_only=False)
+        return combinations.chosen(np.flatnonzero(equal))
 
     def _reads(self, term: Expression) -> set[int]:
         """The inputs whose columns a condition reads."""
@@ -376,30 +388,30 @@ class MultiwayJoin(Operator):
         return {m for m, columns in enumerate(self.columns) if names & set(columns.names)}
 
     def _read(
-        self, term: Expression, found: Partial, tables: Sequence[pa.Table], reads: set[int]
+        self, term: Expression, combinations: Partial, tables: Sequence[pa.Table], reads: set[int]
     ) -> pa.Table:
-        wanted = {column_name(column) for column in term.columns()}
+        column_names = {column_name(column) for column in term.columns()}
         columns = {}
         for member in reads:
-            names = [name for name in self.columns[member].names if name in wanted]
-            rows = tables[member].select(names).take(pa.array(found.members[member]))
+            names = [name for name in self.columns[member].names if name in column_names]
+            rows = tables[member].select(names).take(pa.array(combinations.members[member]))
             columns.update(dict(zip(names, rows.columns, strict=True)))
         return pa.table(columns)
 
-    def _results(self, found: Partial, tables: Sequence[pa.Table], exp: Int64s) -> pa.Table:
+    def _results(self, combinations: Partial, tables: Sequence[pa.Table], exp: Int64s) -> pa.Table:
         arrays: list[pa.ChunkedArray | pa.Array] = []
         for member, columns in enumerate(self.given):
             if columns.names:
-                at = pa.array(found.members[member])
-                arrays += tables[member].select(columns.names).take(at).columns
-        ids = numbers(tables[0], ID)[found.members[0]]
+                places = pa.array(combinations.members[member])
+                arrays += tables[member].select(columns.names).take(places).columns
+        ids = numbers(tables[0], ID)[combinations.members[0]]
         for member in range(1, len(tables)):
-            ids = mixed_ids(ids, numbers(tables[member], ID)[found.members[member]])
-        life = [found.ts, exp, ids]
+            ids = mixed_ids(ids, numbers(tables[member], ID)[combinations.members[member]])
+        life = [combinations.ts, exp, ids]
         if self.dual:
-            seen = [numbers(rows, SEEN)[found.members[m]] for m, rows in enumerate(tables)]
+            seen = [numbers(rows, SEEN)[combinations.members[m]] for m, rows in enumerate(tables)]
             life.append(np.minimum.reduce(seen))
-        fields = [one for columns in self.given for one in columns]
+        fields = [schema_field for columns in self.given for schema_field in columns]
         fields += [pa.field(name, pa.int64()) for name in (*LIFE, SEEN)[: len(life)]]
         return pa.table([*arrays, *map(pa.array, life)], schema=pa.schema(fields))
 
@@ -413,13 +425,13 @@ def _touched(
 ) -> tuple[list[list[pa.Table]], Int64s]:
     """The kept rows whose codes new rows (of sorted codes) bring, and the codes that every input
     has. One that is missing in an input is not looked up in those after it."""
-    wanted = distinct_of(*new)
-    found: list[list[pa.Table]] = [[] for _ in kept]
+    codes = distinct_of(*new)
+    tables: list[list[pa.Table]] = [[] for _ in kept]
     for member in order:
-        found[member] = kept[member].of_codes(wanted)
-        present = distinct_of(new[member], *(numbers(table, CODE) for table in found[member]))
-        wanted = common_of(wanted, present)
-    return found, wanted
+        tables[member] = kept[member].of_codes(codes)
+        present = distinct_of(new[member], *(numbers(table, CODE) for table in tables[member]))
+        codes = common_of(codes, present)
+    return tables, codes
 
 
 def _with_ends(old: list[pa.Table], new: list[pa.Table], nothing: pa.Table) -> pa.Table:

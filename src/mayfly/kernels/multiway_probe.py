@@ -65,8 +65,8 @@ class Side:
             return codes % (len(self.bounds) - 1)
         if not len(self.values):
             return np.full(len(codes), -1)
-        at = np.minimum(np.searchsorted(self.values, codes), len(self.values) - 1)
-        return np.where(self.values[at] == codes, at, -1)
+        positions = np.minimum(np.searchsorted(self.values, codes), len(self.values) - 1)
+        return np.where(self.values[positions] == codes, positions, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Partial:
 
     def chosen(self, marks: Int64s) -> Self:
         """Those at some positions."""
-        members = {member: at[marks] for member, at in self.members.items()}
+        members = {member: places[marks] for member, places in self.members.items()}
         return replace(
             self, members=members, codes=self.codes[marks], ts=self.ts[marks], exp=self.exp[marks]
         )
@@ -104,7 +104,7 @@ class Probes(Partial):
         """The partial results at some positions, in their units."""
         units = np.searchsorted(marks, self.units)
         return type(self)(
-            {member: at[marks] for member, at in self.members.items()},
+            {member: places[marks] for member, places in self.members.items()},
             self.codes[marks],
             self.ts[marks],
             self.exp[marks],
@@ -123,7 +123,10 @@ class Probes(Partial):
             changes = (np.diff(owner, prepend=-1) != 0) | (np.diff(other, prepend=-1) != 0)
             units = np.append(np.flatnonzero(changes), len(mine))
         return Probes(
-            {**{one: at[mine] for one, at in self.members.items()}, member: other.copy()},
+            {
+                **{member_number: places[mine] for member_number, places in self.members.items()},
+                member: other.copy(),
+            },
             self.codes[mine],
             np.maximum(self.ts[mine], numbers(side.rows, TS)[other]),
             np.minimum(self.exp[mine], numbers(side.rows, EXP)[other]),
@@ -138,7 +141,7 @@ class Check(Protocol):
     they have a row of ``member``; ``tables`` are what their positions refer to."""
 
     def __call__(
-        self, found: Held, tables: Sequence[pa.Table], origin: int, member: int
+        self, combinations: Held, tables: Sequence[pa.Table], origin: int, member: int
     ) -> Held: ...
 
 
@@ -172,13 +175,13 @@ def partners(
     codes, ts, exp = (numbers(side.rows, name) for name in (CODE, TS, EXP))
     interval = -1 if every is None else every
     while cursor[0] < len(buckets):
-        found = _meet(
+        count = _meet(
             probes.units, buckets, probes.codes, probes.ts, probes.exp, probes.ranks, probes.now,
             heads, side.bounds, codes, ts, exp, side.ranks, interval, side.values is None,
             cursor, out[0], out[1],
         )  # fmt: skip
-        if found:
-            yield out[0][:found], out[1][:found]
+        if count:
+            yield out[0][:count], out[1][:count]
     effort.probes += int(np.count_nonzero(buckets >= 0))
     effort.scanned += int(cursor[4])
     effort.expired += int(cursor[5])
@@ -215,7 +218,7 @@ def _meet(
 ) -> int:
     """Write the next pairs into the output arrays; ``cursor`` remembers where to go on."""
     unit, row, member, last = cursor[0], cursor[1], cursor[2], cursor[3]
-    found, room = 0, len(out_probe)
+    count, room = 0, len(out_probe)
     while unit < len(buckets):
         bucket, first, stop = buckets[unit], units[unit], units[unit + 1]
         if bucket < 0:
@@ -239,12 +242,12 @@ def _meet(
             if other_codes[row] == code:
                 while member < stop:
                     if other_ts[row] < exp[member] and ts[member] < other_exp[row]:
-                        if found == room:
+                        if count == room:
                             cursor[0], cursor[1], cursor[2], cursor[3] = unit, row, member, last
-                            return found
-                        out_probe[found] = member
-                        out_other[found] = row
-                        found += 1
+                            return count
+                        out_probe[count] = member
+                        out_other[count] = row
+                        count += 1
                     member += 1
                 member = first
             cursor[4] += 1
@@ -252,4 +255,4 @@ def _meet(
         unit += 1
         row = -1
     cursor[0], cursor[1], cursor[2], cursor[3] = unit, row, member, last
-    return found
+    return count

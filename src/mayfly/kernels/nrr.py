@@ -154,7 +154,7 @@ class NrrJoinRows(Operator):
         codes, ts = numbers(rows, CODE), numbers(rows, TS)
         for pairs in matching_pairs((codes, ts, ts + 1), keys_of(versions), PAIRS_AT_ONCE):
             pairs = self.condition.kept(rows, versions, pairs)
-            mine, other = (pa.array(at) for at in pairs)
+            mine, other = (pa.array(places) for places in pairs)
             payload = rows.select(self.columns[0].names).take(mine).columns
             payload = [*payload, *versions.select(self.columns[1].names).take(other).columns]
             carried = [*LIFE, *((SEEN,) if self.dual else ())]
@@ -171,15 +171,15 @@ class NrrJoinRows(Operator):
     ) -> tuple[NrrState, Delta]:
         nothing = self._nothing()
         ids = np.unique(numbers(cut, ID))
-        found = concatenated(
+        results = concatenated(
             [with_numbers(nothing.born, **{CODE: ids[:0]}), *state.results.of_codes(ids)]
         )
         ends = np.empty(0, np.int64)
-        if found.num_rows:
+        if results.num_rows:
             order = np.argsort(numbers(cut, ID))
-            at = np.searchsorted(numbers(cut, ID)[order], numbers(found, CODE))
-            ends = numbers(cut, END)[order][at]
-        dying = with_numbers(found, **{END: ends})
+            positions = np.searchsorted(numbers(cut, ID)[order], numbers(results, CODE))
+            ends = numbers(cut, END)[order][positions]
+        dying = with_numbers(results, **{END: ends})
         if self.dual:
             dying = with_numbers(dying, **{SEEN_END: np.minimum(numbers(dying, SEEN), ends)})
         born = delta.born

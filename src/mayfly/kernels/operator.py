@@ -206,7 +206,7 @@ class Operator:
         """The identities of what it passes on of an input."""
         return ids
 
-    def needs(self, wanted: frozenset[str]) -> frozenset[str] | None:
+    def needs(self, names: frozenset[str]) -> frozenset[str] | None:
         """The columns of its input without which it cannot give the wanted ones, if it may be fed
         piece by piece."""
         return None
@@ -320,9 +320,9 @@ class Operator:
         """Where the state has the rows of an input, if it has all of them."""
         return None
 
-    def refreshed(self, at: int) -> int:
-        """The instants before this one are closed for it before ``at``."""
-        return at
+    def refreshed(self, instant: int) -> int:
+        """The instants before this one are closed for it before ``instant``."""
+        return instant
 
     def without_admitted(self, state: Any, clock: int) -> Any:
         """Without rows that were stored only to wait for instants before ``clock``."""
@@ -354,7 +354,7 @@ class Alone(Operator):
         key, names = self.key_of(), self.own_key()
         if spread is None:
             return names
-        return tuple(names[key.index(one)] for one in spread.within(key))
+        return tuple(names[key.index(column)] for column in spread.within(key))
 
 
 def plain_key(keys: Sequence[Expression], types: Sequence[DataType]) -> Key:
@@ -368,6 +368,6 @@ def _column(key: Expression, kind: DataType) -> str | None:
     return column_name(key) if isinstance(key, Column) and same else None
 
 
-def same_kind(one: pa.DataType, other: pa.DataType) -> bool:
+def same_kind(kind: pa.DataType, other: pa.DataType) -> bool:
     """Whether equal values of both types have one code."""
-    return one == other or all(map(pa.types.is_integer, (one, other)))
+    return kind == other or all(map(pa.types.is_integer, (kind, other)))

@@ -181,9 +181,9 @@ class Sent:
         return self._stamped(sent.rows, sent.time, np.abs(sent.net))
 
     def _stamped(self, rows: pa.Table, time: Int64s, times: Int64s) -> pa.Table:
-        at = np.repeat(np.arange(rows.num_rows), times)
-        table = taken(rows.select(self.columns.names), at)
-        return _once(with_numbers(table, **{TS: time[at]}))
+        places = np.repeat(np.arange(rows.num_rows), times)
+        table = taken(rows.select(self.columns.names), places)
+        return _once(with_numbers(table, **{TS: time[places]}))
 
     # ── Rstream ───────────────────────────────────────────────────────────────────────────
 
@@ -213,9 +213,9 @@ class Sent:
             order = np.argsort(numbers(rows, TS), kind="stable")
             ts, exp = numbers(rows, TS)[order], numbers(rows, EXP)[order]
             other = np.zeros(len(ts), np.int64), ts, exp
-            for at, places in matching_pairs(points, other, PAIRS_AT_ONCE):
+            for positions, places in matching_pairs(points, other, PAIRS_AT_ONCE):
                 part = taken(rows.select(self.columns.names), order[places])
-                parts.append(with_numbers(part, **{TS: instants[at]}))
+                parts.append(with_numbers(part, **{TS: instants[positions]}))
                 size += COPIES * parts[-1].nbytes
                 require_room(
                     size,
@@ -229,8 +229,8 @@ class Sent:
     ) -> tuple[Sending, pa.Table]:
         """Without the instants at which only rows beyond the limit changed."""
         last, parts, ts = state.last, [rows.slice(0, 0)], numbers(rows, TS)
-        for at in instants.tolist():
-            low, high = np.searchsorted(ts, [at, at + 1])
+        for instant in instants.tolist():
+            low, high = np.searchsorted(ts, [instant, instant + 1])
             now = rows.slice(low, high - low)
             values = now.select(self.columns.names).to_pylist()
             if last is None or values != last.to_pylist():
@@ -332,18 +332,19 @@ def _moved(
     """Per value and refresh: a sample row, the refresh, the net change, what rose and fell."""
     order = stable_order(code, slot, time)
     where, slots, enter, bump = [], [], [], []
-    at = 0
-    while at < len(order):
-        head = at
+    position = 0
+    while position < len(order):
+        head = position
         level = low = rises = 0
-        while at < len(order) and (
-            code[order[at]] == code[order[head]] and slot[order[at]] == slot[order[head]]
+        while position < len(order) and (
+            code[order[position]] == code[order[head]]
+            and slot[order[position]] == slot[order[head]]
         ):
-            change = int(net[order[at]])
+            change = int(net[order[position]])
             level += change
             rises += max(change, 0)
             low = min(low, level)
-            at += 1
+            position += 1
         where.append(order[head])
         slots.append(slot[order[head]])
         enter.append(level)

@@ -47,7 +47,11 @@ class PredicateIndex:
     def of(predicates: Sequence[Expression]) -> PredicateIndex:
         return PredicateIndex(
             tuple(
-                tuple(term for one in conjuncts(predicate) if (term := _term(one)) is not None)
+                tuple(
+                    term
+                    for conjunct in conjuncts(predicate)
+                    if (term := _term(conjunct)) is not None
+                )
                 for predicate in predicates
             )
         )
@@ -57,7 +61,7 @@ class PredicateIndex:
     ) -> list[Int64s | None]:
         """Per selection the positions, ascending, among which its rows are; None: among all."""
         orders: dict[str, _Order] = {}
-        found: list[Int64s | None] = []
+        position_lists: list[Int64s | None] = []
         for terms in self.terms:
             best: tuple[_Order, int, int] | None = None
             for name in dict.fromkeys(term.column for term in terms):
@@ -68,10 +72,10 @@ class PredicateIndex:
                 if best is None or high - low < best[2] - best[1]:
                     best = orders[name], low, high
             if best is None or (best[2] - best[1]) * WORTHWHILE > rows:
-                found.append(None)
+                position_lists.append(None)
             else:
-                found.append(np.sort(best[0].positions[best[1] : best[2]]))
-        return found
+                position_lists.append(np.sort(best[0].positions[best[1] : best[2]]))
+        return position_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class _Order:
         array, words = whole(column), None
         if pa.types.is_string(array.type):
             encoded = pc.dictionary_encode(array)
-            words = {word: at for at, word in enumerate(encoded.dictionary.to_pylist())}
+            words = {word: rank for rank, word in enumerate(encoded.dictionary.to_pylist())}
             array = encoded.indices
         present = np.flatnonzero(pc.is_valid(array).to_numpy(zero_copy_only=False))
         values = array.drop_null().to_numpy(zero_copy_only=False)

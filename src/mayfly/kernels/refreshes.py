@@ -87,9 +87,9 @@ def repeated(rows: pa.Table, slide: Slide, since: int, until: int) -> Iterator[p
         for done in range(0, times, step):
             part = min(step, times - done)
             instants = int(start[low]) + (done + np.arange(part, dtype=np.int64)) * period
-            at = np.repeat(instants, size)
+            stamps = np.repeat(instants, size)
             again = block if part == 1 else block.take(pa.array(np.tile(np.arange(size), part)))
-            yield with_numbers(again, **{TS: at, EXP: at + 1})
+            yield with_numbers(again, **{TS: stamps, EXP: stamps + 1})
 
 
 def repetitions(rows: pa.Table, slide: Slide | None) -> int:

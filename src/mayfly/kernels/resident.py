@@ -70,7 +70,7 @@ class Residents:
             return
         self.rebuilt += is_new
         size = sum(
-            one.nbytes for parts in groups.values() for part in parts.values() for one in part
+            array.nbytes for parts in groups.values() for part in parts.values() for array in part
         )
         with self._lock:
             self._removed((owner, place_of(rows)))

@@ -58,8 +58,8 @@ def values_of(expression: Expression, table: pa.Table, kind: pa.DataType) -> pa.
 def satisfying(condition: Expression, table: pa.Table) -> Bools:
     """Where a condition is TRUE."""
     marks = holds(condition, partial(column_of, table), table.num_rows)
-    found: Bools = np.asarray(marks.to_numpy(zero_copy_only=False), dtype=bool)
-    return found
+    mask: Bools = np.asarray(marks.to_numpy(zero_copy_only=False), dtype=bool)
+    return mask
 
 
 class Passing(Operator):
@@ -118,8 +118,8 @@ class SelectRows(Passing):
     ) -> tuple[Nothing, Delta]:
         return state, inputs[0].where(self.marks)
 
-    def needs(self, wanted: frozenset[str]) -> frozenset[str] | None:
-        return wanted | frozenset(map(column_name, self.predicate.columns()))
+    def needs(self, names: frozenset[str]) -> frozenset[str] | None:
+        return names | frozenset(map(column_name, self.predicate.columns()))
 
     def marks(self, rows: pa.Table) -> Bools:
         return satisfying(self.predicate, rows)
@@ -171,8 +171,10 @@ class ProjectRows(Passing):
             return state, Delta.empty(self.columns, dual=SEEN in delta.born.schema.names)
         return state, delta.map(self.projected)
 
-    def needs(self, wanted: frozenset[str]) -> frozenset[str] | None:
-        return frozenset(column_name(one) for output in self.outputs for one in output.columns())
+    def needs(self, names: frozenset[str]) -> frozenset[str] | None:
+        return frozenset(
+            column_name(column) for output in self.outputs for column in output.columns()
+        )
 
     def projected(self, rows: pa.Table) -> pa.Table:
         carried = [name for name in rows.schema.names if name not in set(payload_names(rows))]
@@ -223,15 +225,15 @@ class MergeUnion(Passing):
 
     def spread_of(self, inputs: Sequence[tuple[pa.Schema, Spread]]) -> Spread:
         """How rows are spread if those of the inputs stay where they are."""
-        found: Spread | None = None
+        common_spread: Spread | None = None
         for columns, spread in inputs:
             mine = spread.renamed(
                 (old.name, new.name)
                 for old, new in zip(columns, self.columns, strict=True)
                 if same_kind(old.type, new.type)
             )
-            found = mine if found is None else found.common(mine)
-        return found or Spread()
+            common_spread = mine if common_spread is None else common_spread.common(mine)
+        return common_spread or Spread()
 
     def passed(self, ids: Int64s, side: int) -> Int64s:
         return mixed_ids(ids, np.full(len(ids), side, np.int64))

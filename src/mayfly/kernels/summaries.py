@@ -142,7 +142,7 @@ class Summaries(Alone):
         listed = counted.largest(asked.k)
         names = self.columns.names[: len(self.keys)]
         life = [name for name in rows.schema.names if name not in set(payload_names(rows))]
-        table = pa.table([*keys, *(rows.column(one) for one in life)], names=[*names, *life])
+        table = pa.table([*keys, *(rows.column(column) for column in life)], names=[*names, *life])
         return listed.rows(table, self.columns, self.summary)
 
     def _panes(self, rows: pa.Table) -> Int64s:
@@ -288,7 +288,7 @@ class Listed:
             "delta": self.delta[whose],
             "pane": counted.pane[whose],
         }
-        arrays = [pa.array(fields[one.name]).cast(one.type) for one in kind]
+        arrays = [pa.array(fields[member.name]).cast(member.type) for member in kind]
         named = {summary: pa.StructArray.from_arrays(arrays, fields=list(kind))}
         # Several calls may summarize one sub-window.
         column = np.full(len(windows), columns.get_field_index(summary), np.int64)
@@ -296,14 +296,14 @@ class Listed:
         own = mixed_ids(identity[owner], group_codes([values], len(values)))
         around = taken(table, counted.sample[whose])
         full = [
-            named[one.name] if one.name in named
-            else whole(around.column(one.name)) if one.name in around.schema.names
-            else pa.nulls(len(whose), one.type)
-            for one in columns
+            named[schema_field.name] if schema_field.name in named
+            else whole(around.column(schema_field.name)) if schema_field.name in around.schema.names
+            else pa.nulls(len(whose), schema_field.type)
+            for schema_field in columns
         ]  # fmt: skip
-        life = [one for one in around.schema.names if one not in columns.names]
+        life = [name for name in around.schema.names if name not in columns.names]
         result = pa.table(
-            [*full, *(around.column(one) for one in life)], names=[*columns.names, *life]
+            [*full, *(around.column(name) for name in life)], names=[*columns.names, *life]
         )
         return with_numbers(result, **{ID: np.concatenate([identity, own])})
 

@@ -180,4 +180,4 @@ def _merged(
         table = thin(unite(run.load() for run in members))
         united[id(members[0])] = Run.of(table, level=level, cell=members[0].cell)
         united.update(dict.fromkeys(map(id, members[1:])))
-    return tuple(one for run in runs if (one := united.get(id(run), run)) is not None)
+    return tuple(merged_run for run in runs if (merged_run := united.get(id(run), run)) is not None)

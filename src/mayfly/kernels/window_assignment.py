@@ -201,7 +201,7 @@ class WindowRows(Alone):
         self, state: WindowState, rows: pa.Table, interval: Interval
     ) -> tuple[WindowState, pa.Table]:
         """The rows of instants that are closed now (with SLIDE: whose refresh is closed)."""
-        began, clock = (self.refreshed(at) for at in (interval.began, interval.clock))
+        began, clock = (self.refreshed(instant) for instant in (interval.began, interval.clock))
         if self.order == RANK:
             rows = with_numbers(rows, **{RANK[0]: numbers(rows, ID)})
         names = dict.fromkeys([*self.columns.names, *(self.order or ()), *self.partition, TS])
@@ -231,8 +231,8 @@ class WindowRows(Alone):
 
     def no_input(self) -> pa.Table:
         names = dict.fromkeys([*self.columns.names, *(self.order or ()), *self.partition])
-        known = set(self.columns.names)
-        fields = [self.columns.field(n) if n in known else pa.field(n, pa.null()) for n in names]
+        existing = set(self.columns.names)
+        fields = [self.columns.field(n) if n in existing else pa.field(n, pa.null()) for n in names]
         return pa.schema([*fields, (TS, pa.int64())]).empty_table()
 
     def without_admitted(self, state: WindowState, clock: int) -> WindowState:
@@ -245,12 +245,12 @@ class WindowRows(Alone):
         rows = (run if run.ts.low >= done else _from_instant(run, done) for run in left)
         return replace(state, waiting=tuple(rows))
 
-    def refreshed(self, at: int) -> int:
-        """The instants before this one belong to refreshes that are closed before ``at``."""
+    def refreshed(self, instant: int) -> int:
+        """The instants before this one belong to refreshes that are closed before ``instant``."""
         slide = self.window.slide
-        if slide is None or not slide.period or at <= -NEVER or at == NEVER:
-            return at
-        return (at - 1 - slide.origin) // slide.period * slide.period + slide.origin + 1
+        if slide is None or not slide.period or instant <= -NEVER or instant == NEVER:
+            return instant
+        return (instant - 1 - slide.origin) // slide.period * slide.period + slide.origin + 1
 
     # ── lifetimes ─────────────────────────────────────────────────────────────────────────
 
@@ -298,8 +298,8 @@ class WindowRows(Alone):
         displaced = np.zeros(len(code), dtype=bool)
         if count is not None and len(code) > count:
             displaced[:-count] = code[count:] == code[:-count]
-            at = np.flatnonzero(displaced)
-            ends[at] = np.minimum(ends[at], seen[at + count])
+            places = np.flatnonzero(displaced)
+            ends[places] = np.minimum(ends[places], seen[places + count])
         new = order >= held.num_rows
         born = with_numbers(chosen(both, new), **{TS: seen[new]})
         born = self._alive(born, seen[new], ends[new])

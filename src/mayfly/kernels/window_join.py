@@ -97,8 +97,8 @@ class Condition:
             keys = [pa.chunked_array([key]) for key in self._key(rows, side)]
             coded = key_codes(keys, self.types)
             if coded.null_count:
-                known = pc.is_valid(coded).to_numpy(zero_copy_only=False)
-                rows, coded = chosen(rows, known), coded.drop_null()
+                mask = pc.is_valid(coded).to_numpy(zero_copy_only=False)
+                rows, coded = chosen(rows, mask), coded.drop_null()
             codes = coded.to_numpy(zero_copy_only=False)
         return with_numbers(rows.combine_chunks(), **{CODE: np.ascontiguousarray(codes)})
 
@@ -123,11 +123,11 @@ class Condition:
         keep = np.ones(len(pairs[0]), dtype=bool)
         sides = [left.take(pa.array(pairs[0])), right.take(pa.array(pairs[1]))]
         for *both, kind in zip(*self.keys, self.types, strict=True):
-            one, other = (
+            values, other = (
                 values_of(key, rows, arrow_type(kind))
                 for key, rows in zip(both, sides, strict=True)
             )
-            keep &= same_key(one, other).to_numpy(zero_copy_only=False)
+            keep &= same_key(values, other).to_numpy(zero_copy_only=False)
         return pairs[0][keep], pairs[1][keep]
 
 
@@ -254,10 +254,10 @@ class JoinRows(Operator):
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[BothKept, Iterator[Delta]]:
         """Results in pieces of bounded size, made when they are drawn."""
-        if not any(one.rows for one in inputs):
+        if not any(delta.rows for delta in inputs):
             return self._advanced(state, (None, None), interval.clock), iter(())
-        new = [self.condition.coded(one.born, side) for side, one in enumerate(inputs)]
-        cuts = [self.condition.coded(one.cut, side) for side, one in enumerate(inputs)]
+        new = [self.condition.coded(delta.born, side) for side, delta in enumerate(inputs)]
+        cuts = [self.condition.coded(delta.cut, side) for side, delta in enumerate(inputs)]
         after = BothKept(state.left.cut(cuts[0]), state.right.cut(cuts[1]))
         fresh = tuple(chosen(rows, numbers(rows, EXP) > interval.clock) for rows in new)
         nothing = self.nothing()
@@ -267,7 +267,8 @@ class JoinRows(Operator):
 
     def giving(self, names: Collection[str]) -> JoinRows:
         left, right = (
-            pa.schema([one for one in columns if one.name in names]) for columns in self.columns
+            pa.schema([column for column in columns if column.name in names])
+            for columns in self.columns
         )
         return replace(self, columns=(left, right))
 
@@ -292,9 +293,9 @@ class JoinRows(Operator):
             *((run.load(), right) for run in kept.left.runs if _may_meet(right, run)),
             (left, right),
         ]
-        for one, other in meetings:
-            for pairs in self._pairs(one, other):
-                yield self._results(one, other, pairs)
+        for table, other in meetings:
+            for pairs in self._pairs(table, other):
+                yield self._results(table, other, pairs)
 
     def _pairs(self, left: pa.Table, right: pa.Table) -> Iterator[Pairs]:
         if not left.num_rows or not right.num_rows:
@@ -307,15 +308,18 @@ class JoinRows(Operator):
     def _results(self, left: pa.Table, right: pa.Table, pairs: Pairs) -> pa.Table:
         table = self._members(left, right, pairs)
         if self.dual:
-            seen = [numbers(rows, SEEN)[at] for rows, at in zip((left, right), pairs, strict=True)]
+            seen = [
+                numbers(rows, SEEN)[positions]
+                for rows, positions in zip((left, right), pairs, strict=True)
+            ]
             table = with_numbers(table, **{SEEN: np.minimum(*seen)})
         return table
 
     def _members(self, left: pa.Table, right: pa.Table, pairs: Pairs) -> pa.Table:
         arrays: list[pa.ChunkedArray] = []
-        for rows, at, columns in zip((left, right), pairs, self.columns, strict=True):
+        for rows, positions, columns in zip((left, right), pairs, self.columns, strict=True):
             if columns.names:
-                arrays += rows.select(columns.names).take(pa.array(at)).columns
+                arrays += rows.select(columns.names).take(pa.array(positions)).columns
         mine, other = (
             (numbers(rows, TS), numbers(rows, EXP), numbers(rows, ID)) for rows in (left, right)
         )
@@ -341,14 +345,16 @@ class JoinRows(Operator):
     def _shortened(self, left: pa.Table, right: pa.Table) -> Iterator[pa.Table]:
         for pairs in self._pairs(left, right):
             both = tuple(zip((left, right), pairs, strict=True))
-            end = np.minimum(*(numbers(rows, END)[at] for rows, at in both))
+            end = np.minimum(*(numbers(rows, END)[positions] for rows, positions in both))
             table = self._members(left, right, pairs)
             if self.dual:
-                seen = np.minimum(*(numbers(rows, SEEN)[at] for rows, at in both))
+                seen = np.minimum(*(numbers(rows, SEEN)[positions] for rows, positions in both))
                 table = with_numbers(table, **{SEEN: seen})
             table = with_numbers(table, **{END: end})
             if self.dual:
-                seen_end = np.minimum(*(numbers(rows, SEEN_END)[at] for rows, at in both))
+                seen_end = np.minimum(
+                    *(numbers(rows, SEEN_END)[positions] for rows, positions in both)
+                )
                 table = with_numbers(table, **{SEEN_END: seen_end})
             yield chosen(table, end < numbers(table, EXP))
 
@@ -365,19 +371,19 @@ def kept_inputs(
 
 def joined_spread(operator: Operator, kept: Sequence[Spread | None]) -> Spread:
     """Results lie where their key sends them, and where any of their members was."""
-    found = Spread.by(*(operator.key_of(side) for side in range(len(kept))))
+    result = Spread.by(*(operator.key_of(side) for side in range(len(kept))))
     for spread in kept:
-        found |= spread or Spread()
-    return found
+        result |= spread or Spread()
+    return result
 
 
 def joined_identities(operator: Operator, kept: Sequence[Kept]) -> Int64s:
     """The operator's own step over what it keeps, as if all of it came now."""
     inputs = []
-    for one in kept:
-        if not one.runs:
+    for store in kept:
+        if not store.runs:
             return NO_IDS
-        rows = pa.concat_tables([run.load() for run in one.runs]).combine_chunks()
+        rows = pa.concat_tables([run.load() for run in store.runs]).combine_chunks()
         inputs.append(Delta(rows, rows.slice(0, 0)))
     _, delta = operator.step(operator.state(), inputs, Interval(MIN_TIME + 1, NEVER))
     return numbers(delta.born, ID)

@@ -61,13 +61,13 @@ class Flow:
     def known_values(self, expression: Expression) -> float | None:
         """How many values an expression takes, if its columns were counted."""
         counts = [self.distinct.get((c.relation, c.name)) for c in expression.columns()]
-        known = [count for count in counts if count is not None]
-        return max(1.0, prod(known)) if len(known) == len(counts) else None
+        figures = [count for count in counts if count is not None]
+        return max(1.0, prod(figures)) if len(figures) == len(counts) else None
 
     def values(self, expression: Expression) -> float:
         """How many values an expression takes; as many as there are rows, if not counted."""
-        known = self.known_values(expression)
-        return max(1.0, self.size) if known is None else known
+        count = self.known_values(expression)
+        return max(1.0, self.size) if count is None else count
 
     def present(self, *expressions: Expression) -> float:
         """How many of the possible combinations of values are alive at one time."""
@@ -164,8 +164,8 @@ def _windowed(window: Window, rate: float, distinct: Mapping[ColumnId, float]) -
         size = float(window.count)
     elif isinstance(window, PartitionRows):
         names = {name: count for (_, name), count in distinct.items()}
-        known = [names[name] for name in window.partition_by if name in names]
-        size = prod(known) * window.count if known else DEFAULT_PARTITIONS * window.count
+        counts = [names[name] for name in window.partition_by if name in names]
+        size = prod(counts) * window.count if counts else DEFAULT_PARTITIONS * window.count
         if window.duration is not None:
             size = min(size, rate * window.duration / SECOND)
     elif window.lifetime is not None:
@@ -200,13 +200,15 @@ def join_inputs(node: Join, flows: list[Flow], whole: bool = True) -> list[JoinI
             if {(c.relation, c.name) for c in member.columns()} <= offered
         }
         members.append(JoinInput(flow.rate, flow.size, distinct))
-    common = set.intersection(*(set(one.distinct) for one in members)) if whole else set()
+    common = set.intersection(*(set(member.distinct) for member in members)) if whole else set()
     return [
         replace(
-            one,
-            buckets=max(1.0, prod(v for k, v in one.distinct.items() if k in common or not common)),
+            member,
+            buckets=max(
+                1.0, prod(v for k, v in member.distinct.items() if k in common or not common)
+            ),
         )
-        for one in members
+        for member in members
     ]
 
 
@@ -312,9 +314,9 @@ def _merged(node: UnionAll, inputs: list[Flow]) -> Flow:
     for place, column in enumerate(node.schema):
         parts = zip(node.inputs, inputs, strict=True)
         counts = [flow.known_values(child.schema[place]) for child, flow in parts]
-        known = [count for count in counts if count is not None]
-        if len(known) == len(counts):
-            distinct[column.relation, column.name] = max(known)
+        figures = [count for count in counts if count is not None]
+        if len(figures) == len(counts):
+            distinct[column.relation, column.name] = max(figures)
     return Flow(
         sum(flow.rate for flow in inputs),
         sum(flow.size for flow in inputs),

@@ -41,14 +41,14 @@ def steps(node: Join) -> tuple[Join, ...]:
     """The binary joins of one join, each condition as soon as it can be checked."""
     if len(node.inputs) < 3:
         return (node,)
-    found: list[Join] = []
+    joins: list[Join] = []
     joined: Node = node.inputs[0]
     pending = replace(node, inputs=())
     for child in node.inputs[1:]:
         made, pending = step(pending, (joined, child))
-        found.append(made)
+        joins.append(made)
         joined = made
-    return tuple(found)
+    return tuple(joins)
 
 
 def step(pending: Join, inputs: tuple[Node, ...]) -> tuple[Join, Join]:

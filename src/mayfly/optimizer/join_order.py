@@ -124,10 +124,10 @@ def choose_order(inputs: Sequence[JoinInput]) -> Order:
     """The cheapest order the heuristic finds; the given order wins ties."""
     if len(inputs) < 2:
         return tuple(range(len(inputs)))
-    given = tuple(range(len(inputs)))
+    query_order = tuple(range(len(inputs)))
     starts = by_selectivity(inputs)
     improved = [_move_fast_up(inputs, start) for start in starts if len(inputs) <= MOST_MOVED]
-    return min([given, *starts, *improved], key=lambda order: order_cost(inputs, order))
+    return min([query_order, *starts, *improved], key=lambda order: order_cost(inputs, order))
 
 
 def _move_fast_up(inputs: Sequence[JoinInput], order: Order) -> Order:

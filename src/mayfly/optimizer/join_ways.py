@@ -57,12 +57,12 @@ def _prefixes(node: Join) -> list[Join]:
     """The join of the first inputs kept, and joined with the others all at once."""
     if len(node.inputs) > MOST_PREFIXES:
         return []
-    found = []
+    joins = []
     for size in range(2, len(node.inputs)):
         first, pending = step(node, node.inputs[:size])
         rest, _ = step(pending, (first, *node.inputs[size:]))
-        found += [rest] if has_common_key(first) and has_common_key(rest) else []
-    return found
+        joins += [rest] if has_common_key(first) and has_common_key(rest) else []
+    return joins
 
 
 def _cost(plan: Join, context: Context) -> float:

@@ -103,10 +103,12 @@ def optimize(
 
 
 def check_rule_names(names: Collection[str], rules: Sequence[Rule] = RULES) -> None:
-    known = [rule.name for rule in rules]
+    rule_names = [rule.name for rule in rules]
     for name in names:
-        if name not in known:
-            raise InvalidSetting(f"there is no rule {name!r}", f"the rules are {', '.join(known)}")
+        if name not in rule_names:
+            raise InvalidSetting(
+                f"there is no rule {name!r}", f"the rules are {', '.join(rule_names)}"
+            )
 
 
 def _finish(

@@ -84,13 +84,13 @@ def single_steps(node: Node, step: Callable[[Node, bool], list[Node]]) -> list[N
 def _single_steps(
     node: Node, step: Callable[[Node, bool], list[Node]], order_matters: bool
 ) -> list[Node]:
-    found = step(node, order_matters)
+    plans = step(node, order_matters)
     below = _order_of_inputs_matters(node, order_matters)
     children = node.children()
     for place, child in enumerate(children):
         for changed in _single_steps(child, step, below):
-            found.append(node.with_children((*children[:place], changed, *children[place + 1 :])))
-    return found
+            plans.append(node.with_children((*children[:place], changed, *children[place + 1 :])))
+    return plans
 
 
 def offers(node: Node, *expressions: Expression) -> bool:

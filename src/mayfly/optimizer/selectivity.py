@@ -40,8 +40,8 @@ def selectivity(predicate: Expression | None, values: Values) -> float:
         case Literal(value=value):
             return 1.0 if value is True else 0.0
         case Compare(op=op, left=left, right=right):
-            known = [count for side in (left, right) if (count := values(side)) is not None]
-            equal = 1.0 / max(known) if len(known) == 2 else EQUAL_SHARE
+            counts = [count for side in (left, right) if (count := values(side)) is not None]
+            equal = 1.0 / max(counts) if len(counts) == 2 else EQUAL_SHARE
             if op in ("=", "<=>"):
                 return equal
             return 1.0 - equal if op == "<>" else RANGE_SHARE

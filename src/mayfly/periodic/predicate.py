@@ -103,26 +103,26 @@ def mask_of(predicate: Predicate, rows: pa.Table) -> Mask:
 
 def are_disjoint(terms: Iterable[Term | Opaque]) -> bool:
     """Whether no row satisfies two of them."""
-    return all(one.disjoint(other) for one, other in combinations(terms, 2))
+    return all(term.disjoint(other) for term, other in combinations(terms, 2))
 
 
 def text_of(predicate: Predicate) -> str:
     return " OR ".join(sorted(map(str, predicate)))
 
 
-def _meet(one: Span, other: Span) -> bool:
+def _meet(span: Span, other: Span) -> bool:
     """Whether two spans of a dense order have a value in common."""
-    low = one if other[0] is None or _later(one, other) else other
-    high = one if other[2] is None or _sooner(one, other) else other
+    low = span if other[0] is None or _later(span, other) else other
+    high = span if other[2] is None or _sooner(span, other) else other
     if low[0] is None or high[2] is None:
         return True
     return bool(low[0] < high[2] or (low[0] == high[2] and low[1] and high[3]))
 
 
-def _later(one: Span, other: Span) -> bool:
+def _later(span: Span, other: Span) -> bool:
     """Whether a span begins no sooner than another that has a beginning."""
-    return one[0] is not None and bool((one[0], not one[1]) >= (other[0], not other[1]))
+    return span[0] is not None and bool((span[0], not span[1]) >= (other[0], not other[1]))
 
 
-def _sooner(one: Span, other: Span) -> bool:
-    return one[2] is not None and bool((one[2], one[3]) <= (other[2], other[3]))
+def _sooner(span: Span, other: Span) -> bool:
+    return span[2] is not None and bool((span[2], span[3]) <= (other[2], other[3]))

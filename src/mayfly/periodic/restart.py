@@ -37,7 +37,7 @@ FORMAT = 1
 ACCESSES: dict[str, Any] = {
     "Probe": Probe, "Divide": Divide, "Combine": Combine, "Forward": Forward,
 }  # fmt: skip
-STORED_CONTENTS: dict[str, Any] = {one.__name__: one for one in CONTENTS}
+STORED_CONTENTS: dict[str, Any] = {content.__name__: content for content in CONTENTS}
 STORED_CONTENTS["FloatTotal"] = FloatTotal
 
 
@@ -81,10 +81,10 @@ def restore(
     workload = Workload(rows, time=time, without=without)
     workload.clock, workload.late = head["clock"], head["late"]
     workload.first, workload.last = head["first"], head["last"]
-    for number, known in enumerate(head["sets"]):
+    for number, set_head in enumerate(head["sets"]):
         some = SharingSet(rows, workload.rules)
-        _fill(some, known, terms)
-        for plan in known["synopses"]:
+        _fill(some, set_head, terms)
+        for plan in set_head["synopses"]:
             kept = _kept(plan, f"{number}/{plan['name']}", stored.tables, rows, terms)
             some.synopses[plan["name"]] = kept
         workload.sets.append(some)
@@ -112,15 +112,15 @@ def _fill(some: SharingSet, head: Json, terms: Mapping[str, Opaque]) -> None:
         for behind, edges in head["cuts"]
     ]
     some.ends, some.seen = list(head["ends"]), list(head["seen"])
-    for known in head["queries"]:
+    for entry in head["queries"]:
         query = PeriodicQuery(
-            known["name"], Aggregate(*known["call"]), tuple(known["lengths"]), known["period"],
-            known["origin"], _predicate(known["where"], terms), tuple(known["keys"]),
+            entry["name"], Aggregate(*entry["call"]), tuple(entry["lengths"]), entry["period"],
+            entry["origin"], _predicate(entry["where"], terms), tuple(entry["keys"]),
         )  # fmt: skip
-        how, parts = known["access"]
+        how, parts = entry["access"]
         access: Access = ACCESSES[how](*(tuple(p) if isinstance(p, list) else p for p in parts))
         some.queries[query.name] = Registered(
-            query, access, known["rule"], known["since"], known["next"]
+            query, access, entry["rule"], entry["since"], entry["next"]
         )
 
 
@@ -203,4 +203,4 @@ def _predicate(stored: Json, terms: Mapping[str, Opaque]) -> Predicate:
         raise InvalidSetting(
             f"the term {missing[0]!r} was stored by its text only", "hand it in as opaque=[…]"
         )
-    return frozenset(terms[one] if isinstance(one, str) else Term(*one) for one in stored)
+    return frozenset(terms[term] if isinstance(term, str) else Term(*term) for term in stored)

@@ -184,6 +184,6 @@ def shares(some: SharingSet, query: PeriodicQuery) -> bool:
     queries = [registered.query for registered in some.queries.values()]
     grid = grid_of([*queries, query])
     together = progressions([*queries, query])
-    most = max(panes_within(together, one.length, one.origin) for one in [*queries, query])
-    aligned = all((query.origin - one.origin) % grid == 0 for one in queries)
+    most = max(panes_within(together, member.length, member.origin) for member in [*queries, query])
+    aligned = all((query.origin - member.origin) % grid == 0 for member in queries)
     return aligned and most <= MOST_PANES

@@ -106,9 +106,9 @@ def compile_plan(
 
 def runnable(plan: Output) -> Output:
     """The plan that is compiled: restore looks at every instant between two refreshes."""
-    found = without_slides(plan) if plan.restore else plan
-    assert isinstance(found, Output)
-    return found
+    output = without_slides(plan) if plan.restore else plan
+    assert isinstance(output, Output)
+    return output
 
 
 def _is_dual(plan: Node) -> bool:
@@ -255,7 +255,7 @@ class _Compiler:
             slide,
             self.dual,
         )
-        columns = pa.schema([one for task in tasks for one in task.columns])
+        columns = pa.schema([column for task in tasks for column in task.columns])
         return Task(operator, tasks, columns, strict, reduce(shorter, [t.longest for t in tasks]))
 
     def _chain(self, labelled: Labelled, node: Join) -> Task:
@@ -265,9 +265,11 @@ class _Compiler:
         shape, nodes = self.shape(labelled.inputs[0], joined), steps(node)
         for number, child in enumerate(labelled.inputs[1:], start=1):
             right = self.task(child)
-            here = [oriented(one, schema, child.node.schema) for one in pending]
-            usable = [one for one in here if one is not None]
-            pending = [one for one, turned in zip(pending, here, strict=True) if turned is None]
+            here = [oriented(equality, schema, child.node.schema) for equality in pending]
+            usable = [equality for equality in here if equality is not None]
+            pending = [
+                equality for equality, turned in zip(pending, here, strict=True) if turned is None
+            ]
             schema = (*schema, *child.node.schema)
             ready = [term for term in residual if covers(schema, term)]
             residual = [term for term in residual if term not in ready]
@@ -330,7 +332,7 @@ class _Compiler:
     # ── the rest ──────────────────────────────────────────────────────────────────────────
 
     def _negation(self, labelled: Labelled, node: AntiJoin) -> Task:
-        left, right = (self.task(one) for one in labelled.inputs)
+        left, right = (self.task(source) for source in labelled.inputs)
         shapes = self.shape(labelled.inputs[0], left), self.shape(labelled.inputs[1], right)
         return negation(node, left, right, shapes)
 
@@ -390,15 +392,15 @@ class _Compiler:
         return Task(operator, (child,), payload(node.schema), not internal)
 
     def _union(self, labelled: Labelled, node: UnionAll) -> Task:
-        tasks = tuple(self.task(one) for one in labelled.inputs)
+        tasks = tuple(self.task(source) for source in labelled.inputs)
         columns = payload(node.schema)
         operator = MergeUnion(describe(node), columns, self.dual)
         longest = [task.longest for task in tasks]
-        bound = None if None in longest else max(one for one in longest if one is not None)
+        bound = None if None in longest else max(length for length in longest if length is not None)
         return Task(operator, tasks, columns, any(task.strict for task in tasks), bound)
 
     def _except_all(self, labelled: Labelled, node: ExceptAll) -> Task:
-        left, right = (self.task(one) for one in labelled.inputs)
+        left, right = (self.task(source) for source in labelled.inputs)
         shapes = self.shape(labelled.inputs[0], left), self.shape(labelled.inputs[1], right)
         operator = ExceptAllRows(describe(node), (left.columns, right.columns), shapes)
         return Task(operator, (left, right), left.columns, True, left.longest)

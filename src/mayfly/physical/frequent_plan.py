@@ -36,7 +36,7 @@ class Members:
 
     @staticmethod
     def of(node: GroupAggregate) -> Members:
-        scan = next(one for one in node.walk() if isinstance(one, StreamScan))
+        scan = next(part for part in node.walk() if isinstance(part, StreamScan))
         if scan.window.slide is None:
             raise InvalidSetting(
                 "FREQUENT counts whole sub-windows, and the restore forms look into them",
@@ -47,8 +47,8 @@ class Members:
             expression_text(call.argument) if call.argument else "*" for call in node.aggregates
         ]
         # Two calls may have one argument, and a call that of a key.
-        names = [f"{word}#{words[:at].count(word) + 1}" if word in words[:at] else word
-                 for at, word in enumerate(words)]  # fmt: skip
+        names = [f"{word}#{words[:position].count(word) + 1}" if word in words[:position] else word
+                 for position, word in enumerate(words)]  # fmt: skip
         keys = tuple(
             Column("", name, key.expression.type)
             for name, key in zip(names, node.keys, strict=False)
@@ -84,13 +84,13 @@ class Members:
 
     def summarized(self, call: AggregateCall, rows: Task, dual: bool) -> Task:
         """The summaries that a call of FREQUENT reads."""
-        at = self.node.aggregates.index(call)
+        position = self.node.aggregates.index(call)
         operator = Summaries(
             describe(self.node),
             tuple(key.expression for key in self.node.keys),
             call,
             self.columns,
-            column_name(_argument(self.calls[at])),
+            column_name(_argument(self.calls[position])),
             self.moves.rows if self.moves else None,
             dual,
             None if self.is_divided else self._length,

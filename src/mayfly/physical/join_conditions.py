@@ -12,9 +12,12 @@ from mayfly.plan.logical import Equality, Schema
 
 
 def condition_of(equalities: Sequence[Equality], residual: Expression | None) -> Condition:
-    types = tuple(one.type for one in equalities)
+    types = tuple(equality.type for equality in equalities)
     exact = (len(types) == 1 and types[0].name in EXACT_KEYS) or not types
-    keys = tuple(one.left for one in equalities), tuple(one.right for one in equalities)
+    keys = (
+        tuple(equality.left for equality in equalities),
+        tuple(equality.right for equality in equalities),
+    )
     return Condition(keys, types, exact, residual)
 
 
@@ -22,15 +25,15 @@ def condition_between(
     left: Schema, right: Schema, equalities: Sequence[Equality], residual: Expression | None
 ) -> Condition:
     """The condition of two inputs, each equality turned to their order."""
-    turned = [oriented(one, left, right) for one in equalities]
-    return condition_of([one for one in turned if one], residual)
+    turned = [oriented(equality, left, right) for equality in equalities]
+    return condition_of([equality for equality in turned if equality], residual)
 
 
 def oriented(equality: Equality, left: Schema, right: Schema) -> Equality | None:
     """The equality with its sides in the order of the inputs; None if it reads others too."""
-    for one, other in ((equality.left, equality.right), (equality.right, equality.left)):
-        if covers(left, one) and covers(right, other):
-            return Equality(one, other)
+    for side, other in ((equality.left, equality.right), (equality.right, equality.left)):
+        if covers(left, side) and covers(right, other):
+            return Equality(side, other)
     return None
 
 

@@ -50,17 +50,17 @@ def _not_in_matches(
     nulls = SelectRows("NULLs on the right", IsNull(other))
     missing = SelectRows("NULLs on the left", IsNull(mine))
     # A left NULL meets right NULLs in the third part.
-    known = SelectRows("values on the left", Not(IsNull(mine)))
+    values = SelectRows("values on the left", Not(IsNull(mine)))
     only_left = replace(left, operator=missing, inputs=(left,), node=None)
     only_nulls = replace(right, operator=nulls, inputs=(right,), node=None)
-    only_known = replace(left, operator=known, inputs=(left,), node=None)
+    only_known = replace(left, operator=values, inputs=(left,), node=None)
     parts = (
         _matches(f"{name} (equal)", left, right, condition, shapes),
         _matches(f"{name} (right NULL)", only_known, only_nulls, _ALWAYS, shapes),
         _matches(f"{name} (left NULL)", only_left, right, _ALWAYS, shapes),
     )
     union = MergeUnion(f"{name} (pairs)", pa.schema([]), owned=True)
-    return Task(union, parts, pa.schema([]), any(one.strict for one in parts), parts[0].longest)
+    return Task(union, parts, pa.schema([]), any(part.strict for part in parts), parts[0].longest)
 
 
 def _matches(name: str, left: Task, right: Task, condition: Condition, shapes: Shapes) -> Task:

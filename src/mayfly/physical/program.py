@@ -59,11 +59,11 @@ class Task:
         yield self
 
 
-def shorter(one: int | None, other: int | None) -> int | None:
+def shorter(length: int | None, other: int | None) -> int | None:
     """The bound on the lifetimes of pairs, from those of their sides; None is no bound."""
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
+    if length is None or other is None:
+        return other if length is None else length
+    return min(length, other)
 
 
 @dataclass(frozen=True)

@@ -65,21 +65,21 @@ class SharedProgram:
 
     def tasks(self) -> list[Task]:
         """Every task once, inputs first."""
-        found: dict[Task, None] = {}
+        all_tasks: dict[Task, None] = {}
         for member in self.members:
-            found.update(dict.fromkeys(member.program.answer.walk()))
-        return list(found)
+            all_tasks.update(dict.fromkeys(member.program.answer.walk()))
+        return list(all_tasks)
 
 
 def streams_of(program: Program) -> tuple[str, ...]:
     """The streams a program reads, in alphabetical order."""
-    found = {
+    streams = {
         source.stream
         for task in program.tasks()
         for source in task.inputs
         if isinstance(source, Stream)
     }
-    return tuple(sorted(found))
+    return tuple(sorted(streams))
 
 
 def shared(
@@ -111,7 +111,8 @@ class _Pooling:
     def pooled(self, task: Task) -> Task:
         if task not in self.done:
             inputs = tuple(
-                self.pooled(one) if isinstance(one, Task) else one for one in task.inputs
+                self.pooled(source) if isinstance(source, Task) else source
+                for source in task.inputs
             )
             same = all(old is new for old, new in zip(task.inputs, inputs, strict=True))
             own = task if same else replace(task, inputs=inputs)
@@ -123,7 +124,7 @@ class _Pooling:
 
 def moves_freely(task: Task) -> bool:
     """Whether a task only prepares rows for whoever needs them, wherever that is."""
-    below = [one for one in task.inputs if isinstance(one, Task)]
+    below = [source for source in task.inputs if isinstance(source, Task)]
     if not below:
         return task.operator.moving is Moving.FREE
     return task.operator.passes and all(map(moves_freely, below))
@@ -142,9 +143,9 @@ def _name(
     whom = context if moves_freely(task) else ""
     names[task] = _digest(group.name, whom, fingerprint(task))
     groups[task] = group
-    for side, one in enumerate(task.inputs):
-        if isinstance(one, Task):
-            _name(one, f"{names[task]}.{side}", group, names, groups)
+    for side, source in enumerate(task.inputs):
+        if isinstance(source, Task):
+            _name(source, f"{names[task]}.{side}", group, names, groups)
 
 
 # ── what things are ───────────────────────────────────────────────────────────────────────
@@ -162,7 +163,10 @@ def fingerprint(task: Task) -> str:
 
 
 def _fingerprint(task: Task) -> str:
-    inputs = [fingerprint(one) if isinstance(one, Task) else described(one) for one in task.inputs]
+    inputs = [
+        fingerprint(source) if isinstance(source, Task) else described(source)
+        for source in task.inputs
+    ]
     key = task.operator.state_key()
     parts = [f"{name}={described(value)}" for name, value in key.parts]
     return _digest(key.kind, *parts, *inputs)
@@ -174,13 +178,13 @@ def described(value: Any, names: Mapping[str, str] | None = None) -> str:
         relation = (names or {}).get(value.relation, value.relation)
         return f"{relation}.{value.name}:{value.data_type}:{value.may_be_null}"
     if isinstance(value, pa.Schema):
-        return "|".join(f"{one.name} {one.type}" for one in value)
+        return "|".join(f"{field.name} {field.type}" for field in value)
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, StateKey):
         return f"{value.kind}({','.join(f'{n}={described(v, names)}' for n, v in value.parts)})"
     if isinstance(value, tuple | list):
-        return f"[{','.join(described(one, names) for one in value)}]"
+        return f"[{','.join(described(part, names) for part in value)}]"
     kind: Any = type(value)
     if (compared := _compared(kind)) is not None:
         parts = []
@@ -196,7 +200,9 @@ def described(value: Any, names: Mapping[str, str] | None = None) -> str:
 @cache
 def _compared(kind: type) -> tuple[str, ...] | None:
     """What makes two values of a kind equal; None if it is no dataclass."""
-    return tuple(one.name for one in fields(kind) if one.compare) if is_dataclass(kind) else None
+    return (
+        tuple(field.name for field in fields(kind) if field.compare) if is_dataclass(kind) else None
+    )
 
 
 def _digest(*parts: str) -> str:
@@ -234,20 +240,20 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, Column):
         return replace(value, relation=names.get(value.relation, value.relation))
     if isinstance(value, tuple):
-        return tuple(_renamed(one, names) for one in value)
+        return tuple(_renamed(part, names) for part in value)
     if isinstance(value, Enum) or not is_dataclass(value) or isinstance(value, type):
         return value
     changed = {}
-    for one in fields(value):
-        if not one.init:
+    for field in fields(value):
+        if not field.init:
             continue
-        old = getattr(value, one.name)
-        new = names.get(old, old) if one.name == "alias" else _renamed(old, names)
+        old = getattr(value, field.name)
+        new = names.get(old, old) if field.name == "alias" else _renamed(old, names)
         if new is not old:
-            changed[one.name] = new
+            changed[field.name] = new
     return replace(value, **changed) if changed else value
 
 
 def read_streams(members: Sequence[Member]) -> tuple[str, ...]:
     """Every stream that some query reads, once."""
-    return tuple(dict.fromkeys(one for member in members for one in member.group.streams))
+    return tuple(dict.fromkeys(stream for member in members for stream in member.group.streams))

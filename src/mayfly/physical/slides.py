@@ -35,10 +35,10 @@ def without_slides(plan: Node) -> Node:
 def common_slide(node: Node) -> Slide | None:
     """The slide of all windows below, if nothing happens between its refreshes."""
     slides: set[Slide | None] = set()
-    for one in node.walk():
-        if isinstance(one, RelationScan):
+    for part in node.walk():
+        if isinstance(part, RelationScan):
             return None
-        if isinstance(one, StreamScan | SubqueryWindow):
-            slides.add(one.window.slide)
+        if isinstance(part, StreamScan | SubqueryWindow):
+            slides.add(part.window.slide)
     slide = slides.pop() if len(slides) == 1 else None
     return slide if slide is not None and slide.period else None

@@ -54,7 +54,7 @@ class _Stager:
         self.program = program
         self.order = program.tasks()
         self.groups = tuple(dict.fromkeys(member.group for member in program.members))
-        self.number = {task: at for at, task in enumerate(self.order)}
+        self.number = {task: number for number, task in enumerate(self.order)}
         self.consumers: dict[Task, list[tuple[Task, int]]] = {task: [] for task in self.order}
         for task in self.order:
             for side, source in enumerate(task.inputs):
@@ -78,18 +78,18 @@ class _Stager:
             if member.program.answer in self.floating:
                 self._settle(member.program.answer, 0, Route(), True)
         kept = [task for task in self.order if task in self.stage]
-        renumbered = {task: at for at, task in enumerate(kept)}
+        renumbered = {task: number for number, task in enumerate(kept)}
         tasks = tuple(self._staged(task, renumbered) for task in kept)
         return StagedProgram(
             tasks,
-            tuple(replace(one, task=renumbered[self.order[one.task]]) for one in self.feeds),
+            tuple(replace(feed, task=renumbered[self.order[feed.task]]) for feed in self.feeds),
             tuple(
                 replace(
-                    one,
-                    task=renumbered[self.order[one.task]],
-                    consumer=renumbered[self.order[one.consumer]],
+                    link,
+                    task=renumbered[self.order[link.task]],
+                    consumer=renumbered[self.order[link.consumer]],
                 )
-                for one in self.links
+                for link in self.links
             ),
             tuple(self._answer(member, renumbered) for member in self.program.members),
             self.groups,
@@ -105,8 +105,11 @@ class _Stager:
         )
 
     def _staged(self, task: Task, renumbered: dict[Task, int]) -> StagedTask:
-        relation = next((one for one in task.inputs if isinstance(one, Relation)), None)
-        local = tuple(None if at is None else renumbered[self.order[at]] for at in self.local[task])
+        relation = next((source for source in task.inputs if isinstance(source, Relation)), None)
+        local = tuple(
+            None if number is None else renumbered[self.order[number]]
+            for number in self.local[task]
+        )
         operator = self.rewritten.get(task, task.operator)
         shown = self.columns.get(task, task.columns)
         if operator.owned:
@@ -158,7 +161,7 @@ class _Stager:
     def _goes_to_one(self, task: Task) -> bool:
         """Whether the rows of a task are needed in one place: a negation and the join that makes
         its pairs are in the same."""
-        readers = [one for one, _ in self.consumers[task]]
+        readers = [reader for reader, _ in self.consumers[task]]
         if len(readers) == 2:
             pairs, negation = readers
             return negation.operator.moving is Moving.OWNED and pairs in negation.inputs
@@ -175,32 +178,32 @@ class _Stager:
         spread, others = self.spread[source], task.inputs[1:]
         local = [self.number[source], *(None for _ in others)]
         self._fix(task, self.stage[source], self.bucketed[source], local)
-        for side, one in enumerate(others, 1):
-            assert isinstance(one, Task)
-            self._connect(one, task, side, Route())
+        for side, child in enumerate(others, 1):
+            assert isinstance(child, Task)
+            self._connect(child, task, side, Route())
         self.spread[task] = task.operator.spread_after([spread])
         if task.operator.moving is Moving.FREE:
             self.places[task] = spread.within(task.columns.names)
 
     def _place_union(self, task: Task) -> None:
-        inputs = [one for one in task.inputs if isinstance(one, Task)]
-        if all(one in self.floating for one in inputs) and self._goes_to_one(task):
+        inputs = [source for source in task.inputs if isinstance(source, Task)]
+        if all(source in self.floating for source in inputs) and self._goes_to_one(task):
             self.floating.add(task)
             return
-        fixed = [one for one in inputs if one in self.stage]
-        stage = max((self.stage[one] for one in fixed), default=0)
-        bucketed = any(self.bucketed[one] for one in fixed) or not fixed
+        fixed = [source for source in inputs if source in self.stage]
+        stage = max((self.stage[source] for source in fixed), default=0)
+        bucketed = any(self.bucketed[source] for source in fixed) or not fixed
         self._fix(task, stage, bucketed, [None] * len(inputs))
         operator = task.operator
-        parts = [(one.columns, self.spread[one]) for one in fixed]
+        parts = [(source.columns, self.spread[source]) for source in fixed]
         key = operator.spread_of(parts).within(task.columns.names)
         route = Route(single=not bucketed)
         if key:
             # Streams go where the other rows are: perhaps nobody has to move these then.
             self.spread[task] = Spread.by(key)
             route = Route(ValueKey(key), before=(operator,))
-        for side, one in enumerate(inputs):
-            self._connect(one, task, side, route, straight=bool(key))
+        for side, source in enumerate(inputs):
+            self._connect(source, task, side, route, straight=bool(key))
 
     def _place_output_window(self, task: Task, source: Task) -> None:
         operator = task.operator
@@ -212,22 +215,22 @@ class _Stager:
         self._connect(source, task, 0, route)
 
     def _place_keyed(self, task: Task) -> None:
-        inputs = [one for one in task.inputs if isinstance(one, Task)]
+        inputs = [source for source in task.inputs if isinstance(source, Task)]
         operator = task.operator
         keyed = operator.keyed
         stage, kept = self._meeting(operator, inputs, keyed)
         self._fix(task, stage, keyed, [None] * len(inputs))
         if keyed:
             self._sent_by_key(task, kept)
-        for side, one in enumerate(inputs):
+        for side, source in enumerate(inputs):
             route = Route(OperatorKey(operator), side) if keyed else Route(single=True)
-            moves = one in self.stage and kept[side] is None
+            moves = source in self.stage and kept[side] is None
             if side == 0 and moves and operator.may_lack_parts:
                 # A negation keeps no rows without a key. When buckets change, the results of those
                 # that another stage sent are sought where NULL goes.
                 route = Route(KeyOrNull(operator))
                 self.spread[task] = Spread()
-            self._connect(one, task, side, route, straight=kept[side] is not None)
+            self._connect(source, task, side, route, straight=kept[side] is not None)
 
     def _meeting(
         self, operator: Operator, inputs: Sequence[Task], keyed: bool
@@ -238,36 +241,43 @@ class _Stager:
         the later stage with them, or they go straight to it. That is all that may depend on who
         else reads them: queries come and go, and what is stored has to be found.
         """
-        fixed = [(side, one) for side, one in enumerate(inputs) if one in self.stage]
+        fixed = [(side, source) for side, source in enumerate(inputs) if source in self.stage]
         here = {
-            side: one for side, one in fixed if keyed and operator.stays(side, self.spread[one])
+            side: source
+            for side, source in fixed
+            if keyed and operator.stays(side, self.spread[source])
         }
-        others = [self.stage[one] + 1 for side, one in fixed if side not in here]
-        stage = max([0, *others, *(self.stage[one] for one in here.values())])
-        for one in here.values():
-            self._lift(one, stage)
-        return stage, [self.spread[one] if n in here else None for n, one in enumerate(inputs)]
+        others = [self.stage[source] + 1 for side, source in fixed if side not in here]
+        stage = max([0, *others, *(self.stage[source] for source in here.values())])
+        for source in here.values():
+            self._lift(source, stage)
+        return stage, [
+            self.spread[source] if n in here else None for n, source in enumerate(inputs)
+        ]
 
     def _lift(self, task: Task, stage: int) -> None:
         """Let a task run in this stage, with all that it has in its own, unless others read some
         of it there."""
-        own, found, ahead = self.stage[task], {task}, [task]
+        own, group, ahead = self.stage[task], {task}, [task]
         if own == stage:
             return
         while ahead:
-            below = (self.order[at] for at in self.local[ahead.pop()] if at is not None)
-            ahead += [one for one in below if one not in found and self.stage[one] == own]
-            found.update(ahead)
-        readers = {reader for one in found for reader, _ in self.consumers[one]}
-        if any(one in self.stage and one not in found for one in readers):
+            below = (self.order[number] for number in self.local[ahead.pop()] if number is not None)
+            ahead += [
+                source for source in below if source not in group and self.stage[source] == own
+            ]
+            group.update(ahead)
+        readers = {reader for member in group for reader, _ in self.consumers[member]}
+        if any(reader in self.stage and reader not in group for reader in readers):
             return
-        self.stage.update(dict.fromkeys(found, stage))
-        numbers_of = {self.number[one] for one in found}
+        self.stage.update(dict.fromkeys(group, stage))
+        numbers_of = {self.number[member] for member in group}
         self.feeds = [
-            replace(one, stage=stage) if one.task in numbers_of else one for one in self.feeds
+            replace(feed, stage=stage) if feed.task in numbers_of else feed for feed in self.feeds
         ]
         self.links = [
-            replace(one, stage=stage) if one.consumer in numbers_of else one for one in self.links
+            replace(link, stage=stage) if link.consumer in numbers_of else link
+            for link in self.links
         ]
 
     def _sent_by_key(self, task: Task, kept: Sequence[Spread | None]) -> None:
@@ -289,7 +299,7 @@ class _Stager:
             key = Spread.by(operator.key_of()) if keyed else Spread()
             self.spread[task] = key | task.operator.spread_after([stayed])
             return
-        fixed = [self.stage[one] for one in inputs if one in self.stage]
+        fixed = [self.stage[source] for source in inputs if source in self.stage]
         self._fix(task, max(fixed) + 1, True, [None, None])
         self._connect(left, task, 0, Route(NumberKey(ID)))
         self._connect(pairs, task, 1, Route(NumberKey(OWNER)))
@@ -319,7 +329,7 @@ class _Stager:
     def _standing(self, task: Task) -> Task:
         """The task that stands for a settled chain: the window behind its selections."""
         while task not in self.stage:
-            (source,) = [one for one in task.inputs if isinstance(one, Task)][:1]
+            (source,) = [child for child in task.inputs if isinstance(child, Task)][:1]
             task = source
         return task
 
@@ -330,22 +340,24 @@ class _Stager:
             self._fix(task, stage, bucketed, [None])
             return
         if operator.moving is Moving.MERGED:
-            inputs = [one for one in task.inputs if isinstance(one, Task)]
+            inputs = [child for child in task.inputs if isinstance(child, Task)]
             self._fix(task, stage, bucketed, [None] * len(inputs))
-            for side, one in enumerate(inputs):
-                self._settle(one, stage, replace(route, before=(operator, *route.before)), bucketed)
-                self.local[task][side] = self.number[self._standing(one)]
+            for side, child in enumerate(inputs):
+                self._settle(
+                    child, stage, replace(route, before=(operator, *route.before)), bucketed
+                )
+                self.local[task][side] = self.number[self._standing(child)]
             return
         path: list[Operator] = []
         scan = task
         while scan.operator.moving is Moving.NEAR:
             path.insert(0, scan.operator)
-            (scan,) = [one for one in scan.inputs if isinstance(one, Task)]
+            (scan,) = [child for child in scan.inputs if isinstance(child, Task)]
         source = scan.inputs[0]
         if not isinstance(source, Stream):
             self._settle_in_place(task, stage, route, bucketed)
             return
-        for moved in [one for one in self._chain(task) if one is not scan]:
+        for moved in [part for part in self._chain(task) if part is not scan]:
             self.floating.discard(moved)
         self._fix(scan, stage, bucketed, [None])
         window: Any = scan.operator
@@ -355,16 +367,16 @@ class _Stager:
 
     def _settle_in_place(self, task: Task, stage: int, route: Route, bucketed: bool) -> None:
         """A chain over a relation or a union: its operators run in the stage."""
-        (source,) = [one for one in task.inputs if isinstance(one, Task)]
+        (source,) = [child for child in task.inputs if isinstance(child, Task)]
         before = (task.operator, *route.before)
         self._settle(source, stage, replace(route, before=before), bucketed)
         self._fix(task, stage, bucketed, [self.number[self._standing(source)]])
 
     def _chain(self, task: Task) -> list[Task]:
-        found = [task]
-        while found[-1].operator.moving is Moving.NEAR:
-            found += [one for one in found[-1].inputs if isinstance(one, Task)][:1]
-        return found
+        chain = [task]
+        while chain[-1].operator.moving is Moving.NEAR:
+            chain += [source for source in chain[-1].inputs if isinstance(source, Task)][:1]
+        return chain
 
     # ── the output ────────────────────────────────────────────────────────────────────────
 
@@ -388,4 +400,4 @@ def _window_route(operator: Operator) -> Route:
 
 
 def _tasks(inputs: Sequence[Task | Source]) -> list[Task]:
-    return [one for one in inputs if isinstance(one, Task)]
+    return [source for source in inputs if isinstance(source, Task)]

@@ -53,15 +53,15 @@ class Route:
         if self.key is None:
             return numbers(rows, TS).copy()
         # Rows that are not selected later may go anywhere.
-        found, left = np.zeros(rows.num_rows, np.int64), np.arange(rows.num_rows)
+        all_codes, left = np.zeros(rows.num_rows, np.int64), np.arange(rows.num_rows)
         for operator in self.before:
             left = left[operator.chosen(rows)]
             rows = operator.prepared(rows)
         codes: Int64s = self.key(rows, self.side)
-        if len(left) == len(found):
+        if len(left) == len(all_codes):
             return codes
-        found[left] = codes
-        return found
+        all_codes[left] = codes
+        return all_codes
 
 
 @dataclass(frozen=True)
@@ -152,14 +152,14 @@ class StagedProgram:
 
     def links_to(self, task: StagedTask, side: int) -> Iterator[Link]:
         """On which the rows of an input come from another stage: one at most."""
-        return (one for one in self.links if (one.consumer, one.side) == (task.number, side))
+        return (link for link in self.links if (link.consumer, link.side) == (task.number, side))
 
     def behind(self, query: str) -> tuple[StagedTask, ...]:
         """The tasks that a query needs, in the order in which they run."""
         needed = {answer.task for answer in self.answers if answer.query == query}
         for task in reversed(self.tasks):
             if task.number in needed:
-                needed |= {one for one in task.local if one is not None}
+                needed |= {number for number in task.local if number is not None}
                 needed |= {link.task for link in self.links if link.consumer == task.number}
         return tuple(task for task in self.tasks if task.number in needed)
 
@@ -167,22 +167,22 @@ class StagedProgram:
         """Tasks whose results may be made piece by piece, and the columns that are wanted of them:
         one reader draws them, which is a selection or projection of that kind, another stage, or
         the log of a view whose results are never cut."""
-        found: dict[int, frozenset[str]] = {}
-        for task in reversed([one for one in self.tasks if one.stage == stage]):
-            inner = [one for one in self.tasks if task.number in one.local]
-            views = [one for one in self.answers if one.task == task.number]
+        demands: dict[int, frozenset[str]] = {}
+        for task in reversed([candidate for candidate in self.tasks if candidate.stage == stage]):
+            inner = [candidate for candidate in self.tasks if task.number in candidate.local]
+            views = [answer for answer in self.answers if answer.task == task.number]
             linked = sum(link.task == task.number for link in self.links)
             if len(inner) + len(views) + linked != 1:
                 continue
             every = frozenset(task.columns.names)
             if not inner and not any(view.sent is None and view.strict for view in views):
-                found[task.number] = every
+                demands[task.number] = every
             for reader in inner:
-                wanted = found.get(reader.number)
-                needed = None if wanted is None else reader.operator.needs(wanted)
+                columns = demands.get(reader.number)
+                needed = None if columns is None else reader.operator.needs(columns)
                 if needed is not None:
-                    found[task.number] = needed
-        return found
+                    demands[task.number] = needed
+        return demands
 
     @property
     def stages(self) -> int:
@@ -215,15 +215,15 @@ def feeds_of(stages: StagedProgram, answer: StagedAnswer) -> list[int]:
 
 def tasks_of(stages: StagedProgram, answer: StagedAnswer) -> list[StagedTask]:
     """The tasks that compute an answer."""
-    found: dict[int, StagedTask] = {}
+    tasks: dict[int, StagedTask] = {}
     waiting = [answer.task]
     while waiting:
         number = waiting.pop()
-        if number not in found:
-            found[number] = stages.tasks[number]
-            waiting += [one for one in stages.tasks[number].local if one is not None]
+        if number not in tasks:
+            tasks[number] = stages.tasks[number]
+            waiting += [source for source in stages.tasks[number].local if source is not None]
             waiting += [link.task for link in stages.links if link.consumer == number]
-    return list(found.values())
+    return list(tasks.values())
 
 
 IDENTITIES = 40

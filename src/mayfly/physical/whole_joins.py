@@ -24,22 +24,26 @@ def shared_key(node: Join) -> tuple[SharedKey, tuple[Expression, ...]] | None:
     keys: list[tuple[Expression, ...]] = [() for _ in node.inputs]
     for members in equality_classes(node.equalities):
         mine = [_member(child.schema, members) for child in node.inputs]
-        found = [one for one in mine if one is not None]
-        if len(found) == len(mine):
-            keys = [(*key, one) for key, one in zip(keys, found, strict=True)]
+        parts = [part for part in mine if part is not None]
+        if len(parts) == len(mine):
+            keys = [(*key, part) for key, part in zip(keys, parts, strict=True)]
     if not keys[0]:
         return None
     types = tuple(key.type for key in keys[0])
     exact = len(types) == 1 and types[0].name in EXACT_KEYS
-    implied = {one for key in keys for one in key}
-    others = [one for one in node.equalities if not {one.left, one.right} <= implied]
-    conditions = [Compare("=", one.left, one.right) for one in others]
+    implied = {part for key in keys for part in key}
+    others = [
+        equality for equality in node.equalities if not {equality.left, equality.right} <= implied
+    ]
+    conditions = [Compare("=", equality.left, equality.right) for equality in others]
     return SharedKey(tuple(keys), types, exact), (*conditions, *conjuncts(node.residual))
 
 
 def _member(schema: Schema, members: Sequence[Expression]) -> Expression | None:
     """The first of some equal expressions that reads this input and no other."""
-    return next((one for one in members if any(one.columns()) and covers(schema, one)), None)
+    return next(
+        (member for member in members if any(member.columns()) and covers(schema, member)), None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,9 @@ class CheapestOrder:
 def _cheapest(measured: tuple[Measured, ...], buckets: int | None) -> tuple[int, ...]:
     return choose_order(
         [
-            JoinInput(one.rate, one.size, {"key": one.values}, buckets or one.values)
-            for one in measured
+            JoinInput(
+                measure.rate, measure.size, {"key": measure.values}, buckets or measure.values
+            )
+            for measure in measured
         ]
     )

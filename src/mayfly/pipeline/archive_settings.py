@@ -111,6 +111,6 @@ def longest_life(task: Task) -> int | None:
     """A bound on the lives of a task's results from its windows; None if one has none."""
     if task.longest is not None:
         return task.longest
-    below = [longest_life(one) for one in task.inputs if isinstance(one, Task)]
-    known = [one for one in below if one is not None]
-    return max(known) if known and len(known) == len(below) else None
+    below = [longest_life(source) for source in task.inputs if isinstance(source, Task)]
+    lives = [life for life in below if life is not None]
+    return max(lives) if lives and len(lives) == len(below) else None

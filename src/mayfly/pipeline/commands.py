@@ -92,19 +92,19 @@ class Commands:
     ) -> Commands:
         """What was applied up to the last commit."""
         state = Controlled.of(control.repository.current())
-        twins = {name: one.twin() for name, one in declared.items()}
-        found = Commands(control, catalog, state, twins, opening, filling)
+        twins = {name: changing.twin() for name, changing in declared.items()}
+        commands = Commands(control, catalog, state, twins, opening, filling)
         # A program may have come to declare them itself.
         for name, stream in state.streams.items():
             if catalog.lookup(name) is None:
-                found._open(str(stream["text"]), stream["folder"])
+                commands._open(str(stream["text"]), stream["folder"])
         for name, relation in state.relations.items():
             if catalog.lookup(name) is None:
-                found._fill(str(relation["text"]), relation["folder"])
-        for one in state.changes:
-            statement = change_of(one["text"], found.catalog)
-            twins[statement.relation.casefold()].carry_out(statement, one["at"])
-        return found
+                commands._fill(str(relation["text"]), relation["folder"])
+        for change in state.changes:
+            statement = change_of(change["text"], commands.catalog)
+            twins[statement.relation.casefold()].carry_out(statement, change["at"])
+        return commands
 
     def taken(self) -> dict[str, Any]:
         """Apply what a running pipeline can; the property to commit with the batch."""
@@ -142,20 +142,22 @@ class Commands:
     def awaited(self) -> str | None:
         """What a running pipeline cannot do by itself, if such a thing is asked for."""
         applied = Controlled.of(self.control.repository.current()).applied
-        kinds = [one.kind for one in self.control.commands(applied)]
+        kinds = [command.kind for command in self.control.commands(applied)]
         return next((kind for kind in kinds if kind != CHANGE), None)
 
     def readers(self, queries: Reading) -> dict[str, tuple[str, ...]]:
         """The queries that run, of those the program names and those that were added."""
-        named = {name: one for name, one in queries.items() if name not in self.state.dropped}
-        added = {name: self._reads(str(one["text"])) for name, one in self.state.queries.items()}
+        named = {name: query for name, query in queries.items() if name not in self.state.dropped}
+        added = {
+            name: self._reads(str(query["text"])) for name, query in self.state.queries.items()
+        }
         return named | added
 
     def changes_of(self, relation: str) -> tuple[str, ...]:
         """The texts of commands that have changed a relation, the last one last."""
-        texts = [str(one["text"]) for one in self.state.changes]
-        named = [(change_of(one, self.catalog).relation.casefold(), one) for one in texts]
-        return tuple(one for name, one in named if name == relation.casefold())
+        texts = [str(change["text"]) for change in self.state.changes]
+        named = [(change_of(text, self.catalog).relation.casefold(), text) for text in texts]
+        return tuple(text for name, text in named if name == relation.casefold())
 
     def _reads(self, text: str) -> tuple[str, ...]:
         """Nothing if the program no longer declares what the query needs."""
@@ -169,8 +171,8 @@ class Commands:
     def _add(self, command: Command, queries: Reading) -> None:
         check_addition(command.name, command.text, set(self.readers(queries)), self.catalog)
         own = {f: q for f, q in self.folders.items() if q not in self.state.dropped}
-        known = {**own, **self.state.folders}
-        check_folder(command.parquet, known, self.control.repository.current())
+        folders = {**own, **self.state.folders}
+        check_folder(command.parquet, folders, self.control.repository.current())
         self.state = self.state.with_query(command)
         self.renamed.add(command.name)
         self.leaving -= set(sources_read(command.text, self.catalog))
@@ -223,9 +225,9 @@ class Commands:
             changing = self.relations[statement.relation.casefold()]
             last = changing.changes[-1].at if changing.changes else MIN_TIME
             # Every query sees it with the first batch that it can, and after earlier ones.
-            at = last if statement.at is None else statement.at
-            changing.carry_out(statement, at)
-            made = {"text": command.text, "at": at}
+            instant = last if statement.at is None else statement.at
+            changing.carry_out(statement, instant)
+            made = {"text": command.text, "at": instant}
             self.state = replace(self.state, changes=(*self.state.changes, made))
 
         self._tried(command, carry_out)

@@ -101,23 +101,23 @@ def _check_files(
             )
         partitions = _partitions(path)
         _check_base(owner, source, path)
-    own = [one for one in columns if one.name.casefold() not in partitions]
-    if source.format == "text" and [one.type for one in own] != [STRING]:
+    own = [column for column in columns if column.name.casefold() not in partitions]
+    if source.format == "text" and [column.type for column in own] != [STRING]:
+        listed = ", ".join(f"{column.name} {column.type}" for column in own)
         raise InvalidSetting(
-            f"{owner} has the columns {', '.join(f'{one.name} {one.type}' for one in own)}, "
-            "but a text file gives one, the line",
+            f"{owner} has the columns {listed}, but a text file gives one, the line",
             "declare one STRING, such as value STRING, and compute the others from it: "
             "name AS (expression)",
         )
     corrupt = {value.casefold() for n, value in source.options if n.casefold() == _CORRUPT}
-    for one in own:
-        if one.name.casefold() in corrupt and one.type != STRING:
+    for column in own:
+        if column.name.casefold() in corrupt and column.type != STRING:
             raise InvalidSetting(
-                f"the column {one.name} of {owner} is for records that cannot be read, "
-                f"and has type {one.type}",
+                f"the column {column.name} of {owner} is for records that cannot be read, "
+                f"and has type {column.type}",
                 "declare it as STRING",
             )
-    nested = [one for one in own if one.type.is_nested]
+    nested = [column for column in own if column.type.is_nested]
     if source.format == "csv" and nested:
         raise InvalidSetting(
             f"the column {nested[0].name} of {owner} has type {nested[0].type}, "
@@ -139,7 +139,7 @@ def _check_base(owner: str, source: Connector, path: Path) -> None:
 def _partitions(folder: Path) -> set[str]:
     """Columns that the names of sub-folders give, as in ``day=3/town=Kiel``."""
     names: set[str] = set()
-    while (below := next((one for one in folder.glob("*=*") if one.is_dir()), None)) is not None:
+    while (below := next((path for path in folder.glob("*=*") if path.is_dir()), None)) is not None:
         names.add(below.name.partition("=")[0].casefold())
         folder = below
     return names
@@ -259,13 +259,13 @@ def _check_columns(definition: StreamDefinition, source: Connector) -> None:
         raise InvalidSetting(
             f"the payload of stream {definition.name} is {payload!r}", "write payload => 'json'"
         )
-    given = given_columns(source)
-    own = {name.casefold() for name in given}
-    others = [one for one in definition.given if one.name.casefold() not in own]
+    columns = given_columns(source)
+    own = {name.casefold() for name in columns}
+    others = [column for column in definition.given if column.name.casefold() not in own]
     if others and payload is None:
         way = f"; JSON in its value is read with {source.format}(…, payload => 'json')"
         raise InvalidSetting(
             f"the stream {definition.name} has a column {others[0].name}, which {source.format} "
             "does not give",
-            f"its columns are: {', '.join(given)}" + (way if source.format != "rate" else ""),
+            f"its columns are: {', '.join(columns)}" + (way if source.format != "rate" else ""),
         )

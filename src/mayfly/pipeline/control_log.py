@@ -74,7 +74,7 @@ class Command:
         return " ".join(word for word in words if word)
 
 
-_PARTS = {one.name for one in fields(Command)} - {"number"}
+_PARTS = {part.name for part in fields(Command)} - {"number"}
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class Controlled:
     @property
     def folders(self) -> dict[str, str]:
         """Where queries that were added write Parquet files, and which."""
-        return {one["parquet"]: name for name, one in self.queries.items() if one["parquet"]}
+        return {query["parquet"]: name for name, query in self.queries.items() if query["parquet"]}
 
     def done(self, command: Command, outcome: str = "done") -> Controlled:
-        told = {**self.outcomes, str(command.number): outcome}
-        kept = dict(sorted(told.items(), key=lambda one: int(one[0]))[-REMEMBERED:])
+        outcomes = {**self.outcomes, str(command.number): outcome}
+        kept = dict(sorted(outcomes.items(), key=lambda entry: int(entry[0]))[-REMEMBERED:])
         return replace(self, applied=command.number, outcomes=kept)
 
     def with_query(self, command: Command) -> Controlled:
@@ -122,7 +122,7 @@ class Controlled:
     def without_query(self, name: str) -> Controlled:
         if name in self.queries:
             return replace(
-                self, queries={one: kept for one, kept in self.queries.items() if one != name}
+                self, queries={query: kept for query, kept in self.queries.items() if query != name}
             )
         return replace(self, dropped=(*self.dropped, name))
 
@@ -131,7 +131,7 @@ class Controlled:
         return replace(self, streams={**self.streams, command.name: declared})
 
     def without_stream(self, name: str) -> Controlled:
-        left = {one: kept for one, kept in self.streams.items() if one != name}
+        left = {stream: kept for stream, kept in self.streams.items() if stream != name}
         return replace(self, streams=left)
 
     def with_relation(self, command: Command) -> Controlled:
@@ -140,9 +140,9 @@ class Controlled:
 
     def without_relation(self, name: str, catalog: Catalog) -> Controlled:
         """Nor its changes; the catalog still knows it."""
-        left = {one: kept for one, kept in self.relations.items() if one != name}
+        left = {relation: kept for relation, kept in self.relations.items() if relation != name}
         changes = tuple(
-            one for one in self.changes if change_of(one["text"], catalog).relation != name
+            change for change in self.changes if change_of(change["text"], catalog).relation != name
         )
         return replace(self, relations=left, changes=changes)
 
@@ -157,7 +157,7 @@ class Expected:
 
     def after(self, command: Command) -> Expected:
         """The same after one command more."""
-        others = {name: one for name, one in self.readers.items() if name != command.name}
+        others = {name: sources for name, sources in self.readers.items() if name != command.name}
         if command.kind == ADD:
             own = sources_read(command.text, self.catalog)
             return replace(self, readers={**others, command.name: own})
@@ -192,8 +192,8 @@ class Control:
         folder = None if parquet is None else os.path.normpath(local_root(parquet))
         manifest = self.repository.current()
         taken = Controlled.of(manifest).folders
-        known = {f: q for f, q in taken.items() if q in expected.readers}
-        check_folder(folder, known, manifest)
+        folders = {f: q for f, q in taken.items() if q in expected.readers}
+        check_folder(folder, folders, manifest)
         return self._written(ADD, name=name, text=cql, parquet=folder)
 
     def drop(self, name: str) -> Command:
@@ -230,7 +230,7 @@ class Control:
     def drop_relation(self, name: str) -> Command:
         """Ask for a relation or NRR to leave that was added so, and that no query reads."""
         expected, manifest = self.expected(), self.repository.current()
-        asked = [one.name for one in self.pending() if one.kind == RELATION]
+        asked = [command.name for command in self.pending() if command.kind == RELATION]
         added = {*Controlled.of(manifest).relations, *asked}
         check_relation_drop(name, added, expected.catalog, expected.readers)
         return self._written(DROP_RELATION, name=name)
@@ -247,9 +247,9 @@ class Control:
     def commands(self, after: int = 0) -> list[Command]:
         """What was asked for, in order."""
         directory = self.repository.directory
-        found = [_NUMBER.match(name) for name in directory.names(CONTROL)]
-        wanted = [(int(one[1]), one[0]) for one in found if one and int(one[1]) > after]
-        return [_command(directory, number, name) for number, name in sorted(wanted)]
+        matches = [_NUMBER.match(name) for name in directory.names(CONTROL)]
+        pairs = [(int(match[1]), match[0]) for match in matches if match and int(match[1]) > after]
+        return [_command(directory, number, name) for number, name in sorted(pairs)]
 
     def pending(self) -> list[Command]:
         """What was asked for and not applied yet."""
@@ -266,9 +266,9 @@ class Control:
     def wait(self, command: Command | int, timeout: float = 60.0) -> str | None:
         """The outcome as soon as there is one; None after ``timeout`` seconds."""
         end = time.monotonic() + timeout
-        while (found := self.outcome(command)) is None and time.monotonic() < end:
+        while (outcome := self.outcome(command)) is None and time.monotonic() < end:
             time.sleep(0.2)
-        return found
+        return outcome
 
     def catalog(self, manifest: Manifest) -> Catalog:
         """The streams and relations that the pipeline has declared."""
@@ -285,21 +285,21 @@ class Control:
         manifest = self.repository.current()
         catalog = self.catalog(manifest)
         readers = {
-            name: (*one.get("streams", ()), *relations_read(one.get("text"), catalog))
-            for name, one in manifest.properties["queries"].items()
+            name: (*query.get("streams", ()), *relations_read(query.get("text"), catalog))
+            for name, query in manifest.properties["queries"].items()
         }
-        found = Expected(catalog, readers)
-        for one in self.commands(Controlled.of(manifest).applied):
+        state = Expected(catalog, readers)
+        for command in self.commands(Controlled.of(manifest).applied):
             with suppress(MayflyError):
-                found = found.after(one)
-        return found
+                state = state.after(command)
+        return state
 
     def _written(self, kind: str, **said: str | None) -> Command:
         asked: dict[str, Any] = {"kind": kind, "name": "", "text": "", "parquet": None, **said}
         data = seal_json(asked)
         while True:
             last = Controlled.of(self.repository.current()).applied
-            number = max([last, *(one.number for one in self.commands())]) + 1
+            number = max([last, *(command.number for command in self.commands())]) + 1
             if self.repository.directory.put_if_absent(f"{CONTROL}/{number:012d}.json", data):
                 return Command(number, **asked)
 
@@ -318,8 +318,8 @@ def _problem(stored: object) -> str | None:
     if not isinstance(stored, dict):
         return "it does not say what kind it is"
     if str(stored.get("kind")) not in _SAYING:
-        known = f"the kinds are {', '.join(_SAYING)}"
-        return f"its kind is {json.dumps(stored.get('kind'))}; {known}"
+        hint = f"the kinds are {', '.join(_SAYING)}"
+        return f"its kind is {json.dumps(stored.get('kind'))}; {hint}"
     if strangers := [part for part in stored if part not in _PARTS]:
         return f"nobody knows its {strangers[0]}"
     for part, value in stored.items():
@@ -348,7 +348,9 @@ def check_folder(folder: str | None, taken: Mapping[str, str], manifest: Manifes
         raise InvalidSetting(
             f"the changes of {taken[folder]} go to {folder} already", "choose another folder"
         )
-    read = {folder_of(one): name for name, one in manifest.properties.get(ORIGINS, {}).items()}
+    read = {
+        folder_of(origin): name for name, origin in manifest.properties.get(ORIGINS, {}).items()
+    }
     if (stream := read.get(str(Path(folder).resolve()))) is not None:
         raise InvalidSetting(
             f"the stream {stream} reads from {folder}",
@@ -369,7 +371,9 @@ def relations_read(cql: str | None, catalog: Catalog) -> tuple[str, ...]:
     """The relations that a query over the catalog reads; none if that cannot be told."""
     with suppress(MayflyError):
         nodes = bind_query(cql, catalog).walk() if cql else ()
-        return tuple(dict.fromkeys(one.relation for one in nodes if isinstance(one, RelationScan)))
+        return tuple(
+            dict.fromkeys(node.relation for node in nodes if isinstance(node, RelationScan))
+        )
     return ()
 
 
@@ -380,17 +384,17 @@ def sources_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
 
 def check_drop(name: str, names: set[str]) -> None:
     if name not in names:
-        known = ", ".join(sorted(names))
-        raise InvalidSetting(f"there is no query {name}", f"the queries are: {known}")
+        listing = ", ".join(sorted(names))
+        raise InvalidSetting(f"there is no query {name}", f"the queries are: {listing}")
     if len(names) == 1:
         raise InvalidSetting(f"{name} is the only query", "stop the pipeline instead")
 
 
 def check_stream_drop(name: str, catalog: Catalog, readers: Mapping[str, tuple[str, ...]]) -> None:
     """Refuse to drop a stream that is not there or that some query reads."""
-    known = [one.name for one in catalog.of_kind(StreamDefinition)]
-    if name not in known:
-        raise InvalidSetting(f"there is no stream {name}", f"the streams are: {', '.join(known)}")
+    names = [stream.name for stream in catalog.of_kind(StreamDefinition)]
+    if name not in names:
+        raise InvalidSetting(f"there is no stream {name}", f"the streams are: {', '.join(names)}")
     reading = sorted(query for query, streams in readers.items() if name in streams)
     if reading:
         raise InvalidSetting(
@@ -402,10 +406,10 @@ def check_relation_drop(
     name: str, added: Collection[str], catalog: Catalog, readers: Mapping[str, tuple[str, ...]]
 ) -> None:
     """Refuse to drop a relation that is not there, that the program declares or a query reads."""
-    known = [one.name for one in catalog.of_kind(RelationDefinition)]
-    if name not in known:
-        found = ", ".join(known) or "none"
-        raise InvalidSetting(f"there is no relation {name}", f"the relations are: {found}")
+    names = [relation.name for relation in catalog.of_kind(RelationDefinition)]
+    if name not in names:
+        listing = ", ".join(names) or "none"
+        raise InvalidSetting(f"there is no relation {name}", f"the relations are: {listing}")
     if name not in added:
         raise InvalidSetting(
             f"the relation {name} is declared by the program", "take it out of the program"

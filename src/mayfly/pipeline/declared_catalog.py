@@ -14,22 +14,24 @@ from mayfly.plan.types import parse_type
 def declarations(catalog: Catalog) -> dict[str, Any]:
     """What others must know of the catalog to write a query."""
 
-    def columns(one: StreamDefinition | RelationDefinition) -> list[list[Any]]:
-        return [[column.name, column.type.sql(), column.nullable] for column in one.columns]
+    def columns(definition: StreamDefinition | RelationDefinition) -> list[list[Any]]:
+        return [[column.name, column.type.sql(), column.nullable] for column in definition.columns]
 
     return {
         "streams": {
-            one.name: {
-                "columns": columns(one), "time": one.time, "sequence": list(one.sequence),
-                "slack": one.slack, "max_gap": one.max_gap,
+            stream.name: {
+                "columns": columns(stream), "time": stream.time, "sequence": list(stream.sequence),
+                "slack": stream.slack, "max_gap": stream.max_gap,
             }
-            for one in catalog.of_kind(StreamDefinition)
+            for stream in catalog.of_kind(StreamDefinition)
         },
         "relations": {
-            one.name: {
-                "columns": columns(one), "key": list(one.key), "retroactive": one.retroactive
+            relation.name: {
+                "columns": columns(relation),
+                "key": list(relation.key),
+                "retroactive": relation.retroactive,
             }
-            for one in catalog.of_kind(RelationDefinition)
+            for relation in catalog.of_kind(RelationDefinition)
         },
     }  # fmt: skip
 
@@ -37,18 +39,20 @@ def declarations(catalog: Catalog) -> dict[str, Any]:
 def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
     """The streams and relations that a checkpoint says it was started with."""
     catalog = Catalog()
-    for name, one in declared["streams"].items():
+    for name, stream in declared["streams"].items():
         definition = StreamDefinition(
             name,
-            _columns(one),
-            one["time"],
-            tuple(one["sequence"]),
-            slack=one["slack"],
-            max_gap=one.get("max_gap"),
+            _columns(stream),
+            stream["time"],
+            tuple(stream["sequence"]),
+            slack=stream["slack"],
+            max_gap=stream.get("max_gap"),
         )
         catalog = catalog.declare(definition)
-    for name, one in declared["relations"].items():
-        relation = RelationDefinition(name, _columns(one), tuple(one["key"]), one["retroactive"])
+    for name, stream in declared["relations"].items():
+        relation = RelationDefinition(
+            name, _columns(stream), tuple(stream["key"]), stream["retroactive"]
+        )
         catalog = catalog.declare(relation)
     return catalog
 

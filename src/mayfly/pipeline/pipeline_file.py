@@ -53,10 +53,10 @@ class PipelineFile:
         one."""
         with in_zone(zone):
             statements = tuple(parse(text_of(file), name=str(file)))
-            found = PipelineFile(file, statements, allow_python)
-            found._check_sources()
-            found._check_queries()
-        return found
+            pipeline = PipelineFile(file, statements, allow_python)
+            pipeline._check_sources()
+            pipeline._check_queries()
+        return pipeline
 
     @staticmethod
     def before_spark(
@@ -64,13 +64,21 @@ class PipelineFile:
     ) -> PipelineFile:
         """The same for a Spark that is to be started with these settings."""
         zone = settings.get("spark.sql.session.timeZone", "UTC")
-        found = PipelineFile.read(file, allow_python=allow_python, zone=zone)
-        created = [one.definition for one in found.statements if isinstance(one, Create)]
+        pipeline = PipelineFile.read(file, allow_python=allow_python, zone=zone)
+        created = [
+            statement.definition
+            for statement in pipeline.statements
+            if isinstance(statement, Create)
+        ]
         check_connectors(
-            (one for one in created if isinstance(one, StreamDefinition | RelationDefinition)),
+            (
+                definition
+                for definition in created
+                if isinstance(definition, StreamDefinition | RelationDefinition)
+            ),
             settings,
         )
-        return found
+        return pipeline
 
     @property
     def folder(self) -> Path:
@@ -84,30 +92,30 @@ class PipelineFile:
     @property
     def queries(self) -> dict[str, Registered]:
         """What is to run."""
-        found: dict[str, Registered] = {}
+        definitions: dict[str, Registered] = {}
         for statement in self.statements:
             match statement:
                 case Create(definition=QueryDefinition() | ArchiveDefinition() as definition):
-                    found[definition.name] = definition
+                    definitions[definition.name] = definition
                 case Drop(name=name):
-                    found.pop(name, None)
-        return found
+                    definitions.pop(name, None)
+        return definitions
 
     @property
     def passed_over(self) -> tuple[str, ...]:
         """What the file says and nobody does, in words."""
-        told = []
+        notes = []
         carried_out = Create | Drop | Insert | Update | Delete
-        for one in self.statements:
-            if not isinstance(one, carried_out):
-                kind = type(one).__name__
+        for statement in self.statements:
+            if not isinstance(statement, carried_out):
+                kind = type(statement).__name__
                 words = {"Show": "SHOW", "Explain": "EXPLAIN"}.get(kind, "a SELECT on its own")
-                told.append(f"line {one.position.line}: {words} is ignored")
+                notes.append(f"line {statement.position.line}: {words} is ignored")
         for query in self.queries.values():
             if isinstance(query, QueryDefinition) and (query.periodic or query.plan.isolation):
                 word = "PERIODIC" if query.periodic else "ISOLATION"
-                told.append(f"query {query.name}: {word} is not carried out yet")
-        return tuple(told)
+                notes.append(f"query {query.name}: {word} is not carried out yet")
+        return tuple(notes)
 
     def parquet_folder(self, query: Registered) -> str | None:
         """Where the changes of a query go as files, if they do."""
@@ -129,7 +137,7 @@ class PipelineFile:
     def programs(self) -> dict[str, Program]:
         """What would run, by query."""
         catalog = catalog_after(list(self.statements))
-        return {name: _program(one, catalog) for name, one in self.queries.items()}
+        return {name: _program(query, catalog) for name, query in self.queries.items()}
 
     def _check_queries(self) -> None:
         catalog = catalog_after(list(self.statements))
@@ -145,13 +153,13 @@ class PipelineFile:
             else:
                 check_letters(query)
                 check_declaration(query, _program(query, catalog))
-        folders = ((name, self.parquet_folder(one)) for name, one in queries.items())
-        written = check_writers((name, one) for name, one in folders if one is not None)
+        folders = ((name, self.parquet_folder(definition)) for name, definition in queries.items())
+        written = check_writers((name, folder) for name, folder in folders if folder is not None)
         streams = list(catalog.of_kind(StreamDefinition))
         letters = {
-            one.name: str(self.folder / str(one.dead_letters.path))
-            for one in streams
-            if one.dead_letters is not None
+            stream.name: str(self.folder / str(stream.dead_letters.path))
+            for stream in streams
+            if stream.dead_letters is not None
         }
         check_loops(written, {**letters, **self.letters}, self._files(streams))
 
@@ -159,18 +167,21 @@ class PipelineFile:
     def letters(self) -> dict[str, str]:
         """Per archive that says so: where rows go that it leaves out."""
         return {
-            one.name: str(self.folder / str(one.dead_letters.path))
-            for one in self.queries.values()
-            if isinstance(one, ArchiveDefinition) and one.dead_letters is not None
+            archive.name: str(self.folder / str(archive.dead_letters.path))
+            for archive in self.queries.values()
+            if isinstance(archive, ArchiveDefinition) and archive.dead_letters is not None
         }
 
     def _files(self, streams: Iterable[StreamDefinition]) -> Mapping[str, str]:
         """Per stream that reads files: from where."""
-        read: dict[str, Connector | None] = {one.name: one.source for one in streams}
+        read: dict[str, Connector | None] = {stream.name: stream.source for stream in streams}
         return {
-            name: str((self.folder / one.path).resolve())
-            for name, one in read.items()
-            if one is not None and one.format in FILES and one.path and "://" not in one.path
+            name: str((self.folder / source.path).resolve())
+            for name, source in read.items()
+            if source is not None
+            and source.format in FILES
+            and source.path
+            and "://" not in source.path
         }
 
 

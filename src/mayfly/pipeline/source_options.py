@@ -164,23 +164,23 @@ def check_options(owner: str, source: Connector, *, streaming: bool) -> None:
     if source.format not in _OF_FORMAT:
         return
     options = _options(source.format, streaming)
-    known = {name.casefold(): name for name in options}
-    given: dict[str, str] = {}
+    spellings = {name.casefold(): name for name in options}
+    values: dict[str, str] = {}
     for name, value in source.options:
         folded = name.casefold()
-        if folded in given:
+        if folded in values:
             raise InvalidSetting(
                 f"the source of {owner} has the option {name} twice", "keep one of them"
             )
-        given[folded] = value
-        if folded not in known:
-            _refuse_unknown(owner, source.format, name, known)
-        elif not options[known[folded]].takes(value):
+        values[folded] = value
+        if folded not in spellings:
+            _refuse_unknown(owner, source.format, name, spellings)
+        elif not options[spellings[folded]].takes(value):
             raise InvalidSetting(
-                f"the option {known[folded]} of the source of {owner} is {value!r}",
-                f"write {options[known[folded]].words}",
+                f"the option {spellings[folded]} of the source of {owner} is {value!r}",
+                f"write {options[spellings[folded]].words}",
             )
-    _check_together(owner, source.format, given)
+    _check_together(owner, source.format, values)
 
 
 def _options(form: str, streaming: bool) -> Options:
@@ -188,48 +188,48 @@ def _options(form: str, streaming: bool) -> Options:
     return {**(of_files if form in FILES else {}), **_OF_FORMAT[form]}
 
 
-def _refuse_unknown(owner: str, form: str, name: str, known: Mapping[str, str]) -> None:
-    near = get_close_matches(name.casefold(), known, 1, cutoff=0.85)
+def _refuse_unknown(owner: str, form: str, name: str, spellings: Mapping[str, str]) -> None:
+    near = get_close_matches(name.casefold(), spellings, 1, cutoff=0.85)
     if near:
-        hint = f"write {known[near[0]]}"
+        hint = f"write {spellings[near[0]]}"
     elif form in _OPEN:
         return
     else:
-        hint = f"leave it out; the options are {', '.join(known.values())}"
+        hint = f"leave it out; the options are {', '.join(spellings.values())}"
     raise InvalidSetting(f"the source {form} of {owner} has no option {name}", hint)
 
 
-def _check_together(owner: str, form: str, given: Mapping[str, str]) -> None:
+def _check_together(owner: str, form: str, options: Mapping[str, str]) -> None:
     for choice in _NEEDED.get(form, ()):
-        if not _named(choice, given):
+        if not _named(choice, options):
             raise InvalidSetting(
                 f"the source {form} of {owner} cannot be read without {' or '.join(choice)}",
                 f"write {form}({choice[0]} => '…', …)",
             )
     for pair in _APART:
-        if len(_named(pair, given)) == len(pair):
+        if len(_named(pair, options)) == len(pair):
             raise InvalidSetting(
                 f"the source of {owner} has both {' and '.join(pair)}", "keep one of them"
             )
-    if form == "json" and given.get("multiline", "").casefold() != "true":
-        _check_lines(owner, given)
-    archived = given.get("cleansource", "").casefold() == "archive"
-    if archived and "sourcearchivedir" not in given:
+    if form == "json" and options.get("multiline", "").casefold() != "true":
+        _check_lines(owner, options)
+    archived = options.get("cleansource", "").casefold() == "archive"
+    if archived and "sourcearchivedir" not in options:
         raise InvalidSetting(
             f"the source of {owner} archives what is read, but does not say where",
             "write sourceArchiveDir => 'folder', …",
         )
 
 
-def _check_lines(owner: str, given: Mapping[str, str]) -> None:
+def _check_lines(owner: str, options: Mapping[str, str]) -> None:
     """Refuse JSON in an encoding whose ends of lines Spark does not find by itself."""
-    encoding = given.get("encoding", given.get("charset", "UTF-8")).upper()
-    if encoding in ("UTF-16", "UTF-32") or (encoding != "UTF-8" and "linesep" not in given):
+    encoding = options.get("encoding", options.get("charset", "UTF-8")).upper()
+    if encoding in ("UTF-16", "UTF-32") or (encoding != "UTF-8" and "linesep" not in options):
         raise InvalidSetting(
             f"the source of {owner} is JSON in {encoding}, whose lines Spark cannot tell apart",
             "write multiLine => 'true', a value per file, or convert the files to UTF-8",
         )
 
 
-def _named(names: Iterable[str], given: Mapping[str, str]) -> list[str]:
-    return [name for name in names if name.casefold() in given]
+def _named(names: Iterable[str], options: Mapping[str, str]) -> list[str]:
+    return [name for name in names if name.casefold() in options]

@@ -1,6 +1,6 @@
 """Sources that Spark reads only with a connector of its own: is one there, or asked for?
 
-Told from files and settings, before Spark is started. Where settings ask for jars or packages of
+PartsListener from files and settings, before Spark is started. Where settings ask for jars or packages of
 any kind, Spark itself tells whether the right one is among them.
 """
 

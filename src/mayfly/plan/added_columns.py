@@ -16,7 +16,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     >>> free_name("ts", ["a", "b"]), free_name("ts", ["TS", "ts_"])
     ('ts', 'ts__')
     """
-    names = {one.casefold() for one in taken}
+    names = {column.casefold() for column in taken}
     while name.casefold() in names:
         name += "_"
     return name

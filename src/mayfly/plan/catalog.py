@@ -181,10 +181,10 @@ class Catalog:
         return tuple(entry for entry in self if isinstance(entry, kind))
 
     def declare(self, entry: Definition) -> Catalog:
-        known = self.lookup(entry.name)
-        if known is not None:
+        existing = self.lookup(entry.name)
+        if existing is not None:
             raise InvalidSetting(
-                f"there is already a {known.kind} called {known.name}",
+                f"there is already a {existing.kind} called {existing.name}",
                 "choose another name, or DROP it first",
             )
         return Catalog(MappingProxyType({**self.entries, entry.name.casefold(): entry}))
@@ -275,8 +275,8 @@ def _column(
     for column in columns:
         if column.name.casefold() == name.casefold():
             return column
-    known = ", ".join(column.name for column in columns)
-    raise InvalidSetting(f"{owner} has no column {name} for {clause}", f"its columns are: {known}")
+    names = ", ".join(column.name for column in columns)
+    raise InvalidSetting(f"{owner} has no column {name} for {clause}", f"its columns are: {names}")
 
 
 def _comparable(owner: str, column: ColumnDefinition) -> None:

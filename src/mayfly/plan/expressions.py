@@ -50,11 +50,11 @@ class Expression:
         return any(child.nullable for child in self.children())
 
     def children(self) -> tuple[Expression, ...]:
-        found: list[Expression] = []
+        expressions: list[Expression] = []
         for name in self.operands:
             value = getattr(self, name)
-            found.extend(value if isinstance(value, tuple) else [value] if value else [])
-        return tuple(found)
+            expressions.extend(value if isinstance(value, tuple) else [value] if value else [])
+        return tuple(expressions)
 
     def with_children(self, children: tuple[Expression, ...]) -> Expression:
         """The same node over other operands, given in the order of ``children()``."""

@@ -31,7 +31,7 @@ class Frequency:
     @staticmethod
     def of(call: AggregateCall) -> Frequency:
         k, sub_windows, *rest = call.parameters
-        shares = [one for one in rest if not isinstance(one, str)]
+        shares = [number for number in rest if not isinstance(number, str)]
         # As people write it: 0.29 of 100 rows are 29. Products with counts fit 64 bits.
         share = Fraction(str(shares[0])).limit_denominator(10**9) if shares else None
         return Frequency(

@@ -77,11 +77,11 @@ class Node:
         return tuple(column for child in self.children() for column in child.schema)
 
     def children(self) -> tuple[Node, ...]:
-        found: list[Node] = []
+        nodes: list[Node] = []
         for name in self.inputs_of:
             value = getattr(self, name)
-            found.extend(value if isinstance(value, tuple) else [value])
-        return tuple(found)
+            nodes.extend(value if isinstance(value, tuple) else [value])
+        return tuple(nodes)
 
     def with_children(self, children: tuple[Node, ...]) -> Node:
         """The same operator over other inputs, given in the order of ``children()``."""

@@ -156,9 +156,9 @@ def aggregate_text(
 
 def _call(call: AggregateCall) -> str:
     argument = expression_text(call.argument) if call.argument else "*"
-    given = [argument, *(str(parameter) for parameter in call.parameters)]
+    arguments = [argument, *(str(parameter) for parameter in call.parameters)]
     distinct = "DISTINCT " if call.distinct else ""
-    return f"{call.function.upper()}({distinct}{', '.join(given)})"
+    return f"{call.function.upper()}({distinct}{', '.join(arguments)})"
 
 
 def sort_text(keys: Sequence[SortKey], limit: int | None, offset: int) -> str:

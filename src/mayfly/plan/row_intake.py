@@ -49,16 +49,16 @@ def as_table(
 
     ``owner`` is what the rows are for, in messages; ``strict`` refuses columns not declared.
     """
-    given = _columns(owner, rows)
-    if not given and not len(rows):
+    pairs = _columns(owner, rows)
+    if not pairs and not len(rows):
         optional = kinds
     declared = {name.casefold(): name for name in kinds}
-    columns = {declared[name.casefold()]: values for name, values in given if _in(name, declared)}
+    columns = {declared[name.casefold()]: values for name, values in pairs if _in(name, declared)}
     problems = [f"missing: {name}" for name in kinds if name not in (*columns, *optional)]
     if strict:
-        others = [name or "''" for name, _ in given if not _in(name, declared)]
+        others = [name or "''" for name, _ in pairs if not _in(name, declared)]
         problems += [f"not in {owner}: {name}" for name in others]
-    if len(columns) < sum(_in(name, declared) for name, _ in given):
+    if len(columns) < sum(_in(name, declared) for name, _ in pairs):
         problems.append("a name occurs twice")
     for name, values in columns.items():
         if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -82,10 +82,12 @@ def as_table(
 def columns_of(columns: Columns) -> tuple[ColumnDefinition, ...]:
     """Columns from types by name, from a schema, or from rows that have them."""
     if isinstance(columns, Mapping):
-        kinds = {text("the name of a column", one): kind for one, kind in columns.items()}
-        return tuple(ColumnDefinition(one, parse_type(text(one, kinds[one]))) for one in kinds)
+        kinds = {text("the name of a column", column): kind for column, kind in columns.items()}
+        return tuple(
+            ColumnDefinition(column, parse_type(text(column, kinds[column]))) for column in kinds
+        )
     schema = columns if isinstance(columns, pa.Schema) else arrow_of("a stream", columns).schema
-    return tuple(ColumnDefinition(one.name, from_arrow(one.type)) for one in schema)
+    return tuple(ColumnDefinition(field.name, from_arrow(field.type)) for field in schema)
 
 
 def _in(name: str, declared: Mapping[str, str]) -> bool:
@@ -186,19 +188,19 @@ def arrow_of(owner: str, rows: Any) -> pa.Table:
 
 
 def _converted(name: str, values: Any, kind: DataType) -> pa.Array | pa.ChunkedArray:
-    wanted = arrow_type(kind)
+    target = arrow_type(kind)
     in_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
     if in_arrow and kind.is_nested and _holds(kind, TIMESTAMP) and from_arrow(values.type) != kind:
         values = values.to_pylist()  # its times may have no zone
     try:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             values = values.cast(_plain(values.type))
-            if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
+            if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
                 # Arrow asks for room for the largest number of the type, whatever the values are.
-                values = values.cast(pa.decimal128(38, wanted.scale))
-            array = values.cast(wanted)
+                values = values.cast(pa.decimal128(38, target.scale))
+            array = values.cast(target)
         else:
-            array = pa.array(_whole_values(values, kind), wanted)
+            array = pa.array(_whole_values(values, kind), target)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"values of {name} do not fit {kind}: {error}", "convert them") from error
     return _in_zone(array, values) if kind == TIMESTAMP else array
@@ -220,7 +222,7 @@ def _whole_values(values: Any, kind: DataType) -> Any:
 
 
 def _holds(kind: DataType, member: DataType) -> bool:
-    return kind == member or any(_holds(one, member) for _, one in kind.fields)
+    return kind == member or any(_holds(field, member) for _, field in kind.fields)
 
 
 def _with_instants(value: Any, kind: DataType) -> Any:
@@ -232,7 +234,7 @@ def _with_instants(value: Any, kind: DataType) -> Any:
         return value
     members = [member for _, member in kind.fields]
     if kind.name == "array":
-        return [_with_instants(one, members[0]) for one in value]
+        return [_with_instants(entry, members[0]) for entry in value]
     if kind.name == "map":
         pairs = value.items() if isinstance(value, Mapping) else value
         return [_all_with_instants(pair, members) for pair in pairs]
@@ -242,7 +244,7 @@ def _with_instants(value: Any, kind: DataType) -> Any:
 
 
 def _all_with_instants(values: Any, kinds: Sequence[DataType]) -> tuple[Any, ...]:
-    return tuple(_with_instants(one, kind) for one, kind in zip(values, kinds, strict=True))
+    return tuple(_with_instants(entry, kind) for entry, kind in zip(values, kinds, strict=True))
 
 
 def _midnight(value: Any) -> Any:
@@ -271,7 +273,7 @@ def _is_cut(value: Any, kind: DataType) -> bool:
         pairs = value if kind.name == "map" else [value]
         members = [member for _, member in kind.fields]
         return any(
-            _is_cut(one, of) for pair in pairs for one, of in zip(pair, members, strict=False)
+            _is_cut(part, of) for pair in pairs for part, of in zip(pair, members, strict=False)
         )
     return False
 
@@ -280,14 +282,14 @@ def _any_cut(values: Iterable[Any], kind: DataType, member: int) -> bool:
     return any(_is_cut(value, kind.fields[member][1]) for value in values)
 
 
-def _in_zone(times: pa.Array | pa.ChunkedArray, given: Any) -> pa.Array | pa.ChunkedArray:
+def _in_zone(times: pa.Array | pa.ChunkedArray, values: Any) -> pa.Array | pa.ChunkedArray:
     """Arrow reads times without a zone, and dates, as UTC; they are of the zone in use."""
     if zone() in PLAIN:
         return times
-    if isinstance(given, pa.Array | pa.ChunkedArray):
-        naive = np.array(getattr(given.type, "tz", None) is None)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        naive = np.array(getattr(values.type, "tz", None) is None)
     else:
-        naive = np.array([isinstance(v, np.datetime64) or is_naive(v) for v in given], np.bool_)
+        naive = np.array([isinstance(v, np.datetime64) or is_naive(v) for v in values], np.bool_)
     shown = times.fill_null(0).cast(pa.int64()).to_numpy()
     instants = np.where(naive, instants_of(shown), shown)
     missing = np.asarray(times.is_null())
@@ -299,20 +301,22 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _fits(given: DataType, kind: DataType) -> bool:
+def _fits(source: DataType, kind: DataType) -> bool:
     """Whether values of a type may be taken for another; a cast then checks every one of them."""
-    if given.is_integral and kind.is_numeric:
+    if source.is_integral and kind.is_numeric:
         return True
-    return given.name == kind.name == "decimal" or _is_exact(given, kind)
+    return source.name == kind.name == "decimal" or _is_exact(source, kind)
 
 
-def _is_exact(given: DataType, kind: DataType) -> bool:
+def _is_exact(source: DataType, kind: DataType) -> bool:
     """Whether each value of a type has an equal one of the other, if a zone is added to times."""
-    if is_widening(given, kind) or (kind == TIMESTAMP and given.name in ("timestamp_ntz", "date")):
+    if is_widening(source, kind) or (
+        kind == TIMESTAMP and source.name in ("timestamp_ntz", "date")
+    ):
         return True
-    if not given.is_nested or given.name != kind.name or len(given.fields) != len(kind.fields):
+    if not source.is_nested or source.name != kind.name or len(source.fields) != len(kind.fields):
         return False
-    pairs = zip(given.fields, kind.fields, strict=True)
+    pairs = zip(source.fields, kind.fields, strict=True)
     return all(n == other and _is_exact(member, of) for (n, member), (other, of) in pairs)
 
 

@@ -33,16 +33,17 @@ class Spread:
     def has(self, key: Sequence[str | None]) -> bool:
         """Whether rows are where this key would send them."""
         return bool(key) and any(
-            len(one) == len(key) and all(name in part for name, part in zip(key, one, strict=True))
-            for one in self.keys
+            len(columns) == len(key)
+            and all(name in part for name, part in zip(key, columns, strict=True))
+            for columns in self.keys
         )
 
     def within(self, names: Iterable[str | None]) -> tuple[str, ...]:
         """A key of these columns only, the longest there is: rows that are equal in all of them
         are in one bucket. Nothing if there is none."""
-        known = self.only(names)
-        keys = (tuple(min(part) for part in one) for one in known.keys)
-        return min(keys, key=lambda one: (-len(one), one), default=())
+        spread = self.only(names)
+        keys = (tuple(min(part) for part in key) for key in spread.keys)
+        return min(keys, key=lambda key: (-len(key), key), default=())
 
     def only(self, names: Iterable[str | None]) -> Spread:
         """What other columns than these say left out."""
@@ -53,17 +54,17 @@ class Spread:
         that no pair names are gone."""
         pairs = tuple(names)
         keys = (
-            tuple(frozenset(new for old, new in pairs if old in part) for part in one)
-            for one in self.keys
+            tuple(frozenset(new for old, new in pairs if old in part) for part in key)
+            for key in self.keys
         )
-        return Spread(frozenset(one for one in keys if all(one)))
+        return Spread(frozenset(key for key in keys if all(key)))
 
     def common(self, other: Spread) -> Spread:
         """What holds for the rows of both."""
         met = (
-            tuple(one & two for one, two in zip(mine, theirs, strict=True))
+            tuple(part & two for part, two in zip(mine, theirs, strict=True))
             for mine in self.keys
             for theirs in other.keys
             if len(mine) == len(theirs)
         )
-        return Spread(frozenset(one for one in met if all(one)))
+        return Spread(frozenset(key for key in met if all(key)))

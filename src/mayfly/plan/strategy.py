@@ -20,8 +20,8 @@ class Strategy(Enum):
         try:
             return Strategy(text("strategy", name).upper())
         except ValueError:
-            known = ", ".join(one.value for one in Strategy)
-            raise InvalidSetting(f"there is no strategy {name!r}", f"use one of {known}") from None
+            names = ", ".join(strategy.value for strategy in Strategy)
+            raise InvalidSetting(f"there is no strategy {name!r}", f"use one of {names}") from None
 
 
 CALENDAR_RANGES = 8
@@ -48,7 +48,7 @@ class Joining(Enum):
         try:
             return Joining(text("joins", name))
         except ValueError:
-            names = ", ".join(repr(one.value) for one in Joining)
+            names = ", ".join(repr(joining.value) for joining in Joining)
             raise InvalidSetting(
                 f"there is no way {name!r} to join", f"use one of {names}"
             ) from None

@@ -70,7 +70,7 @@ class Stream:
             raise InvalidSetting(
                 f"stream {self.name} has a slack of {self.slack} µs", "use a slack of 0 or more"
             )
-        time = [one for one in self.schema.names if one.casefold() == self.time.casefold()]
+        time = [name for name in self.schema.names if name.casefold() == self.time.casefold()]
         if not time:
             raise InvalidSetting(
                 f"stream {self.name} has no column {self.time!r} to take its time from",
@@ -149,7 +149,7 @@ class JoinQuery:
         these. ``where`` is a residual predicate over qualified columns. ``select`` maps names of
         result columns to qualified columns; by default every column comes as ``stream_column``.
         """
-        if any(one.stream.name == other.stream.name for one in self.inputs):
+        if any(source.stream.name == other.stream.name for source in self.inputs):
             raise InvalidSetting(
                 f"stream {other.stream.name} is joined with itself under one name",
                 "declare it a second time under another name",
@@ -166,7 +166,7 @@ class JoinQuery:
         return replace(extended, clauses=(*self.clauses, clause), select=chosen)
 
     def streams(self) -> tuple[Stream, ...]:
-        return tuple(one.stream for one in self.inputs)
+        return tuple(source.stream for source in self.inputs)
 
     def type_of(self, qualified: str) -> pa.DataType:
         stream, column = self._resolve(qualified)
@@ -175,23 +175,31 @@ class JoinQuery:
     def plan(self) -> Output:
         """The query as a logical plan: windows, one join of all of them, and what is reported."""
         scans = tuple(
-            StreamScan(one.stream.name, one.stream.name, Range(duration=one.length), _columns(one))
-            for one in self.inputs
+            StreamScan(
+                source.stream.name,
+                source.stream.name,
+                Range(duration=source.length),
+                _columns(source),
+            )
+            for source in self.inputs
         )
         keys = tuple(self._equality(pair) for clause in self.clauses for pair in clause.pairs)
-        residual = conjunction(tuple(one.residual for one in self.clauses if one.residual))
+        residual = conjunction(tuple(clause.residual for clause in self.clauses if clause.residual))
         listed = (Named(name, self._column(source)) for name, source in self.select.items())
         return Output(Project(Join(scans, keys, residual), tuple(listed)))
 
     def text(self) -> str:
         """The query as the language writes it."""
         plan = self.plan()
-        listed = [f"{self._column(one).sql()} AS {quoted(n)}" for n, one in self.select.items()]
+        listed = [
+            f"{self._column(column).sql()} AS {quoted(n)}" for n, column in self.select.items()
+        ]
         windows = [
-            f"{quoted(one.stream.name)} {Range(duration=one.length).cql()}" for one in self.inputs
+            f"{quoted(source.stream.name)} {Range(duration=source.length).cql()}"
+            for source in self.inputs
         ]
         (join,) = (node for node in plan.walk() if isinstance(node, Join))
-        terms = [f"{one.left.sql()} = {one.right.sql()}" for one in join.equalities]
+        terms = [f"{equality.left.sql()} = {equality.right.sql()}" for equality in join.equalities]
         terms += [] if join.residual is None else [join.residual.sql()]
         return f"SELECT {', '.join(listed)} FROM {', '.join(windows)} WHERE {' AND '.join(terms)}"
 
@@ -202,7 +210,8 @@ class JoinQuery:
     def _equality(self, pair: tuple[str, str]) -> Equality:
         kind = self._key_type(pair)
         left, right = (
-            one if one.type == kind else Cast(one, kind) for one in map(self._column, pair)
+            column if column.type == kind else Cast(column, kind)
+            for column in map(self._column, pair)
         )
         return Equality(left, right)
 
@@ -214,7 +223,7 @@ class JoinQuery:
                 f"{pair[0]} ({left}) and {pair[1]} ({right}) cannot be compared",
                 "join columns of one atomic type, or cast one of them in the stream's DataFrame",
             )
-        if not all(_converts_alike(one, kind) for one in (left, right)):
+        if not all(_converts_alike(side, kind) for side in (left, right)):
             raise InvalidSetting(
                 f"{pair[0]} ({left}) and {pair[1]} ({right}) would be compared as {kind}, "
                 "which depends on rounding or on a time zone",
@@ -242,7 +251,9 @@ class JoinQuery:
 
     def _selection(self, select: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
         if select is None:
-            select = [f"{one.name}.{c}" for one in self.streams() for c in one.schema.names]
+            select = [
+                f"{stream.name}.{c}" for stream in self.streams() for c in stream.schema.names
+            ]
         if isinstance(select, Mapping):
             chosen = dict(select)
         else:
@@ -290,9 +301,9 @@ class JoinQuery:
 
     def _resolve(self, qualified: str) -> tuple[Stream, str]:
         stream, _, column = qualified.partition(".")
-        for one in self.streams():
-            if one.name == stream and column in one.schema.names:
-                return one, column
+        for source in self.streams():
+            if source.name == stream and column in source.schema.names:
+                return source, column
         raise _unknown(qualified, self.streams())
 
 
@@ -324,5 +335,7 @@ def _key_items(on: On) -> list[str | tuple[str, str]]:
 
 
 def _unknown(name: str, streams: Sequence[Stream]) -> InvalidSetting:
-    known = ", ".join(f"{one.name}.{column}" for one in streams for column in one.schema.names)
-    return InvalidSetting(f"there is no column {name}", f"columns are: {known}")
+    listing = ", ".join(
+        f"{stream.name}.{column}" for stream in streams for column in stream.schema.names
+    )
+    return InvalidSetting(f"there is no column {name}", f"columns are: {listing}")

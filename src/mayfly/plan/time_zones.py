@@ -55,9 +55,9 @@ def check_zone_in_use(name: str) -> None:
         wall_clock(np.zeros(1, np.int64))
 
 
-def same_zone(one: str, other: str) -> bool:
+def same_zone(name: str, other: str) -> bool:
     """Whether two names stand for one zone, as far as that is plain to see."""
-    return one == other or (one in PLAIN and other in PLAIN)
+    return name == other or (name in PLAIN and other in PLAIN)
 
 
 def instant_in_zone(value: int | date | str) -> int:

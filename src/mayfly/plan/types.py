@@ -324,11 +324,11 @@ class _TypeReader:
         if not self.tokens or self.tokens[0] != "(":
             return []
         self.tokens.pop(0)
-        found = [self.number()]
+        parameters = [self.number()]
         while self.comma():
-            found.append(self.number())
+            parameters.append(self.number())
         self.expect(")")
-        return found
+        return parameters
 
     def number(self) -> int:
         token = self.next()

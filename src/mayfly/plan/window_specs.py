@@ -150,6 +150,6 @@ class PartitionRows(Window):
         return f"PARTITION BY {names} ROWS {self.count}{bound}"
 
 
-def instant_text(at: int) -> str:
+def instant_text(moment: int) -> str:
     """An instant as ISO text in UTC, as windows and literals write it."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)).isoformat(sep=" ")
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)).isoformat(sep=" ")

@@ -31,22 +31,22 @@ class Clocks:
     @property
     def query(self) -> int:
         """The query's clock; MIN_TIME while some stream has none, so that nothing is closed."""
-        known = [clock for clock in self.streams.values() if clock is not None]
-        return min(known) if len(known) == len(self.streams) else MIN_TIME
+        clocks = [clock for clock in self.streams.values() if clock is not None]
+        return min(clocks) if len(clocks) == len(self.streams) else MIN_TIME
 
     def of(self, streams: Iterable[str]) -> Clocks:
         """Of these streams only; one that is not read has no clock."""
-        wanted = list(streams)
-        kept = {name: self.streams.get(name) for name in wanted}
-        jumps = {n: self.jumps[n] for n in wanted if n in self.jumps}
-        largest = {n: self.largest.get(n) for n in wanted}
+        names = list(streams)
+        kept = {name: self.streams.get(name) for name in names}
+        jumps = {n: self.jumps[n] for n in names if n in self.jumps}
+        largest = {n: self.largest.get(n) for n in names}
         return replace(self, streams=kept, largest=largest, jumps=jumps)
 
     @property
     def gap(self) -> int:
         """How far the leading stream's clock is ahead of the last one's."""
-        known = [clock for clock in self.streams.values() if clock is not None]
-        return max(known) - min(known) if known else 0
+        clocks = [clock for clock in self.streams.values() if clock is not None]
+        return max(clocks) - min(clocks) if clocks else 0
 
     def advanced(
         self,
@@ -72,10 +72,10 @@ class Clocks:
             name: Reach(self.largest.get(name), self.jumps.get(name, ())).after(came[name], step)
             for name, step in steps.items()
         }
-        jumps = {name: one.jump for name, one in reached.items() if one.jump}
-        others = {name: one for name, one in self.jumps.items() if name not in steps}
+        jumps = {name: reach.jump for name, reach in reached.items() if reach.jump}
+        others = {name: jump for name, jump in self.jumps.items() if name not in steps}
         return replace(self, jumps={**others, **jumps}), {
-            name: one.largest for name, one in reached.items()
+            name: reach.largest for name, reach in reached.items()
         }
 
     def closed(self, together: Iterable[Iterable[str]] = ()) -> Clocks:
@@ -96,8 +96,8 @@ class Clocks:
     def check_gap(self, limit: int | None) -> None:
         if limit is None or self.gap <= limit:
             return
-        known = {name: clock for name, clock in self.streams.items() if clock is not None}
-        ahead, behind = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
+        clocks = {name: clock for name, clock in self.streams.items() if clock is not None}
+        ahead, behind = max(clocks, key=clocks.__getitem__), min(clocks, key=clocks.__getitem__)
         raise LimitExceeded(
             f"stream {ahead} is {format_micros(self.gap)} ahead of stream {behind}, "
             f"more than max_gap = {format_micros(limit)}: its rows would have to wait",
@@ -130,8 +130,8 @@ def _connected(together: Iterable[Iterable[str]]) -> list[set[str]]:
     parts: list[set[str]] = []
     for streams in together:
         part = set(streams)
-        part = part.union(*(one for one in parts if one & part))
-        parts = [part, *(one for one in parts if not one & part)]
+        part = part.union(*(group for group in parts if group & part))
+        parts = [part, *(group for group in parts if not group & part)]
     return parts
 
 
@@ -139,13 +139,13 @@ def _later(clock: int | None, reached: int) -> int:
     return reached if clock is None else max(clock, reached)
 
 
-def closed_instant(at: int | str | None, clock: int, *, source: str = "wait for") -> int:
+def closed_instant(as_of: int | str | None, clock: int, *, source: str = "wait for") -> int:
     """The instant that is asked for, by default the last closed one; it must be closed."""
     if clock == MIN_TIME:
         raise NotClosed(
             "no instant is closed yet: some stream has sent nothing", f"{source} more input"
         )
-    moment = clock - 1 if at is None else instant(at)
+    moment = clock - 1 if as_of is None else instant(as_of)
     if moment >= clock:
         raise NotClosed(
             f"the instant {instant_text(moment)} is not closed yet: "

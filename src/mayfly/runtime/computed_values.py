@@ -19,10 +19,10 @@ def computed(
     """All columns of the stream, in the order in which they are declared."""
     table = pa.table({f"{definition.name}.{name}": values for name, values in brought.items()})
     return [
-        brought[one.name]
-        if one.computed is None
-        else pa.chunked_array([values_of(one.computed, table, arrow_type(one.type))])
-        for one in definition.columns
+        brought[column.name]
+        if column.computed is None
+        else pa.chunked_array([values_of(column.computed, table, arrow_type(column.type))])
+        for column in definition.columns
     ]
 
 
@@ -34,7 +34,7 @@ class Computing:
     zone: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names = [one.name for one in self.definition.columns]
+        names = [column.name for column in self.definition.columns]
         for batch in batches:
             table = pa.Table.from_batches([batch])
             brought = dict(zip(table.schema.names, table.columns, strict=True))

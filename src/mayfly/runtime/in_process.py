@@ -125,13 +125,13 @@ class ContinuousRun:
         rows_of = self._by_stream("a batch", "rows", batch)
         instants = self._by_stream("heartbeats", "'2026-01-31T12:00:00'", heartbeats)
         with in_zone(self.zone):
-            promised = {name: instant_in_zone(at) for name, at in instants.items()}
+            promised = {name: instant_in_zone(moment) for name, moment in instants.items()}
             prepared = {name: self._prepared(name, rows) for name, rows in rows_of.items()}
         largest = {name: pc.max(rows[TS]).as_py() for name, rows in prepared.items()}
         slack = {name: self._stream(name).slack for name in self.clocks.streams}
         before, reached = self._reached(prepared, promised)
-        for name, at in reached.items():
-            if name in promised and last_promise([(promised[name],) * 2], at) is None:
+        for name, moment in reached.items():
+            if name in promised and last_promise([(promised[name],) * 2], moment) is None:
                 del promised[name]
         return self._close(prepared, before.advanced({**largest, **reached}, slack, promised))
 
@@ -148,17 +148,17 @@ class ContinuousRun:
             came[name] = joined([*times, *promises], step)
         return self.clocks.reaching(came, steps)
 
-    def _by_stream(self, what: str, value: str, given: Any) -> dict[str, Any]:
+    def _by_stream(self, what: str, value: str, entries: Any) -> dict[str, Any]:
         """What is given by stream; a stream has one place, however its name is written."""
-        if given is None:
+        if entries is None:
             return {}
-        if not isinstance(given, Mapping):
+        if not isinstance(entries, Mapping):
             form = f"give it by stream: {{{next(iter(self.clocks.streams))!r}: {value}}}"
-            raise BadInput(f"{what} is a {type(given).__name__}", form)
-        named = {self._read(name): one for name, one in given.items()}
-        if len(named) < len(given):
+            raise BadInput(f"{what} is a {type(entries).__name__}", form)
+        named = {self._read(name): entry for name, entry in entries.items()}
+        if len(named) < len(entries):
             raise BadInput(
-                f"{what} names one stream twice: {', '.join(given)}",
+                f"{what} names one stream twice: {', '.join(entries)}",
                 "names are compared without regard to case: put its rows together",
             )
         return named
@@ -168,8 +168,8 @@ class ContinuousRun:
         for stream in self.clocks.streams:
             if stream.casefold() == text("the name of a stream", name).casefold():
                 return stream
-        known = ", ".join(self.clocks.streams)
-        raise InvalidSetting(f"the query reads no stream {name}", f"it reads {known}")
+        names = ", ".join(self.clocks.streams)
+        raise InvalidSetting(f"the query reads no stream {name}", f"it reads {names}")
 
     def finish(self) -> pa.Table:
         """End of input: close the last instant."""
@@ -200,7 +200,7 @@ class ContinuousRun:
         self.clocks, self._first = after, first
         for task, inputs, result, spent, touched in worked:
             done = self._worked[task]
-            done.rows_in += sum(one.rows for one in inputs)
+            done.rows_in += sum(delta.rows for delta in inputs)
             done.rows_out += result.rows
             done.seconds += spent
             done.touched += touched
@@ -218,7 +218,7 @@ class ContinuousRun:
         if len(states) == 1:
             state, delta = task.operator.step(states[0], inputs, interval)
             return [state], delta
-        parts = [self._spread(task, side, one) for side, one in enumerate(inputs)]
+        parts = [self._spread(task, side, changes) for side, changes in enumerate(inputs)]
         done = [
             task.operator.step(state, list(mine), interval)
             for state, *mine in zip(states, *parts, strict=True)
@@ -245,7 +245,9 @@ class ContinuousRun:
     # ── sources ───────────────────────────────────────────────────────────────────────────
 
     def _sources(self, kind: type[Any]) -> list[Any]:
-        return [one for task in self._tasks for one in task.inputs if isinstance(one, kind)]
+        return [
+            source for task in self._tasks for source in task.inputs if isinstance(source, kind)
+        ]
 
     def _stream(self, name: str) -> StreamDefinition:
         entry = self.catalog.lookup(name)
@@ -282,7 +284,7 @@ class ContinuousRun:
         kinds = {column.name: column.type for column in definition.given}
         use_zone(definition.zone or self.zone)
         brought = as_table(f"stream {name}", rows, kinds)
-        columns = computed(definition, {one: brought.column(one) for one in kinds})
+        columns = computed(definition, {column: brought.column(column) for column in kinds})
         names = [column.name for column in definition.columns]
         times = columns[names.index(definition.time)]
         if times.null_count:
@@ -290,7 +292,7 @@ class ContinuousRun:
                 f"{times.null_count} rows of stream {name} have no {definition.time}",
                 "every row needs a time: filter or repair them before they enter the stream",
             )
-        own = [f"{name}.{one}" for one in names]
+        own = [f"{name}.{column}" for column in names]
         return pa.table([*columns, times.cast(pa.int64())], names=[*own, TS]).combine_chunks()
 
     def reads(self, relation: str) -> bool:
@@ -311,7 +313,7 @@ class ContinuousRun:
     @property
     def times(self) -> LifetimeColumns:
         """What the times of results are called, beside the columns of the query."""
-        return LifetimeColumns.beside(one.name for one in self.program.plan.schema)
+        return LifetimeColumns.beside(column.name for column in self.program.plan.schema)
 
     def _change_rows(self, delta: Delta) -> pa.Table:
         born = delta.born.append_column(END, pa.nulls(delta.born.num_rows, pa.int64()))
@@ -386,9 +388,9 @@ class ContinuousRun:
             exp[hit] = ends[place[hit]]
         return self._named(with_numbers(born, **{EXP: exp}))
 
-    def snapshot(self, at: int | str | None = None) -> pa.Table:
+    def snapshot(self, as_of: int | str | None = None) -> pa.Table:
         """The answer at a closed instant (by default the last closed one)."""
-        moment = closed_instant(at, self.clocks.query, source="feed")
+        moment = closed_instant(as_of, self.clocks.query, source="feed")
         log = self.lifetimes()
         ts, exp = log[self.times.ts], log[self.times.exp]
         alive = pc.and_(pc.less_equal(ts, moment), pc.greater(exp, moment))

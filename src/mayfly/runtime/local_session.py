@@ -51,7 +51,7 @@ class LocalSession:
         self._runs: list[ContinuousRun] = []
 
     def __repr__(self) -> str:
-        return one_line(self, *(f"{one.kind} {one.name}" for one in self.catalog))
+        return one_line(self, *(f"{entry.kind} {entry.name}" for entry in self.catalog))
 
     def execute(self, text: str) -> None:
         """Carry out statements: CREATE and DROP, and INSERT, UPDATE, DELETE on relations.
@@ -175,9 +175,11 @@ class LocalSession:
     def table(self, relation: str) -> pa.Table:
         """A relation as its last change left it."""
         if text_of("the name of a relation", relation).casefold() not in self._relations:
-            known = ", ".join(one.definition.name for one in self._relations.values())
+            relation_names = ", ".join(
+                changing.definition.name for changing in self._relations.values()
+            )
             raise InvalidSetting(
-                f"there is no relation {relation}", f"relations: {known or 'none'}"
+                f"there is no relation {relation}", f"relations: {relation_names or 'none'}"
             )
         return self._relations[relation.casefold()].rows
 

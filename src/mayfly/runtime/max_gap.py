@@ -60,13 +60,13 @@ def spans(times: Int64s, step: int) -> Spans:
 
 def joined(parts: Iterable[Sequence[int]], step: int) -> Spans:
     """Stretches of several parts of a batch as those of the whole."""
-    found: list[tuple[int, int]] = []
+    stretches: list[tuple[int, int]] = []
     for low, high in sorted((low, high) for low, high in parts):
-        if found and low - found[-1][1] <= step:
-            found[-1] = found[-1][0], max(found[-1][1], high)
+        if stretches and low - stretches[-1][1] <= step:
+            stretches[-1] = stretches[-1][0], max(stretches[-1][1], high)
         else:
-            found.append((low, high))
-    return tuple(found)
+            stretches.append((low, high))
+    return tuple(stretches)
 
 
 def last_promise(promises: Iterable[Sequence[int]], reached: int | None) -> int | None:
@@ -89,18 +89,20 @@ class Reach:
         both = joined([*batch, *self.jump], step)
         start = both[0][0] if self.largest is None else self.largest
         reached, rest = _walk(start, both, step)
-        certain = [one for one in rest if _holds(one, batch) and _holds(one, self.jump)]
+        certain = [
+            stretch for stretch in rest if _holds(stretch, batch) and _holds(stretch, self.jump)
+        ]
         if certain:
-            later = tuple(one for one in rest if one > certain[0])
+            later = tuple(stretch for stretch in rest if stretch > certain[0])
             reached, rest = _walk(certain[0][1], later, step)
-        return Reach(reached, tuple(one for one in rest if _holds(one, batch)))
+        return Reach(reached, tuple(stretch for stretch in rest if _holds(stretch, batch)))
 
 
 def _walk(reached: int, stretches: Spans, step: int) -> tuple[int, Spans]:
     """How far steps lead, and what lies beyond a larger one."""
-    for at, (low, high) in enumerate(stretches):
+    for index, (low, high) in enumerate(stretches):
         if low - reached > step:
-            return reached, stretches[at:]
+            return reached, stretches[index:]
         reached = max(reached, high)
     return reached, ()
 

@@ -85,28 +85,28 @@ class Changing:
                 rows = change.inserted.rename_columns(names).to_pylist()
             else:
                 rows = change.inserted.to_pylist()
-            told = change.at, sorted(change.deleted), rows
-            self._digests.append(hashlib.sha256(repr(told).encode()).hexdigest()[:16])
+            facts = change.at, sorted(change.deleted), rows
+            self._digests.append(hashlib.sha256(repr(facts).encode()).hexdigest()[:16])
         return self._digests[:count]
 
-    def load(self, rows: Any, at: int = MIN_TIME) -> None:
+    def load(self, rows: Any, instant: int = MIN_TIME) -> None:
         """Insert rows, as ``plan.rows`` takes them."""
         kinds = {column.name: column.type for column in self.definition.columns}
         table = as_table(self.definition.name, rows, kinds)
         kept = table.rename_columns(self._schema().names).cast(self._schema())
-        self._apply(at, kept, frozenset())
+        self._apply(instant, kept, frozenset())
 
     def carry_out(self, statement: Insert | Update | Delete, clock: int) -> None:
         """An INSERT, UPDATE or DELETE; without AT it takes effect at the clock."""
-        at = clock if statement.at is None else statement.at
-        if self.changes and at < self.changes[-1].at:
+        instant = clock if statement.at is None else statement.at
+        if self.changes and instant < self.changes[-1].at:
             raise BadInput(
-                f"a change of {self.definition.name} at {instant_text(at)} comes after one "
+                f"a change of {self.definition.name} at {instant_text(instant)} comes after one "
                 f"at {instant_text(self.changes[-1].at)}",
                 "give changes in the order in which they take effect",
             )
         if isinstance(statement, Insert):
-            self._apply(at, self._constants(statement), frozenset())
+            self._apply(instant, self._constants(statement), frozenset())
             return
         rows = self._rows
         hit = np.ones(rows.num_rows, dtype=bool)
@@ -114,26 +114,26 @@ class Changing:
             hit = satisfying(statement.condition, rows)
         touched = frozenset(numbers(rows, ID)[hit].tolist())
         if isinstance(statement, Delete):
-            self._apply(at, self._schema().empty_table(), touched)
+            self._apply(instant, self._schema().empty_table(), touched)
             return
         changed = chosen(rows, hit)
         assigned = {self._own(name): value for name, value in statement.assignments}
         arrays = [
-            values_of(assigned[one.name], changed, one.type) if one.name in assigned
-            else changed.column(one.name)
-            for one in self._schema()
+            values_of(assigned[column.name], changed, column.type) if column.name in assigned
+            else changed.column(column.name)
+            for column in self._schema()
         ]  # fmt: skip
-        self._apply(at, pa.table(arrays, schema=self._schema()), touched, update=True)
+        self._apply(instant, pa.table(arrays, schema=self._schema()), touched, update=True)
 
     def _constants(self, statement: Insert) -> pa.Table:
         columns = [
-            pa.array([_constant(row[number], one.type) for row in statement.rows], one.type)
-            for number, one in enumerate(self._schema())
+            pa.array([_constant(row[number], column.type) for row in statement.rows], column.type)
+            for number, column in enumerate(self._schema())
         ]
         return pa.table(columns, schema=self._schema())
 
     def _apply(
-        self, at: int, inserted: pa.Table, deleted: frozenset[int], update: bool = False
+        self, instant: int, inserted: pa.Table, deleted: frozenset[int], update: bool = False
     ) -> None:
         kept = self._rows
         if deleted:
@@ -143,7 +143,7 @@ class Changing:
         inserted = with_numbers(inserted, **{ID: ids})
         self._next += inserted.num_rows
         self._rows = concatenated([kept, inserted])
-        self.changes.append(Change(at, inserted, deleted))
+        self.changes.append(Change(instant, inserted, deleted))
 
     def _check_keys(self, kept: pa.Table, inserted: pa.Table, update: bool) -> None:
         names = [self._own(name) for name in self.definition.key]
@@ -180,22 +180,25 @@ class Changing:
             if change.at >= interval.clock:
                 break
             effective.append((max(change.at, interval.began), change))
-        ended = {one: at for at, change in effective for one in change.deleted}
+        ended = {row: instant for instant, change in effective for row in change.deleted}
         born, fresh = [], set()
-        for at, change in effective:
+        for instant, change in effective:
             ids = numbers(change.inserted, ID)
             fresh |= set(ids.tolist())
-            exp = np.array([ended.get(one, NEVER) for one in ids.tolist()], dtype=np.int64)
-            rows = with_numbers(change.inserted, **{TS: np.full(len(ids), at), EXP: exp})
-            born.append(chosen(rows, exp > at))
-        old = {one: at for one, at in ended.items() if one not in fresh}
+            exp = np.array([ended.get(row, NEVER) for row in ids.tolist()], dtype=np.int64)
+            rows = with_numbers(change.inserted, **{TS: np.full(len(ids), instant), EXP: exp})
+            born.append(chosen(rows, exp > instant))
+        old = {row: instant for row, instant in ended.items() if row not in fresh}
         cut = self._ended(old, seen)
         nothing = Delta.empty(self._schema())
         delta = Delta(
             concatenated([nothing.born, *(t.select(nothing.born.schema.names) for t in born)]),
             cut.select(nothing.cut.schema.names),
         )
-        return delta.map(partial(self._under_alias, source)), (*seen, *(at for at, _ in effective))
+        return delta.map(partial(self._under_alias, source)), (
+            *seen,
+            *(instant for instant, _ in effective),
+        )
 
     def _under_alias(self, source: Relation, rows: pa.Table) -> pa.Table:
         carried = [name for name in rows.schema.names if name in (*LIFE, END)]
@@ -209,7 +212,7 @@ class Changing:
             ids = numbers(change.inserted, ID)
             hit = np.isin(ids, list(ended))
             if hit.any():
-                ends = np.array([ended[one] for one in ids[hit].tolist()], dtype=np.int64)
+                ends = np.array([ended[row] for row in ids[hit].tolist()], dtype=np.int64)
                 size = int(hit.sum())
                 rows.append(
                     with_numbers(

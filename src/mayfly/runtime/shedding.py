@@ -79,7 +79,9 @@ class Shedding:
                 "no query joins time windows over streams, so rows have no partners to count",
                 f"leave rows out by {RANDOM!r}",
             )
-        slides = (one.sent is not None and one.sent.slide is not None for one in program.answers)
+        slides = (
+            answer.sent is not None and answer.sent.slide is not None for answer in program.answers
+        )
         if self.stretch_above is not None and not any(slides):
             raise InvalidSetting(
                 "no query sends its answer at refreshes, so there is nothing to stretch",
@@ -99,14 +101,14 @@ def shed_sides(program: StagedProgram, task: StagedTask) -> dict[int, str]:
     operator = task.operator
     if not operator.combines or operator.owned:
         return {}
-    found = {}
+    streams = {}
     for side, local in enumerate(task.local):
         if local is None or not program.tasks[local].operator.foresees:
             continue
         for feed in program.feeds:
             if feed.task == local:
-                found[side] = feed.source.stream
-    return found
+                streams[side] = feed.source.stream
+    return streams
 
 
 def without_least_promising(
@@ -118,7 +120,7 @@ def without_least_promising(
     interval: Interval,
 ) -> tuple[list[Delta], dict[str, int]]:
     """The inputs of a join's step without a share of their new rows, and what was left out."""
-    coded = [operator.coded(one.born, side) for side, one in enumerate(inputs)]
+    coded = [operator.coded(delta.born, side) for side, delta in enumerate(inputs)]
     listed = [side for side in sides if coded[side].num_rows]
     if not listed:
         return list(inputs), {}
@@ -127,11 +129,11 @@ def without_least_promising(
     leaving = np.zeros(len(promise), bool)
     count = _rounded(share * len(promise), interval, salt)
     leaving[stable_order(promise, salt)[:count]] = True
-    after, lost, at = list(inputs), dict[str, int](), 0
+    after, lost, offset = list(inputs), dict[str, int](), 0
     for side in listed:
         rows = coded[side]
-        gone = leaving[at : at + rows.num_rows]
-        at += rows.num_rows
+        gone = leaving[offset : offset + rows.num_rows]
+        offset += rows.num_rows
         left = chosen(rows, ~gone).select(inputs[side].born.schema.names)
         after[side] = Delta(left.combine_chunks(), inputs[side].cut)
         lost[sides[side]] = lost.get(sides[side], 0) + int(gone.sum())
@@ -141,14 +143,14 @@ def without_least_promising(
 def _promise(side: int, coded: Sequence[pa.Table], kept: Sequence[Kept]) -> Int64s:
     """How many combinations the code of each new row of a side has on the other sides."""
     codes = numbers(coded[side], CODE)
-    found = np.ones(len(codes), np.int64)
+    promises = np.ones(len(codes), np.int64)
     for other, rows in enumerate(coded):
         if other != side:
             partners = _occurrences(codes, numbers(rows, CODE))
             for run in kept[other].runs:
                 partners += _occurrences(codes, numbers(run.load(), CODE))
-            found *= np.minimum(partners, 1 << 60 // (len(coded) - 1))
-    return found
+            promises *= np.minimum(partners, 1 << 60 // (len(coded) - 1))
+    return promises
 
 
 def _occurrences(codes: Int64s, among: Int64s) -> Int64s:
@@ -163,7 +165,7 @@ def _hashes(rows: pa.Table) -> Int64s:
     return mixed_ids(mixed_ids(values, numbers(rows, TS)), numbers(rows, EXP))
 
 
-def _rounded(wanted: float, interval: Interval, salt: Int64s) -> int:
+def _rounded(amount: float, interval: Interval, salt: Int64s) -> int:
     """Up or down, so that over many steps the share is right."""
     chance = mixed_ids(np.array([interval.clock]), np.array([np.bitwise_xor.reduce(salt)]))
-    return int(wanted + int(chance.view(np.uint64)[0] % _SPREAD) / _SPREAD)
+    return int(amount + int(chance.view(np.uint64)[0] % _SPREAD) / _SPREAD)

@@ -78,11 +78,11 @@ class PipelineStatus:
 
     def to_json(self) -> dict[str, Any]:
         """With instants as texts in UTC."""
-        told = asdict(self)
-        told["committed"] = _text(self.committed)
-        for listed in (*told["streams"], *told["queries"]):
+        document = asdict(self)
+        document["committed"] = _text(self.committed)
+        for listed in (*document["streams"], *document["queries"]):
             listed["clock"] = _text(listed["clock"])
-        return told
+        return document
 
 
 def read_status(checkpoint: str | os.PathLike[str]) -> PipelineStatus:
@@ -115,7 +115,7 @@ def status_of_pipeline(checkpoint: str, manifest: Manifest) -> PipelineStatus:
         lag=behind,
         rate=progress.rate,
         catch_up=progress.catch_up,
-        batch_seconds=tuple(one.seconds for one in progress.batches),
+        batch_seconds=tuple(batch.seconds for batch in progress.batches),
         buckets=properties["buckets"],
         state_rows=_rows(state),
         state_bytes=_bytes(state),
@@ -130,7 +130,7 @@ def state_and_results(manifest: Manifest) -> tuple[list[Segment], list[Segment]]
     """What operators keep, and the logged results of all queries."""
     results = list(manifest.in_group(RESULTS))
     logged = {segment.path for segment in results}
-    return [one for one in manifest.in_group(STATE) if one.path not in logged], results
+    return [segment for segment in manifest.in_group(STATE) if segment.path not in logged], results
 
 
 def _stream(name: str, clocks: Clocks, totals: Mapping[str, Any]) -> StreamFigures:
@@ -168,5 +168,5 @@ def _bytes(segments: list[Segment]) -> int:
     return sum(segment.bytes for segment in segments)
 
 
-def _text(at: int | None) -> str | None:
-    return None if at is None else instant_text(at)
+def _text(instant: int | None) -> str | None:
+    return None if instant is None else instant_text(instant)

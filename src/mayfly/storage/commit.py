@@ -96,8 +96,8 @@ class Listing(NamedTuple):
 def check_place(directory: Directory) -> None:
     """Refuse a folder that holds other things: files that no version names would be removed."""
     # A creation that was cut short leaves the folder of manifests, and volumes have lost+found.
-    known = (MANIFESTS, "lost+found")
-    others = [one for one in directory.entries() if one not in known and one[0] != "."]
+    exceptions = (MANIFESTS, "lost+found")
+    others = [entry for entry in directory.entries() if entry not in exceptions and entry[0] != "."]
     if others and not Repository(directory).versions():
         raise InvalidSetting(
             f"{directory.address} was not made by Mayfly, and has other things in it, "
@@ -302,14 +302,14 @@ class Repository:
         or lost one is no obstacle. No number that a lost version may have had is used again: who
         has seen it would take this one for it.
         """
-        with self.pin(version) as wanted:
-            for segment in wanted.segments.values():
+        with self.pin(version) as manifest:
+            for segment in manifest.segments.values():
                 self._require_whole(version, segment)
             last, before = self._last_used()
-            unread = Manifest(last, wanted.segments, wanted.properties)
+            unread = Manifest(last, manifest.segments, manifest.properties)
             after = None if before == last else before
             following = unread.followed_by(written_at=wall_clock(), after=after)
-            with intent(self.directory, following.version, list(wanted.segments.values())):
+            with intent(self.directory, following.version, list(manifest.segments.values())):
                 return self._publish(following)
 
     def _last_used(self) -> tuple[int, int]:
@@ -342,13 +342,13 @@ class Repository:
         """Find a stale base before anything is written; ``_publish`` is what decides."""
         following = base.version + 1
         # In this order: a base that vacuum removed has raised the oldest version by then.
-        known = self.directory.exists(manifest_name(base.version))
+        exists = self.directory.exists(manifest_name(base.version))
         listed = self._listed()
         if max(listed.stored, default=-1) > base.version or listed.oldest > base.version:
             raise self._conflict(following)
         if lost := self.lost_mark(listed, base):
             raise lost
-        if not known:
+        if not exists:
             raise StorageError(
                 f"there is no version {base.version} in {self.directory.address}",
                 "start from the current version of the directory you commit to",
@@ -378,14 +378,14 @@ class Repository:
 
     def _require_ancestor(self, published: Manifest) -> None:
         """Others committed and vacuumed meanwhile: did they before us, or on top of us?"""
-        found = self.current().commit_id(published.version)
-        if found is None:
+        commit_id = self.current().commit_id(published.version)
+        if commit_id is None:
             raise StorageError(
                 f"other writers moved {self.directory.address} far past version "
                 f"{published.version} while it was being committed",
                 "read the current version to see whether this commit is part of it",
             )
-        if found != published.lineage[0]:
+        if commit_id != published.lineage[0]:
             raise self._conflict(published.version)
 
     def _conflict(self, version: int) -> CommitConflict:
@@ -411,8 +411,8 @@ class Repository:
     def pin(self, version: int | None = None, *, lease: int = DEFAULT_LEASE) -> Pin:
         """Keep a version (the current one by default) readable for at most ``lease`` µs."""
         for _ in range(ATTEMPTS):
-            wanted = self.current().version if version is None else version
-            pin = self._claim(wanted, lease)
+            number = self.current().version if version is None else version
+            pin = self._claim(number, lease)
             if pin is not None:
                 return pin
             if version is not None:
@@ -444,15 +444,15 @@ class Repository:
 
     def pins(self) -> dict[str, Claim]:
         """Every pin file and what it claims, expired ones too."""
-        found = {}
+        claims = {}
         for name in self.directory.names(PINS):
             try:
-                found[name] = Claim.decode(self.directory.read(name), name)
+                claims[name] = Claim.decode(self.directory.read(name), name)
             except FileNotFoundError:  # released meanwhile
                 continue
-        return found
+        return claims
 
-    def pinned_versions(self, *, at: int | None = None) -> dict[str, int]:
+    def pinned_versions(self, *, instant: int | None = None) -> dict[str, int]:
         """Live pins: pin file → version."""
-        now = wall_clock() if at is None else at
+        now = wall_clock() if instant is None else instant
         return {name: claim.version for name, claim in self.pins().items() if claim.until > now}

@@ -33,11 +33,11 @@ class IoCounters:
     bytes_written: int = 0
 
     def add(self, other: IoCounters) -> None:
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for counter in fields(self):
+            setattr(self, counter.name, getattr(self, counter.name) + getattr(other, counter.name))
 
     def to_json(self) -> dict[str, int]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {counter.name: getattr(self, counter.name) for counter in fields(self)}
 
     def note_written(self, size: int) -> None:
         self.files_written += 1
@@ -114,13 +114,13 @@ class Directory:
         return self._info(name) is not None
 
     def size(self, name: str) -> int | None:
-        found = self._info(name)
-        return None if found is None else found.size
+        info = self._info(name)
+        return None if info is None else info.size
 
     def modified_at(self, name: str) -> int | None:
         """When the file was last written, µs."""
-        found = self._info(name)
-        return None if found is None else found.modified
+        info = self._info(name)
+        return None if info is None else info.modified
 
     def _info(self, name: str) -> FileInfo | None:
         return self.store.info(self.plain(name))

@@ -57,10 +57,10 @@ class Manifest:
     @cached_property
     def _by_group(self) -> Mapping[str, tuple[Segment, ...]]:
         """Segments by group, groups in order of their names."""
-        found: dict[str, list[Segment]] = {}
+        groups: dict[str, list[Segment]] = {}
         for segment in self.segments.values():
-            found.setdefault(segment.group, []).append(segment)
-        return {group: tuple(found[group]) for group in sorted(found)}
+            groups.setdefault(segment.group, []).append(segment)
+        return {group: tuple(groups[group]) for group in sorted(groups)}
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -74,10 +74,10 @@ class Manifest:
         """
         yield from self._by_group.get(prefix, ())
         below = f"{prefix}/"
-        for at in range(bisect_left(self.groups, below), len(self.groups)):
-            if not self.groups[at].startswith(below):
+        for index in range(bisect_left(self.groups, below), len(self.groups)):
+            if not self.groups[index].startswith(below):
                 break
-            yield from self._by_group[self.groups[at]]
+            yield from self._by_group[self.groups[index]]
 
     @property
     def rows(self) -> int:
@@ -147,7 +147,7 @@ def _decoded(data: bytes, name: str) -> Manifest:
         raise _damaged(f"the manifest {name} differs from its checksum")
     try:
         stored = json.loads(body)
-        segments = (Segment.from_json(one) for one in stored["segments"])
+        segments = (Segment.from_json(entry) for entry in stored["segments"])
         return Manifest(
             version=stored["version"],
             segments={segment.path: segment for segment in segments},

@@ -79,15 +79,15 @@ def plan_merge(
 
 
 def _geometric(shelves: list[_Shelf[M]], cap: int, fan_in: int) -> list[_Shelf[M]]:
-    at = 0
-    while at + fan_in <= len(shelves):
-        level = shelves[at].level
-        window = shelves[at : at + fan_in]
+    start = 0
+    while start + fan_in <= len(shelves):
+        level = shelves[start].level
+        window = shelves[start : start + fan_in]
         if all(shelf.level == level for shelf in window) and _span(window) <= cap:
-            shelves[at : at + fan_in] = [_joined(window, level + 1)]
-            at = max(0, at - fan_in + 1)
+            shelves[start : start + fan_in] = [_joined(window, level + 1)]
+            start = max(0, start - fan_in + 1)
         else:
-            at += 1
+            start += 1
     return shelves
 
 
@@ -113,9 +113,11 @@ def _one(stretch: list[_Shelf[M]]) -> _Shelf[M]:
 
 
 def _merge_most_alike(shelves: list[_Shelf[M]]) -> None:
-    at = max(range(len(shelves) - 1), key=lambda i: shelves[i + 1].rows / max(1, shelves[i].rows))
-    pair = shelves[at : at + 2]
-    shelves[at : at + 2] = [_joined(pair, max(shelf.level for shelf in pair))]
+    position = max(
+        range(len(shelves) - 1), key=lambda i: shelves[i + 1].rows / max(1, shelves[i].rows)
+    )
+    pair = shelves[position : position + 2]
+    shelves[position : position + 2] = [_joined(pair, max(shelf.level for shelf in pair))]
 
 
 def _span(shelves: Sequence[_Shelf[M]]) -> int:

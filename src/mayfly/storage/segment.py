@@ -63,9 +63,9 @@ class Segment:
     tail: Piece | None = None
     """What follows the row groups, if they can be checked one by one."""
 
-    def dead_at(self, at: int) -> bool:
+    def dead_at(self, instant: int) -> bool:
         """Every row has expired: the segment may be dropped unread."""
-        return bool(self.exp.high <= at)
+        return bool(self.exp.high <= instant)
 
     def to_json(self) -> dict[str, Json]:
         stored: dict[str, Json] = {
@@ -191,7 +191,7 @@ class SegmentWriter:
         if self._format == "parquet":
             self._sink.add_key_value_metadata(noted)
             return
-        noted[KEYS] = json.dumps([one and one.to_json() for one in self._group_keys])
+        noted[KEYS] = json.dumps([bounds and bounds.to_json() for bounds in self._group_keys])
         empty = pa.RecordBatch.from_pylist([], self._schema)
         self._sink.write_batch(empty, custom_metadata=noted)
 
@@ -204,13 +204,13 @@ class SegmentWriter:
                 )
             self._extend(column, bounds_of(batch.column(column)))
         if self._key is not None and self._key_ordered:
-            found = key_bounds(batch.column(self._key))
-            self._key_ordered = found is not None
-            if found is not None:
-                self._extend(self._key, found)
+            bounds = key_bounds(batch.column(self._key))
+            self._key_ordered = bounds is not None
+            if bounds is not None:
+                self._extend(self._key, bounds)
 
-    def _extend(self, column: str, found: Bounds) -> None:
-        self._bounds[column] = found.union(self._bounds.get(column))
+    def _extend(self, column: str, bounds: Bounds) -> None:
+        self._bounds[column] = bounds.union(self._bounds.get(column))
 
     def _open(self) -> None:
         self._file = self._directory.store.create(self._name)
@@ -228,9 +228,9 @@ class SegmentWriter:
                 compression=self._compression or "zstd",
                 use_dictionary=False,
                 write_statistics=[
-                    one.name
-                    for one in self._schema
-                    if one.name == self._key or not _is_text(one.type)
+                    column.name
+                    for column in self._schema
+                    if column.name == self._key or not _is_text(column.type)
                 ],
             )
 
@@ -423,12 +423,12 @@ def _unreadable(directory: Directory, segment: Segment, error: Exception) -> Cor
 
 def _chunk_bytes(metadata: pq.FileMetaData, columns: list[str] | None) -> int:
     """Bytes of a Parquet file that reading some columns takes: their chunks and the footer."""
-    groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
-    chunks = (group.column(at) for group in groups for at in range(group.num_columns))
-    wanted = tuple(f"{name}." for name in columns or ())
+    groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
+    chunks = (group.column(index) for group in groups for index in range(group.num_columns))
+    prefixes = tuple(f"{name}." for name in columns or ())
     sizes: Iterator[int] = (
         chunk.total_compressed_size
         for chunk in chunks
-        if f"{chunk.path_in_schema}.".startswith(wanted)
+        if f"{chunk.path_in_schema}.".startswith(prefixes)
     )
     return int(metadata.serialized_size) + sum(sizes)

@@ -120,11 +120,11 @@ def prune(
 
 def named_files(repository: Repository) -> dict[str, Segment]:
     """The files that some version on disk names: these can be compared before they are read."""
-    found: dict[str, Segment] = {}
+    files: dict[str, Segment] = {}
     for number in repository.stored_versions():
         with contextlib.suppress(VersionExpired, CorruptFile):
-            found |= repository.load(number).segments
-    return found
+            files |= repository.load(number).segments
+    return files
 
 
 def left_behind(repository: Repository) -> list[str]:

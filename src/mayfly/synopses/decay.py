@@ -38,8 +38,8 @@ class DecayedSum:
         now = max(self._instant if self._sums is not None else int(instants[0]), *instants.tolist())
         decayed = values.to_numpy(zero_copy_only=False) * self._factor(now - instants)
         fresh = columns.drop_columns([VALUE]).append_column(VALUE, pa.array(decayed))
-        known = [] if self._sums is None else [self.answer(now)]
-        table = pa.concat_tables([*known, fresh.select([*self.keys, VALUE])]).combine_chunks()
+        previous = [] if self._sums is None else [self.answer(now)]
+        table = pa.concat_tables([*previous, fresh.select([*self.keys, VALUE])]).combine_chunks()
         groups = Groups.of(table, self.keys)
         amounts = whole(table.column(VALUE)).to_numpy(zero_copy_only=False)
         sums = np.bincount(groups.number, amounts, len(groups))

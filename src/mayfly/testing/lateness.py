@@ -48,12 +48,12 @@ def judge_lateness(
         accepted, late = {}, {}
         for name in names:
             times = micros_of(batch[name], ts).tolist()
-            is_late = [began is not None and at < began for at in times]
+            is_late = [began is not None and instant < began for instant in times]
             late[name] = batch[name].filter(pa.array(is_late, pa.bool_()))
             accepted[name] = batch[name].filter(pa.array([not x for x in is_late], pa.bool_()))
             allowance = duration(slack[name] if isinstance(slack, Mapping) else slack)
-            for at in times:
-                clocks[name] = _later(clocks[name], max(at - allowance, MIN_TIME))
+            for instant in times:
+                clocks[name] = _later(clocks[name], max(instant - allowance, MIN_TIME))
             if heartbeats is not None and name in heartbeats[i]:
                 clocks[name] = _later(clocks[name], heartbeats[i][name])
         outcomes.append(Outcome(accepted, late, _query_clock(clocks), dict(clocks)))
@@ -65,5 +65,5 @@ def _later(clock: int | None, reached: int) -> int:
 
 
 def _query_clock(clocks: Mapping[str, int | None]) -> int | None:
-    known = [clock for clock in clocks.values() if clock is not None]
-    return min(known) if known and len(known) == len(clocks) else None
+    instants = [clock for clock in clocks.values() if clock is not None]
+    return min(instants) if instants and len(instants) == len(clocks) else None

@@ -110,7 +110,7 @@ class WindowJoinOracle:
             for times in stream.lifetimes():
                 edges.update(times.tolist())
         edges.discard(NEVER)
-        return sorted(edges | {at - 1 for at in edges})
+        return sorted(edges | {edge - 1 for edge in edges})
 
     def _alive(self, name: str) -> str:
         duration = self._streams[name].duration

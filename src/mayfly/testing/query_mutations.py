@@ -40,16 +40,16 @@ def damaged(text: str, rng: Random) -> str:
     """The query with some words removed, doubled, exchanged or put in; it may still be valid."""
     pieces = _PIECES.findall(text)
     for _ in range(rng.randint(1, 3)):
-        at, other = rng.randrange(len(pieces)), rng.randrange(len(pieces))
+        position, other = rng.randrange(len(pieces)), rng.randrange(len(pieces))
         kind = rng.randrange(4)
         if kind == 0:
-            pieces[at] = ""
+            pieces[position] = ""
         elif kind == 1:
-            pieces[at] += f" {rng.choice(_NOISE)} "
+            pieces[position] += f" {rng.choice(_NOISE)} "
         elif kind == 2:
-            pieces[at] = f" {rng.choice(_NOISE)} "
+            pieces[position] = f" {rng.choice(_NOISE)} "
         else:
-            pieces[at], pieces[other] = pieces[other], pieces[at]
+            pieces[position], pieces[other] = pieces[other], pieces[position]
     return "".join(pieces)
 
 
@@ -94,9 +94,9 @@ def broken(text: str, rng: Random) -> BrokenQuery | None:
     for mistake in rng.sample(_MISTAKES, len(_MISTAKES)):
         places = list(re.finditer(mistake.pattern, text))
         if places:
-            found = rng.choice(places)
-            wrong = mistake.wrong(found)
+            place = rng.choice(places)
+            wrong = mistake.wrong(place)
             shift = mistake.shift if mistake.shift >= 0 else len(wrong) - len("ages")
-            damaged_text = text[: found.start()] + wrong + text[found.end() :]
-            return BrokenQuery(damaged_text, found.start() + shift, mistake.name)
+            damaged_text = text[: place.start()] + wrong + text[place.end() :]
+            return BrokenQuery(damaged_text, place.start() + shift, mistake.name)
     return None

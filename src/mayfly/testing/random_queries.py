@@ -103,17 +103,17 @@ def random_query(rng: Random, shape: str | None = None) -> GeneratedQuery:
 
 
 def alive_at(
-    table: WindowTable, rows: Sequence[Mapping[str, Any]], at: int
+    table: WindowTable, rows: Sequence[Mapping[str, Any]], instant: int
 ) -> list[Mapping[str, Any]]:
     """The rows of a stream (``ts`` in µs, ``seq`` unique) that the window holds at an instant."""
     window, slide = table.window, table.window.slide
     kept = [row for row in rows if table.keep is None or table.keep(row)]
     if slide is not None and slide.period:
-        at -= (at - slide.origin) % slide.period
-    past = sorted((r for r in kept if r["ts"] <= at), key=lambda row: (row["ts"], row["seq"]))
+        instant -= (instant - slide.origin) % slide.period
+    past = sorted((r for r in kept if r["ts"] <= instant), key=lambda row: (row["ts"], row["seq"]))
     if slide is not None and slide.rows:
         past = past[: len(past) // slide.rows * slide.rows]
-        at = past[-1]["ts"] if past else at
+        instant = past[-1]["ts"] if past else instant
     match window:
         case Landmark(start=start, until=until):
             return [r for r in past if start <= r["ts"] and (until is None or r["ts"] < until)]
@@ -125,9 +125,9 @@ def alive_at(
                 for number, row in enumerate(past)
                 if sum(_same(row, later, names) for later in past[number + 1 :]) < count
             ]
-            return [r for r in latest if duration is None or at < r["ts"] + duration]
+            return [r for r in latest if duration is None or instant < r["ts"] + duration]
         case Range() | Now():
-            return [row for row in past if at < row["ts"] + (window.lifetime or 0)]
+            return [row for row in past if instant < row["ts"] + (window.lifetime or 0)]
     return past
 
 
@@ -242,7 +242,7 @@ class _Maker:
         if shape == "group" or (shape == "subquery" and self.rng.random() < 0.3):
             return self._grouped(scope, rest)
         outputs = [self._value(scope) for _ in range(self.rng.randint(1, 3))]
-        return [both("{} AS c{}", one, str(n)) for n, one in enumerate(outputs)], rest
+        return [both("{} AS c{}", output, str(n)) for n, output in enumerate(outputs)], rest
 
     def _origin(self, shape: str) -> tuple[Both, Scope, list[Both]]:
         if shape == "subquery":
@@ -316,7 +316,7 @@ class _Maker:
         having = Both("", "")
         if self.rng.random() < 0.4:
             having = both(" HAVING {} > {}", self._aggregate(scope, real=False), "1")
-        outputs = [both("{} AS c{}", one, str(n)) for n, one in enumerate((*keys, *calls))]
+        outputs = [both("{} AS c{}", output, str(n)) for n, output in enumerate((*keys, *calls))]
         return outputs, both("{}{}{}", rest, group, having)
 
     def _set_operation(self, shape: str) -> Both:
@@ -326,7 +326,7 @@ class _Maker:
         for _ in range(self.rng.randint(2, 3)):
             origin, scope, conditions = self._origin(self.rng.choice(("select", "join")))
             outputs = [self._value(scope, kind) for kind in kinds]
-            named = [both("{} AS c{}", one, str(n)) for n, one in enumerate(outputs)]
+            named = [both("{} AS c{}", output, str(n)) for n, output in enumerate(outputs)]
             where = both(" WHERE {}", joined(" AND ", conditions)) if conditions else Both("", "")
             parts.append(both("SELECT {} FROM {}{}", joined(", ", named), origin, where))
         return joined(f" {word} ", parts)

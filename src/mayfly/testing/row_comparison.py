@@ -81,8 +81,8 @@ def row_difference(actual: Rows, expected: Rows) -> RowDifference:
     counts = (left.num_rows, right.num_rows)
     if _equal_when_sorted(left, right):
         return RowDifference(columns, counts, Counter(), Counter())
-    found, wanted = multiset(left, columns), multiset(right, columns)
-    return RowDifference(columns, counts, wanted - found, found - wanted)
+    actual_rows, expected_rows = multiset(left, columns), multiset(right, columns)
+    return RowDifference(columns, counts, expected_rows - actual_rows, actual_rows - expected_rows)
 
 
 def assert_same_rows(actual: Rows, expected: Rows, context: str = "") -> None:
@@ -104,15 +104,16 @@ def _names(rows: Rows) -> tuple[str, ...] | None:
 
 
 def _common_columns(actual: Rows, expected: Rows) -> tuple[str, ...]:
-    found, wanted = _names(actual), _names(expected)
-    if found is None or wanted is None:
-        return found or wanted or ()
-    if sorted(found) != sorted(wanted):
+    actual_names, expected_names = _names(actual), _names(expected)
+    if actual_names is None or expected_names is None:
+        return actual_names or expected_names or ()
+    if sorted(actual_names) != sorted(expected_names):
+        listed = f"found {', '.join(actual_names)}; expected {', '.join(expected_names)}"
         raise BadInput(
-            f"columns differ: found {', '.join(found)}; expected {', '.join(wanted)}",
+            f"columns differ: {listed}",
             "select or rename columns before comparing",
         )
-    return wanted
+    return expected_names
 
 
 def _table(rows: Rows, columns: Sequence[str]) -> pa.Table:

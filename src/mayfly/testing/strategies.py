@@ -74,7 +74,9 @@ def key_columns(
 
 # Event time since the start: a dense burst full of ties, then on, then after a silence.
 _INSTANTS = (*range(9), *range(9), *range(50), *range(SILENCE, SILENCE + 16))
-_MOMENT = st.sampled_from([at * _PER_INSTANT + i for at in _INSTANTS for i in range(_PER_INSTANT)])
+_MOMENT = st.sampled_from(
+    [instant * _PER_INSTANT + i for instant in _INSTANTS for i in range(_PER_INSTANT)]
+)
 _CUTS = st.lists(_MOMENT, max_size=5)
 
 

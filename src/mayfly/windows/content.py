@@ -182,13 +182,17 @@ class ValueContent(Content):
         return list(self.domain.decode(keys[np.isin(keys, theirs)]).to_pylist())
 
     def _check_comparable(self, other: ValueContent) -> None:
-        one, another = self.domain.type, other.domain.type
-        if one is None or another is None or one == another:
+        own_type, another = self.domain.type, other.domain.type
+        if own_type is None or another is None or own_type == another:
             return
         ranked = self.domain.labelled == other.domain.labelled
-        if not ranked or family(one) != family(another) or _ranks_of(one) != _ranks_of(another):
+        if (
+            not ranked
+            or family(own_type) != family(another)
+            or _ranks_of(own_type) != _ranks_of(another)
+        ):
             raise InvalidSetting(
-                f"a window of {one} and one of {another} have no values in common",
+                f"a window of {own_type} and one of {another} have no values in common",
                 "give both windows columns of one type",
             )
 

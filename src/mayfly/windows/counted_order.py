@@ -188,21 +188,21 @@ def _count(
     each = len(amounts) == 0
     for i in range(len(nodes)):
         amount = sign if each else sign * amounts[i]
-        at = block[nodes[i]]
-        rows[at] += amount
-        groups[place[at] >> _GROUP] += amount
+        number = block[nodes[i]]
+        rows[number] += amount
+        groups[place[number] >> _GROUP] += amount
 
 
 @jit
 def _list(order: Int32s, blocks: int, members: np.ndarray, size: Int32s, listed: Int32s) -> None:
-    at = 0
+    position = 0
     for i in range(blocks):
         block = order[i]
         for j in range(size[block]):
-            if at == len(listed):
+            if position == len(listed):
                 return
-            listed[at] = members[block, j]
-            at += 1
+            listed[position] = members[block, j]
+            position += 1
 
 
 @jit
@@ -220,11 +220,11 @@ def _select(
     while left > groups[group]:
         left -= groups[group]
         group += 1
-    at = group << _GROUP
-    while left > rows[order[at]]:
-        left -= rows[order[at]]
-        at += 1
-    block, j = order[at], 0
+    index = group << _GROUP
+    while left > rows[order[index]]:
+        left -= rows[order[index]]
+        index += 1
+    block, j = order[index], 0
     while left > counts[members[block, j]]:
         left -= counts[members[block, j]]
         j += 1
@@ -248,17 +248,17 @@ def _insert(
     for i in range(start, len(fresh)):
         node = fresh[i]
         sought = key[node]
-        at = max(0, np.searchsorted(low[:blocks], sought, side="right") - 1)
-        block = order[at]
+        index = max(0, np.searchsorted(low[:blocks], sought, side="right") - 1)
+        block = order[index]
         if size[block] == BLOCK:
             if blocks == len(size):
                 return i, blocks, split
             split = True
-            _split(at, order, low, blocks, members, size, block_of, key)
+            _split(index, order, low, blocks, members, size, block_of, key)
             blocks += 1
-            if sought >= low[at + 1]:
-                at += 1
-                block = order[at]
+            if sought >= low[index + 1]:
+                index += 1
+                block = order[index]
         left, right = 0, size[block]
         while left < right:
             middle = (left + right) // 2
@@ -271,13 +271,13 @@ def _insert(
         members[block, left] = node
         size[block] += 1
         block_of[node] = block
-        low[at] = key[members[block, 0]]
+        low[index] = key[members[block, 0]]
     return len(fresh), blocks, split
 
 
 @jit
 def _split(
-    at: int,
+    index: int,
     order: Int32s,
     low: Int64s,
     blocks: int,
@@ -287,12 +287,12 @@ def _split(
     key: Int64s,
 ) -> None:
     """The upper half of a block becomes the block behind it."""
-    block, new, half = order[at], blocks, BLOCK // 2
+    block, new, half = order[index], blocks, BLOCK // 2
     for j in range(half, BLOCK):
         node = members[block, j]
         members[new, j - half] = node
         block_of[node] = new
     size[block], size[new] = half, BLOCK - half
-    for j in range(blocks, at + 1, -1):
+    for j in range(blocks, index + 1, -1):
         order[j], low[j] = order[j - 1], low[j - 1]
-    order[at + 1], low[at + 1] = new, key[members[new, 0]]
+    order[index + 1], low[index + 1] = new, key[members[new, 0]]

@@ -62,8 +62,8 @@ def _place(key: np.int64, size: int) -> np.uint64:
 
 
 @jit
-def _next(at: np.uint64, size: int) -> np.uint64:
-    return (at + np.uint64(1)) & np.uint64(size - 1)
+def _next(slot: np.uint64, size: int) -> np.uint64:
+    return (slot + np.uint64(1)) & np.uint64(size - 1)
 
 
 @jit
@@ -80,20 +80,20 @@ def _probe(
     size, visits, most = len(cells), 0, tally[MOST]
     for i in range(start, len(keys)):
         sought = keys[i]
-        at = _place(sought, size)
+        slot = _place(sought, size)
         seen = 1
-        while cells[at, 0] != sought and cells[at, 1] >= 0:
-            at = _next(at, size)
+        while cells[slot, 0] != sought and cells[slot, 1] >= 0:
+            slot = _next(slot, size)
             seen += 1
-        if cells[at, 1] < 0:
+        if cells[slot, 1] < 0:
             fresh = allocate(tally, free, len(key))
             if fresh < 0:
                 tally[VISITS] += visits
                 tally[MOST] = most
                 return i
             key[fresh] = sought
-            cells[at, 0], cells[at, 1] = sought, fresh
-        nodes[i] = cells[at, 1]
+            cells[slot, 0], cells[slot, 1] = sought, fresh
+        nodes[i] = cells[slot, 1]
         visits += seen
         most = max(most, seen)
     tally[VISITS] += visits
@@ -103,19 +103,19 @@ def _probe(
 
 @jit
 def _find(sought: np.int64, cells: np.ndarray) -> int:
-    at = _place(sought, len(cells))
-    while cells[at, 1] >= 0 and cells[at, 0] != sought:
-        at = _next(at, len(cells))
-    return int(cells[at, 1])
+    slot = _place(sought, len(cells))
+    while cells[slot, 1] >= 0 and cells[slot, 0] != sought:
+        slot = _next(slot, len(cells))
+    return int(cells[slot, 1])
 
 
 @jit
 def _enter(keys: Int64s, nodes: Int32s, cells: np.ndarray) -> None:
     for i in range(len(keys)):
-        at = _place(keys[i], len(cells))
-        while cells[at, 1] >= 0:
-            at = _next(at, len(cells))
-        cells[at, 0], cells[at, 1] = keys[i], nodes[i]
+        slot = _place(keys[i], len(cells))
+        while cells[slot, 1] >= 0:
+            slot = _next(slot, len(cells))
+        cells[slot, 0], cells[slot, 1] = keys[i], nodes[i]
 
 
 @jit
@@ -126,11 +126,11 @@ def _leave(keys: Int64s, cells: np.ndarray) -> None:
         gap = _place(key, size)
         while cells[gap, 0] != key:
             gap = _next(gap, size)
-        at = _next(gap, size)
-        while cells[at, 1] >= 0:
-            away = (at - _place(cells[at, 0], size)) & mask
-            if away >= ((at - gap) & mask):
-                cells[gap, 0], cells[gap, 1] = cells[at, 0], cells[at, 1]
-                gap = at
-            at = _next(at, size)
+        slot = _next(gap, size)
+        while cells[slot, 1] >= 0:
+            away = (slot - _place(cells[slot, 0], size)) & mask
+            if away >= ((slot - gap) & mask):
+                cells[gap, 0], cells[gap, 1] = cells[slot, 0], cells[slot, 1]
+                gap = slot
+            slot = _next(slot, size)
         cells[gap, 0], cells[gap, 1] = -1, -1

@@ -257,9 +257,9 @@ def _beyond(array: pa.Array) -> bool:
     return largest is not None and largest >= 2**63
 
 
-def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    scale = max(one.scale, other.scale)
-    digits = max(one.precision - one.scale, other.precision - other.scale) + scale
+def _wider(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
+    scale = max(kind.scale, other.scale)
+    digits = max(kind.precision - kind.scale, other.precision - other.scale) + scale
     return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(min(digits, 76), scale)
 
 
@@ -323,27 +323,27 @@ class _Labels:
         self._key_of = dict(kept)
 
     def _add(self, value: Any, relabels: Sequence[Relabel]) -> None:
-        at = bisect_left(self._values, value)
-        key = self._between(at)
+        position = bisect_left(self._values, value)
+        key = self._between(position)
         if key is None:
             self._spread(relabels)
-            key = self._between(at)
+            key = self._between(position)
         assert key is not None
-        self._values.insert(at, value)
-        self._keys.insert(at, key)
+        self._values.insert(position, value)
+        self._keys.insert(position, key)
         self._key_of[value] = key
 
-    def _between(self, at: int) -> int | None:
+    def _between(self, position: int) -> int | None:
         """A label for the place between two neighbours, or None if they are next to each other."""
         if not self._keys:
             return 0
-        if at == 0:
+        if position == 0:
             key = self._keys[0] - _STEP
             return key if key > -_EDGE else None
-        if at == len(self._keys):
+        if position == len(self._keys):
             key = self._keys[-1] + _STEP
             return key if key < _EDGE else None
-        low, high = self._keys[at - 1], self._keys[at]
+        low, high = self._keys[position - 1], self._keys[position]
         return (low + high) // 2 if high - low > 1 else None
 
     def _spread(self, relabels: Sequence[Relabel]) -> None:

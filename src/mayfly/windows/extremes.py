@@ -89,11 +89,11 @@ def _room(heap: Int64s, size: int) -> Int64s:
 
 @jit
 def _push(heap: Int64s, size: int, key: int) -> int:
-    at = size
-    while at and heap[(at - 1) // 2] < key:
-        heap[at] = heap[(at - 1) // 2]
-        at = (at - 1) // 2
-    heap[at] = key
+    slot = size
+    while slot and heap[(slot - 1) // 2] < key:
+        heap[slot] = heap[(slot - 1) // 2]
+        slot = (slot - 1) // 2
+    heap[slot] = key
     return size + 1
 
 
@@ -105,15 +105,15 @@ def _pop(heap: Int64s, size: int) -> int:
 
 
 @jit
-def _sink(heap: Int64s, size: int, at: int) -> None:
-    key = heap[at]
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
+def _sink(heap: Int64s, size: int, slot: int) -> None:
+    key = heap[slot]
+    while 2 * slot + 1 < size:
+        child = 2 * slot + 1
         if child + 1 < size and heap[child + 1] > heap[child]:
             child += 1
         if heap[child] <= key:
             break
-        heap[at] = heap[child]
-        at = child
-    if at < size:
-        heap[at] = key
+        heap[slot] = heap[child]
+        slot = child
+    if slot < size:
+        heap[slot] = key

@@ -56,16 +56,18 @@ class Ranked:
     @staticmethod
     def of(
         before: pa.Array, owner: Int64s, values: pa.Array, group: Int64s, size: int,
-        known: Mapping[int, Counts] | None = None,
+        summaries: Mapping[int, Counts] | None = None,
     ) -> Ranked:  # fmt: skip
-        """From the values alive before a step (of groups ``owner``) and those of its events; what
-        is ``known`` of some groups is as ``after`` gave it."""
-        if not known or has_ranks(values.type):
-            return Ranked._of(before, owner, None, values, group, size).with_groups(known or {})
-        parts = [before, *(distinct for distinct, _ in known.values())]
-        sizes = [len(distinct) for distinct, _ in known.values()]
-        often = [np.ones(len(before), np.int64), *(counts for _, counts in known.values())]
-        owners = np.append(owner, np.repeat(np.fromiter(known, np.int64, len(known)), sizes))
+        """From the values alive before a step (of groups ``owner``) and those of its events;
+        ``summaries`` of some groups are as ``after`` gave them."""
+        if not summaries or has_ranks(values.type):
+            return Ranked._of(before, owner, None, values, group, size).with_groups(summaries or {})
+        parts = [before, *(distinct for distinct, _ in summaries.values())]
+        sizes = [len(distinct) for distinct, _ in summaries.values()]
+        often = [np.ones(len(before), np.int64), *(counts for _, counts in summaries.values())]
+        owners = np.append(
+            owner, np.repeat(np.fromiter(summaries, np.int64, len(summaries)), sizes)
+        )
         whole = pa.concat_arrays(parts), owners, np.concatenate(often)
         return Ranked._of(*whole, values, group, size)
 
@@ -112,22 +114,22 @@ class Ranked:
             return 8
         return int(self.samples.nbytes) // max(1, len(self.samples))
 
-    def with_groups(self, known: Mapping[int, Counts]) -> Ranked:
+    def with_groups(self, summaries: Mapping[int, Counts]) -> Ranked:
         """With the values (their numbers and counts) that some groups had before, too."""
-        if not known:
+        if not summaries:
             return self
         keys, counts, moved = list[Int64s](), list[Int64s](), np.arange(len(self.keys))
         sizes, done, added = np.diff(self.starts), 0, 0
-        for group in sorted(known):
+        for group in sorted(summaries):
             begin, end = self.starts[group], self.starts[group + 1]
-            (old, often), fresh = known[group], self.keys[begin:end]
-            at = np.searchsorted(old, fresh)
-            new = np.append(old, 0)[at] != fresh
-            new |= at == len(old)
+            (old, often), fresh = summaries[group], self.keys[begin:end]
+            places = np.searchsorted(old, fresh)
+            new = np.append(old, 0)[places] != fresh
+            new |= places == len(old)
             moved[done:begin] += added
-            moved[begin:end] = begin + added + at + np.cumsum(new) - new
-            keys += [self.keys[done:begin], np.insert(old, at[new], fresh[new])]
-            counts += [self.counts[done:begin], np.insert(often, at[new], 0)]
+            moved[begin:end] = begin + added + places + np.cumsum(new) - new
+            keys += [self.keys[done:begin], np.insert(old, places[new], fresh[new])]
+            counts += [self.counts[done:begin], np.insert(often, places[new], 0)]
             sizes[group], done, added = len(keys[-1]), end, added + len(keys[-1]) - len(fresh)
         moved[done:] += added
         keys, counts = [*keys, self.keys[done:]], [*counts, self.counts[done:]]
@@ -261,10 +263,10 @@ def _play_positions(
         while event <= last[version]:
             if ids[event] >= 0 and sign[event] != 0:
                 rows += sign[event]
-                at = ids[event] - start + 1
-                while at <= size:
-                    sums[at] += sign[event]
-                    at += at & -at
+                node = ids[event] - start + 1
+                while node <= size:
+                    sums[node] += sign[event]
+                    node += node & -node
             event += 1
         if rows == 0:
             low[version] = high[version] = -1
@@ -289,13 +291,13 @@ def _asked(what: int, share: float, rows: int) -> tuple[int, int]:
 
 @jit
 def _select(sums: Int64s, size: int, top: int, position: int) -> int:
-    at, step = 0, top
+    node, step = 0, top
     while step:
-        if at + step <= size and sums[at + step] < position:
-            at += step
-            position -= sums[at]
+        if node + step <= size and sums[node + step] < position:
+            node += step
+            position -= sums[node]
         step >>= 1
-    return at
+    return node
 
 
 @jit

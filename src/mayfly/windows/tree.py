@@ -164,11 +164,11 @@ def _ascend(root: int, links: np.ndarray, listed: Int32s) -> None:
 @jit
 def _remove(node: int, root: Int32s, links: np.ndarray, key: Int64s) -> None:
     path = np.empty(_DEPTH, np.int32)
-    depth, at, sought = 0, root[0], key[node]
-    while at != node:
-        path[depth] = at
+    depth, cursor, sought = 0, root[0], key[node]
+    while cursor != node:
+        path[depth] = cursor
         depth += 1
-        at = links[0, at] if sought < key[at] else links[1, at]
+        cursor = links[0, cursor] if sought < key[cursor] else links[1, cursor]
     if links[0, node] >= 0 and links[1, node] >= 0:
         place = depth
         depth += 1

@@ -135,7 +135,7 @@ class SlidingWindow(PacedWindow):
         rows = self._content.present
         if not rows:
             return None
-        low, high = (self._content.select(at) for at in ((rows + 1) // 2, rows // 2 + 1))
+        low, high = (self._content.select(rank) for rank in ((rows + 1) // 2, rows // 2 + 1))
         if isinstance(low, ValueRange) or family(self._domain.type) not in ("number", "bool"):
             raise InvalidSetting(
                 f"{'counts of groups' if isinstance(low, ValueRange) else self._domain.type} "
@@ -281,7 +281,7 @@ class SlidingWindow(PacedWindow):
         """The rows with these stream numbers, in this order."""
         first = self._slides % self.slots
         order = [(first + i) % self.slots for i in range(self.slots)]
-        tables = [t for at in order if (t := self._tables[at]) is not None]
+        tables = [t for slot in order if (t := self._tables[slot]) is not None]
         if not tables:
             return pa.table({self.attribute: self._domain.decode(numbers[:0])})
         window = pa.concat_tables(tables, promote_options="permissive")

@@ -66,7 +66,7 @@ class LaidOutFor:
             (1 + self.probes, 1 + other.probes),
             (1 + self.scans, 1 + other.scans),
         )
-        return any(abs(log(one / two, 2)) >= 1 for one, two in pairs)
+        return any(abs(log(amount / two, 2)) >= 1 for amount, two in pairs)
 
 
 def need_of(settings: ArchiveSettings) -> Need:
@@ -90,9 +90,9 @@ def advise_lifetimes(
     load = measured_load(version, reports, probes=workload.probes, scans=workload.scans)
     if workload.megabytes is not None:
         load = replace(load, megabytes=workload.megabytes)
-    took = fmean(seconds_of(one) for one in reports[-_REPORTS_AVERAGED:])
-    wanted = need or need_of(settings)
-    return advise_cells(settings.window, load, constants, wanted, settings.layout, took)
+    took = fmean(seconds_of(report) for report in reports[-_REPORTS_AVERAGED:])
+    requirement = need or need_of(settings)
+    return advise_cells(settings.window, load, constants, requirement, settings.layout, took)
 
 
 def with_advised_layout(
@@ -115,7 +115,7 @@ def with_advised_layout(
         settings.parts,
         patience=settings.contract.late,
     )
-    existing = next(one for one in (folder, *folder.parents) if one.is_dir())
+    existing = next(ancestor for ancestor in (folder, *folder.parents) if ancestor.is_dir())
     constants = sampled_constants(existing)
     advice = advise_cells(settings.window, load, constants, need_of(settings))
     return replace(declared, settings=replace(settings, layout=advice.best.layout)), advice
@@ -135,9 +135,9 @@ PENDING = "proposal"
 
 def pending_proposal(version: ArchiveVersion) -> Mapping[str, Any] | None:
     """The proposal that stands: nothing was weighed since, and the layout is still that one."""
-    known: Mapping[str, Any] | None = version.manifest.properties.get(PENDING)
+    proposal: Mapping[str, Any] | None = version.manifest.properties.get(PENDING)
     layout = str(version.settings.layout)
-    return known if known is not None and known["layout"] == layout else None
+    return proposal if proposal is not None and proposal["layout"] == layout else None
 
 
 @dataclass(frozen=True)
@@ -152,46 +152,46 @@ def propose(
     directory: Directory, version: ArchiveVersion, reports: Sequence[Report]
 ) -> Proposal | None:
     """For an automatic archive whose load has changed: what would be better, if anything."""
-    known = LaidOutFor.of(version.manifest.properties)
-    recent = [one for one in reports if one["stored"]][-_REPORTS_AVERAGED:]
-    if known is None or len(recent) < _REPORTS_NEEDED or not version.state.used_runs():
+    basis = LaidOutFor.of(version.manifest.properties)
+    recent = [report for report in reports if report["stored"]][-_REPORTS_AVERAGED:]
+    if basis is None or len(recent) < _REPORTS_NEEDED or not version.state.used_runs():
         return None
     megabytes = measured_load(version, recent).megabytes
-    found = LaidOutFor(megabytes, *_reads(recent, known), measured=True)
-    early = not known.measured and version.state.update >= version.settings.window
-    if not (early or found.differs(known)):
+    observation = LaidOutFor(megabytes, *_reads(recent, basis), measured=True)
+    early = not basis.measured and version.state.update >= version.settings.window
+    if not (early or observation.differs(basis)):
         return None
-    workload = Workload(probes=found.probes, scans=found.scans)
+    workload = Workload(probes=observation.probes, scans=observation.scans)
     advice = advise_lifetimes(directory, version, recent, workload)
     now = advice.current
     assert now is not None
     if advice.best.total_work > SAVES_ENOUGH * now.total_work:
-        return Proposal(found, None)
+        return Proposal(observation, None)
     saved = 1 - advice.best.total_work / now.total_work
     return Proposal(
-        found,
+        observation,
         f"{cell_name(advice.best.layout)} would save {saved:.0%} of the work with "
-        f"{found.megabytes:.3g} MB, {found.probes:.3g} probes and {found.scans:.3g} scans an "
-        'update: archive.migrate(layout="auto")',
+        f"{observation.megabytes:.3g} MB, {observation.probes:.3g} probes and {observation.scans:.3g} "
+        'scans an update: archive.migrate(layout="auto")',
     )
 
 
 def observed_load(version: ArchiveVersion, reports: Sequence[Report]) -> Workload:
     """The reads between the last updates, or what was expected when the archive was created."""
-    known = LaidOutFor.of(version.manifest.properties) or LaidOutFor(0)
-    recent = [one for one in reports if one["stored"]][-_REPORTS_AVERAGED:]
-    probes, scans = _reads(recent, known)
+    basis = LaidOutFor.of(version.manifest.properties) or LaidOutFor(0)
+    recent = [report for report in reports if report["stored"]][-_REPORTS_AVERAGED:]
+    probes, scans = _reads(recent, basis)
     return Workload(probes=probes, scans=scans)
 
 
-def _reads(recent: Sequence[Report], known: LaidOutFor) -> tuple[float, float]:
+def _reads(recent: Sequence[Report], basis: LaidOutFor) -> tuple[float, float]:
     """Reads are counted where updates are made; if none were seen, others may read, and what was
     expected stands."""
     if not recent:
-        return known.probes, known.scans
-    probes = fmean(one.get("probes", 0) for one in recent)
-    scans = fmean(one.get("scans", 0) for one in recent)
-    return (probes, scans) if probes or scans else (known.probes, known.scans)
+        return basis.probes, basis.scans
+    probes = fmean(report.get("probes", 0) for report in recent)
+    scans = fmean(report.get("scans", 0) for report in recent)
+    return (probes, scans) if probes or scans else (basis.probes, basis.scans)
 
 
 def _refuse_parts_of_windows(workload: Workload) -> None:

@@ -69,7 +69,7 @@ class CellAdvice:
             f"{'layout':<34} {'work s':>8} {'update s':>9} {'MB written':>11} {'space MB':>9} "
             f"{'runs':>6} {'probe ms':>9} {'scan s':>8}"
         )
-        return [header, *(_line(one) for one in self.candidates)]
+        return [header, *(_line(candidate) for candidate in self.candidates)]
 
     def explain(self) -> str:
         """The choice in words."""
@@ -93,26 +93,26 @@ class CellAdvice:
     def break_even(self) -> tuple[float, CellCost] | None:
         """Probes an update from which on rebuilding does less work than not rebuilding, and the
         rebuilt layout that then does."""
-        kept = [one for one in self.priced if not one.layout.rebuild]
-        found = [
-            (max(self._overtakes(one, other) for other in kept), one)
-            for one in self.priced
-            if one.layout.rebuild and kept
+        kept = [cost for cost in self.priced if not cost.layout.rebuild]
+        crossovers = [
+            (max(self._overtakes(cost, other) for other in kept), cost)
+            for cost in self.priced
+            if cost.layout.rebuild and kept
         ]
-        best = min(found, key=lambda pair: pair[0], default=(inf, None))
+        best = min(crossovers, key=lambda pair: pair[0], default=(inf, None))
         return None if best[1] is None or best[0] == inf else (best[0], best[1])
 
-    def _overtakes(self, one: CellCost, other: CellCost) -> float:
-        """From how many probes an update on ``one`` does no more work than ``other``."""
-        scans = self.load.scans * (one.scan - other.scan)
-        more = one.transition - other.transition + scans
+    def _overtakes(self, cost: CellCost, other: CellCost) -> float:
+        """From how many probes an update at ``cost`` does no more work than ``other``."""
+        scans = self.load.scans * (cost.scan - other.scan)
+        more = cost.transition - other.transition + scans
         if more <= 0:
             return 0.0
-        return more / (other.probe - one.probe) if other.probe > one.probe else inf
+        return more / (other.probe - cost.probe) if other.probe > cost.probe else inf
 
     def _rebuilding(self) -> Iterator[str]:
-        if (found := self.break_even()) is not None:
-            even, rebuilt = found
+        if (crossover := self.break_even()) is not None:
+            even, rebuilt = crossover
             yield (
                 f"Rebuilding ({cell_name(rebuilt.layout)}, {figure(rebuilt.transition)} s an "
                 f"update, {figure(rebuilt.probe * 1000)} ms a probe) pays from "
@@ -210,8 +210,8 @@ def families(rollover: int, need: Need) -> Iterator[list[PartitionedLayout]]:
 
 
 def _fitting(need: Need, layouts: Iterator[PartitionedLayout]) -> list[PartitionedLayout]:
-    found = [layout for layout in layouts if layout.constituents <= need.most_constituents]
-    return [layout for layout in found if layout.hard or not need.hard]
+    candidates = [layout for layout in layouts if layout.constituents <= need.most_constituents]
+    return [layout for layout in candidates if layout.hard or not need.hard]
 
 
 def _in_ranges(rollover: int, span: int, fan_in: int) -> PartitionedLayout:
@@ -224,8 +224,8 @@ def _in_ranges(rollover: int, span: int, fan_in: int) -> PartitionedLayout:
 
 def _spans(rollover: int) -> Sequence[int]:
     root = max(1, isqrt(rollover))
-    wanted = {root // 2, root, 2 * root, 4 * root}
-    return sorted(span for span in wanted if 2 <= span <= rollover)
+    candidates = {root // 2, root, 2 * root, 4 * root}
+    return sorted(span for span in candidates if 2 <= span <= rollover)
 
 
 def rule_of_thumb(
@@ -259,10 +259,10 @@ def cell_name(layout: PartitionedLayout) -> str:
 
 def declared(layout: PartitionedLayout) -> Mapping[str, Any]:
     """The settings of ``create`` and ``migrate`` that make this layout."""
-    found: dict[str, Any] = {"layout": _papers_name(layout)}
+    declaration: dict[str, Any] = {"layout": _papers_name(layout)}
     if not layout.rebuild:
-        found |= {"span": layout.span, "fan_in": layout.fan_in}
-    return found
+        declaration |= {"span": layout.span, "fan_in": layout.fan_in}
+    return declaration
 
 
 def _papers_name(layout: PartitionedLayout) -> str:

@@ -71,19 +71,19 @@ def measured_constants(
 
 def fitted_updates(reports: Sequence[Report]) -> CellConstants | None:
     """Seconds per update, file and megabyte, nearest to the reports; None without any."""
-    usable = [one for one in reports if one["files_written"] and seconds_of(one) > 0]
+    usable = [report for report in reports if report["files_written"] and seconds_of(report) > 0]
     if not usable:
         return None
     names = ("overhead", "file", "write", "read")
     typical = np.array([getattr(TYPICAL, name) for name in names])
-    moved = np.array([_counted(one) for one in usable])
-    took = np.array([seconds_of(one) for one in usable])
+    moved = np.array([_counted(report) for report in usable])
+    took = np.array([seconds_of(report) for report in usable])
     usual = moved * typical
     scale = took.mean() / usual.sum(axis=1).mean()
     weight = _TRUST / took.mean()
     factors = nearest_to(weight * scale * usual, weight * took, np.ones(len(names)))
-    found = (factors * typical * scale).tolist()
-    return replace(TYPICAL, **dict(zip(names, found, strict=True)))
+    estimates = (factors * typical * scale).tolist()
+    return replace(TYPICAL, **dict(zip(names, estimates, strict=True)))
 
 
 def _counted(report: Report) -> tuple[float, ...]:
@@ -100,8 +100,8 @@ def measured_load(
 ) -> CellLoad:
     """What comes with an update of this archive, from its last reports and what is stored."""
     settings = version.settings
-    last = [one for one in reports if one["stored"]][-_REPORTS_AVERAGED:]
-    rows = fmean(one["stored"] for one in last)
+    last = [report for report in reports if report["stored"]][-_REPORTS_AVERAGED:]
+    rows = fmean(report["stored"] for report in last)
     per_row = _bytes_per_row(version)
     return CellLoad(
         megabytes=max(rows * per_row / MEGABYTE, 1e-9),
@@ -127,8 +127,8 @@ def lifetime_profile(version: ArchiveVersion) -> tuple[float, ...]:
     for d in range(longest, 0, -1):
         longer = shares[d + 1 : min(longest, d + update - 1) + 1].sum()
         shares[d] = max(0.0, version.state.day_rows.get(update + d, 0) - longer)
-    found = shares[1 : longest + 1]
-    return tuple((found / found.sum()).tolist()) if found.any() else uniform(longest)
+    profile = shares[1 : longest + 1]
+    return tuple((profile / profile.sum()).tolist()) if profile.any() else uniform(longest)
 
 
 def expected_moves(version: ArchiveVersion, planned: PlannedCommit, rows: float) -> Moved:
@@ -159,7 +159,7 @@ def expected_seconds(
     if fitted is None or not version.state.used_runs():
         return None
     if rows is None:
-        last = [one["stored"] for one in reports[-_REPORTS_AVERAGED:]]
+        last = [report["stored"] for report in reports[-_REPORTS_AVERAGED:]]
         rows = round(fmean(last))
     return fitted.update(expected_moves(version, planned, rows))
 
@@ -179,7 +179,7 @@ def _some_runs(version: ArchiveVersion, *, largest: bool) -> ArchiveVersion:
         for run in held
     }
     chosen, room = set[str](), SCANNED_BYTES
-    for run in sorted(sizes, key=lambda one: sizes[one], reverse=largest)[:16]:
+    for run in sorted(sizes, key=lambda candidate: sizes[candidate], reverse=largest)[:16]:
         if chosen and sizes[run] > room:
             break
         chosen.add(run.id)
@@ -199,9 +199,9 @@ def _scan_speed(directory: Directory, version: ArchiveVersion) -> tuple[float, f
         some = _some_runs(version, largest=largest)
         segments = [s for run in some.state.used_runs() for s in some.segments_of(run)]
         reader = Reader(directory, some)
-        wanted = selection(some.settings, some.time)
+        criteria = selection(some.settings, some.time)
         counted.append([len(segments), sum(s.bytes for s in segments) / MEGABYTE])
-        took.append(min(_timed(partial(reader.scan, wanted)) for _ in range(2)))
+        took.append(min(_timed(partial(reader.scan, criteria)) for _ in range(2)))
     usual = np.array(counted) * [TYPICAL.open, TYPICAL.scan]
     seconds = np.array(took)
     scale = seconds.mean() / usual.sum(axis=1).mean()
@@ -214,21 +214,21 @@ def _reach(directory: Directory, version: ArchiveVersion, decode: float) -> floa
     """Seconds to look into one run, by probes of keys that are stored."""
     report = ReadReport()
     reader = Reader(directory, version, report=report)
-    wanted = selection(version.settings, version.time, soft=True)
+    criteria = selection(version.settings, version.time, soft=True)
     took = []
-    for key in _stored_keys(Reader(directory, _some_runs(version, largest=True)), wanted):
-        reader.probe([key], wanted)
+    for key in _stored_keys(Reader(directory, _some_runs(version, largest=True)), criteria):
+        reader.probe([key], criteria)
         before = report.bytes
-        seconds = _timed(partial(reader.probe, [key], wanted))
+        seconds = _timed(partial(reader.probe, [key], criteria))
         took.append(max(0.0, seconds - (report.bytes - before) / MEGABYTE * decode))
     return median(took or [0.0]) / len(version.state.used_runs())
 
 
-def _stored_keys(reader: Reader, wanted: Selection) -> list[Any]:
+def _stored_keys(reader: Reader, criteria: Selection) -> list[Any]:
     """Some keys that rows are found under."""
     settings = reader.settings
     names = list(settings.key)
-    rows = pa.concat_tables(table.select(names) for table in reader.scan_tables(wanted, names))
+    rows = pa.concat_tables(table.select(names) for table in reader.scan_tables(criteria, names))
     places = np.linspace(0, rows.num_rows - 1, PROBES_TIMED).astype(int)
     keys = [tuple(row.values()) for row in rows.take(pa.array(places)).to_pylist()]
     if settings.array_key is not None:

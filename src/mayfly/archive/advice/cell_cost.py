@@ -139,21 +139,21 @@ def cell_cost(layout: PartitionedLayout, load: CellLoad, constants: CellConstant
     updates = _steady_updates(layout, _normal(load.profile), load.patience)
     size = load.megabytes
     moved = Moved(
-        fmean(one.runs_written for one in updates) * load.parts,
-        fmean(one.written for one in updates) * size,
-        fmean(one.read for one in updates) * size,
+        fmean(update.runs_written for update in updates) * load.parts,
+        fmean(update.written for update in updates) * size,
+        fmean(update.read for update in updates) * size,
     )
-    runs = fmean(len(one.runs) for one in updates)
-    stored = [float(one.runs.sum()) * size for one in updates]
+    runs = fmean(len(update.runs) for update in updates)
+    stored = [float(update.runs.sum()) * size for update in updates]
     scan = runs * load.parts * constants.open + fmean(stored) * constants.scan
-    decoded = fmean(_decoded(one, load) for one in updates)
+    decoded = fmean(_decoded(update, load) for update in updates)
     probe = runs * constants.reach + decoded * constants.decode if layout.clustered else scan
     return CellCost(
         layout,
         space=fmean(stored),
-        dead=fmean(one.dead for one in updates) * size,
+        dead=fmean(update.dead for update in updates) * size,
         largest_space=max(
-            all + one.written * size for all, one in zip(stored, updates, strict=True)
+            all + update.written * size for all, update in zip(stored, updates, strict=True)
         ),
         moved=moved,
         transition=constants.update(moved),
@@ -169,12 +169,12 @@ def sub_index_sizes(layout: PartitionedLayout, updates: int) -> list[float]:
     sum of their squared deviations, in cells, at a constant rate and uniform lifetimes."""
     p, n = layout.rollover, layout.constituents
     packed = replace(layout, rebuild=True, span=1)
-    found = []
-    for one in counted_updates(packed, (1.0,) * p, p + updates, first=p + 1):
+    deviations = []
+    for update in counted_updates(packed, (1.0,) * p, p + updates, first=p + 1):
         sizes = np.zeros(n)
-        sizes[: len(one.runs)] = one.runs
-        found.append(float(((sizes - sizes.mean()) ** 2).sum()))
-    return found
+        sizes[: len(update.runs)] = update.runs
+        deviations.append(float(((sizes - sizes.mean()) ** 2).sum()))
+    return deviations
 
 
 def _normal(profile: tuple[float, ...]) -> tuple[float, ...]:

@@ -71,12 +71,12 @@ class Foresight(Part):
         self, version: ArchiveVersion, planned: PlannedCommit, batch: Any | None
     ) -> dict[str, Any]:
         """What the report of an update is to say of the time before it."""
-        told: dict[str, Any] = {name: self.ledger.asked[name] for name in ("probes", "scans")}
+        forecast: dict[str, Any] = {name: self.ledger.asked[name] for name in ("probes", "scans")}
         if version.settings.lifetimes is not None:
             reports = reports_of(version.manifest.properties)
             rows = 0 if batch is None else getattr(batch, "num_rows", None)
-            told["expected_seconds"] = expected_seconds(version, planned, reports, rows)
-        return told
+            forecast["expected_seconds"] = expected_seconds(version, planned, reports, rows)
+        return forecast
 
     def with_proposal(
         self, version: ArchiveVersion, report: UpdateReport

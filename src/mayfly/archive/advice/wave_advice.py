@@ -108,15 +108,15 @@ def advise_archive(
     parameters = workload.asked_of(measured)
     if workload.megabytes is not None:
         parameters = workload.asked_of(measured.scaled(workload.megabytes / measured.packed_day))
-    wanted = need or Need(settings.window, hard=settings.wave.scheme.hard)
+    requirement = need or Need(settings.window, hard=settings.wave.scheme.hard)
     current = wave_cost(settings.wave, settings.technique, parameters)
-    return ArchiveAdvice(advise(parameters, wanted), current, overhead)
+    return ArchiveAdvice(advise(parameters, requirement), current, overhead)
 
 
 def _of_this_layout(properties: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The reports since the archive was changed; all of them if there are none."""
     reports, since = reports_of(properties), properties.get(CHANGED_AT, 0)
-    return [one for one in reports if one["update"] > since] or reports
+    return [report for report in reports if report["update"] > since] or reports
 
 
 def with_advised_layout(
@@ -166,7 +166,7 @@ def calibrated(folder: Path, megabytes: float) -> CostParameters:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    existing = next(one for one in (folder, *folder.parents) if one.is_dir())
+    existing = next(ancestor for ancestor in (folder, *folder.parents) if ancestor.is_dir())
     with tempfile.TemporaryDirectory(prefix=".mayfly-sample-", dir=existing) as place:
         yield local_root(place)
 

@@ -153,7 +153,9 @@ def _costs(
         for constituents in range(scheme.fewest_constituents, most + 1)
     )
     # One layout after the other: its days are the same under every technique.
-    priced = ([wave_cost(layout, one, parameters) for one in techniques] for layout in layouts)
+    priced = (
+        [wave_cost(layout, technique, parameters) for technique in techniques] for layout in layouts
+    )
     return list(zip(*priced, strict=True))
 
 

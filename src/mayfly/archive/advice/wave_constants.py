@@ -78,7 +78,9 @@ def measured_updates(
 ) -> MeasuredUpdates | None:
     """Fit the model to these reports; None if none of them is about an ordinary update."""
     usable = _ordinary(reports)
-    return _fitted([_worked(settings, one) for one in usable], [_seconds(one) for one in usable])
+    return _fitted(
+        [_worked(settings, report) for report in usable], [_seconds(report) for report in usable]
+    )
 
 
 def predictions(
@@ -86,18 +88,18 @@ def predictions(
 ) -> list[Prediction]:
     """For every kept report, what the ones before it would have led to expect; of those up to the
     update ``since`` nothing, because the archive was another then."""
-    usable = {one["update"] for one in _ordinary(reports) if one["update"] > since}
+    usable = {entry["update"] for entry in _ordinary(reports) if entry["update"] > since}
     worked: list[list[float]] = []
     took: list[float] = []
-    found = []
+    forecasts = []
     for report in reports:
         earlier = _fitted(worked, took)
         expected = fsum(earlier.predict(settings, report["update"])) if earlier else None
-        found.append(Prediction(report["update"], expected, _seconds(report)))
+        forecasts.append(Prediction(report["update"], expected, _seconds(report)))
         if report["update"] in usable:
             worked.append(_worked(settings, report))
             took.append(_seconds(report))
-    return found
+    return forecasts
 
 
 def _worked(settings: ArchiveSettings, report: Report) -> list[float]:
@@ -135,7 +137,7 @@ def measured_parameters(
             "measure",
             "run some updates first, or give the constants (parameters=…)",
         )
-    rows = fmean(one["stored"] for one in _ordinary(reports))
+    rows = fmean(report["stored"] for report in _ordinary(reports))
     per_row = sum(s.bytes for s in segments) / sum(s.rows for s in segments) * _copies(version)
     day = max(rows * per_row / MEGABYTE, 1e-9)
     seek, transfer, bucket = _measured_reads(directory, version, segments)
@@ -160,12 +162,12 @@ def _priced(seconds: Mapping[str, float]) -> CostParameters:
 
 def _ordinary(reports: Sequence[Report]) -> list[Report]:
     """Updates with rows that did not have to make up for missed ones."""
-    found = []
-    for at, report in enumerate(reports):
-        follows = at > 0 and reports[at - 1]["update"] == report["update"] - 1
+    ordinary_reports = []
+    for position, report in enumerate(reports):
+        follows = position > 0 and reports[position - 1]["update"] == report["update"] - 1
         if report["stored"] and (follows or report["update"] == 1):
-            found.append(report)
-    return found
+            ordinary_reports.append(report)
+    return ordinary_reports
 
 
 def _seconds(report: Report) -> float:
@@ -177,16 +179,16 @@ def nearest_to(
 ) -> npt.NDArray[np.float64]:
     """Least squares pulled towards ``wish``; what would become negative is set to 0."""
     free = np.ones(counts.shape[1], dtype=bool)
-    found = np.zeros(counts.shape[1])
+    solution = np.zeros(counts.shape[1])
     while free.any():
         own = counts[:, free]
         pull = _TOWARDS_EQUAL * np.eye(int(free.sum()))
-        found[:] = 0.0
-        found[free] = np.linalg.solve(own.T @ own + pull, own.T @ took + pull @ wish[free])
-        if not (found < 0).any():
+        solution[:] = 0.0
+        solution[free] = np.linalg.solve(own.T @ own + pull, own.T @ took + pull @ wish[free])
+        if not (solution < 0).any():
             break
-        free &= found >= 0
-    return found
+        free &= solution >= 0
+    return solution
 
 
 def _copies(version: ArchiveVersion) -> float:
@@ -203,7 +205,7 @@ def _measured_reads(
     directory: Directory, version: ArchiveVersion, segments: Sequence[Segment]
 ) -> tuple[float, float, float]:
     """Seconds to reach a row group, megabytes a second, and megabytes of a key in a day."""
-    largest = sorted(segments, key=lambda one: one.bytes)[-FILES_MEASURED:]
+    largest = sorted(segments, key=lambda candidate: candidate.bytes)[-FILES_MEASURED:]
     key = version.settings.sort_columns[0]
     seeks, speeds, buckets = [], [], []
     for segment in largest:

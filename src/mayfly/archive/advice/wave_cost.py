@@ -148,7 +148,9 @@ def _steady_run(layout: WaveLayout) -> tuple[_Workday, ...]:
     clusters = enumerate(layout.initial_clusters, start=1)
     built = {f"I{number}": frozenset(cluster) for number, cluster in clusters}
     arrival = tuple(
-        one for name, days in built.items() for one in (BuildIndex(days, name), AddIndex(name))
+        operation
+        for name, days in built.items()
+        for operation in (BuildIndex(days, name), AddIndex(name))
     )
     arrived = execute(WaveState(), arrival, layout.window)
     preparation = layout.preparation(arrived)

@@ -104,7 +104,7 @@ class Migration(Part):
         """
         if method not in METHODS:
             raise InvalidSetting(f"cannot migrate by {method!r}", f"use {' or '.join(METHODS)}")
-        wanted = Changes(
+        changes = Changes(
             layout=layout, groups=groups, lanes=lanes, rebuild=rebuild, span=span, fan_in=fan_in,
             max_lifetime=max_lifetime, exp=exp, lifetime=lifetime, contract=contract, scheme=scheme,
             constituents=constituents, technique=technique, window=window, refresh=refresh,
@@ -112,8 +112,8 @@ class Migration(Part):
         )  # fmt: skip
         self.committer.prepare()
         version = self.version()
-        after, update = wanted.applied(version, self.foresight.advised_layout)
-        if not wanted.of_stored_rows:
+        after, update = changes.applied(version, self.foresight.advised_layout)
+        if not changes.of_stored_rows:
             self.repository.commit(version.manifest, [SetProperties({"archive": after.to_json()})])
             return MigrationReport(_told(after), _alive(version))
         require_nothing_staged(self.repository.directory.address, version.settings, after)
@@ -131,8 +131,8 @@ class Migration(Part):
         else:
             state = version.state
             if after.calendar != version.settings.calendar:
-                found = relabelled(self.repository.directory, version, after)
-                state, tags = found.state, found.tags
+                relabelling = relabelled(self.repository.directory, version, after)
+                state, tags = relabelling.state, relabelling.tags
             following = _emptying(state, after, update)
         following = at_another_pace(following, version.settings.calendar, after.calendar)
         reach("archive.moved")

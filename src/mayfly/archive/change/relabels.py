@@ -37,7 +37,7 @@ def relabelled(directory: Directory, version: ArchiveVersion, after: ArchiveSett
     """A version of rows with their own lifetimes, its labels those of the new calendar."""
     files, state = VersionFiles(directory, version), version.state
     stored = version.settings.stored
-    needed = pa.schema([one for one in stored if one.name in (EXP, NTH)])
+    needed = pa.schema([field for field in stored if field.name in (EXP, NTH)])
     tags: list[TagSegment] = []
     days: dict[str, Counter[int]] = {}
     for run in sorted(state.used_runs()):
@@ -69,25 +69,25 @@ def _found_again(
     """The entries with the rows they hide counted by new labels; a row counts for the first."""
     entries = version.state.invalid
     hiding = hidings(files.directory, entries, version.invalid_segments, after)
-    found: dict[str, dict[str, Counter[int]]] = {entry.id: {} for entry in entries}
+    counts: dict[str, dict[str, Counter[int]]] = {entry.id: {} for entry in entries}
     for run in sorted(version.state.pending_runs):
-        own = [one for one in hiding if run in one.entry.pending]
+        own = [hider for hider in hiding if run in hider.entry.pending]
         for segment in version.segments_of(run):
             rows = _read(files, segment, after.stored)
-            _count(rows, run, own, found)
+            _count(rows, run, own, counts)
     return tuple(
-        replace(entry, pending={run: dict(rows) for run, rows in found[entry.id].items()})
+        replace(entry, pending={run: dict(rows) for run, rows in counts[entry.id].items()})
         for entry in entries
     )
 
 
 def _count(
-    rows: pa.Table, run: str, hiding: list[Hiding], found: dict[str, dict[str, Counter[int]]]
+    rows: pa.Table, run: str, hiding: list[Hiding], counts: dict[str, dict[str, Counter[int]]]
 ) -> None:
-    for at, one in enumerate(hiding):
-        counted = hidden_rows(visible(rows, run, hiding[:at]), one)
-        known = found[one.entry.id]
-        known[run] = known.get(run, Counter()) + counted
+    for position, hider in enumerate(hiding):
+        counted = hidden_rows(visible(rows, run, hiding[:position]), hider)
+        run_counts = counts[hider.entry.id]
+        run_counts[run] = run_counts.get(run, Counter()) + counted
 
 
 def at_another_pace(
@@ -100,7 +100,7 @@ def at_another_pace(
     assert isinstance(after, FixedIntervals)
     factor = after.interval / before.interval
     paced = {
-        name: [at, None if rate is None else rate * factor]
-        for name, (at, rate) in state.positions.items()
+        name: [position, None if rate is None else rate * factor]
+        for name, (position, rate) in state.positions.items()
     }
     return replace(state, positions=paced)

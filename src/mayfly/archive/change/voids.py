@@ -111,13 +111,13 @@ class Voids(Part):
                 raise InvalidSetting("rows with maps cannot be compared", "invalidate by key")
             return as_declared(rows, settings), ROWS
         reader = Reader(self.repository.directory, version)
-        found = [reader.key_values(key) for key in keys or ()]
+        key_tuples = [reader.key_values(key) for key in keys or ()]
         if settings.array_key:
             kind = settings.stored.field(settings.sort_columns[0]).type
-            return pa.table({settings.key[0]: pa.array([k[0] for k in found], kind)}), KEYS
+            return pa.table({settings.key[0]: pa.array([k[0] for k in key_tuples], kind)}), KEYS
         columns = {
-            name: pa.array([key[at] for key in found], settings.stored.field(name).type)
-            for at, name in enumerate(settings.key)
+            name: pa.array([key[position] for key in key_tuples], settings.stored.field(name).type)
+            for position, name in enumerate(settings.key)
         }
         return pa.table(columns), KEYS
 
@@ -189,7 +189,7 @@ def _without_void(version: ArchiveVersion) -> PlannedCommit:
             RunWrite(
                 f"{state.update}v{stamp}.{name}.{number}",
                 (Source(run.id, run.days),),
-                level=max(one.level for one in version.segments_of(run.id)),
+                level=max(segment.level for segment in version.segments_of(run.id)),
             )
             for number, run in enumerate(dirty, start=1)
         )

@@ -50,8 +50,8 @@ class Voided:
 def noted_void(version: ArchiveVersion, ended: int | None = None) -> dict[str, Any]:
     """The property after rows of this version were declared void, which ended now or earlier."""
     earlier = version.manifest.properties.get(VOID, [])
-    at = version.time if ended is None else min(ended, version.time)
-    noted = [version.manifest.version + 1, at, wall_clock()]
+    instant = version.time if ended is None else min(ended, version.time)
+    noted = [version.manifest.version + 1, instant, wall_clock()]
     return {VOID: [*earlier, noted][-VOID_REMEMBERED:]}
 
 
@@ -100,7 +100,9 @@ class Erasure(Part):
         reached: int = self.version().time
         void = voided(self.version().manifest)
         for manifest in self._manifests():
-            reached = min([reached, *(one.exp.low - 1 for one in manifest.segments.values())])
+            reached = min(
+                [reached, *(segment.exp.low - 1 for segment in manifest.segments.values())]
+            )
             reached = min([reached, *(v.at - 1 for v in void if manifest.version < v.first)])
         for name in left:
             written = self._written(name)
@@ -112,7 +114,9 @@ class Erasure(Part):
         """The same after the update before the last: what was left behind since is of writers that
         began with what was stored then."""
         reports = reports_of(self.version().manifest.properties)[:-1]
-        earlier = [one["erased_until"] for one in reports if one.get("erased_until") is not None]
+        earlier = [
+            report["erased_until"] for report in reports if report.get("erased_until") is not None
+        ]
         return earlier[-1] if earlier else MIN_TIME
 
     def overdue(self) -> Iterator[Problem]:
@@ -122,10 +126,10 @@ class Erasure(Part):
         if due is None:
             return
         for manifest in self._manifests():
-            late = [one for one in manifest.segments.values() if one.exp.low < due]
-            for one in late:
+            late = [segment for segment in manifest.segments.values() if segment.exp.low < due]
+            for segment in late:
                 name = manifest_name(manifest.version)
-                yield Problem(name, f"names {one.path}, with rows that should be gone")
+                yield Problem(name, f"names {segment.path}, with rows that should be gone")
             if manifest.version < self._void_before(due).first:
                 yield Problem(
                     manifest_name(manifest.version), "shows void rows that should be gone"
@@ -147,8 +151,8 @@ class Erasure(Part):
 
     def first_clean(self) -> int:
         """The first version without rows that were declared void and whose bytes must go."""
-        noted = (one for manifest in self._manifests() for one in voided(manifest))
-        return max((one.first for one in noted), default=0)
+        noted = (voiding for manifest in self._manifests() for voiding in voided(manifest))
+        return max((voiding.first for voiding in noted), default=0)
 
     def _elsewhere(self) -> Iterator[KeptFile]:
         """Other files with rows of the archive."""
@@ -164,7 +168,7 @@ class Erasure(Part):
             manifest
             for manifest in older
             if manifest.version < void.first
-            or any(one.exp.low < due for one in manifest.segments.values())
+            or any(segment.exp.low < due for segment in manifest.segments.values())
         ]
         dirty = {manifest.version for manifest in given_up}
         versions = self.repository.versions()
@@ -182,13 +186,13 @@ class Erasure(Part):
 
     def _void_before(self, due: int) -> Voided:
         """The last time that rows were declared void which ended before ``due``."""
-        ended = [one for one in voided(self.version().manifest) if one.at < due]
-        return max(ended, key=lambda one: one.first, default=Voided(0, due, -1))
+        ended = [voiding for voiding in voided(self.version().manifest) if voiding.at < due]
+        return max(ended, key=lambda voiding: voiding.first, default=Voided(0, due, -1))
 
     def _written(self, name: str) -> int:
         """When a file was written; one that is gone is as good as new."""
-        found = self.repository.directory.modified_at(name)
-        return NEVER if found is None else found
+        modification = self.repository.directory.modified_at(name)
+        return NEVER if modification is None else modification
 
     def _manifests(self) -> Iterator[Manifest]:
         """Every version on disk, also those that are kept for a reader only."""

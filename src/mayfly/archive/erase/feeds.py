@@ -82,14 +82,14 @@ class Feeder:
 
 def feeders(root: str) -> list[Feeder]:
     """The checkpoints of queries that feed the archive, as far as they are where they were."""
-    found = []
+    sources = []
     for staged in staged_repositories(root).values():
         place = brought(staged.current()).place
         if place is not None and Repository.exists(place):
             repository = Repository.open(place)
             if repository.current().properties.get("kind") == QUERIES:
-                found.append(Feeder(repository))
-    return found
+                sources.append(Feeder(repository))
+    return sources
 
 
 def kept_elsewhere(root: str, longest: int) -> Iterator[KeptFile]:
@@ -151,5 +151,5 @@ def _earliest_in(directory: Directory, segment: Segment, longest: int) -> int:
 def _earliest(times: pa.ChunkedArray) -> int:
     """Of rows that were not removed in place, as MIN_TIME says."""
     times = times.cast(pa.int64())
-    found: int | None = pc.min(times.filter(pc.not_equal(times, MIN_TIME))).as_py()
-    return NEVER if found is None else found
+    earliest: int | None = pc.min(times.filter(pc.not_equal(times, MIN_TIME))).as_py()
+    return NEVER if earliest is None else earliest

@@ -38,18 +38,20 @@ def erase_staged(root: str, due: int, properties: Mapping[str, Any]) -> None:
 
 def _erase(staging: Staging, due: int) -> None:
     base = staging.current()
-    late = [one for one in base.segments.values() if one.exp.low < due]
+    late = [segment for segment in base.segments.values() if segment.exp.low < due]
     if not late:
         return
     directory = staging.repository.directory
-    rest = [left for one in late if (left := _without(directory, one, due)) is not None]
-    lost = sum(one.rows for one in late) - sum(one.rows for one in rest)
+    rest = [left for segment in late if (left := _without(directory, segment, due)) is not None]
+    lost = sum(segment.rows for segment in late) - sum(segment.rows for segment in rest)
     now = brought(base)
     current = staging.add(base, rest, late, replace(now, dead=now.dead + lost))
-    older = [one for one in staging.repository.stored_versions() if one != current.version]
+    older = [
+        version for version in staging.repository.stored_versions() if version != current.version
+    ]
     vacuum(staging.repository, keep_versions=1, broken=older)
-    for one in late:  # younger files may belong to a batch under way; these do not
-        directory.remove(one.path)
+    for segment in late:  # younger files may belong to a batch under way; these do not
+        directory.remove(segment.path)
         reach("staging.erased")
 
 

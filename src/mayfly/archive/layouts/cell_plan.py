@@ -46,15 +46,15 @@ class CellPlanner:
     def plans(self) -> tuple[RunPlan, ...]:
         """The plan of every sub-index that changes."""
         due = self._due()
-        found = []
+        run_plans = []
         for name in (*self.layout.names, *(name for name in self.runs if is_old(name))):
             if name in due or is_old(name):
                 rebuilds = self.layout.rebuild and not is_old(name)
                 change = self._rebuilt if rebuilds else self._extended
                 plan = change(name, self.runs.get(name, ()))
                 if plan.write or plan.release:
-                    found.append(plan)
-        return tuple(found)
+                    run_plans.append(plan)
+        return tuple(run_plans)
 
     def _due(self) -> frozenset[str]:
         """Sub-indices that these updates may change; two roll-overs after the last update nothing
@@ -123,7 +123,7 @@ class CellPlanner:
         slots: dict[int, set[int]] = {}
         for label in sorted(labels):
             slots.setdefault(self.layout.slot_of(label), set()).add(label)
-        return [frozenset(found) for found in slots.values()]
+        return [frozenset(days) for days in slots.values()]
 
     def _slot(self, run: Run) -> int:
         return self.layout.slot_of(max(run.days))
@@ -136,10 +136,12 @@ class CellPlanner:
         return f"{self.update}.{name}.{number}"
 
 
-def runs_after(runs: IndexRuns, plans: Iterable[RunPlan], found: Mapping[str, Days]) -> IndexRuns:
-    """The runs of every sub-index, given the labels that rows were ``found`` of in each new one."""
+def runs_after(
+    runs: IndexRuns, plans: Iterable[RunPlan], days_by_run: Mapping[str, Days]
+) -> IndexRuns:
+    """The runs of every sub-index, given the days that each new run holds rows of."""
     following = dict(runs)
     for plan in plans:
-        new = tuple(Run(w.id, found[w.id]) for w in plan.write if found.get(w.id))
+        new = tuple(Run(w.id, days_by_run[w.id]) for w in plan.write if days_by_run.get(w.id))
         following[plan.target] = plan.keep + new
     return {name: held for name, held in following.items() if held}

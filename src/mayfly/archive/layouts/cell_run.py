@@ -85,8 +85,8 @@ class _Due:
     def at(self, update: int) -> list[tuple[int, int]]:
         layout = self.layout
         names = set(layout.inserts(update))
-        for one in range(max(1, update - self.patience), update + 1):
-            names |= layout.removes(one) | layout.throws_away(one)
+        for number in range(max(1, update - self.patience), update + 1):
+            names |= layout.removes(number) | layout.throws_away(number)
         return [divmod(int(name.removeprefix("I")) - 1, layout.lanes) for name in sorted(names)]
 
 

@@ -203,7 +203,7 @@ class PartitionedLayout:
     @cached_property
     def _cluster_ends(self) -> tuple[int, ...]:
         lengths = even_lengths(self.rollover - 1, self.groups - 1)
-        return tuple(sum(lengths[: at + 1]) for at in range(len(lengths)))
+        return tuple(sum(lengths[: index + 1]) for index in range(len(lengths)))
 
     def _whole_group(self, group: int) -> Names:
         return frozenset(self._name(group, lane) for lane in range(self.lanes))
@@ -246,10 +246,10 @@ BASELINES = ("R-ins", "D-ins", "R-exp", "D-exp", "WATA")
 
 def baseline(name: str, rollover: int, sub_indices: int) -> PartitionedLayout:
     """One of the layouts that the doubly partitioned ones are compared with."""
-    known = {one.lower(): one for one in BASELINES}
-    if name.lower() not in known:
+    spellings = {spelling.lower(): spelling for spelling in BASELINES}
+    if name.lower() not in spellings:
         raise InvalidSetting(f"there is no baseline {name!r}", f"use one of {', '.join(BASELINES)}")
-    kind = known[name.lower()]
+    kind = spellings[name.lower()]
     if kind == "WATA":
         return PartitionedLayout(PartitionRule.WATA, rollover, sub_indices, 1, rebuild=False)
     by_insertion = kind.endswith("ins")

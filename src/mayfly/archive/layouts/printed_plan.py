@@ -69,8 +69,8 @@ def cell_lines(layout: PartitionedLayout, updates: range) -> list[str]:
         raise InvalidSetting(f"a plan of {len(updates):,} updates", f"plan {MOST_DAYS:,} at most")
     rows = [["Update", "Inserts into", "Removes from", "Throws away"]]
     for update in updates:
-        found = (layout.inserts(update), layout.removes(update), layout.throws_away(update))
-        rows.append([str(update), *(_listed(names) for names in found)])
+        changes = (layout.inserts(update), layout.removes(update), layout.throws_away(update))
+        rows.append([str(update), *(_listed(names) for names in changes)])
     return [f"{layout}, longest lifetime of {layout.rollover} updates", *_aligned(rows)]
 
 
@@ -97,7 +97,9 @@ def _held(days: Days | None) -> str:
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     columns = max(len(row) for row in rows)
-    widths = [max(len(row[at]) for row in rows if at < len(row)) for at in range(columns)]
+    widths = [
+        max(len(row[column]) for row in rows if column < len(row)) for column in range(columns)
+    ]
     for row in rows:
         first, *others = row
         cells = [first.rjust(widths[0])]

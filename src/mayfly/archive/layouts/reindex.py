@@ -53,9 +53,9 @@ def rebuild_on_temp(state: WaveState, day: int, window: int) -> tuple[Operation,
     """REINDEX+: Temp collects the cluster's new days; the constituent is Temp and old days."""
     expired, today = day - window, frozenset({day})
     target = state.holder_of(expired)
-    known = state.temporaries.get(TEMP, NO_DAYS)
-    old = state.constituents[target] - known - {expired}
-    extend: Operation = AddToIndex(today, TEMP) if known else BuildIndex(today, TEMP)
+    temp_days = state.temporaries.get(TEMP, NO_DAYS)
+    old = state.constituents[target] - temp_days - {expired}
+    extend: Operation = AddToIndex(today, TEMP) if temp_days else BuildIndex(today, TEMP)
     if old:
         return (extend, CopyIndex(TEMP, target), AddToIndex(old, target))
     return (extend, DropIndex(target), RenameIndex(TEMP, target), AddIndex(target))

@@ -153,9 +153,9 @@ def is_old(name: str) -> bool:
 
 def set_aside(runs: IndexRuns) -> IndexRuns:
     """The same runs under names that no update inserts into."""
-    known = {name for name in runs if is_old(name)}
-    kept = {name: runs[name] for name in known}
-    for name in (name for name in runs if name not in known):
+    old_names = {name for name in runs if is_old(name)}
+    kept = {name: runs[name] for name in old_names}
+    for name in (name for name in runs if name not in old_names):
         number = next(n for n in count(1) if f"{OLD}{n}.{name}" not in kept)
         kept[f"{OLD}{number}.{name}"] = runs[name]
     return kept
@@ -362,8 +362,8 @@ def _live(runs: Iterable[Run], deleted: Days) -> tuple[Source, ...]:
 
 def _sources(runs: Iterable[Run], days: Days) -> tuple[Source, ...]:
     """Where the rows of these days lie."""
-    wanted = (Source(run.id, run.live_days & days) for run in runs)
-    return tuple(source for source in wanted if source.days)
+    sources = (Source(run.id, run.live_days & days) for run in runs)
+    return tuple(source for source in sources if source.days)
 
 
 def _ids(runs: Iterable[Run]) -> tuple[str, ...]:

@@ -245,7 +245,7 @@ def _start_up(layout: WaveLayout) -> _Work:
 
     def fill(state: WaveState, day: int, window: int) -> tuple[Operation, ...]:
         clusters = layout.initial_clusters
-        number = next(at for at, cluster in enumerate(clusters) if day in cluster)
+        number = next(index for index, cluster in enumerate(clusters) if day in cluster)
         name, today = f"I{number + 1}", frozenset({day})
         if day == min(clusters[number]):
             return (BuildIndex(today, name), AddIndex(name))

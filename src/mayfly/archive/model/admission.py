@@ -284,7 +284,7 @@ def summarize(
         positions = np.flatnonzero(admission.verdicts == verdict)[:EXAMPLES_SHOWN]
         values = rows.select(list(columns)).take(pa.array(positions)).to_pylist()
         examples[verdict] = tuple(
-            RefusedRow(int(at), row) for at, row in zip(positions, values, strict=True)
+            RefusedRow(int(position), row) for position, row in zip(positions, values, strict=True)
         )
     return AdmissionSummary(counts, examples)
 

@@ -40,9 +40,9 @@ def by_part(rows: pa.Table, settings: ArchiveSettings) -> dict[int, pa.Table]:
     values: dict[int, list[list[Any]]] = {}
     arrays = rows[settings.key[0]]
     parts = _parts(arrays, settings)
-    for at, key in enumerate(arrays.to_pylist()):
+    for position, key in enumerate(arrays.to_pylist()):
         for part, (first, own) in _values_by_part(key or [None], parts).items():
-            owners.setdefault(part, []).append(at)
+            owners.setdefault(part, []).append(position)
             numbers.setdefault(part, []).append(first)
             values.setdefault(part, []).append(own)
     kind = pa.list_(settings.stored.field(KEY).type)
@@ -69,10 +69,10 @@ def _distinct(value: Any) -> Any:
 def _values_by_part(key: list[Any], parts: Mapping[Any, int]) -> dict[int, tuple[int, list[Any]]]:
     """The distinct values of a key by part, each with the number of the first of them."""
     distinct = {_distinct(value): value for value in key}
-    found: dict[int, tuple[int, list[Any]]] = {}
+    groups: dict[int, tuple[int, list[Any]]] = {}
     for number, (name, value) in enumerate(distinct.items()):
-        found.setdefault(parts[name], (number, []))[1].append(value)
-    return found
+        groups.setdefault(parts[name], (number, []))[1].append(value)
+    return groups
 
 
 def with_references(rows: pa.Table, settings: ArchiveSettings) -> pa.Table:

@@ -57,14 +57,14 @@ class FixedIntervals:
                 "give an origin in microseconds since 1970-01-01 UTC",
             )
 
-    def update_of(self, at: int) -> int:
-        """The number of the update that takes in a row generated at ``at``."""
-        return -((self.origin - _within(at, -_FARTHEST, _FARTHEST)) // self.interval)
+    def update_of(self, timestamp: int) -> int:
+        """The number of the update that takes in a row generated at ``timestamp``."""
+        return -((self.origin - _within(timestamp, -_FARTHEST, _FARTHEST)) // self.interval)
 
-    def updates_of(self, at: Int64Array) -> Int64Array:
+    def updates_of(self, timestamps: Int64Array) -> Int64Array:
         """``update_of`` for a whole column."""
         # Dividing before subtracting the origin keeps every intermediate within 64 bits.
-        whole, rest = np.divmod(np.clip(at, -_FARTHEST, _FARTHEST), np.int64(self.interval))
+        whole, rest = np.divmod(np.clip(timestamps, -_FARTHEST, _FARTHEST), np.int64(self.interval))
         origin_whole, origin_rest = divmod(self.origin, self.interval)
         numbers: Int64Array = whole - origin_whole + (rest > origin_rest)
         return numbers
@@ -119,25 +119,27 @@ class CalendarDays:
     def _origin_ordinal(self) -> int:
         return self.first_day.toordinal()
 
-    def update_of(self, at: int) -> int:
-        """The number of the update that takes in a row generated at ``at``."""
-        at = _within(at, _midnight(self.zone, _FIRST_ORDINAL), _midnight(self.zone, _LAST_ORDINAL))
-        local = (_EPOCH + timedelta(microseconds=at)).astimezone(_zone(self.zone))
+    def update_of(self, timestamp: int) -> int:
+        """The number of the update that takes in a row generated at ``timestamp``."""
+        timestamp = _within(
+            timestamp, _midnight(self.zone, _FIRST_ORDINAL), _midnight(self.zone, _LAST_ORDINAL)
+        )
+        local = (_EPOCH + timedelta(microseconds=timestamp)).astimezone(_zone(self.zone))
         update = local.date().toordinal() - self._origin_ordinal - 1
-        while self.time_of(update) < at:
+        while self.time_of(update) < timestamp:
             update += 1
         return update
 
-    def updates_of(self, at: Int64Array) -> Int64Array:
+    def updates_of(self, timestamps: Int64Array) -> Int64Array:
         """``update_of`` for a whole column."""
         earliest = _midnight(self.zone, _FIRST_ORDINAL)
-        at = np.clip(at, earliest, _midnight(self.zone, _LAST_ORDINAL))
-        days = _distinct(at // DAY) + _EPOCH_ORDINAL
+        timestamps = np.clip(timestamps, earliest, _midnight(self.zone, _LAST_ORDINAL))
+        days = _distinct(timestamps // DAY) + _EPOCH_ORDINAL
         # A local date is at most one day from the UTC date; the update ends that local day.
         near = np.unique(days[:, None] + np.arange(-2, 3))
         near = near[(near >= _FIRST_ORDINAL) & (near <= _LAST_ORDINAL)]
         midnights = np.array([_midnight(self.zone, day) for day in near.tolist()], dtype=np.int64)
-        numbers: Int64Array = near[np.searchsorted(midnights, at, side="left")]
+        numbers: Int64Array = near[np.searchsorted(midnights, timestamps, side="left")]
         return numbers - self._origin_ordinal
 
     def time_of(self, update: int) -> int:
@@ -262,8 +264,8 @@ def _distinct(days: Int64Array) -> Int64Array:
     return np.arange(first, last + 1) if last - first < 1000 else np.unique(days)
 
 
-def _within(at: int, earliest: int, latest: int) -> int:
-    return min(max(at, earliest), latest)
+def _within(timestamp: int, earliest: int, latest: int) -> int:
+    return min(max(timestamp, earliest), latest)
 
 
 def _positive_lifetime(longest: int) -> int:

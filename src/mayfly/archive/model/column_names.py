@@ -38,16 +38,16 @@ def columns_named(names: Sequence[str] | None, columns: Iterable[str]) -> list[s
     return [column_named(name, declared) for name in names]
 
 
-def by_column(given: Mapping[str, V], columns: Iterable[str]) -> dict[str, V]:
+def by_column(entries: Mapping[str, V], columns: Iterable[str]) -> dict[str, V]:
     """What is given by column, under the names as they are declared where there are such."""
     declared = list(columns)
     respelled = {
         spelled(name, declared) if isinstance(name, str) else name: value
-        for name, value in given.items()
+        for name, value in entries.items()
     }
-    if len(respelled) < len(given):
+    if len(respelled) < len(entries):
         raise InvalidSetting(
-            f"a column occurs twice in {', '.join(map(str, given))}",
+            f"a column occurs twice in {', '.join(map(str, entries))}",
             "names are compared without regard to case: leave one of them out",
         )
     return respelled

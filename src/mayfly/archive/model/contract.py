@@ -39,14 +39,14 @@ class Contract:
         >>> str(Contract.parse("hard"))
         'HARD'
         """
-        found = _WORDS.fullmatch(text)
-        if found is None or not text.strip():
+        match = _WORDS.fullmatch(text)
+        if match is None or not text.strip():
             raise InvalidSetting(
                 f"cannot read the contract {text!r}",
                 "write HARD or SOFT(k), and PHYSICAL WITHIN a duration if bytes must be gone",
             )
-        within = None if found[3] is None else micros(found[3])
-        late = found[2] or "0"
+        within = None if match[3] is None else micros(match[3])
+        late = match[2] or "0"
         if len(late) > len(str(LATEST)) or int(late) > LATEST:
             raise InvalidSetting(f"SOFT({late})", f"let rows be late by {LATEST:,} updates at most")
         return Contract(int(late), within)
@@ -131,7 +131,7 @@ class Promise:
 
 def due_at(promises: Iterable[Promise], clock: int) -> int | None:
     """What all promises together ask for; None if there are none."""
-    return max((one.due_at(clock) for one in promises), default=None)
+    return max((promise.due_at(clock) for promise in promises), default=None)
 
 
 def longest_interval(calendar: UpdateCalendar) -> int:

@@ -146,13 +146,13 @@ def default_constituents(scheme: WaveScheme, window: int) -> int:
 
 
 def late_rows(late: str) -> LateRows:
-    wanted = late.strip().lower().replace("_", " ").replace("-", " ")
+    choice = late.strip().lower().replace("_", " ").replace("-", " ")
     allowed = [rule.value for rule in LateRows if rule is not LateRows.THIS_UPDATE]
-    if wanted not in allowed:
+    if choice not in allowed:
         raise InvalidSetting(
             f"there is no rule {late!r} for late rows", f"use one of {', '.join(allowed)}"
         )
-    return LateRows(wanted)
+    return LateRows(choice)
 
 
 def counted_from(settings: ArchiveSettings, first: int | None) -> ArchiveSettings:

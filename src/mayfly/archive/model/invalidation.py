@@ -103,9 +103,9 @@ class Hiding:
             return hidden
         if len(names) > 1 or self.entry.kind == ROWS:
             places = np.flatnonzero(hidden)
-            wanted = set(_identities(self.listed, names))
-            found = _identities(rows.take(pa.array(places)), names)
-            hidden[places] = [one in wanted for one in found]
+            targets = set(_identities(self.listed, names))
+            identities = _identities(rows.take(pa.array(places)), names)
+            hidden[places] = [identity in targets for identity in identities]
         return hidden
 
     def _may_match(self, rows: pa.Table) -> np.ndarray:
@@ -118,9 +118,9 @@ class Hiding:
             values = pa.chunked_array([pc.list_flatten(arrays)])
             hits = _is_in(values, self.listed[first])
             owners = pc.list_parent_indices(arrays).to_numpy()[hits]
-            found = np.zeros(rows.num_rows, dtype=bool)
-            found[owners] = True
-            return found
+            marks = np.zeros(rows.num_rows, dtype=bool)
+            marks[owners] = True
+            return marks
         return _is_in(rows[first], self.listed[first])
 
 
@@ -155,18 +155,18 @@ def _listed(root: str, segment: Segment) -> pa.Table:
 
 def visible(rows: pa.Table, run: str, hiding: Sequence[Hiding]) -> pa.Table:
     """The rows of a run without those that are hidden in it."""
-    for one in hiding:
-        if run in one.entry.pending and rows.num_rows:
-            rows = rows.filter(pa.array(~one.mask(rows)))
+    for hider in hiding:
+        if run in hider.entry.pending and rows.num_rows:
+            rows = rows.filter(pa.array(~hider.mask(rows)))
     return rows
 
 
-def hidden_rows(rows: pa.Table, one: Hiding) -> Counter[int]:
+def hidden_rows(rows: pa.Table, hider: Hiding) -> Counter[int]:
     """How many rows an invalidation hides here, by label; copies under an array key count once."""
-    found = rows.filter(pa.array(one.mask(rows)))
-    if NTH in found.column_names:
-        found = found.filter(pc.equal(found[NTH], 0))
-    labels, counts = np.unique(one.settings.labels_of(found), return_counts=True)
+    matches = rows.filter(pa.array(hider.mask(rows)))
+    if NTH in matches.column_names:
+        matches = matches.filter(pc.equal(matches[NTH], 0))
+    labels, counts = np.unique(hider.settings.labels_of(matches), return_counts=True)
     return Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
 
 
@@ -179,10 +179,12 @@ def listing(values: pa.Table, latest: int) -> pa.Table:
     return values
 
 
-def _is_in(column: pa.ChunkedArray, wanted: pa.ChunkedArray) -> np.ndarray:
-    values = order_key(wanted.cast(column.type)).combine_chunks()
-    found: np.ndarray = pc.is_in(order_key(column), value_set=values).to_numpy(zero_copy_only=False)
-    return found.astype(bool)
+def _is_in(column: pa.ChunkedArray, targets: pa.ChunkedArray) -> np.ndarray:
+    values = order_key(targets.cast(column.type)).combine_chunks()
+    membership: np.ndarray = pc.is_in(order_key(column), value_set=values).to_numpy(
+        zero_copy_only=False
+    )
+    return membership.astype(bool)
 
 
 def _identities(rows: pa.Table, names: Sequence[str]) -> Iterator[Hashable]:
@@ -193,10 +195,10 @@ def _identities(rows: pa.Table, names: Sequence[str]) -> Iterator[Hashable]:
 def _plain(value: Any) -> Hashable:
     """A value as SQL tells values apart: NaN is NaN, and there is one zero."""
     if isinstance(value, list | tuple):
-        return tuple(_plain(one) for one in value)
+        return tuple(_plain(element) for element in value)
     if isinstance(value, dict):
-        return tuple((name, _plain(one)) for name, one in value.items())
+        return tuple((name, _plain(member)) for name, member in value.items())
     if isinstance(value, float):
         return "NaN" if value != value else value + 0.0
-    found: Hashable = value
-    return found
+    scalar: Hashable = value
+    return scalar

@@ -33,8 +33,8 @@ def key_parts(keys: Sequence[Sequence[Any]], types: Sequence[DataType], parts: i
     if parts == 1 or not keys:
         return [0] * len(keys)
     columns = zip(*keys, strict=True)
-    found = [_column(values, kind) for values, kind in zip(columns, types, strict=True)]
-    numbers: list[int] = parts_of(found, parts).tolist()
+    arrays = [_column(values, kind) for values, kind in zip(columns, types, strict=True)]
+    numbers: list[int] = parts_of(arrays, parts).tolist()
     return numbers
 
 

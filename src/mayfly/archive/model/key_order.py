@@ -32,7 +32,7 @@ def sorted_by_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The rows sorted by key, in one chunk; equal keys keep their order."""
     if rows.num_rows < 2:
         return rows.combine_chunks()
-    keys = {f"k{at}": order_key(rows[name]) for at, name in enumerate(key)}
+    keys = {f"k{index}": order_key(rows[name]) for index, name in enumerate(key)}
     keys["position"] = pa.chunked_array([np.arange(rows.num_rows)])
     order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
     return rows.combine_chunks().take(order).combine_chunks()
@@ -78,7 +78,7 @@ class _Stream:
 
 def merge_sorted(inputs: Iterable[Iterator[pa.Table]], key: Sequence[str]) -> Iterator[pa.Table]:
     """All rows of the sorted inputs as sorted tables."""
-    streams = [stream for stream in (_Stream(one, key[0]) for one in inputs) if stream.rows]
+    streams = [stream for stream in (_Stream(source, key[0]) for source in inputs) if stream.rows]
     while streams:
         open_ends = [stream.last() for stream in streams if not stream.ended]
         limit = min(open_ends) if open_ends else None

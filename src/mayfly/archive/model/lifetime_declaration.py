@@ -132,7 +132,7 @@ def layout_named(
         rebuild = not papers[2]
     elif (sized := _SIZED.fullmatch(text)) is None:
         raise InvalidSetting(f"cannot read the layout {name!r}", "write it like round-robin 4x4")
-    elif sized[1].lower() in (one.lower() for one in BASELINES):
+    elif sized[1].lower() in (baseline_name.lower() for baseline_name in BASELINES):
         return _baseline(sized, updates, groups, lanes, rebuild)
     else:
         rule, sizes = PartitionRule(sized[1]), sized.group(2, 3)
@@ -159,33 +159,33 @@ def _baseline(
             f"the layout {text} is divided by {by} alone, into {which}",
             f"give one number, like {named[1]}{SUB_INDICES}, or {which}=…",
         )
-    found = baseline(named[1], updates, _number(text, which, named[2], own, SUB_INDICES))
-    _require_no_other(text, "rebuild", found.rebuild, rebuild)
-    return found
+    layout = baseline(named[1], updates, _number(text, which, named[2], own, SUB_INDICES))
+    _require_no_other(text, "rebuild", layout.rebuild, rebuild)
+    return layout
 
 
-def _number(name: str, which: str, written: str | None, given: int | None, default: int) -> int:
+def _number(name: str, which: str, written: str | None, setting: int | None, default: int) -> int:
     """A size that stands in the name of a layout or beside it."""
     if written is not None:
-        _require_no_other(name, which, int(written), given)
+        _require_no_other(name, which, int(written), setting)
         return int(written)
-    return default if given is None else whole(which, given)
+    return default if setting is None else whole(which, setting)
 
 
-def _require_no_other(name: str, which: str, meant: int, given: int | None) -> None:
-    if given is not None and given != meant:
+def _require_no_other(name: str, which: str, meant: int, setting: int | None) -> None:
+    if setting is not None and setting != meant:
         raise InvalidSetting(
-            f"the layout {name} and {which}={given} contradict each other",
+            f"the layout {name} and {which}={setting} contradict each other",
             f"leave {which} out, or give the layout without it",
         )
 
 
 def _late(late: str) -> LateRows:
-    wanted = late.strip().lower().replace("_", " ").replace("-", " ")
+    choice = late.strip().lower().replace("_", " ").replace("-", " ")
     allowed = [rule.value for rule in (LateRows.THIS_UPDATE, LateRows.REFUSE)]
-    if wanted not in allowed:
+    if choice not in allowed:
         raise InvalidSetting(
             f"there is no rule {late!r} for late rows with their own lifetimes",
             f"use one of {', '.join(allowed)}",
         )
-    return LateRows(wanted)
+    return LateRows(choice)

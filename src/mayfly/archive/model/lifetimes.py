@@ -55,8 +55,8 @@ class Lifetimes:
                 f"the longest lifetime is {self.longest} µs", "use a duration longer than 0"
             )
         ways = (self.exp, self.column, self.constant, self.expression, self.counts or None)
-        given = [one for one in ways if one is not None]
-        if len(given) != 1:
+        choices = [way for way in ways if way is not None]
+        if len(choices) != 1:
             raise InvalidSetting(
                 "it is not clear how long a row lives",
                 'give either exp="column", lifetime=… or counts=…, and only one of them',
@@ -65,7 +65,7 @@ class Lifetimes:
             if not 0 < size < NEVER:
                 raise InvalidSetting(f"a window of {size} rows", "use 1 or more, within 64 bits")
         fixed = [*self.classes.values(), *([] if self.constant is None else [self.constant])]
-        if wrong := [one for one in fixed if not 0 < one <= self.longest]:
+        if wrong := [lifetime for lifetime in fixed if not 0 < lifetime <= self.longest]:
             raise InvalidSetting(
                 f"a lifetime of {wrong[0]} µs with max_lifetime = {self.longest} µs",
                 "use lifetimes longer than 0 and up to max_lifetime",
@@ -89,23 +89,23 @@ class Lifetimes:
                 f"the archive has no column {name!r}", f"its columns are {', '.join(types)}"
             )
         fit: tuple[str, ...] = ("timestamp", "bigint")
-        wanted = "a TIMESTAMP, or a BIGINT of microseconds"
+        expectation = "a TIMESTAMP, or a BIGINT of microseconds"
         if self.column and not self.classes:
             fit = ("interval day to second", "bigint")
-            wanted = "an INTERVAL DAY TO SECOND, or a BIGINT of microseconds"
+            expectation = "an INTERVAL DAY TO SECOND, or a BIGINT of microseconds"
         elif self.classes:
-            fit, wanted = ("string",), "a STRING"
+            fit, expectation = ("string",), "a STRING"
         if types[name].name not in fit:
-            raise InvalidSetting(f"the column {name} is {types[name]}", f"use {wanted}")
+            raise InvalidSetting(f"the column {name} is {types[name]}", f"use {expectation}")
 
     def _check_expression(self, text: str, types: Mapping[str, DataType]) -> None:
-        found = _bound(text, tuple(types.items())).type
-        wanted = "timestamp" if self.instant else "interval day to second"
-        if found.name not in (wanted, "bigint"):
+        kind = _bound(text, tuple(types.items())).type
+        expectation = "timestamp" if self.instant else "interval day to second"
+        if kind.name not in (expectation, "bigint"):
             example = "ts + INTERVAL 7 DAYS" if self.instant else "INTERVAL 7 DAYS"
             raise InvalidSetting(
-                f"{text} is {found}, not {'an instant' if self.instant else 'a lifetime'}",
-                f"write an expression of type {wanted.upper()} ({example}), or BIGINT of µs",
+                f"{text} is {kind}, not {'an instant' if self.instant else 'a lifetime'}",
+                f"write an expression of type {expectation.upper()} ({example}), or BIGINT of µs",
             )
 
     @property
@@ -227,17 +227,19 @@ def _bound(text: str, types: tuple[tuple[str, DataType], ...]) -> Expression:
 
 
 def _evaluated(text: str, rows: pa.Table) -> pa.Array:
-    types = tuple((one.name, from_arrow(one.type)) for one in rows.schema)
-    found = evaluate(_bound(text, types), lambda column: rows[column.name])
-    if isinstance(found, pa.Scalar):
-        found = pa.repeat(found, rows.num_rows)
-    return _micros(found)
+    types = tuple(
+        (schema_field.name, from_arrow(schema_field.type)) for schema_field in rows.schema
+    )
+    values = evaluate(_bound(text, types), lambda column: rows[column.name])
+    if isinstance(values, pa.Scalar):
+        values = pa.repeat(values, rows.num_rows)
+    return _micros(values)
 
 
 def _micros(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if pa.types.is_timestamp(found.type):
-        found = found.cast(pa.timestamp("us", found.type.tz))
-    elif pa.types.is_duration(found.type):
-        found = found.cast(pa.duration("us"))
-    return found.cast(pa.int64())
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("us", array.type.tz))
+    elif pa.types.is_duration(array.type):
+        array = array.cast(pa.duration("us"))
+    return array.cast(pa.int64())

@@ -38,15 +38,15 @@ class Origin(Part):
         self._count_from(first, {ORIGIN_IS_OPEN: False})
 
     def settled_version(
-        self, batch: Any | None, at: int | None, *, checked: bool = False
+        self, batch: Any | None, instant: int | None, *, checked: bool = False
     ) -> ArchiveVersion:
-        """The current version, with an open origin decided by ``at`` or the batch's earliest row.
+        """The current version, with an open origin decided by ``instant`` or the batch's earliest row.
 
         It stays open until the update is committed: a batch that is refused decides nothing. A row
         too far ahead to be true decides nothing either, unless that was ``checked``.
         """
         if not self.is_settled:
-            first = at
+            first = instant
             if first is None and batch is not None:
                 first = self.executor.earliest(batch, self.version().settings)
                 if first is not None and not checked:

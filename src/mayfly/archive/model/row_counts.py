@@ -70,17 +70,17 @@ class Positions:
 
     def alive(self, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
         """Which rows are in all of the windows."""
-        found = pa.repeat(True, rows.num_rows)
+        marks = pa.repeat(True, rows.num_rows)
         for name, last in self.gone.items():
-            found = pc.and_(found, pc.fill_null(pc.greater(rows[name], last), False))
-        return found
+            marks = pc.and_(marks, pc.fill_null(pc.greater(rows[name], last), False))
+        return marks
 
     def all_dead(self, segments: tuple[Segment, ...]) -> bool:
         """Whether no row of these files is in all of the windows, by their bounds."""
         gone = self.gone
         return all(
-            any(one.tags[BOUNDS][name][1] <= last for name, last in gone.items())
-            for one in segments
+            any(segment.tags[BOUNDS][name][1] <= last for name, last in gone.items())
+            for segment in segments
         )
 
     def labels(self, rows: pa.Table, update: int, rollover: int) -> Int64Array:
@@ -91,8 +91,8 @@ class Positions:
             rate = self.rates.get(name, 0.0)
             if rate > 0:
                 steps = np.minimum(steps, np.ceil(left / rate))
-        found: Int64Array = update + np.clip(steps, 1, rollover).astype(np.int64)
-        return found
+        updates: Int64Array = update + np.clip(steps, 1, rollover).astype(np.int64)
+        return updates
 
     def expirations(
         self, rows: pa.Table, ts: Int64Array, update: int, calendar: UpdateCalendar, rollover: int
@@ -105,22 +105,22 @@ class Positions:
         return pa.array(np.maximum(exp, ts + 1), pa.int64(), mask=missing)
 
     def to_json(self) -> dict[str, Any]:
-        return {name: [at, self.rates.get(name)] for name, at in self.now.items()}
+        return {name: [position, self.rates.get(name)] for name, position in self.now.items()}
 
     @staticmethod
     def from_json(sizes: Mapping[str, int], stored: Mapping[str, Any]) -> Positions:
         return Positions(
             sizes,
-            {name: at for name, (at, _) in stored.items()},
+            {name: position for name, (position, _) in stored.items()},
             {name: rate for name, (_, rate) in stored.items() if rate is not None},
         )
 
 
-def announced(given: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
+def announced(announcement: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
     """How far streams are said to have come, by the columns of positions as they are declared."""
-    if not isinstance(given, Mapping):
-        raise InvalidSetting(f"positions is {given!r}", 'give them like {"position": 100}')
-    positions = by_column(given, sizes)
+    if not isinstance(announcement, Mapping):
+        raise InvalidSetting(f"positions is {announcement!r}", 'give them like {"position": 100}')
+    positions = by_column(announcement, sizes)
     for name, position in positions.items():
         if name not in sizes:
             raise InvalidSetting(
@@ -143,8 +143,8 @@ def times_of(calendar: UpdateCalendar, updates: Int64Array) -> Int64Array:
 
 def bounds_of(rows: pa.Table, sizes: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     """The smallest and the largest position of each window."""
-    found = {}
+    bounds = {}
     for name in sizes:
         ends = pc.min_max(rows[name])
-        found[name] = ends["min"].as_py(), ends["max"].as_py()
-    return found
+        bounds[name] = ends["min"].as_py(), ends["max"].as_py()
+    return bounds

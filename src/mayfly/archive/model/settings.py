@@ -255,8 +255,8 @@ class ArchiveSettings:
         """exp of rows of these updates of a wave."""
         distinct, inverse = np.unique(days, return_inverse=True)
         times = [self.expiration(int(day)) for day in distinct]
-        found: Int64Array = np.array(times, dtype=np.int64)[inverse]
-        return found
+        instants: Int64Array = np.array(times, dtype=np.int64)[inverse]
+        return instants
 
     def expiration(self, day: int) -> int:
         """exp of all rows of an update of a wave: update day + W removes them."""
@@ -279,12 +279,12 @@ class ArchiveSettings:
         """
         if self.lifetimes is not None:
             return pa.array(np.isin(self.labels_of(rows), np.fromiter(labels, np.int64)))
-        ts, found = rows[TS], None
+        ts, marks = rows[TS], None
         for first, last in _stretches(labels):
             after, until = self.calendar.time_of(first - 1), self.calendar.time_of(last)
             within = pc.and_(pc.greater(ts, after), pc.less_equal(ts, until))
-            found = within if found is None else pc.or_(found, within)
-        return pa.chunked_array([pa.repeat(False, len(ts))]) if found is None else found
+            marks = within if marks is None else pc.or_(marks, within)
+        return pa.chunked_array([pa.repeat(False, len(ts))]) if marks is None else marks
 
     def with_column(self, name: str, kind: str) -> ArchiveSettings:
         if text("name", name) in self.all_columns:
@@ -383,13 +383,13 @@ def _check_names(names: Iterable[str]) -> None:
 def _stretches(days: Iterable[int]) -> Iterator[tuple[int, int]]:
     """First and last of each stretch of days in a row."""
     for _, stretch in groupby(enumerate(sorted(days)), lambda item: item[1] - item[0]):
-        found = [day for _, day in stretch]
-        yield found[0], found[-1]
+        labels = [day for _, day in stretch]
+        yield labels[0], labels[-1]
 
 
 def arrow_columns(schema: pa.Schema) -> dict[str, str]:
     """Column declarations of an Arrow schema."""
-    return {one.name: from_arrow(one.type).sql() for one in schema}
+    return {column.name: from_arrow(column.type).sql() for column in schema}
 
 
 def brought_columns(columns: Any) -> Any:
@@ -403,19 +403,19 @@ def brought_columns(columns: Any) -> Any:
     declared = isinstance(columns, Mapping) and all(isinstance(k, str) for k in columns.values())
     if declared or not are_rows(columns):
         return columns
-    found = arrow_columns(arrow_of("the archive", columns).schema)
+    types = arrow_columns(arrow_of("the archive", columns).schema)
     if isinstance(columns, pa.Table | pa.RecordBatch):
-        return found
-    return {name: "timestamp" if k == "timestamp_ntz" else k for name, k in found.items()}
+        return types
+    return {name: "timestamp" if k == "timestamp_ntz" else k for name, k in types.items()}
 
 
 def with_added_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in the given schema; columns they lack are NULL."""
     if rows.schema.equals(schema):
         return rows
-    for one in schema:
-        if one.name not in rows.column_names:
-            rows = rows.append_column(one.name, pa.nulls(rows.num_rows, one.type))
+    for column in schema:
+        if column.name not in rows.column_names:
+            rows = rows.append_column(column.name, pa.nulls(rows.num_rows, column.type))
     return rows.select(schema.names).cast(schema)
 
 

@@ -104,7 +104,7 @@ class ArchiveState:
             prepared=stored["prepared"],
             report=stored["report"],
             positions=stored.get("positions", {}),
-            invalid=tuple(Invalidation.from_json(one) for one in stored.get(INVALID, ())),
+            invalid=tuple(Invalidation.from_json(entry) for entry in stored.get(INVALID, ())),
         )
 
 
@@ -146,12 +146,12 @@ class ArchiveVersion:
     @cached_property
     def files_by_part(self) -> dict[int, tuple[tuple[str, Run, Segment], ...]]:
         """The files of the constituents, by part, each with its constituent and its run."""
-        found: dict[int, list[tuple[str, Run, Segment]]] = {}
+        groups: dict[int, list[tuple[str, Run, Segment]]] = {}
         for name, runs in self.state.constituent_runs().items():
             for run in runs:
                 for segment in self.segments_of(run.id):
-                    found.setdefault(segment.tags[PART], []).append((name, run, segment))
-        return {part: tuple(files) for part, files in found.items()}
+                    groups.setdefault(segment.tags[PART], []).append((name, run, segment))
+        return {part: tuple(files) for part, files in groups.items()}
 
     @cached_property
     def key_places(self) -> dict[int, Any]:

@@ -50,23 +50,23 @@ class KeyPlaces:
     @staticmethod
     def of(files: Sequence[File], hashes_of: Callable[[Segment], Hashes | None]) -> KeyPlaces:
         """The places, given what is known of small files; None of one that is new."""
-        small = [at for at, (_, _, one) in enumerate(files) if one.rows <= SMALL]
+        small = [place for place, (_, _, segment) in enumerate(files) if segment.rows <= SMALL]
         if len(small) < MANY:
             small = []
-        asked = {at: hashes_of(files[at][2]) for at in small}
-        known = {at: hashes for at, hashes in asked.items() if hashes is not None}
-        found = list(known.values())
-        places = np.array(list(known), np.intp)
+        asked = {place: hashes_of(files[place][2]) for place in small}
+        hashes_by_place = {place: hashes for place, hashes in asked.items() if hashes is not None}
+        hash_arrays = list(hashes_by_place.values())
+        places = np.array(list(hashes_by_place), np.intp)
         others = np.setdiff1d(np.arange(len(files)), places)
-        ends = np.cumsum([len(one) for one in found], dtype=np.intp)
-        hashes = np.concatenate([np.empty(0, np.uint32), *found])
-        return KeyPlaces(files, others, places, ends, hashes, len(known) == len(small))
+        ends = np.cumsum([len(array) for array in hash_arrays], dtype=np.intp)
+        hashes = np.concatenate([np.empty(0, np.uint32), *hash_arrays])
+        return KeyPlaces(files, others, places, ends, hashes, len(hashes_by_place) == len(small))
 
-    def holding(self, wanted: Hashes) -> list[File]:
+    def holding(self, hashes: Hashes) -> list[File]:
         """The files that may hold one of these keys, in their order."""
-        rows = [np.flatnonzero(self.hashes == one) for one in wanted]
+        rows = [np.flatnonzero(self.hashes == key_hash) for key_hash in hashes]
         owners = [self.small[np.searchsorted(self.ends, hits, side="right")] for hits in rows]
-        return [self.files[at] for at in np.unique(np.concatenate([self.others, *owners]))]
+        return [self.files[place] for place in np.unique(np.concatenate([self.others, *owners]))]
 
 
 def key_hashes(keys: pa.ChunkedArray) -> Hashes:
@@ -93,8 +93,8 @@ def file_hashes(store: Store, name: str, checksum: str, key: str) -> Hashes | No
         with store.open(name, mapped=True) as source:
             if name.endswith(ARROW_SUFFIX):
                 file = pa.ipc.open_file(source)
-                batches = [file.get_batch(at) for at in range(file.num_record_batches)]
-                keys = pa.chunked_array([one.column(key) for one in batches])
+                batches = [file.get_batch(index) for index in range(file.num_record_batches)]
+                keys = pa.chunked_array([batch.column(key) for batch in batches])
             else:
                 keys = pq.ParquetFile(source).read(columns=[key], use_threads=False)[key]
             hashes = _known[path] = key_hashes(keys)

@@ -19,8 +19,10 @@ def key_from_text(reader: Reader, name: str, text: str) -> Any:
             return pa.scalar(instant_from_text(text), pa.int64()).cast(kind).as_py()
         return pa.scalar(text).cast(kind).as_py()
     except (pa.ArrowException, ValueError) as error:
-        wanted = reader.settings.key_types[reader.settings.sort_columns.index(name)]
-        raise InvalidSetting(f"{text!r} is not a {wanted}", f"give a value of {name}") from error
+        column_type = reader.settings.key_types[reader.settings.sort_columns.index(name)]
+        raise InvalidSetting(
+            f"{text!r} is not a {column_type}", f"give a value of {name}"
+        ) from error
 
 
 def keys_from_texts(reader: Reader, texts: tuple[str, ...]) -> tuple[Any, ...]:

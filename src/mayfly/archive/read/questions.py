@@ -52,8 +52,8 @@ class Reading(Part):
         """
 
         def read(reader: Reader, moment: int) -> pa.Table:
-            wanted = selection(reader.settings, moment, generated_between, soft, window)
-            return reader.probe(keys, wanted, columns_named(columns, reader.settings.all_columns))
+            criteria = selection(reader.settings, moment, generated_between, soft, window)
+            return reader.probe(keys, criteria, columns_named(columns, reader.settings.all_columns))
 
         self.ledger.asked["probes"] += len(keys)
         return self._read(read, as_of, report)
@@ -74,9 +74,9 @@ class Reading(Part):
         """The rows whose first key column lies between ``low`` and ``high``, both included."""
 
         def read(reader: Reader, moment: int) -> pa.Table:
-            wanted = selection(reader.settings, moment, generated_between, soft, window)
+            criteria = selection(reader.settings, moment, generated_between, soft, window)
             chosen = columns_named(columns, reader.settings.all_columns)
-            return reader.probe_range(KeyRange(low, high), wanted, chosen)
+            return reader.probe_range(KeyRange(low, high), criteria, chosen)
 
         self.ledger.asked["probes"] += 1
         return self._read(read, as_of, report)
@@ -95,8 +95,8 @@ class Reading(Part):
         """All rows alive at ``as_of``."""
 
         def read(reader: Reader, moment: int) -> pa.Table:
-            wanted = selection(reader.settings, moment, generated_between, soft, window)
-            return reader.scan(wanted, columns_named(columns, reader.settings.all_columns))
+            criteria = selection(reader.settings, moment, generated_between, soft, window)
+            return reader.scan(criteria, columns_named(columns, reader.settings.all_columns))
 
         self.ledger.asked["scans"] += 1
         return self._read(read, as_of, report)
@@ -107,10 +107,10 @@ class Reading(Part):
         self.ledger.asked["scans"] += 1
         pin, moment = self.pin_at(as_of)
         with pin as manifest:
-            wanted = ArchiveVersion.of(manifest)
-            reader = Reader(self.repository.directory, wanted)
-            for table in reader.scan_tables(selection(wanted.settings, moment, None, soft)):
-                yield table.select(list(wanted.settings.all_columns))
+            version = ArchiveVersion.of(manifest)
+            reader = Reader(self.repository.directory, version)
+            for table in reader.scan_tables(selection(version.settings, moment, None, soft)):
+                yield table.select(list(version.settings.all_columns))
 
     @known_settings()
     def pin(self, version: int | None = None) -> Pin:
@@ -127,9 +127,9 @@ class Reading(Part):
         Where a vacuum takes the version away before the pin is written, the newest is asked again.
         """
         for _ in range(ATTEMPTS):
-            wanted, moment = self.shown_at(as_of)
+            snapshot, moment = self.shown_at(as_of)
             try:
-                return self.pin(wanted.manifest.version), moment
+                return self.pin(snapshot.manifest.version), moment
             except VersionExpired:
                 continue
         raise StorageError(
@@ -169,20 +169,20 @@ class Reading(Part):
         """A short read without a pin; one that loses its files to a vacuum starts anew, pinned."""
         if not isinstance(report, ReadReport | None):
             raise InvalidSetting(f"report is {report!r}", "give ReadReport()")
-        wanted, moment = self.shown_at(as_of)
-        found = None if report is None else ReadReport()
+        snapshot, moment = self.shown_at(as_of)
+        tally = None if report is None else ReadReport()
         try:
-            rows = read(Reader(self.repository.directory, wanted, report=found), moment)
+            rows = read(Reader(self.repository.directory, snapshot, report=tally), moment)
         except (CorruptFile, VersionExpired):
-            if self.repository.newest() == wanted.manifest.version:
+            if self.repository.newest() == snapshot.manifest.version:
                 raise
             pin, moment = self.pin_at(as_of)
             with pin as manifest:
                 version = ArchiveVersion.of(manifest)
-                found = None if report is None else ReadReport()
-                rows = read(Reader(self.repository.directory, version, report=found), moment)
-        if report is not None and found is not None:
-            report.take(found)
+                tally = None if report is None else ReadReport()
+                rows = read(Reader(self.repository.directory, version, report=tally), moment)
+        if report is not None and tally is not None:
+            report.take(tally)
         return rows
 
 
@@ -272,33 +272,33 @@ def _fewer_rows(settings: ArchiveSettings, window: Window | None) -> tuple[tuple
     sizes = settings.lifetimes.counts
     if window is None:
         return ()
-    wanted = by_column(
+    lengths = by_column(
         window if isinstance(window, Mapping) else dict.fromkeys(sizes, window), sizes
     )
-    found = []
-    for name, given in wanted.items():
+    limits = []
+    for name, length in lengths.items():
         if name not in sizes:
             raise InvalidSetting(
                 f"there is no window with positions {name!r}",
                 f"the windows are {', '.join(sizes)}",
             )
-        rows = _number_of_rows(given)
+        rows = _number_of_rows(length)
         if not 0 < rows <= sizes[name]:
             raise InvalidSetting(
                 f"a window of {rows} rows was asked of the last {sizes[name]} by {name}",
                 f"ask for 1 to {sizes[name]} rows; others are not kept",
             )
-        found.append((name, rows))
-    return tuple(found)
+        limits.append((name, rows))
+    return tuple(limits)
 
 
-def _number_of_rows(given: Any) -> int:
+def _number_of_rows(length: Any) -> int:
     """From 100, "100" or "100 rows"."""
-    if isinstance(given, int) and not isinstance(given, bool):
-        return given
-    text = given.strip().lower().removesuffix("rows").strip() if isinstance(given, str) else ""
+    if isinstance(length, int) and not isinstance(length, bool):
+        return length
+    text = length.strip().lower().removesuffix("rows").strip() if isinstance(length, str) else ""
     if not text.isdecimal():
         raise InvalidSetting(
-            f"{given!r} is not a number of rows", "windows of this archive count rows: ask for 100"
+            f"{length!r} is not a number of rows", "windows of this archive count rows: ask for 100"
         )
     return int(text)

@@ -95,8 +95,8 @@ class ReadReport:
 
     def take(self, other: ReadReport) -> None:
         """Add what another read touched."""
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
 def in_pieces(

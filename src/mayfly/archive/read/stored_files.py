@@ -116,8 +116,8 @@ def file_directory(
     lows, highs = [], []
     ordered = ordered and not pa.types.is_duration(schema.field(key).type)
     number = _column_number(footer, key)
-    for at in range(footer.num_row_groups if ordered else 0):
-        statistics = footer.row_group(at).column(number).statistics
+    for group in range(footer.num_row_groups if ordered else 0):
+        statistics = footer.row_group(group).column(number).statistics
         if statistics is None or not statistics.has_min_max:
             ordered = False
             break
@@ -138,8 +138,8 @@ def file_directory(
 
 def _pieces(metadata: Any, groups: int, size: int, store: Store, name: str) -> tuple[Piece, ...]:
     """The row groups, which fill the file up to its tail."""
-    pieces = tuple(Piece(*one) for one in json.loads((metadata or {})[ROW_GROUPS.encode()]))
-    if len(pieces) != groups or sum(one.bytes for one in pieces) != size:
+    pieces = tuple(Piece(*entry) for entry in json.loads((metadata or {})[ROW_GROUPS.encode()]))
+    if len(pieces) != groups or sum(piece.bytes for piece in pieces) != size:
         raise differing(f"{store.address}/{name}")
     return pieces
 
@@ -159,10 +159,10 @@ def _arrow_directory(
         noted = file.get_batch_with_custom_metadata(groups).custom_metadata
         names = frozenset(file.schema.names)
     pieces = _pieces(noted, groups, size - tail.bytes, store, name)
-    keys = [one and Bounds.from_json(one) for one in json.loads(noted[KEYS.encode()])]
+    keys = [entry and Bounds.from_json(entry) for entry in json.loads(noted[KEYS.encode()])]
     lows, highs = None, None
     if ordered and None not in keys:
-        lows, highs = tuple(one.low for one in keys), tuple(one.high for one in keys)
+        lows, highs = tuple(bounds.low for bounds in keys), tuple(bounds.high for bounds in keys)
     return FileDirectory(names, groups, lows, highs, size, None, pieces)
 
 
@@ -173,7 +173,7 @@ def _batches_of(
     check_file_once(store, name, checksum)
     with store.open(name, mapped=True) as source:
         file = pa.ipc.open_file(source)
-        keys = [file.get_batch(at).column(key) for at in range(file.num_record_batches)]
+        keys = [file.get_batch(index).column(key) for index in range(file.num_record_batches)]
         lows, highs = (tuple(k[end].as_py() for k in keys) if ordered else None for end in (0, -1))
         return FileDirectory(frozenset(file.schema.names), len(keys), lows, highs, size)
 
@@ -210,12 +210,12 @@ class _OpenArrow:
         self._tables: dict[tuple[Any, ...], pa.Table] = {}
 
     def read(self, groups: Sequence[int], columns: list[str]) -> pa.Table:
-        wanted = (*groups, *columns)
-        if wanted not in self._tables:
+        cache_key = (*groups, *columns)
+        if cache_key not in self._tables:
             self._directory.check(groups, self._source, self._path)
-            chosen = [self._file.get_batch(at).select(columns) for at in groups]
-            self._tables[wanted] = pa.Table.from_batches(chosen)
-        return self._tables[wanted]
+            chosen = [self._file.get_batch(group).select(columns) for group in groups]
+            self._tables[cache_key] = pa.Table.from_batches(chosen)
+        return self._tables[cache_key]
 
     def close(self) -> None:
         self._source.close()
@@ -276,8 +276,8 @@ def _keep(path: str, opened: _Open) -> None:
         files[path] = opened
         while len(files) > most:
             surplus.append(files.popitem(last=False)[1])
-    for one in surplus:
-        one.close()
+    for handle in surplus:
+        handle.close()
 
 
 def let_go(root: str, needed: Container[str] = ()) -> None:
@@ -292,5 +292,5 @@ def let_go(root: str, needed: Container[str] = ()) -> None:
                 if path.startswith(beginning) and path.removeprefix(beginning) not in needed
             ]
             closing += [files.pop(path) for path in gone]
-    for one in closing:
-        one.close()
+    for handle in closing:
+        handle.close()

@@ -35,12 +35,12 @@ class VersionFiles:
 
     def places(self, part: int) -> KeyPlaces:
         """Where the keys of a part lie, found out by the first two probes of a version."""
-        known = self.version.key_places
-        if part not in known or not known[part].complete:
+        cache = self.version.key_places
+        if part not in cache or not cache[part].complete:
             files = self.version.files_by_part.get(part, ())
-            known[part] = KeyPlaces.of(files, self._hashes)
-        found: KeyPlaces = known[part]
-        return found
+            cache[part] = KeyPlaces.of(files, self._hashes)
+        key_places: KeyPlaces = cache[part]
+        return key_places
 
     def _hashes(self, segment: Segment) -> Hashes | None:
         self._require(segment)

@@ -89,20 +89,22 @@ class Reader:
 
             return self._found_under(files, _one_of(values), groups_of, selection, columns)
         whole, timeless = (self._needed(columns, selection, times=t) for t in (True, False))
-        found: dict[tuple[Run | None, bool], list[pa.Table]] = {}
+        tables_by_kind: dict[tuple[Run | None, bool], list[pa.Table]] = {}
         for name, run, segment in self._probed(selection, by_part):
             directory = self.files.directory_of(segment)
             own = by_part[segment.tags[PART]]
-            groups = sorted({at for key in own for at in directory.row_groups(key[0], key[0])})
+            groups = sorted(
+                {group for key in own for group in directory.row_groups(key[0], key[0])}
+            )
             every_time = _at_any_time(run, segment, selection)
             rows = self._read(name, segment, directory, groups, timeless if every_time else whole)
             if rows is not None:
                 kind = (self._with_hidden(run, selection), every_time)
                 rows = rows if several else self._stretch(rows, values[0])
                 if rows is not None:
-                    found.setdefault(kind, []).append(rows)
+                    tables_by_kind.setdefault(kind, []).append(rows)
         pieces = []
-        for (run_or_none, every_time), tables in found.items():
+        for (run_or_none, every_time), tables in tables_by_kind.items():
             rows = pa.concat_tables(tables)
             rows = self._under(rows, _one_of(values)) if several else _copied(rows)
             if len(self.settings.sort_columns) > 1:
@@ -202,8 +204,8 @@ class Reader:
     ) -> Iterator[File]:
         """Files that may hold wanted rows of these keys, which are given by part."""
         for part, own in keys.items():
-            wanted = key_hashes(self._plain([key[0] for key in own]))
-            for name, run, segment in self.files.places(part).holding(wanted):
+            hashes = key_hashes(self._plain([key[0] for key in own]))
+            for name, run, segment in self.files.places(part).holding(hashes):
                 if selection.may_hold(segment):
                     yield name, run, segment
 
@@ -214,12 +216,12 @@ class Reader:
         hidden = any(run.id in entry.pending for entry in self.version.state.invalid)
         return run if hidden else None
 
-    def _stretch(self, rows: pa.Table, wanted: pa.Scalar) -> pa.Table | None:
+    def _stretch(self, rows: pa.Table, scalar: pa.Scalar) -> pa.Table | None:
         """The rows whose first key column has this value; sorted, they lie together."""
         column = order_key(rows[self.settings.sort_columns[0]])
         if not self.settings.clustered:
-            return rows.filter(pc.equal(column, wanted))
-        value = wanted.as_py()
+            return rows.filter(pc.equal(column, scalar))
+        value = scalar.as_py()
         first = bisect_left(column, value, key=_plain)
         after = bisect_right(column, value, first, key=_plain)
         return rows.slice(first, after - first) if after > first else None
@@ -244,21 +246,21 @@ class Reader:
 
         return inside
 
-    def _under(self, rows: pa.Table, wanted: Wanted) -> pa.Table:
+    def _under(self, rows: pa.Table, condition: Wanted) -> pa.Table:
         """The rows whose first key column has a wanted value."""
-        return rows.filter(wanted(rows[self.settings.sort_columns[0]]))
+        return rows.filter(condition(rows[self.settings.sort_columns[0]]))
 
     def _found_under(
         self,
         files: Iterable[File],
-        wanted: Wanted,
+        condition: Wanted,
         groups_of: Callable[[FileDirectory, int], set[int]],
         selection: Selection,
         columns: Sequence[str] | None,
     ) -> pa.Table:
         """Rows with a wanted value in their array key, each once: entries lead to homes."""
         needed = self._needed(columns, selection)
-        entry = pa.schema([one for one in needed if one.name in (KEY, HOME)])
+        entry = pa.schema([column for column in needed if column.name in (KEY, HOME)])
         pieces = []
         for name, run, segment in files:
             directory, part = self.files.directory_of(segment), segment.tags[PART]
@@ -266,7 +268,7 @@ class Reader:
             entries = self._read(name, segment, directory, sorted(groups), entry)
             if entries is None:
                 continue
-            homes = entries.filter(wanted(entries[KEY]))[HOME].unique()
+            homes = entries.filter(condition(entries[KEY]))[HOME].unique()
             places = groups if homes.null_count else set[int]()
             homes = homes.drop_null()
             places |= _groups_with(directory, homes.to_pylist())
@@ -274,13 +276,15 @@ class Reader:
                 continue
             self._note(name, directory, sorted(places), needed, again=True)
             rows = self.files.decoded(segment, directory, sorted(places), needed)
-            rows = self._whole_with(rows, homes, wanted, part)
+            rows = self._whole_with(rows, homes, condition, part)
             every_time = _at_any_time(run, segment, selection)
             hidden_in = self._with_hidden(run, selection)
             pieces.append(self._chosen(rows, hidden_in, every_time, selection))
         return self._collected(pieces, columns)
 
-    def _whole_with(self, rows: pa.Table, homes: pa.Array, wanted: Wanted, part: int) -> pa.Table:
+    def _whole_with(
+        self, rows: pa.Table, homes: pa.Array, condition: Wanted, part: int
+    ) -> pa.Table:
         """The rows stored whole that have a wanted value and belong to its first one's part."""
         keys = order_key(rows[KEY])
         at_home = pc.is_in(keys, value_set=order_key(pa.chunked_array([homes])).combine_chunks())
@@ -288,7 +292,7 @@ class Reader:
         rows = rows.filter(pc.and_(whole, pc.or_(rows[HOME].is_null(), at_home)))
         arrays = rows[self.settings.key[0]].combine_chunks()
         values, owners = pc.list_flatten(arrays), pc.list_parent_indices(arrays).to_numpy()
-        hits = np.flatnonzero(wanted(pa.chunked_array([values])).to_numpy())
+        hits = np.flatnonzero(condition(pa.chunked_array([values])).to_numpy())
         having, first = np.unique(owners[hits], return_index=True)
         rows = rows.take(pa.array(having))
         first_found = pa.chunked_array([values.take(pa.array(hits[first]))])
@@ -307,8 +311,8 @@ class Reader:
                 order_key(pa.chunked_array([pa.array([value], schema.field(name).type)]))[0]
                 for name, value in zip(names, key, strict=True)
             )
-            one = all_of([pc.equal(c, end) for c, end in zip(columns, ends, strict=True)])
-            whole = one if whole is None else pc.or_(whole, one)
+            match = all_of([pc.equal(c, end) for c, end in zip(columns, ends, strict=True)])
+            whole = match if whole is None else pc.or_(whole, match)
         return whole
 
     def key_values(self, key: Any) -> tuple[Any, ...]:
@@ -371,22 +375,22 @@ class Reader:
         self, columns: Sequence[str] | None, selection: Selection, *, times: bool = True
     ) -> pa.Schema:
         """The columns to be read: those asked for, and those that tell whether a row is wanted."""
-        known = self.settings.all_columns
+        existing = self.settings.all_columns
         for name in columns or ():
-            if name not in known:
+            if name not in existing:
                 raise InvalidSetting(
-                    f"the archive has no column {name!r}", f"its columns are {', '.join(known)}"
+                    f"the archive has no column {name!r}", f"its columns are {', '.join(existing)}"
                 )
-        wanted = set(known if columns is None else columns)
-        wanted.update(self.settings.sort_columns)
+        names = set(existing if columns is None else columns)
+        names.update(self.settings.sort_columns)
         if self.settings.array_key:
-            wanted.update((*self.settings.key, NTH, HOME))
-        wanted.update(name for name, _ in (*selection.inputs, *selection.after))
-        wanted.update(name for one in self.hiding for name in one.columns)
+            names.update((*self.settings.key, NTH, HOME))
+        names.update(name for name, _ in (*selection.inputs, *selection.after))
+        names.update(name for hider in self.hiding for name in hider.columns)
         if times:
-            wanted.update(self._times(selection, columns))
+            names.update(self._times(selection, columns))
         # In the order of the files, so that what is read has this schema already.
-        return pa.schema([one for one in self.settings.stored if one.name in wanted])
+        return pa.schema([column for column in self.settings.stored if column.name in names])
 
     def _times(self, selection: Selection, columns: Sequence[str] | None = None) -> tuple[str, str]:
         """The columns that say when a row was generated and when it expires.
@@ -441,7 +445,7 @@ def _at_any_time(run: Run, segment: Segment, selection: Selection) -> bool:
 
 def _groups_with(directory: FileDirectory, values: Iterable[Any]) -> set[int]:
     """The row groups that may hold one of these keys."""
-    return {at for value in values for at in directory.row_groups(value, value)}
+    return {group for value in values for group in directory.row_groups(value, value)}
 
 
 def _one_of(values: pa.Array) -> Wanted:

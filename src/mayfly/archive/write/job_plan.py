@@ -50,11 +50,13 @@ class PlannedCommit:
         """
         if not self.open_labels:
             return self
-        found: dict[str, Days] = {}
-        for segment in (one for result in results for one in result.segments):
+        days_by_run: dict[str, Days] = {}
+        for segment in (new_segment for result in results for new_segment in result.segments):
             run = segment.group.partition("/")[2]
-            found[run] = found.get(run, frozenset()) | {label for label, _ in segment.tags[DAYS]}
-        runs = runs_after(self.runs, self.plans, found)
+            days_by_run[run] = days_by_run.get(run, frozenset()) | {
+                label for label, _ in segment.tags[DAYS]
+            }
+        runs = runs_after(self.runs, self.plans, days_by_run)
         held = {
             name: frozenset(label for run in runs.get(name, ()) for label in run.days)
             for name in self.after.constituents

@@ -27,8 +27,8 @@ class InProcess:
 
     def earliest(self, batch: pa.Table, settings: ArchiveSettings) -> int | None:
         times = as_declared(batch, settings)[settings.time].cast(pa.int64())
-        found: int | None = pc.min(times).as_py()
-        return found
+        minimum: int | None = pc.min(times).as_py()
+        return minimum
 
     def highest(self, batch: pa.Table, settings: ArchiveSettings) -> dict[str, int | None]:
         rows = as_declared(batch, settings)

@@ -169,10 +169,10 @@ class _Arrived:
     def stretches(self, write: RunWrite) -> list[Iterator[pa.Table]]:
         """The rows that go into a run, each stretch sorted by key."""
         self._held = [self._sorted()] if self._held else []
-        found = [_sliced(table) for table in self._held]
-        found += self._spills.stretches()
+        arrivals = [_sliced(table) for table in self._held]
+        arrivals += self._spills.stretches()
         settings = self._job.settings
-        own = [_of_days(stretch, settings, write.batch_days) for stretch in found]
+        own = [_of_days(stretch, settings, write.batch_days) for stretch in arrivals]
         if write.only is None:
             return own
         return [_of_sub_index(stretch, settings, write.only) for stretch in own]
@@ -222,8 +222,10 @@ def with_lifetimes(
     ts = pc.fill_null(times, 0).to_numpy()
     if settings.lifetimes is not None:
         if settings.lifetimes.counts:
-            known = positions or Positions(settings.lifetimes.counts)
-            exp = known.expirations(rows, ts, update, settings.calendar, settings.window)
+            current_positions = positions or Positions(settings.lifetimes.counts)
+            exp = current_positions.expirations(
+                rows, ts, update, settings.calendar, settings.window
+            )
         else:
             exp = settings.lifetimes.expirations(rows, ts)
         rows = rows.append_column(INSERTED, pa.array(np.full(len(ts), update), pa.int64()))
@@ -312,15 +314,15 @@ def _move(directory: Directory, job: WriteJob, part: int, arrived: _Arrived) -> 
 
 def _with(rows: pa.Table, name: str, values: Int64Array) -> pa.Table:
     """The rows with other values in a column of 64-bit integers."""
-    at = rows.schema.get_field_index(name)
-    return rows.set_column(at, name, pa.array(values, pa.int64()))
+    index = rows.schema.get_field_index(name)
+    return rows.set_column(index, name, pa.array(values, pa.int64()))
 
 
 def _examined(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Table]:
     """What is alive by its positions in a part of the examined runs, under new estimates."""
     positions, settings = job.positions, job.settings
     for run in job.examined:
-        for segment in (one for one in job.sources[run] if one.tags[PART] == part):
+        for segment in (source for source in job.sources[run] if source.tags[PART] == part):
             for table in _valid(stored_tables(directory, segment, settings), run, job, directory):
                 assert positions is not None
                 alive = table.filter(positions.alive(table))
@@ -365,7 +367,7 @@ def _write_run(
     merged = (
         merge_sorted(inputs, settings.sort_columns)
         if settings.clustered
-        else (table for one in inputs for table in one if table.num_rows)
+        else (table for stream in inputs for table in stream if table.num_rows)
     )
     first = next(merged, None)
     if first is None:
@@ -394,8 +396,8 @@ def _write_run(
             writer.write(table)
             days += rows_by_label(table, settings)
             for name, (low, high) in bounds_of(table, sizes).items():
-                known = bounds.setdefault(name, [low, high])
-                bounds[name] = [min(low, known[0]), max(high, known[1])]
+                extent = bounds.setdefault(name, [low, high])
+                bounds[name] = [min(low, extent[0]), max(high, extent[1])]
         written = writer.close()
     tags = {DAYS: sorted(days.items()), **({BOUNDS: bounds} if bounds else {})}
     return [replace(written, tags={**written.tags, **tags})] if written else []
@@ -403,8 +405,8 @@ def _write_run(
 
 def rows_by_label(table: pa.Table, settings: ArchiveSettings) -> Counter[int]:
     labels = settings.labels_of(table)[_first_copies(table)]
-    found, counts = np.unique(labels, return_counts=True)
-    return Counter(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+    distinct_labels, counts = np.unique(labels, return_counts=True)
+    return Counter(dict(zip(distinct_labels.tolist(), counts.tolist(), strict=True)))
 
 
 def _row_group_rows(sample: pa.Table, wanted_bytes: int) -> int:

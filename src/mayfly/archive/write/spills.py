@@ -59,5 +59,5 @@ class Spills:
 def _tables(path: str) -> Iterator[pa.Table]:
     with pa.memory_map(path) as source:
         reader = pa.ipc.open_file(source)
-        for at in range(reader.num_record_batches):
-            yield pa.Table.from_batches([reader.get_batch(at)])
+        for index in range(reader.num_record_batches):
+            yield pa.Table.from_batches([reader.get_batch(index)])

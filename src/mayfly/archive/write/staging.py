@@ -104,7 +104,12 @@ class Staging:
         note = notes.get(self.name)
         if note is None or note["staged_version"] != base.version:
             return base
-        gone = [one for day, held in days_of(base).items() for one in held if day <= note["update"]]
+        gone = [
+            segment
+            for day, held in days_of(base).items()
+            for segment in held
+            if day <= note["update"]
+        ]
         committed = self.repository.commit(base, [DropSegments.of(gone)])
         reach("staging.dropped")
         # One stream has one writer, and it is here: nothing unnamed is still being written.
@@ -124,10 +129,10 @@ def day_group(day: int) -> str:
 
 def days_of(manifest: Manifest) -> dict[int, list[Segment]]:
     """The staged files of each interval, in order of time."""
-    found: dict[int, list[Segment]] = {}
+    segments_by_day: dict[int, list[Segment]] = {}
     for segment in manifest.in_group(DAY):
-        found.setdefault(int(segment.group.partition("/")[2]), []).append(segment)
-    return dict(sorted(found.items()))
+        segments_by_day.setdefault(int(segment.group.partition("/")[2]), []).append(segment)
+    return dict(sorted(segments_by_day.items()))
 
 
 def due_for_merge(segments: Iterable[Segment]) -> list[Segment]:
@@ -170,11 +175,11 @@ def staged_figures(root: str) -> dict[str, dict[str, Any]]:
     for name, repository in staged_repositories(root).items():
         manifest = repository.current()
         days = days_of(manifest)
-        held = [one for files in days.values() for one in files]
+        held = [segment for files in days.values() for segment in files]
         figures[name] = {
             **asdict(brought(manifest)),
-            "staged_rows": sum(one.rows for one in held),
-            "staged_bytes": sum(one.bytes for one in held),
+            "staged_rows": sum(segment.rows for segment in held),
+            "staged_bytes": sum(segment.bytes for segment in held),
             "staged_updates": list(days),
         }
     return figures

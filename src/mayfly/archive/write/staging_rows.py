@@ -54,8 +54,10 @@ class StageRows:
         with removed_on_failure(directory, written):
             try:
                 for batch in batches:
-                    for group, rows, found in self._by_group(pa.Table.from_batches([batch])):
-                        summary = summary + found
+                    for group, rows, group_summary in self._by_group(
+                        pa.Table.from_batches([batch])
+                    ):
+                        summary = summary + group_summary
                         if rows.num_rows:
                             files.setdefault(group, _File(directory, group)).add(rows)
                 for file in files.values():
@@ -93,11 +95,11 @@ class StageRows:
             verdicts = admission.verdicts.copy()
             fine = verdicts <= Verdict.LATE
             verdicts[fine] = self._verdicts(day, own.filter(pa.array(fine)))
-            found = type(admission)(verdicts, admission.inserted_by, admission.removed_by)
+            group_admission = type(admission)(verdicts, admission.inserted_by, admission.removed_by)
             yield (
                 day_group(day),
-                own.filter(pa.array(found.stored)),
-                summarize(found, own, shown),
+                own.filter(pa.array(group_admission.stored)),
+                summarize(group_admission, own, shown),
             )
             late = own.filter(pa.array(verdicts == Verdict.LATE_REFUSED))
             refused = np.full(late.num_rows, Verdict.LATE_REFUSED, np.uint8)
@@ -107,7 +109,7 @@ class StageRows:
         """The rows as dead letters, with the reason; none where they are not kept."""
         settings = self.settings
         rows = rows.select(list(settings.all_columns)).slice(0, None if self.letters else 0)
-        reasons = [COUNTED[Verdict(one)] for one in verdicts.tolist()[: rows.num_rows]]
+        reasons = [COUNTED[Verdict(verdict)] for verdict in verdicts.tolist()[: rows.num_rows]]
         times = rows[settings.time].cast(pa.int64())
         rows = rows.append_column(TS, times)
         rows = rows.append_column(EXP, pa.array([NEVER] * rows.num_rows, pa.int64()))

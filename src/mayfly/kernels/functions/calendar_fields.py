@@ -90,8 +90,8 @@ _INTERVAL_LITERAL = re.compile(r"INTERVAL\s+([+-])?\s*'(.*)'\s+DAY\s+TO\s+SECOND
 
 
 def read_date(text: str) -> int:
-    found = _DATE.fullmatch(trimmed(text))
-    day = day_of(int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else None
+    match = _DATE.fullmatch(trimmed(text))
+    day = day_of(int(match[1]), int(match[2] or 1), int(match[3] or 1)) if match else None
     if day is None or not -(2**31) <= day < 2**31:
         raise Undefined(f"{text!r} is not a date")
     return day
@@ -105,20 +105,20 @@ def read_instant(
 
     A time without a date is refused: Spark would take the day on which it runs.
     """
-    found = _INSTANT.fullmatch(trimmed(text))
-    if found is None:
+    match = _INSTANT.fullmatch(trimmed(text))
+    if match is None:
         raise Undefined(f"{text!r} is not an instant")
-    day = day_of(int(found[1]), int(found[2] or 1), int(found[3] or 1))
-    hour, minute, second = (int(found[group] or 0) for group in (4, 5, 6))
+    day = day_of(int(match[1]), int(match[2] or 1), int(match[3] or 1))
+    hour, minute, second = (int(match[group] or 0) for group in (4, 5, 6))
     if day is None or hour > 23 or minute > 59 or second > 59:
         raise Undefined(f"{text!r} is not an instant")
-    fraction = int((found[7] or "0")[:6].ljust(6, "0"))
+    fraction = int((match[7] or "0")[:6].ljust(6, "0"))
     shown = day * DAY + (hour * 3600 + minute * 60 + second) * SECOND + fraction
-    offset = _offset(found[8], shown) if found[8] else 0
+    offset = _offset(match[8], shown) if match[8] else 0
     if offset is None:
         raise Undefined(f"{text!r} has an unknown time zone")
     micros = shown - (offset if zoned else 0)
-    if zoned and not found[8] and local is not None:
+    if zoned and not match[8] and local is not None:
         micros = int(local(np.array([micros]))[0]) if abs(micros) < 2**62 else micros
     if not -(2**63) <= micros < 2**63:
         raise Undefined(f"overflow: {text!r} lies outside the range of instants")
@@ -172,15 +172,15 @@ def _region_offset(zone: str, local: int) -> int | None:
 
 def read_interval(text: str) -> int:
     outer = _INTERVAL_LITERAL.fullmatch(trimmed(text))
-    found = _INTERVAL.fullmatch(trimmed(outer[2] if outer else text))
-    if found is None:
+    match = _INTERVAL.fullmatch(trimmed(outer[2] if outer else text))
+    if match is None:
         raise Undefined(f"{text!r} is not an interval like '1 02:03:04.5'")
-    days, hours, minutes, seconds = (int(found[group]) for group in (2, 3, 4, 5))
+    days, hours, minutes, seconds = (int(match[group]) for group in (2, 3, 4, 5))
     if hours > 23 or minutes > 59 or seconds > 59:
         raise Undefined(f"{text!r} is not an interval like '1 02:03:04.5'")
-    fraction = int((found[6] or "0")[:6].ljust(6, "0"))
+    fraction = int((match[6] or "0")[:6].ljust(6, "0"))
     micros = days * DAY + (hours * 3600 + minutes * 60 + seconds) * SECOND + fraction
-    negative = (found[1] == "-") != (outer is not None and outer[1] == "-")
+    negative = (match[1] == "-") != (outer is not None and outer[1] == "-")
     micros = -micros if negative else micros
     if not -(2**63) <= micros < 2**63:
         raise Undefined(f"overflow: {text!r} does not fit an interval")

@@ -19,13 +19,13 @@ class NotReadable(Undefined):
 def read_by_pattern(text: str, pattern: str) -> int:
     """What clocks show, as µs since 1970; fields that the pattern lacks are those of 1970-01-01."""
     expression, letters = _compiled(pattern)
-    found = expression.fullmatch(text)
+    match = expression.fullmatch(text)
     fields = [1970, 1, 1, 0, 0, 0, 0]
-    for letter, digits in zip(letters, found.groups() if found else (), strict=False):
+    for letter, digits in zip(letters, match.groups() if match else (), strict=False):
         value = int(digits.ljust(6, "0")[:6]) if letter[0] == "S" else int(digits)
         fields[_FIELDS[letter[0]]] = value + 2000 if letter == "yy" else value
     year, month, day, hour, minute, second, fraction = fields
-    days = day_of(year, month, day) if found else None
+    days = day_of(year, month, day) if match else None
     if days is None or hour > 23 or minute > 59 or second > 59:
         raise NotReadable(f"{text!r} is not a time of the pattern {pattern!r}")
     return days * DAY + (hour * 3600 + minute * 60 + second) * SECOND + fraction

@@ -51,16 +51,16 @@ def formatted(micros: int, pattern: str) -> str:
 @lru_cache(maxsize=256)
 def _parts(pattern: str, utc: bool) -> tuple[Part, ...]:
     parts: list[Part] = []
-    at = 0
+    position = 0
     with_era = "G" in pattern
-    while at < len(pattern):
-        letter = pattern[at]
+    while position < len(pattern):
+        letter = pattern[position]
         if letter == "'":
-            text, at = _quoted(pattern, at + 1)
+            text, position = _quoted(pattern, position + 1)
             parts.append(_constant(text))
             continue
-        count = len(next(list(run) for _, run in groupby(pattern[at:])))
-        at += count
+        count = len(next(list(run) for _, run in groupby(pattern[position:])))
+        position += count
         if letter in _ZONES and not utc:
             raise Undefined(f"the zone in {pattern!r} is not written here in another than UTC")
         if letter.isascii() and letter.isalpha():
@@ -76,18 +76,18 @@ def _constant(text: str) -> Part:
     return lambda moment: text
 
 
-def _quoted(pattern: str, at: int) -> tuple[str, int]:
+def _quoted(pattern: str, position: int) -> tuple[str, int]:
     """The text in quotes that begins here, and where it ends; two quotes stand for one."""
-    if pattern[at : at + 1] == "'":
-        return "'", at + 1
+    if pattern[position : position + 1] == "'":
+        return "'", position + 1
     text = ""
-    while at < len(pattern):
-        if pattern[at] != "'":
-            text, at = text + pattern[at], at + 1
-        elif pattern[at + 1 : at + 2] == "'":
-            text, at = text + "'", at + 2
+    while position < len(pattern):
+        if pattern[position] != "'":
+            text, position = text + pattern[position], position + 1
+        elif pattern[position + 1 : position + 2] == "'":
+            text, position = text + "'", position + 2
         else:
-            return text, at + 1
+            return text, position + 1
     raise Undefined(f"a quote is not closed in the date pattern {pattern!r}")
 
 

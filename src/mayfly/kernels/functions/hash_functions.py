@@ -65,8 +65,8 @@ def _hash(columns: Sequence[pa.Array], rows: int) -> Numbers:
     seeds = np.full(rows, SEED, np.uint64)
     for column in columns:
         if not pa.types.is_null(column.type):
-            known = column.is_valid().to_numpy(zero_copy_only=False)
-            seeds = np.where(known, _murmur(column, seeds), seeds)
+            validity = column.is_valid().to_numpy(zero_copy_only=False)
+            seeds = np.where(validity, _murmur(column, seeds), seeds)
     return seeds.astype(np.int32)
 
 
@@ -90,8 +90,8 @@ def _over_columns(
         lengths = [len(value) for value in values if isinstance(value, pa.Array)]
         rows = lengths[0] if lengths else 1
         hashes = function([broadcast(value, rows) for value in values], rows)
-        found = pa.array(hashes, arrow_type(kind))
-        return found if lengths else found[0]
+        array = pa.array(hashes, arrow_type(kind))
+        return array if lengths else array[0]
 
     return compute
 

@@ -87,14 +87,18 @@ class JavaPattern:
     def matches(self, text: str) -> Iterator[Any]:
         """All matches; after an empty one Java goes on one character further."""
         engine, units = self._engine(text)
-        at = 0
-        while at <= len(units) and (match := engine.search(units, at)):
+        position = 0
+        while position <= len(units) and (match := engine.search(units, position)):
             yield match
-            at = match.end()
-            if match.start() == at:
-                at += 1
-                while isinstance(units, bytes) and units[at : at + 1] and units[at] & 0xC0 == 0x80:
-                    at += 1
+            position = match.end()
+            if match.start() == position:
+                position += 1
+                while (
+                    isinstance(units, bytes)
+                    and units[position : position + 1]
+                    and units[position] & 0xC0 == 0x80
+                ):
+                    position += 1
 
     def _engine(self, text: str) -> tuple[Any, str | bytes]:
         """What searches a text, and the text as it takes it: RE2 wants UTF-8."""
@@ -174,10 +178,10 @@ class _Translation:
         self.repeats = self.choices = 0
 
     def text(self) -> str:
-        found = self._alternatives()
+        translation = self._alternatives()
         if self.at < len(self.pattern):
             raise re.error("unbalanced parenthesis")
-        return found
+        return translation
 
     def _next(self, count: int = 1) -> str:
         piece = self.pattern[self.at : self.at + count]
@@ -234,13 +238,13 @@ class _Translation:
     def _group(self) -> str:
         head = "("
         if self._looking_at("?"):
-            found = re.compile(r"\?(?:[:=!>]|<[=!]|<([a-zA-Z][a-zA-Z0-9]*)>)").match(
+            match = re.compile(r"\?(?:[:=!>]|<[=!]|<([a-zA-Z][a-zA-Z0-9]*)>)").match(
                 self.pattern, self.at
             )
-            if found is None:
+            if match is None:
                 return self._flags()
-            self.at = found.end()
-            head = f"(?P<{found[1]}>" if found[1] else f"({found[0]}"
+            self.at = match.end()
+            head = f"(?P<{match[1]}>" if match[1] else f"({match[0]}"
         return self._closed(head)
 
     def _closed(self, head: str) -> str:
@@ -254,20 +258,20 @@ class _Translation:
         return f"{head}{body})"
 
     def _flags(self) -> str:
-        found = re.compile(r"\?([idmsuxU]*)(?:-([idmsuxU]*))?([:)])").match(self.pattern, self.at)
-        if found is None:
+        match = re.compile(r"\?([idmsuxU]*)(?:-([idmsuxU]*))?([:)])").match(self.pattern, self.at)
+        if match is None:
             raise re.error("unknown group")
-        self.at = found.end()
+        self.at = match.end()
         kept = self.dotall, self.lines, self.comments
-        for flags, value in ((found[1], True), (found[2] or "", False)):
+        for flags, value in ((match[1], True), (match[2] or "", False)):
             self.dotall = value if "s" in flags else self.dotall
             self.lines = value if "m" in flags else self.lines
             self.comments = value if "x" in flags else self.comments
-        on = "i" if "i" in found[1] else ""
+        on = "i" if "i" in match[1] else ""
         self.folds |= bool(on)
-        off = "-i" if "i" in (found[2] or "") else ""
+        off = "-i" if "i" in (match[2] or "") else ""
         head = _Head(f"(?{on}{off}:")
-        if found[3] == ")":
+        if match[3] == ")":
             return head
         group = self._closed(head)
         self.dotall, self.lines, self.comments = kept
@@ -325,8 +329,8 @@ class _Translation:
             if end < 0:
                 raise re.error("\\p{ is not closed")
             name, self.at = self.pattern[self.at : end], end + 1
-        found = _property(name)
-        return _ALL - found if negated else found
+        characters = _property(name)
+        return _ALL - characters if negated else characters
 
     def _class(self) -> frozenset[int]:
         """A class in brackets as the set of its characters; the bracket is behind us."""
@@ -355,8 +359,8 @@ class _Translation:
             if letter in "pP":
                 return self._property(letter == "P")
             if letter.lower() in _CLASSES:
-                found = _characters(_CLASSES[letter.lower()])
-                return found if letter.islower() else _ALL - found
+                characters = _characters(_CLASSES[letter.lower()])
+                return characters if letter.islower() else _ALL - characters
             if letter in "hHvV":
                 return (
                     _characters(_ESCAPES[letter.lower()][1:-1])
@@ -399,12 +403,12 @@ def _property(name: str) -> frozenset[int]:
     if name in tests:
         return frozenset(code for code in range(0x110000) if tests[name](chr(code)))
     category = re.sub("^(Is|general_category=|gc=)", "", name)
-    found = frozenset(
+    characters = frozenset(
         code for code in range(0x110000) if unicodedata.category(chr(code)).startswith(category)
     )
-    if not found or len(category) > 2:
+    if not characters or len(category) > 2:
         raise re.error(f"the property {name} is unknown")
-    return found
+    return characters
 
 
 def _written(members: frozenset[int]) -> str:
@@ -452,37 +456,37 @@ def _text(units: str | bytes) -> str:
 @lru_cache(maxsize=512)
 def _replacement(text: str, groups: int) -> tuple[tuple[bool, str | int], ...]:
     pieces: list[tuple[bool, str | int]] = []
-    at = 0
-    while at < len(text):
-        if text[at] == "\\":
-            if at + 1 == len(text):
+    position = 0
+    while position < len(text):
+        if text[position] == "\\":
+            if position + 1 == len(text):
                 raise Undefined(f"the replacement {text!r} ends in a backslash")
-            pieces.append((True, text[at + 1]))
-            at += 2
-        elif text[at] == "$":
-            named = re.compile(r"\$\{([a-zA-Z][a-zA-Z0-9]*)\}").match(text, at)
+            pieces.append((True, text[position + 1]))
+            position += 2
+        elif text[position] == "$":
+            named = re.compile(r"\$\{([a-zA-Z][a-zA-Z0-9]*)\}").match(text, position)
             group: str | int
             if named:
-                group, at = named[1], named.end()
+                group, position = named[1], named.end()
             else:
-                group, at = _group_number(text, at + 1, groups)
+                group, position = _group_number(text, position + 1, groups)
             pieces.append((False, group))
         else:
-            plain = re.compile(r"[^\\$]+").match(text, at)
+            plain = re.compile(r"[^\\$]+").match(text, position)
             assert plain is not None
             pieces.append((True, plain[0]))
-            at = plain.end()
+            position = plain.end()
     return tuple(pieces)
 
 
-def _group_number(text: str, at: int, groups: int) -> tuple[int, int]:
+def _group_number(text: str, position: int, groups: int) -> tuple[int, int]:
     """As many digits as still name a group; the first one always counts."""
-    if not text[at : at + 1].isdigit():
+    if not text[position : position + 1].isdigit():
         raise Undefined(f"$ names no group in the replacement {text!r}")
-    number, at = int(text[at]), at + 1
-    while text[at : at + 1].isdigit() and number * 10 + int(text[at]) <= groups:
-        number, at = number * 10 + int(text[at]), at + 1
-    return number, at
+    number, position = int(text[position]), position + 1
+    while text[position : position + 1].isdigit() and number * 10 + int(text[position]) <= groups:
+        number, position = number * 10 + int(text[position]), position + 1
+    return number, position
 
 
 @dataclass(frozen=True)
@@ -499,14 +503,14 @@ class LikePattern:
         first, last = self.pieces[0], self.pieces[-1]
         if len(self.pieces) == 1:
             return first.fullmatch(text) is not None
-        at, end = self.lengths[0], len(text) - self.lengths[-1]
-        if end < at or not first.match(text) or not last.match(text, end):
+        position, end = self.lengths[0], len(text) - self.lengths[-1]
+        if end < position or not first.match(text) or not last.match(text, end):
             return False
         for piece in self.pieces[1:-1]:
-            match = piece.search(text, at, end)
+            match = piece.search(text, position, end)
             if match is None:
                 return False
-            at = match.end()
+            position = match.end()
         return True
 
 
@@ -514,20 +518,20 @@ class LikePattern:
 def like_pattern(pattern: str, escape: str) -> LikePattern:
     """LIKE: % any text, _ any character, the escape character takes the next one literally."""
     pieces: list[list[str]] = [[]]
-    at = 0
-    while at < len(pattern):
-        letter = pattern[at]
+    position = 0
+    while position < len(pattern):
+        letter = pattern[position]
         if letter == escape:
-            following = pattern[at + 1 : at + 2]
+            following = pattern[position + 1 : position + 2]
             if following not in ("_", "%", escape) or not following:
                 raise Undefined(f"{escape} must stand before _, % or itself in {pattern!r}")
             pieces[-1].append(re.escape(following))
-            at += 1
+            position += 1
         elif letter == "%":
             pieces.append([])
         else:
             pieces[-1].append("." if letter == "_" else re.escape(letter))
-        at += 1
+        position += 1
     return LikePattern(
         tuple(re.compile("".join(piece), re.DOTALL) for piece in pieces),
         tuple(map(len, pieces)),

@@ -51,10 +51,10 @@ _DECODER = json.JSONDecoder(
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'((?:[^\'\\]|\\.)*)\'', re.DOTALL)
 
 
-def _in_double_quotes(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return found[0]
-    return '"' + found[1].replace("\\'", "'").replace('"', '\\"') + '"'
+def _in_double_quotes(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return match[0]
+    return '"' + match[1].replace("\\'", "'").replace('"', '\\"') + '"'
 
 
 def json_object(text: str, path: str) -> str | None:
@@ -67,8 +67,8 @@ def json_object(text: str, path: str) -> str | None:
         value, _ = _DECODER.raw_decode(text.lstrip(" \t\r\n"))
     except (ValueError, RecursionError):
         return None
-    pieces, found = _at(value, steps, Style.RAW)
-    return "".join(pieces) if found else None
+    pieces, hit = _at(value, steps, Style.RAW)
+    return "".join(pieces) if hit else None
 
 
 @lru_cache(maxsize=256)
@@ -76,16 +76,16 @@ def _steps(path: str) -> tuple[Step, ...] | None:
     if not path.startswith("$"):
         return None
     steps: list[Step] = []
-    at = 1
-    while at < len(path):
-        found = _STEP.match(path, at)
-        if found is None:
+    position = 1
+    while position < len(path):
+        match = _STEP.match(path, position)
+        if match is None:
             return None
-        name = found[1] or found[3]
+        name = match[1] or match[3]
         if name == "*":
             return None
-        steps.append(name if name else int(found[2]) if found[2] else None)
-        at = found.end()
+        steps.append(name if name else int(match[2]) if match[2] else None)
+        position = match.end()
     return tuple(steps)
 
 
@@ -118,29 +118,29 @@ def _in_object(
 ) -> tuple[list[str], bool]:
     for label, member in value if isinstance(value, _Object) else ():
         if label == name and member is not None:
-            pieces, found = _at(member, rest, style)
-            if found:
+            pieces, hit = _at(member, rest, style)
+            if hit:
                 return pieces, True
     return [], False
 
 
 def _in_array(values: list[Any], rest: tuple[Step, ...], style: Style) -> tuple[list[str], bool]:
     if rest[:1] == (None,):
-        pieces, found = _gathered(values, rest[1:], Style.FLAT)
-        return [f"[{','.join(pieces)}]"], found
+        pieces, hit = _gathered(values, rest[1:], Style.FLAT)
+        return [f"[{','.join(pieces)}]"], hit
     if style is Style.QUOTED:
-        pieces, found = _gathered(values, rest, style)
-        return [f"[{','.join(pieces)}]"], found
+        pieces, hit = _gathered(values, rest, style)
+        return [f"[{','.join(pieces)}]"], hit
     below = Style.QUOTED if style is Style.RAW else style
-    met = [_at(one, rest, below) for one in values]
+    met = [_at(element, rest, below) for element in values]
     listed = ",".join(piece for pieces, _ in met for piece in pieces)
-    count = sum(found for _, found in met)
+    count = sum(hit for _, hit in met)
     return [f"[{listed}]" if count > 1 else listed], count > 0
 
 
 def _gathered(values: list[Any], rest: tuple[Step, ...], style: Style) -> tuple[list[str], bool]:
-    met = [_at(one, rest, style) for one in values]
-    return [piece for pieces, _ in met for piece in pieces], any(found for _, found in met)
+    met = [_at(element, rest, style) for element in values]
+    return [piece for pieces, _ in met for piece in pieces], any(hit for _, hit in met)
 
 
 _ESCAPED = str.maketrans(

@@ -26,8 +26,8 @@ def _rows(operands: Sequence[Operand]) -> list[pa.Array]:
 def _bounds(nested: pa.Array) -> tuple[Numbers, Numbers]:
     """Where each row's values begin and how many there are; none where the row is NULL."""
     offsets = nested.offsets.to_numpy()
-    known = nested.is_valid().to_numpy(zero_copy_only=False)
-    return offsets[:-1].astype(np.int64), np.where(known, np.diff(offsets), 0)
+    validity = nested.is_valid().to_numpy(zero_copy_only=False)
+    return offsets[:-1].astype(np.int64), np.where(validity, np.diff(offsets), 0)
 
 
 def _expanded(starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers]:
@@ -37,8 +37,8 @@ def _expanded(starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers]:
     return rows, np.arange(len(rows)) - np.repeat(before, lengths) + np.repeat(starts, lengths)
 
 
-def _like(operands: Sequence[Operand], found: pa.Array) -> Operand:
-    return found if any(isinstance(one, pa.Array) for one in operands) else found[0]
+def _like(operands: Sequence[Operand], result: pa.Array) -> Operand:
+    return result if any(isinstance(operand, pa.Array) for operand in operands) else result[0]
 
 
 def _size(values: Sequence[Operand], kind: DataType) -> Operand:
@@ -49,35 +49,35 @@ def _size(values: Sequence[Operand], kind: DataType) -> Operand:
 
 
 def _element_at(values: Sequence[Operand], kind: DataType) -> Operand:
-    nested, wanted = _rows(values)
+    nested, subscripts = _rows(values)
     starts, lengths = _bounds(nested)
     if pa.types.is_map(nested.type):
         rows, places = _expanded(starts, lengths)
         keys = nested.keys.take(pa.array(places))
-        needles = wanted.take(pa.array(rows)).cast(keys.type)
+        needles = subscripts.take(pa.array(rows)).cast(keys.type)
         same = pc.fill_null(compare("=", keys, needles), False).to_numpy(zero_copy_only=False)
         # Written last to first, so that the first of equal keys counts.
-        at = np.full(len(starts), -1, np.int64)
-        at[rows[same][::-1]] = places[same][::-1]
-        return _like(values, nested.items.take(pa.array(at, mask=at < 0)))
-    known = nested.is_valid().to_numpy(zero_copy_only=False) & wanted.is_valid().to_numpy(
+        positions = np.full(len(starts), -1, np.int64)
+        positions[rows[same][::-1]] = places[same][::-1]
+        return _like(values, nested.items.take(pa.array(positions, mask=positions < 0)))
+    validity = nested.is_valid().to_numpy(zero_copy_only=False) & subscripts.is_valid().to_numpy(
         zero_copy_only=False
     )
-    index = pc.fill_null(wanted, 1).to_numpy(zero_copy_only=False).astype(np.int64)
-    if (known & (index == 0)).any():
+    index = pc.fill_null(subscripts, 1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if (validity & (index == 0)).any():
         raise Undefined("element_at counts from 1, there is no element 0")
-    if (known & (np.abs(index) > lengths)).any():
+    if (validity & (np.abs(index) > lengths)).any():
         raise Undefined("element_at reaches beyond the end of an array")
     place = starts + np.where(index > 0, index - 1, lengths + index)
-    return _like(values, nested.values.take(pa.array(place, mask=~known)))
+    return _like(values, nested.values.take(pa.array(place, mask=~validity)))
 
 
 def _array_contains(values: Sequence[Operand], kind: DataType) -> Operand:
-    nested, wanted = _rows(values)
+    nested, targets = _rows(values)
     starts, lengths = _bounds(nested)
     rows, places = _expanded(starts, lengths)
     elements = nested.values.take(pa.array(places))
-    needles = wanted.take(pa.array(rows))
+    needles = targets.take(pa.array(rows))
     if elements.type != needles.type:
         common = _wider(elements.type, needles.type)
         elements, needles = elements.cast(common, safe=False), needles.cast(common, safe=False)
@@ -88,7 +88,7 @@ def _array_contains(values: Sequence[Operand], kind: DataType) -> Operand:
     doubt[rows[elements.is_null().to_numpy(zero_copy_only=False)]] = True
     unknown = (
         nested.is_null().to_numpy(zero_copy_only=False)
-        | wanted.is_null().to_numpy(zero_copy_only=False)
+        | targets.is_null().to_numpy(zero_copy_only=False)
         | (doubt & ~hit)
     )
     return _like(values, pa.array(hit, mask=unknown))

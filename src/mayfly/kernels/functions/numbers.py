@@ -221,11 +221,11 @@ def _real(
 
     def compute(values: Sequence[Operand], kind: DataType) -> Operand:
         doubles = [as_double(value) for value in values]
-        found = columnar(function, doubles, pa.float64(), fill=1)
+        result = columnar(function, doubles, pa.float64(), fill=1)
         if undefined is None:
-            return found
+            return result
         outside = columnar(undefined, doubles, pa.bool_(), fill=1)
-        return pc.if_else(outside, pa.scalar(None, pa.float64()), found)
+        return pc.if_else(outside, pa.scalar(None, pa.float64()), result)
 
     return compute
 

@@ -50,8 +50,8 @@ def each(
         return pa.array([value(tuple(choices[0] for _, choices in coded))], result)[0]
     combined, picks = _combined(coded, len(arrays[0]))
     rows = [choices for _, choices in coded]
-    found = [value(tuple(c[at] for c, at in zip(rows, pick, strict=True))) for pick in picks]
-    return pa.array(found, result).take(pa.array(combined))
+    outcomes = [value(tuple(c[code] for c, code in zip(rows, pick, strict=True))) for pick in picks]
+    return pa.array(outcomes, result).take(pa.array(combined))
 
 
 def _coded(operand: Operand) -> tuple[Numbers | None, list[Any]]:
@@ -76,10 +76,12 @@ def _combined(
         if codes is None:
             picks = [(*pick, 0) for pick in picks]
         elif len(picks) == 1:
-            combined, picks = codes, [(*picks[0], at) for at in range(len(choices))]
+            combined, picks = codes, [(*picks[0], code) for code in range(len(choices))]
         else:
             distinct, combined = np.unique(combined * len(choices) + codes, return_inverse=True)
-            picks = [(*picks[at // len(choices)], at % len(choices)) for at in distinct.tolist()]
+            picks = [
+                (*picks[code // len(choices)], code % len(choices)) for code in distinct.tolist()
+            ]
     return combined, picks
 
 
@@ -108,11 +110,11 @@ def columnar(
     for column in columns:
         if column.null_count:
             valid &= column.is_valid().to_numpy(zero_copy_only=False)
-    known = None if valid.all() else ~valid
-    numbers = [_filled(numbers_of(column), known, fill) for column in columns]
+    null_mask = None if valid.all() else ~valid
+    numbers = [_filled(numbers_of(column), null_mask, fill) for column in columns]
     with np.errstate(all="ignore"):
-        found = from_numpy(function(*numbers), result, known)
-    return found if lengths else found[0]
+        array = from_numpy(function(*numbers), result, null_mask)
+    return array if lengths else array[0]
 
 
 def numbers_of(column: pa.Array) -> Numbers:

@@ -56,8 +56,8 @@ def _split_part(text: str, delimiter: str, number: int) -> str:
     if number == 0:
         raise Undefined("split_part counts from 1, there is no part 0")
     parts = text.split(delimiter) if delimiter else [text]
-    at = number - 1 if number > 0 else len(parts) + number
-    return parts[at] if 0 <= at < len(parts) else ""
+    index = number - 1 if number > 0 else len(parts) + number
+    return parts[index] if 0 <= index < len(parts) else ""
 
 
 def _padding(length: int, missing: int, pad: str) -> str:
@@ -110,8 +110,8 @@ def _encode(text: str, charset: str) -> bytes:
             return b"\xfe\xff" + text.encode("utf-16-be") if text else b""
         return text.encode(_CHARSETS[name])
     except KeyError:
-        known = ", ".join(sorted((*_CHARSETS, "UTF-16")))
-        raise Undefined(f"{charset!r} is no known character set; use {known}") from None
+        names = ", ".join(sorted((*_CHARSETS, "UTF-16")))
+        raise Undefined(f"{charset!r} is no known character set; use {names}") from None
     except UnicodeEncodeError:
         raise Undefined(f"{text!r} has characters that {charset} has not") from None
 
@@ -132,12 +132,12 @@ def _concat_ws(values: Sequence[Operand], kind: DataType) -> Operand:
 def like(op: str, text: Operand, pattern: Operand, escape: str) -> Operand:
     """LIKE, ILIKE and RLIKE."""
 
-    def matches(value: str, wanted: str) -> bool:
+    def matches(value: str, pattern: str) -> bool:
         if op == "RLIKE":
-            return compiled(wanted).search(value) is not None
+            return compiled(pattern).search(value) is not None
         if op == "ILIKE":
-            value, wanted = value.lower(), wanted.lower()
-        return like_pattern(wanted, escape).matches(value)
+            value, pattern = value.lower(), pattern.lower()
+        return like_pattern(pattern, escape).matches(value)
 
     return each(matches, (text, pattern), pa.bool_())
 

@@ -103,9 +103,9 @@ def _to_timestamp(values: Sequence[Operand], kind: DataType) -> Operand:
 
 
 def _try_to_timestamp(values: Sequence[Operand], kind: DataType) -> Operand:
-    def attempt(*given: str) -> int | None:
+    def attempt(*arguments: str) -> int | None:
         try:
-            return _instant_in(*given)
+            return _instant_in(*arguments)
         except NotReadable:
             return None
 

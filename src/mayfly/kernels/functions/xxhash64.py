@@ -74,7 +74,7 @@ def _hashed(column: pa.Array, seeds: Hashes) -> Hashes:
     if pa.types.is_decimal(kind):
         words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
         words = words[column.offset : column.offset + len(column)]
-        low, high = (np.ascontiguousarray(words[:, at]) for at in (0, 1))
+        low, high = (np.ascontiguousarray(words[:, half]) for half in (0, 1))
         return hashed_numbers(low, seeds) if kind.precision <= 18 else _wide(low, high, seeds)
     values = numbers_of(column)
     if values.dtype.kind == "f":
@@ -121,36 +121,36 @@ def _four_more(state: np.uint64, word: np.uint64) -> np.uint64:
 
 
 @numba.njit(numba.uint64(_BYTES, numba.int64, numba.int64), cache=CACHED, nogil=True)
-def _word(data: npt.NDArray[np.uint8], at: int, size: int) -> np.uint64:
+def _word(data: npt.NDArray[np.uint8], offset: int, size: int) -> np.uint64:
     word = np.uint64(0)
     for i in range(size):
-        word |= np.uint64(data[at + i]) << np.uint64(8 * i)
+        word |= np.uint64(data[offset + i]) << np.uint64(8 * i)
     return word
 
 
 @numba.njit(numba.uint64(_BYTES, numba.int64, numba.int64, numba.uint64), cache=CACHED, nogil=True)
-def _of_bytes(data: npt.NDArray[np.uint8], at: int, end: int, seed: np.uint64) -> np.uint64:
-    size = np.uint64(end - at)
+def _of_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint64) -> np.uint64:
+    size = np.uint64(end - start)
     state = seed + _P5
-    if end - at >= 32:
+    if end - start >= 32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
-        while at + 32 <= end:
-            a, b = _round(a, _word(data, at, 8)), _round(b, _word(data, at + 8, 8))
-            c, d = _round(c, _word(data, at + 16, 8)), _round(d, _word(data, at + 24, 8))
-            at += 32
+        while start + 32 <= end:
+            a, b = _round(a, _word(data, start, 8)), _round(b, _word(data, start + 8, 8))
+            c, d = _round(c, _word(data, start + 16, 8)), _round(d, _word(data, start + 24, 8))
+            start += 32
         state = _turn(a, 1) + _turn(b, 7) + _turn(c, 12) + _turn(d, 18)
         for lane in (a, b, c, d):
             state = (state ^ _round(np.uint64(0), lane)) * _P1 + _P4
     state += size
-    while at + 8 <= end:
-        state = _eight_more(state, _word(data, at, 8))
-        at += 8
-    if at + 4 <= end:
-        state = _four_more(state, _word(data, at, 4))
-        at += 4
-    while at < end:
-        state = _turn(state ^ np.uint64(data[at]) * _P5, 11) * _P1
-        at += 1
+    while start + 8 <= end:
+        state = _eight_more(state, _word(data, start, 8))
+        start += 8
+    if start + 4 <= end:
+        state = _four_more(state, _word(data, start, 4))
+        start += 4
+    while start < end:
+        state = _turn(state ^ np.uint64(data[start]) * _P5, 11) * _P1
+        start += 1
     return _avalanche(state)
 
 
@@ -163,20 +163,20 @@ def hashed_number(value: np.uint64, seed: np.uint64) -> np.uint64:
 @numba.njit(_HASHES(_NUMBERS, _READ), cache=CACHED, nogil=True)
 def hashed_numbers(values: Int64s, seeds: Hashes) -> Hashes:
     """Eight bytes each."""
-    found = np.empty(len(values), np.uint64)
+    hashes = np.empty(len(values), np.uint64)
     for i in range(len(values)):
-        found[i] = hashed_number(np.uint64(values[i]), seeds[i])
-    return found
+        hashes[i] = hashed_number(np.uint64(values[i]), seeds[i])
+    return hashes
 
 
 @numba.njit(_HASHES(_SHORT, _READ), cache=CACHED, nogil=True)
 def hashed_shorts(values: npt.NDArray[np.int32], seeds: Hashes) -> Hashes:
     """Four bytes each."""
-    found = np.empty(len(values), np.uint64)
+    hashes = np.empty(len(values), np.uint64)
     for i in range(len(values)):
         word = np.uint64(values[i]) & _LOW
-        found[i] = _avalanche(_four_more(seeds[i] + _P5 + np.uint64(4), word))
-    return found
+        hashes[i] = _avalanche(_four_more(seeds[i] + _P5 + np.uint64(4), word))
+    return hashes
 
 
 @numba.njit(_HASHES(_BYTES, _OFFSETS, _READ), cache=CACHED, nogil=True)
@@ -184,23 +184,23 @@ def hashed_texts(
     data: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int32], seeds: Hashes
 ) -> Hashes:
     """The bytes between each two bounds."""
-    found = np.empty(len(seeds), np.uint64)
+    hashes = np.empty(len(seeds), np.uint64)
     for i in range(len(seeds)):
-        found[i] = _of_bytes(data, bounds[i], bounds[i + 1], seeds[i])
-    return found
+        hashes[i] = _of_bytes(data, bounds[i], bounds[i + 1], seeds[i])
+    return hashes
 
 
 @numba.njit(_HASHES(_NUMBERS, _NUMBERS, _READ), cache=CACHED, nogil=True)
 def _wide(low: Int64s, high: Int64s, seeds: Hashes) -> Hashes:
     """Java's BigInteger.toByteArray: big-endian, without bytes that only repeat the sign."""
-    found = np.empty(len(seeds), np.uint64)
+    hashes = np.empty(len(seeds), np.uint64)
     data = np.empty(16, np.uint8)
     for i in range(len(seeds)):
         for k in range(8):
             data[7 - k] = np.uint8(high[i] >> (8 * k) & 0xFF)
             data[15 - k] = np.uint8(low[i] >> (8 * k) & 0xFF)
-        sign, at = np.uint8(0xFF if high[i] < 0 else 0), 0
-        while at < 15 and data[at] == sign and (data[at + 1] ^ sign) < 0x80:
-            at += 1
-        found[i] = _of_bytes(data, at, 16, seeds[i])
-    return found
+        sign, start = np.uint8(0xFF if high[i] < 0 else 0), 0
+        while start < 15 and data[start] == sign and (data[start + 1] ^ sign) < 0x80:
+            start += 1
+        hashes[i] = _of_bytes(data, start, 16, seeds[i])
+    return hashes

@@ -53,6 +53,6 @@ class CalendarQueue:
         """The instant from which no row of the group is alive."""
         return (group + 1) * self.width
 
-    def first_alive(self, at: int) -> int:
-        """The oldest group that may hold a row alive at ``at``; those before it are dead."""
-        return at // self.width
+    def first_alive(self, instant: int) -> int:
+        """The oldest group that may hold a row alive at ``instant``; those before it are dead."""
+        return instant // self.width

@@ -38,14 +38,14 @@ def alternatives(plan: Node, context: Context) -> list[Node]:
         return [*pull_up(node), *_push_down(node, context), *relations]
 
     first = plan.transform(_canonical)
-    found = {first: None}
+    plans = {first: None}
     frontier = [first]
-    while frontier and len(found) < MOST_PLANS:
+    while frontier and len(plans) < MOST_PLANS:
         reached = [near for seen in frontier for near in single_steps(seen, steps)]
         named = dict.fromkeys(near.transform(_canonical) for near in reached)
-        frontier = [near for near in named if near not in found]
-        found.update(dict.fromkeys(frontier))
-    return list(found)[:MOST_PLANS]
+        frontier = [near for near in named if near not in plans]
+        plans.update(dict.fromkeys(frontier))
+    return list(plans)[:MOST_PLANS]
 
 
 def _canonical(node: Node) -> Node:
@@ -132,8 +132,8 @@ def _places(node: AntiJoin, join: Join, context: Context) -> list[tuple[int, Ant
         if place not in own and (moved := _read_from(node, child, join)) is not None
     }
     smallest = min(equated, key=lambda place: _size(join.inputs[place], context), default=None)
-    found = [(place, node) for place in own]
-    return found if smallest is None else [*found, (smallest, equated[smallest])]
+    places = [(place, node) for place in own]
+    return places if smallest is None else [*places, (smallest, equated[smallest])]
 
 
 def _size(node: Node, context: Context) -> float:

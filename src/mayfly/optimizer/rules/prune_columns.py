@@ -33,29 +33,29 @@ from mayfly.plan.logical import (
 Wanted = frozenset[tuple[str, str]]
 
 
-def prune(node: Node, wanted: Wanted) -> Node:
+def prune(node: Node, requested: Wanted) -> Node:
     """The node offering at least the wanted columns and as few others as possible."""
     if _is_filtered_scan(node):
-        return _narrow_above(_prune_scan(node, wanted), wanted)
+        return _narrow_above(_prune_scan(node, requested), requested)
     match node:
         case RelationScan():
-            return replace(node, columns=_chosen(node.columns, wanted))
+            return replace(node, columns=_chosen(node.columns, requested))
         case Project(child=child, outputs=outputs, alias=alias):
-            used = tuple(out for out in outputs if (alias, out.name) in wanted) or outputs[:1]
+            used = tuple(out for out in outputs if (alias, out.name) in requested) or outputs[:1]
             read = _read(*_exprs(used))
             inner = _prune_scan(child, read) if _is_filtered_scan(child) else prune(child, read)
             return replace(node, child=inner, outputs=used)
         case GroupAggregate():
-            return _prune_aggregate(node, wanted)
+            return _prune_aggregate(node, requested)
         case Select() | Join() | RelationJoin():
-            below = wanted | _read(*node.expressions())
+            below = requested | _read(*node.expressions())
             return node.with_children(tuple(prune(child, below) for child in node.children()))
         case AntiJoin(left=left, right=right):
             read = _read(*node.expressions())
-            return replace(node, left=prune(left, wanted | read), right=prune(right, read))
+            return replace(node, left=prune(left, requested | read), right=prune(right, read))
         case SubqueryWindow(child=child, window=window):
             whole = window.counts_rows or window.internal
-            return replace(node, child=prune(child, _all(child) if whole else wanted))
+            return replace(node, child=prune(child, _all(child) if whole else requested))
     return node.with_children(tuple(prune(child, _all(child)) for child in node.children()))
 
 
@@ -66,31 +66,31 @@ def _is_filtered_scan(node: Node) -> bool:
     return isinstance(node, StreamScan)
 
 
-def _prune_scan(node: Node, wanted: Wanted) -> Node:
+def _prune_scan(node: Node, requested: Wanted) -> Node:
     """A filtered scan without the columns that nobody reads, unless its window counts rows."""
     if isinstance(node, Select):
-        below = wanted | _read(node.predicate)
+        below = requested | _read(node.predicate)
         return replace(node, child=_prune_scan(node.child, below))
     if isinstance(node, StreamScan) and not node.window.counts_rows:
-        return replace(node, columns=_chosen(node.columns, wanted))
+        return replace(node, columns=_chosen(node.columns, requested))
     return node
 
 
-def _narrow_above(node: Node, wanted: Wanted) -> Node:
-    chosen = _chosen(node.schema, wanted)
+def _narrow_above(node: Node, requested: Wanted) -> Node:
+    chosen = _chosen(node.schema, requested)
     if chosen == node.schema:
         return node
     outputs = tuple(Named(column.name, column) for column in chosen)
     return Project(node, outputs, chosen[0].relation, position=node.position)
 
 
-def _chosen(columns: Schema, wanted: Wanted) -> Schema:
+def _chosen(columns: Schema, requested: Wanted) -> Schema:
     """The wanted columns; one at least, since COUNT(*) still needs rows."""
-    return tuple(c for c in columns if (c.relation, c.name) in wanted) or columns[:1]
+    return tuple(c for c in columns if (c.relation, c.name) in requested) or columns[:1]
 
 
-def _prune_aggregate(node: GroupAggregate, wanted: Wanted) -> Node:
-    read = wanted | (_read(node.having) if node.having else frozenset())
+def _prune_aggregate(node: GroupAggregate, requested: Wanted) -> Node:
+    read = requested | (_read(node.having) if node.having else frozenset())
     calls = tuple(call for call in node.aggregates if (node.alias, call.name) in read)
     used = replace(node, aggregates=calls if calls or node.keys else node.aggregates[:1])
     keys = _exprs(used.keys)

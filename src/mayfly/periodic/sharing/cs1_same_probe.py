@@ -11,11 +11,11 @@ from __future__ import annotations
 from mayfly.periodic.sharing.sharing_rule import PROBED, ComputationRule, Probe, Reading
 
 
-def together(one: Reading, other: Reading) -> bool:
+def together(reading: Reading, other: Reading) -> bool:
     return (
-        one.synopsis.kind in PROBED
-        and one.panes == other.panes
-        and isinstance(one.access, Probe)
+        reading.synopsis.kind in PROBED
+        and reading.panes == other.panes
+        and isinstance(reading.access, Probe)
         and isinstance(other.access, Probe)
     )
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from mayfly.periodic.sharing.sharing_rule import SCANNED, Combine, ComputationRule, Reading, either
 
 
-def together(one: Reading, other: Reading) -> bool:
-    return one.synopsis.kind == SCANNED and not either(one, other, Combine)
+def together(reading: Reading, other: Reading) -> bool:
+    return reading.synopsis.kind == SCANNED and not either(reading, other, Combine)
 
 
 CS2 = ComputationRule("CS2", "one scan for windows of any length", together)

@@ -12,9 +12,11 @@ from __future__ import annotations
 from mayfly.periodic.sharing.sharing_rule import Combine, ComputationRule, Divide, Reading, either
 
 
-def together(one: Reading, other: Reading) -> bool:
+def together(reading: Reading, other: Reading) -> bool:
     return (
-        one.panes == other.panes and either(one, other, Divide) and not either(one, other, Combine)
+        reading.panes == other.panes
+        and either(reading, other, Divide)
+        and not either(reading, other, Combine)
     )
 
 

@@ -15,11 +15,11 @@ from mayfly.periodic.sharing.sharing_rule import (
 )
 
 
-def together(one: Reading, other: Reading) -> bool:
+def together(reading: Reading, other: Reading) -> bool:
     return (
-        one.synopsis.kind in PROBED_JOINS
-        and one.panes == other.panes
-        and not either(one, other, Combine)
+        reading.synopsis.kind in PROBED_JOINS
+        and reading.panes == other.panes
+        and not either(reading, other, Combine)
     )
 
 

@@ -15,8 +15,8 @@ from mayfly.periodic.sharing.sharing_rule import (
 )
 
 
-def together(one: Reading, other: Reading) -> bool:
-    return one.synopsis.kind == SCANNED_JOIN and not either(one, other, Combine)
+def together(reading: Reading, other: Reading) -> bool:
+    return reading.synopsis.kind == SCANNED_JOIN and not either(reading, other, Combine)
 
 
 CS5 = ComputationRule("CS5", "one scan of a join for any windows", together)

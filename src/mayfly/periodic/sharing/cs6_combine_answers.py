@@ -19,11 +19,11 @@ from mayfly.periodic.sharing.sharing_rule import (
 )
 
 
-def together(one: Reading, other: Reading) -> bool:
+def together(reading: Reading, other: Reading) -> bool:
     return (
-        one.synopsis.kind in PROBED + PROBED_JOINS
-        and one.panes == other.panes
-        and either(one, other, Combine)
+        reading.synopsis.kind in PROBED + PROBED_JOINS
+        and reading.panes == other.panes
+        and either(reading, other, Combine)
     )
 
 

@@ -19,8 +19,8 @@ from mayfly.periodic.sharing.sharing_rule import (
 )
 
 
-def together(one: Reading, other: Reading) -> bool:
-    return one.synopsis.kind in (SCANNED, SCANNED_JOIN) and either(one, other, Combine)
+def together(reading: Reading, other: Reading) -> bool:
+    return reading.synopsis.kind in (SCANNED, SCANNED_JOIN) and either(reading, other, Combine)
 
 
 CS7 = ComputationRule("CS7", "scans of others saved on the way", together)

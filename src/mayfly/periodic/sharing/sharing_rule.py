@@ -162,6 +162,6 @@ class ComputationRule:
     together: Callable[[Reading, Reading], bool]
 
 
-def either(one: Reading, other: Reading, access: type[Access]) -> bool:
+def either(reading: Reading, other: Reading, access: type[Access]) -> bool:
     """Whether at least one of two readings is of a kind."""
-    return isinstance(one.access, access) or isinstance(other.access, access)
+    return isinstance(reading.access, access) or isinstance(other.access, access)

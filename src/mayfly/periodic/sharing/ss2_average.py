@@ -17,7 +17,7 @@ from mayfly.synopses.contents import Aggregate
 def share(query: PeriodicQuery, board: Board) -> Divide | None:
     if query.call.function != "AVG" or len(query.lengths) > 1:
         return None
-    found = {
+    candidates = {
         function: [
             plan.name
             for plan in board.candidates(query, Aggregate(function, query.call.argument))
@@ -25,8 +25,8 @@ def share(query: PeriodicQuery, board: Board) -> Divide | None:
         ]
         for function in ("SUM", "COUNT")
     }
-    counts = [name for name in found["COUNT"] if name not in found["SUM"]]
-    return Divide(found["SUM"][0], counts[0]) if found["SUM"] and counts else None
+    counts = [name for name in candidates["COUNT"] if name not in candidates["SUM"]]
+    return Divide(candidates["SUM"][0], counts[0]) if candidates["SUM"] and counts else None
 
 
 SS2 = StateRule("SS2", "an average from a sum and a count", share)

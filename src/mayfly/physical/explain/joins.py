@@ -30,9 +30,9 @@ def _reasons(node: Node, context: Context) -> Iterator[tuple[Node, str]]:
 
 
 def _merged(node: Join) -> Join:
-    while (found := merge(node)) != node:
-        assert isinstance(found, Join)
-        node = found
+    while (join := merge(node)) != node:
+        assert isinstance(join, Join)
+        node = join
     return node
 
 

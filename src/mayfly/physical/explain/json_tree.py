@@ -105,8 +105,8 @@ def _operator(operator: Operator) -> Json:
         "cost": _cost(operator.cost),
         "state": [_state(state) for state in operator.state],
         "computes": [
-            {"what": one.what, "structure": one.structure, "reason": one.reason}
-            for one in operator.workings
+            {"what": working.what, "structure": working.structure, "reason": working.reason}
+            for working in operator.workings
         ],
         "inputs": [_edge(edge) for edge in operator.inputs],
         **({"why": operator.why} if operator.why else {}),

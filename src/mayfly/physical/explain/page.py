@@ -123,7 +123,10 @@ def _states(physical: PhysicalPlan) -> str:
 
 def _state_row(operator: Operator) -> str:
     pairs = [(state_words(state), state.reason) for state in operator.state]
-    pairs += [(f"{one.what} from {one.structure}", one.reason) for one in operator.workings]
+    pairs += [
+        (f"{working.what} from {working.structure}", working.reason)
+        for working in operator.workings
+    ]
     return "".join(
         f"<tr><td>{escape(operator.name)}</td><td>{escape(words)}</td><td>{escape(why)}</td></tr>"
         for words, why in pairs

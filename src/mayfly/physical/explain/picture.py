@@ -72,7 +72,7 @@ class _Picture:
                 for number in reader.local:
                     if number is not None:
                         self.readers.setdefault(number, reader.operator)
-        self.figures = {one.node: one for one in costed.walk()}
+        self.figures = {figure.node: figure for figure in costed.walk()}
         self.reasons = {executed(node, self.joining): why for node, why in reasons.items()}
 
     def _figures(self, node: Node | None) -> Costed | None:
@@ -98,7 +98,7 @@ class _Picture:
                 reason = "the whole answer is sent"
             exchange = self._exchange(answer.route, reason)
         edge = Edge(source, exchange)
-        state = tuple(self._state(one, [edge], plan, False) for one in sent.holdings())
+        state = tuple(self._state(holding, [edge], plan, False) for holding in sent.holdings())
         place = Place.SINGLE if answer.route.single else Place.KERNEL
         if exchange is None:
             place = source.place
@@ -162,8 +162,10 @@ class _Picture:
         exchange = self._exchange(feed.route, "")
         edges = [Edge(below, replace(exchange, reason=self._wanted(staged)))]
         place = Place.KERNEL if staged.bucketed else Place.SINGLE
-        found = self._operator(staged.operator, top, place, staged.stage + 1, edges, staged.number)
-        return replace(found, cost=self._cost(scan))
+        operator = self._operator(
+            staged.operator, top, place, staged.stage + 1, edges, staged.number
+        )
+        return replace(operator, cost=self._cost(scan))
 
     def _wanted(self, staged: StagedTask) -> str:
         """Why the rows of a window are exchanged: for itself or for the first that reads them."""
@@ -183,9 +185,9 @@ class _Picture:
     ) -> Operator:
         node = origin.node
         figures = self._figures(node)
-        relation = next((one for one in origin.inputs if isinstance(one, Relation)), None)
+        relation = next((source for source in origin.inputs if isinstance(source, Relation)), None)
         grows = any(self._grows(edge.source) for edge in edges)
-        state = tuple(self._state(one, edges, node, grows) for one in kernel.holdings())
+        state = tuple(self._state(holding, edges, node, grows) for holding in kernel.holdings())
         flow = figures.estimated.flow if figures else None
         return Operator(
             kernel.title,
@@ -222,20 +224,30 @@ class _Picture:
         figures = self._figures(operator.node)
         return figures is not None and figures.estimated.flow.grows
 
-    def _state(self, one: Holding, edges: list[Edge], node: Node | None, grows: bool) -> State:
+    def _state(self, holding: Holding, edges: list[Edge], node: Node | None, grows: bool) -> State:
         """What is held, with its size if the rows are those of a node that was estimated."""
         rows = size = None
-        of = edges[one.side].source.node if one.side is not None and edges else node
+        of = edges[holding.side].source.node if holding.side is not None and edges else node
         figures = self._figures(of)
         if of is not None and figures is not None:
-            rows = one.spares * figures.estimated.flow.size
+            rows = holding.spares * figures.estimated.flow.size
             size = rows * row_bytes(of.schema)
-        if one.side is not None and not isinstance(node, Output):
-            grows = self._grows(edges[one.side].source)
-        holds = one.holds or edges[one.side or 0].source.algebra
-        reason = "; ".join(filter(None, (one.reason or REASONS[one.structure], one.note)))
+        if holding.side is not None and not isinstance(node, Output):
+            grows = self._grows(edges[holding.side].source)
+        holds = holding.holds or edges[holding.side or 0].source.algebra
+        reason = "; ".join(
+            filter(None, (holding.reason or REASONS[holding.structure], holding.note))
+        )
         return State(
-            one.part, one.structure, holds, one.keyed_by, reason, rows, size, grows, one.partitions
+            holding.part,
+            holding.structure,
+            holds,
+            holding.keyed_by,
+            reason,
+            rows,
+            size,
+            grows,
+            holding.partitions,
         )
 
     def _exchange(self, route: Route, reason: str) -> Exchange:

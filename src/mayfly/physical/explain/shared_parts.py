@@ -29,13 +29,13 @@ class StreamRead:
     """Selections whose rows are found by the predicate index."""
 
     def __str__(self) -> str:
-        told = f"{self.stream} is read once, for {_listed(self.queries)}"
+        sentence = f"{self.stream} is read once, for {_listed(self.queries)}"
         if self.indexed:
-            told += (
+            sentence += (
                 f"; {self.indexed} of {self.selections} selections over it find their rows by an "
                 "index of their predicates"
             )
-        return told
+        return sentence
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ class Together:
 
     def text(self) -> str:
         nothing = ("nothing: no two queries have a part with state in common",)
-        found: dict[str, tuple[object, ...]] = {
+        sections: dict[str, tuple[object, ...]] = {
             "streams": self.streams,
             "computed once": self.parts or nothing,
             "clocks": self.clocks,
         }
         lines = []
-        for head, listed in found.items():
-            lines += [head, *(f"  {one}" for one in listed)]
+        for head, listed in sections.items():
+            lines += [head, *(f"  {line}" for line in listed)]
         stages = f"{self.stages} stages, each behind an exchange" if self.stages > 1 else "1 stage"
         return "\n".join([*lines, f"a batch runs in {stages}"])
 
@@ -102,7 +102,7 @@ def _streams(stages: StagedProgram) -> tuple[StreamRead, ...]:
     for answer in stages.answers:
         for feed in feeds_of(stages, answer):
             readers.setdefault(stages.feeds[feed].source.stream, []).append(answer.query)
-    found = []
+    reads = []
     for stream, queries in sorted(readers.items()):
         predicates = [
             feed.selects
@@ -111,8 +111,8 @@ def _streams(stages: StagedProgram) -> tuple[StreamRead, ...]:
         ]
         enough = len(predicates) >= MANY_SELECTIONS
         indexed = sum(map(bool, PredicateIndex.of(predicates).terms)) if enough else 0
-        found.append(StreamRead(stream, tuple(dict.fromkeys(queries)), len(predicates), indexed))
-    return tuple(found)
+        reads.append(StreamRead(stream, tuple(dict.fromkeys(queries)), len(predicates), indexed))
+    return tuple(reads)
 
 
 def _parts(program: SharedProgram) -> tuple[SharedPart, ...]:
@@ -131,15 +131,15 @@ def _parts(program: SharedProgram) -> tuple[SharedPart, ...]:
         for task, names in users.items()
         if len(names) > 1
         and not moves_freely(task)
-        and all(users[one] != names for one in above.get(task, []))
+        and all(users[reader] != names for reader in above.get(task, []))
     )
 
 
 def _clocks(program: SharedProgram) -> tuple[Clock, ...]:
-    found: dict[tuple[str, ...], list[str]] = {}
+    clocks: dict[tuple[str, ...], list[str]] = {}
     for member in program.members:
-        found.setdefault(member.group.streams, []).append(member.name)
-    return tuple(Clock(streams, tuple(names)) for streams, names in found.items())
+        clocks.setdefault(member.group.streams, []).append(member.name)
+    return tuple(Clock(streams, tuple(names)) for streams, names in clocks.items())
 
 
 def _phrase(task: Task) -> str:
@@ -148,15 +148,15 @@ def _phrase(task: Task) -> str:
 
 def _sources(task: Task) -> tuple[str, ...]:
     """The windows and relations below a task."""
-    found = []
-    for one in dict.fromkeys(task.walk()):
-        for source in one.inputs:
-            window = one.operator.opens
+    sources = []
+    for part in dict.fromkeys(task.walk()):
+        for source in part.inputs:
+            window = part.operator.opens
             if isinstance(source, Stream) and window is not None:
-                found.append(f"{source.stream} {window.cql()}")
+                sources.append(f"{source.stream} {window.cql()}")
             elif isinstance(source, Relation):
-                found.append(source.relation)
-    return tuple(found)
+                sources.append(source.relation)
+    return tuple(sources)
 
 
 def _listed(names: tuple[str, ...]) -> str:

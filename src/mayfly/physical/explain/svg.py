@@ -103,7 +103,7 @@ def _box(operator: Operator) -> _Box:
 
 
 def _short(state: State) -> str:
-    parts = [structure_words(state), *(one.replace(" ", NO_BREAK) for one in amount_words(state))]
+    parts = [structure_words(state), *(word.replace(" ", NO_BREAK) for word in amount_words(state))]
     return f"{state.holds}: {', '.join(parts)}"
 
 
@@ -152,7 +152,10 @@ def _card(box: _Box) -> str:
     operator, x = box.operator, box.x + PAD
     tip = [f"{operator.name} {operator.detail}", str(operator.label), place_words(operator)]
     tip += [f"keeps {state_words(state)} – {state.reason}" for state in operator.state]
-    tip += [f"{one.what} from {one.structure} – {one.reason}" for one in operator.workings]
+    tip += [
+        f"{working.what} from {working.structure} – {working.reason}"
+        for working in operator.workings
+    ]
     texts = [
         f'<text x="{x:.1f}" y="{box.y + PAD + 28 + LINE * row:.1f}" class="{style}">'
         f"{escape(text)}</text>"

@@ -24,12 +24,12 @@ _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 
 def escape(text: str) -> str:
     """Text for XML and HTML; what neither can hold is written as in Python."""
-    return html.escape(_NOT_IN_XML.sub(lambda found: ascii(found[0])[1:-1], text))
+    return html.escape(_NOT_IN_XML.sub(lambda match: ascii(match[0])[1:-1], text))
 
 
 def on_one_line(text: str) -> str:
     """The text with control characters, which move a terminal's cursor, written as in Python."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def encodable(text: str) -> str:
@@ -117,7 +117,10 @@ def assumption_words(plan: PhysicalPlan) -> str:
 def zone_words(plan: PhysicalPlan) -> list[str]:
     """Per time zone, what is read or shown in it."""
     zones = dict.fromkeys(zone for zone, _ in plan.zones)
-    return [f"{one}: {', '.join(w for zone, w in plan.zones if zone == one)}" for one in zones]
+    return [
+        f"{zone_name}: {', '.join(w for zone, w in plan.zones if zone == zone_name)}"
+        for zone_name in zones
+    ]
 
 
 def total_state(plan: PhysicalPlan) -> str:

@@ -24,15 +24,17 @@ TEXTS = ("json", "csv", "kafka")
 def zone_uses(plan: Node, catalog: Catalog) -> tuple[tuple[str, str], ...]:
     """What depends on a zone, in words, each with the zone."""
     uses = [(zone(), words) for node in plan.walk() for words in _local(node.expressions())]
-    streams = dict.fromkeys(one.stream for one in plan.walk() if isinstance(one, StreamScan))
+    streams = dict.fromkeys(node.stream for node in plan.walk() if isinstance(node, StreamScan))
     for name in streams:
         definition = catalog.lookup(name)
         if isinstance(definition, StreamDefinition):
             own = definition.zone or zone()
-            computed = [one.computed for one in definition.columns if one.computed is not None]
+            computed = [
+                column.computed for column in definition.columns if column.computed is not None
+            ]
             uses += [(own, words) for words in _local(computed)]
             if definition.source is not None and definition.source.format in TEXTS:
-                times = [one.name for one in definition.given if one.type == TIMESTAMP]
+                times = [column.name for column in definition.given if column.type == TIMESTAMP]
                 uses += [(own, f"texts without a zone in {name}.{time}") for time in times]
     return tuple(dict.fromkeys(uses))
 
@@ -57,5 +59,5 @@ def _moves(node: Expression) -> bool:
 def _cast(node: Expression) -> bool:
     if not isinstance(node, Cast):
         return False
-    (given,) = node.children()
-    return bool({given.type.name, node.type.name} & {"string", "date", "timestamp_ntz"})
+    (operand,) = node.children()
+    return bool({operand.type.name, node.type.name} & {"string", "date", "timestamp_ntz"})

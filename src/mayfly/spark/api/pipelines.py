@@ -43,7 +43,7 @@ class Pipeline:
     """What the file says and nobody does or has, in words."""
 
     def __repr__(self) -> str:
-        return one_line(self, self.declared.file, *(one.name for one in self.queries))
+        return one_line(self, self.declared.file, *(query.name for query in self.queries))
 
     @property
     def queries(self) -> tuple[Registered, ...]:
@@ -60,7 +60,7 @@ class Pipeline:
         queries = self._together()
         return queries.start(
             checkpoint,
-            sinks={one.name: self._sinks(one) for one in self.queries},
+            sinks={query.name: self._sinks(query) for query in self.queries},
             archives=self.archives(queries.results()),
             resumed=resumed,
             **settings,
@@ -69,11 +69,14 @@ class Pipeline:
     def archives(self, results: Mapping[str, Results]) -> dict[str, SparkArchive]:
         """The archives that the file declares, made where they are not there yet."""
         return {
-            one.name: declared_archive(
-                self.session, one, results[one.name], self.declared.folder / ARCHIVES / one.name
+            query.name: declared_archive(
+                self.session,
+                query,
+                results[query.name],
+                self.declared.folder / ARCHIVES / query.name,
             )
-            for one in self.queries
-            if isinstance(one, ArchiveDefinition)
+            for query in self.queries
+            if isinstance(query, ArchiveDefinition)
         }
 
     def open(self, checkpoint: Path) -> dict[str, QueryRun]:
@@ -81,7 +84,7 @@ class Pipeline:
         return self._together().open(checkpoint)
 
     def _together(self) -> Queries:
-        queries = {one.name: self.session.query_of(one) for one in self.queries}
+        queries = {query.name: self.session.query_of(query) for query in self.queries}
         return Queries(self.session, queries, letters=self.declared.letters)
 
     def _sinks(self, query: Registered) -> list[Sink]:

@@ -154,7 +154,7 @@ class CqlQuery:
     def sources(self) -> tuple[str, ...]:
         """The streams and relations it reads."""
         relations = (n.relation for n in self.bound.walk() if isinstance(n, RelationScan))
-        return (*(one.name for one in self.streams()), *dict.fromkeys(relations))
+        return (*(stream.name for stream in self.streams()), *dict.fromkeys(relations))
 
     @known_settings(StartSettings)
     def start(
@@ -187,7 +187,7 @@ class CqlQuery:
 
     def description(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be continued."""
-        found: dict[str, Any] = {
+        parts: dict[str, Any] = {
             TEXT: self.text,
             "strategy": self.program.strategy.value,
             PLAN: plan_digest(self.program),
@@ -195,11 +195,11 @@ class CqlQuery:
         }
         for stream in self.streams():
             columns = [f"{name} {stream.type_of(name).sql()}" for name in stream.schema.names]
-            found[f"columns of {stream.name}"] = ", ".join(columns)
-            found[f"time of {stream.name}"] = stream.time
+            parts[f"columns of {stream.name}"] = ", ".join(columns)
+            parts[f"time of {stream.name}"] = stream.time
             if stream.derivation is not None:
-                found[f"{DERIVATION}{stream.name}"] = stream.derivation
-        return found
+                parts[f"{DERIVATION}{stream.name}"] = stream.derivation
+        return parts
 
 
 @dataclass(frozen=True)
@@ -222,23 +222,23 @@ class Queries:
         return one_line(self, *self.queries)
 
     def _repr_html_(self) -> str:
-        return html_table("Queries", {name: one.text for name, one in self.queries.items()})
+        return html_table("Queries", {name: query.text for name, query in self.queries.items()})
 
     def explain(self) -> Together:
         """What the queries share: streams, parts that are computed once, clocks."""
-        return together({name: one.program for name, one in self.queries.items()})
+        return together({name: query.program for name, query in self.queries.items()})
 
-    def streams(self, known: Sequence[str] = ()) -> tuple[Stream, ...]:
-        """Those that are read, and those declared that are ``known`` to a checkpoint: these first,
+    def streams(self, stored_names: Sequence[str] = ()) -> tuple[Stream, ...]:
+        """Those that are read, and those declared that a checkpoint names: these first,
         the others as the session ordered them."""
         read = {stream.name for query in self.queries.values() for stream in query.streams()}
-        wanted = [name for name in self.session.streams() if name in read or name in known]
-        found = [self.session.declared(name) for name in ordered(known, wanted)]
+        names = [name for name in self.session.streams() if name in read or name in stored_names]
+        declared_streams = [self.session.declared(name) for name in ordered(stored_names, names)]
         return tuple(
-            one
-            if self.dead_letters is None or one.dead_letter is not None
-            else replace(one, dead_letter=self.dead_letters, null_time="dead_letter")
-            for one in found
+            stream
+            if self.dead_letters is None or stream.dead_letter is not None
+            else replace(stream, dead_letter=self.dead_letters, null_time="dead_letter")
+            for stream in declared_streams
         )
 
     @known_settings()
@@ -285,7 +285,7 @@ class Queries:
             self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
         self = replace(self, anew=tuple(anew))
         root, folders = absolute_address(checkpoint), sink_folders(sinks or {})
-        check_streams(folders, [self.session.declared(one) for one in self.session.streams()])
+        check_streams(folders, [self.session.declared(stream) for stream in self.session.streams()])
         check_place(Directory.at(root))
         if Repository.exists(root):
             check_zone(Repository.open(root), self.session.zone)
@@ -300,17 +300,19 @@ class Queries:
             available_now,
         )  # fmt: skip
         check_spark_part(register.repository)
-        stored = [one.repository for one in (archives or {}).values()]
-        folders_read = filter(None, (folder_of(one.source) for one in runner.wiring.streams))
+        stored = [archive.repository for archive in (archives or {}).values()]
+        folders_read = filter(None, (folder_of(stream.source) for stream in runner.wiring.streams))
         check_shared(self.session.spark, [register.repository, *stored], folders_read)
         assert runner.commands is not None
         left = runner.commands.state.dropped  # what has their names now has other sinks
-        fed = {n: one for n, one in (archives or {}).items() if n not in left}
+        fed = {n: archive for n, archive in (archives or {}).items() if n not in left}
         own = {n: () if n in left else (sinks or {}).get(n, ()) for n in runner.results}
         asked = {n: sinks_of_command(runner, n) for n in runner.results}
-        listed = {n: [*one, *asked[n]] for n, one in own.items()}
+        listed = {n: [*query_sinks, *asked[n]] for n, query_sinks in own.items()}
         check_streams(sink_folders(listed), runner.wiring.streams)
-        check_owners((sink for one in listed.values() for sink in one), register.repository)
+        check_owners(
+            (sink for query_sinks in listed.values() for sink in query_sinks), register.repository
+        )
         shedding = Shedding(shed, shed_by, stretch_above)
         shedding.check(runner.wiring.stages)
         runner.wiring = replace(runner.wiring, shedding=shedding)
@@ -325,7 +327,7 @@ class Queries:
         }
         deliver_history(runner)
         streams = runner.wiring.streams
-        frames = {one.name: self.session.frame_of(one.name) for one in streams}
+        frames = {stream.name: self.session.frame_of(stream.name) for stream in streams}
         query = started(runner, streams, frames, available_now=available_now, interval=interval)
         return {
             name: QueryRun(runner, query, available_now, name, register) for name in runner.results
@@ -404,15 +406,15 @@ class Queries:
 
         commands = Commands.of(
             Control.of(root), session.catalog, session.relations,
-            lambda one, folder: declare_stream(session, one, Path(folder or root)), filled,
+            lambda stream, folder: declare_stream(session, stream, Path(folder or root)), filled,
         )  # fmt: skip
         if taking is not None:
-            reading = {name: one.sources() for name, one in self.queries.items()}
+            reading = {name: query.sources() for name, query in self.queries.items()}
             taking(commands, reading)
-        named = {n: one for n, one in self.queries.items() if n not in commands.state.dropped}
+        named = {n: query for n, query in self.queries.items() if n not in commands.state.dropped}
         added = {
-            name: session.query(str(one["text"]))
-            for name, one in commands.state.queries.items()
+            name: session.query(str(entry["text"]))
+            for name, entry in commands.state.queries.items()
             if name not in named
         }
         anew = (*self.anew, *(name for name in commands.renamed if name in added))
@@ -426,14 +428,16 @@ class Queries:
 
     def results(self) -> dict[str, Results]:
         """What each query gives, before anything is started."""
-        program = shared({name: one.program for name, one in self.queries.items()}, {})
+        program = shared({name: query.program for name, query in self.queries.items()}, {})
         return {member.name: Results(member) for member in program.members}
 
     def _as_begun(self, root: str) -> Queries:
         if not Repository.exists(root):
             return self
-        known = opened(root, sync=False).current().properties["queries"]
-        begun = {name: one.as_begun(known.get(name)) for name, one in self.queries.items()}
+        stored_queries = opened(root, sync=False).current().properties["queries"]
+        begun = {
+            name: query.as_begun(stored_queries.get(name)) for name, query in self.queries.items()
+        }
         return replace(self, queries=begun)
 
     def _runner(
@@ -450,20 +454,20 @@ class Queries:
         replay: bool = False,
     ) -> tuple[Runner, Registered]:
         spark, leaving = self.session.spark, set() if commands is None else commands.leaving
-        known = streams_known_to(root, self.session.streams())
-        streams = self.streams([name for name in known if name not in leaving])
+        names = streams_known_to(root, self.session.streams())
+        streams = self.streams([name for name in names if name not in leaving])
         self = self._as_begun(root)
-        described_queries = {name: one.description() for name, one in self.queries.items()}
-        wanted = bucket_count(spark, buckets)
+        described_queries = {name: query.description() for name, query in self.queries.items()}
+        count = bucket_count(spark, buckets)
         register = registered(
-            root, streams, described_queries, wanted, buckets, sync=sync,
+            root, streams, described_queries, count, buckets, sync=sync,
             remembered=self._told(self.session.catalog, streams), replace=self.anew,
         )  # fmt: skip
         settings = run_settings(
             register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace, replay
         )
-        types = {one.name: dict(self.session.frame_of(one.name).dtypes) for one in streams}
-        programs = {name: one.program for name, one in self.queries.items()}
+        types = {stream.name: dict(self.session.frame_of(stream.name).dtypes) for stream in streams}
+        programs = {name: query.program for name, query in self.queries.items()}
         program = shared(programs, register.since, register.entries)
         wiring = ProgramWiring.of(program, streams, types, register.buckets)
         wiring = replace(wiring, zone=self.session.zone)

@@ -103,8 +103,8 @@ class QueryRun:
         return self._whole_from(self.runner.repository.current())
 
     def _whole_from(self, manifest: Manifest) -> int | None:
-        found: int | None = manifest.properties["queries"].get(self.name, {}).get(WHOLE_FROM)
-        return found
+        start: int | None = manifest.properties["queries"].get(self.name, {}).get(WHOLE_FROM)
+        return start
 
     @property
     def control(self) -> Control:
@@ -116,34 +116,34 @@ class QueryRun:
         own; input and output are those of all queries."""
         manifest = self.runner.repository.current()
         clocks = self.results.clocks(manifest)
-        found, now = status_of(manifest), self.runner.settings.wall_clock()
+        stored_status, now = status_of(manifest), self.runner.settings.wall_clock()
         progress = Progress.of(manifest, clocks.streams)
-        names = [f"task/{one.name}" for one in self._tasks()] + [f"{SENT}/{self.name}"]
-        state = [one for name in names for one in manifest.in_group(f"state/{name}")]
+        names = [f"task/{task.name}" for task in self._tasks()] + [f"{SENT}/{self.name}"]
+        state = [segment for name in names for segment in manifest.in_group(f"state/{name}")]
         log = list(manifest.in_group(f"state/{LOG}/{self.name}"))
         whole = self._whole_from(manifest)
         return replace(
-            found,
+            stored_status,
             clock=None if clocks.query == MIN_TIME else clocks.query,
             gap=clocks.gap,
-            rows={name: found.rows.get(name, 0) for name in clocks.streams},
-            late={name: found.late.get(name, 0) for name in clocks.streams},
-            timeless={name: found.timeless.get(name, 0) for name in clocks.streams},
-            shed={name: n for name, n in found.shed.items() if name in clocks.streams},
-            beyond={name: found.beyond.get(name, 0) for name in clocks.streams},
+            rows={name: stored_status.rows.get(name, 0) for name in clocks.streams},
+            late={name: stored_status.late.get(name, 0) for name in clocks.streams},
+            timeless={name: stored_status.timeless.get(name, 0) for name in clocks.streams},
+            shed={name: n for name, n in stored_status.shed.items() if name in clocks.streams},
+            beyond={name: stored_status.beyond.get(name, 0) for name in clocks.streams},
             changes=manifest.properties["answers"].get(self.name, 0),
             last_changes=manifest.properties.get("last_answers", {}).get(self.name, 0),
-            state_rows=sum(one.rows for one in state),
-            state_bytes=sum(one.bytes for one in state),
-            log_rows=sum(one.rows for one in log),
-            log_bytes=sum(one.bytes for one in log),
+            state_rows=sum(segment.rows for segment in state),
+            state_bytes=sum(segment.bytes for segment in state),
+            log_rows=sum(segment.rows for segment in log),
+            log_bytes=sum(segment.bytes for segment in log),
             refreshes=tuple(manifest.properties.get(REFRESHES, {}).get(self.name, (0, 0))),
-            null_keys={n: k for n, k in found.null_keys.items() if n in clocks.streams},
+            null_keys={n: k for n, k in stored_status.null_keys.items() if n in clocks.streams},
             waiting_rows=waiting_rows(state),
             lag=None if clocks.query == MIN_TIME else now - clocks.query,
             rate=progress.rate,
             catch_up=progress.catch_up,
-            batch_seconds=tuple(one.seconds for one in progress.batches),
+            batch_seconds=tuple(batch.seconds for batch in progress.batches),
             operators=operator_states(manifest, self._tasks()),
             warming_until=None if whole is None or whole < clocks.query else whole,
         )
@@ -151,30 +151,30 @@ class QueryRun:
     def _tasks(self) -> tuple[StagedTask, ...]:
         return self.runner.wiring.stages.behind(self.name)
 
-    def snapshot(self, at: int | str | None = None) -> pa.Table:
+    def snapshot(self, as_of: int | str | None = None) -> pa.Table:
         """The answer at a closed instant (by default the last closed one), as Arrow."""
         self._need_view()
         with self.runner.repository.pin() as manifest:
-            moment = self._closed_instant(manifest, at)
+            moment = self._closed_instant(manifest, as_of)
             rows = self._read(manifest, (MIN_TIME, moment + 1, moment))
             return rows.drop_columns([self.times.ts, self.times.exp])
 
-    def snapshot_frame(self, at: int | str | None = None) -> DataFrame:
+    def snapshot_frame(self, as_of: int | str | None = None) -> DataFrame:
         """The answer at a closed instant as a Spark DataFrame, read by executors."""
         self._need_view()
         pin = self.runner.repository.pin()
-        moment = self._closed_instant(pin.manifest, at)
+        moment = self._closed_instant(pin.manifest, as_of)
         weakref.finalize(self, pin.release)
         frame = self._frame_of(pin.manifest, (MIN_TIME, moment + 1, moment))
         return frame.drop(self.times.ts, self.times.exp)
 
-    def view(self, name: str, at: int | str | None = None) -> DataFrame:
+    def view(self, name: str, as_of: int | str | None = None) -> DataFrame:
         """The answer at a closed instant as a temporary view of the Spark session, for SQL.
 
         It shows that instant for as long as this handle lives, an hour at most; call it again for
         a later one.
         """
-        frame = self.snapshot_frame(at)
+        frame = self.snapshot_frame(as_of)
         frame.createOrReplaceTempView(name)
         return frame
 
@@ -197,21 +197,21 @@ class QueryRun:
             directory = self.runner.repository.directory
             yield from self.results.log_reader(directory, manifest, EVERYTHING).batches(directory)
 
-    def _read(self, manifest: Manifest, wanted: Wanted) -> pa.Table:
+    def _read(self, manifest: Manifest, bounds: Wanted) -> pa.Table:
         directory = self.runner.repository.directory
-        reader = self.results.log_reader(directory, manifest, wanted)
+        reader = self.results.log_reader(directory, manifest, bounds)
         return pa.Table.from_batches(list(reader.batches(directory)), schema=reader.schema)
 
-    def _frame_of(self, manifest: Manifest, wanted: Wanted) -> DataFrame:
-        reader = self.results.log_reader(self.runner.repository.directory, manifest, wanted)
+    def _frame_of(self, manifest: Manifest, bounds: Wanted) -> DataFrame:
+        reader = self.results.log_reader(self.runner.repository.directory, manifest, bounds)
         return reader.frame(self.runner.spark, self.results.ddl(log=True))
 
     def _bounds(self, since: int | str | None, until: int | str | None) -> Wanted:
         low = MIN_TIME if since is None else instant(since)
         return low, NEVER if until is None else instant(until), None
 
-    def _closed_instant(self, manifest: Manifest, at: int | str | None) -> int:
-        moment = closed_instant(at, self.results.clocks(manifest).query)
+    def _closed_instant(self, manifest: Manifest, as_of: int | str | None) -> int:
+        moment = closed_instant(as_of, self.results.clocks(manifest).query)
         kept_from = manifest.properties["kept_from"].get(self.name, MIN_TIME)
         if moment < kept_from:
             history = format_micros(self.runner.settings.history)

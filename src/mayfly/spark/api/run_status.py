@@ -72,8 +72,8 @@ class Status:
 
     def facts(self) -> dict[str, object]:
         """What there is to tell, times and spans in words."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        shown = {n: v for n, v in found.items() if v and n != "operators" and v != (0, 0)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        shown = {n: v for n, v in values.items() if v and n != "operators" and v != (0, 0)}
         for name in ("clock", "warming_until"):
             shown |= {name: instant_text(shown[name])} if name in shown else {}
         for name in ("gap", "lag"):
@@ -124,4 +124,4 @@ def status_of(manifest: Manifest) -> Status:
 
 def waiting_rows(state: Iterable[Segment]) -> int:
     """Rows whose instants are not closed yet."""
-    return sum(one.rows for one in state if one.group.endswith("/waiting"))
+    return sum(segment.rows for segment in state if segment.group.endswith("/waiting"))

@@ -47,7 +47,7 @@ from mayfly.spark.api.queries import CqlQuery, Queries
 from mayfly.spark.api.streams import SparkStream
 from mayfly.spark.archive.archives import SparkArchive
 from mayfly.spark.archive.jobs import OnSpark
-from mayfly.spark.archive.update_progress import Told
+from mayfly.spark.archive.update_progress import PartsListener
 from mayfly.spark.cluster.local_spark import local_spark
 from mayfly.storage.store import local_root
 
@@ -82,8 +82,8 @@ class Session:
         self.python = None if allow_python is None else local_root(allow_python)
 
     def __repr__(self) -> str:
-        relations = [one.definition for one in self.relations.values()]
-        named = [f"{one.kind} {one.name}" for one in relations]
+        relations = [relation.definition for relation in self.relations.values()]
+        named = [f"{definition.kind} {definition.name}" for definition in relations]
         return one_line(self, *(f"stream {name}" for name in self._declared), *named)
 
     @known_settings()
@@ -246,7 +246,9 @@ class Session:
             columns = rows = arrow_of(name, rows)
         else:
             with in_zone(self.zone):
-                rows = as_table(name, rows, {one.name: one.type for one in columns_of(columns)})
+                rows = as_table(
+                    name, rows, {column.name: column.type for column in columns_of(columns)}
+                )
         declared, keys = columns_of(columns), names("key", key)
         definition = RelationDefinition(name, declared, keys, flag("retroactive", retroactive))
         self.add_relation(definition, rows)
@@ -337,7 +339,7 @@ class Session:
         keep_versions: int = 2,
         expect: Workload | None = None,
         hard: bool = True,
-        progress: Told | None = None,
+        progress: PartsListener | None = None,
         max_lifetime: Duration | None = None,
         max_gap: Duration | None = None,
         **lifetimes: Any,
@@ -396,7 +398,7 @@ class Session:
         self,
         path: str | os.PathLike[str],
         declared: Declaration,
-        progress: Told | None,
+        progress: PartsListener | None,
         remembered: Mapping[str, Any] | None = None,
     ) -> SparkArchive:
         return SparkArchive.create(
@@ -408,7 +410,7 @@ class Session:
         )
 
     def open_archive(
-        self, path: str | os.PathLike[str], *, progress: Told | None = None
+        self, path: str | os.PathLike[str], *, progress: PartsListener | None = None
     ) -> SparkArchive:
         """Open an archive. ``progress`` is called with the parts done and all parts; without it
         a bar is drawn while an update runs, if there is a terminal."""
@@ -433,21 +435,21 @@ def _columns_of(columns: Any) -> Any:
     if isinstance(columns, DataFrame):
         return dict(columns.dtypes)
     if isinstance(columns, StructType):
-        return {one.name: one.dataType.simpleString() for one in columns}
+        return {field.name: field.dataType.simpleString() for field in columns}
     return brought_columns(columns)
 
 
 def _check_name(name: str, taken: Iterable[str], kind: str) -> None:
     check_name(name, kind)
-    if name.casefold() in {one.casefold() for one in taken}:
+    if name.casefold() in {existing.casefold() for existing in taken}:
         raise InvalidSetting(f"the name {name} is declared twice", "choose another name")
 
 
 def _column_called(stream: str, columns: Sequence[str], column: str, purpose: str) -> str:
     """A column as the DataFrame spells it."""
-    for one in columns:
-        if one.casefold() == column.casefold():
-            return one
+    for candidate in columns:
+        if candidate.casefold() == column.casefold():
+            return candidate
     raise InvalidSetting(
         f"stream {stream} has no column {column!r} to {purpose}",
         f"name one of its columns: {', '.join(columns)}",
@@ -458,6 +460,6 @@ def _in_unit(name: str, frame: DataFrame, time: str, unit: str) -> DataFrame:
     """With the time that a whole number of this unit is."""
     form = UNITS.get(unit.upper())
     if form is None:
-        known = ", ".join(one.lower() for one in UNITS)
-        raise InvalidSetting(f"stream {name}: {unit!r} is no unit of time", f"use one of {known}")
+        units = ", ".join(unit_name.lower() for unit_name in UNITS)
+        raise InvalidSetting(f"stream {name}: {unit!r} is no unit of time", f"use one of {units}")
     return frame.selectExpr("*", f"{form.format(quoted(time))} AS {EVENT_TIME}")

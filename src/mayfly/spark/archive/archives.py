@@ -89,8 +89,8 @@ class SparkArchive(Archive):
                 own += f" AND {time_micros(settings)} > {settings.calendar.time_of(day - 1)}"
             part = rows.where(own)
             # Without a limit no number is too far ahead: the update is named by its time.
-            number, at = (None, until) if trusted else (day, None)
-            reports.append(self.update(part, update=number, at=at, calendar=settings.calendar))
+            number, instant = (None, until) if trusted else (day, None)
+            reports.append(self.update(part, update=number, at=instant, calendar=settings.calendar))
             if done is not None:
                 done(reports[-1])
         return reports
@@ -106,7 +106,7 @@ class SparkArchive(Archive):
         shown = list(dict.fromkeys([*settings.key, settings.time]))
         examples = far.select(*shown).limit(EXAMPLES_SHOWN).toArrow().to_pylist()
         if examples:
-            seen = tuple(RefusedRow(at, row) for at, row in enumerate(examples))
+            seen = tuple(RefusedRow(position, row) for position, row in enumerate(examples))
             counts = {Verdict.BEYOND_GAP: far.count()}
             summary = AdmissionSummary(counts, {Verdict.BEYOND_GAP: seen})
             summary.require_none_refused(self.version().state.update + 1)
@@ -171,8 +171,8 @@ class SparkArchive(Archive):
         """
         version, moment = self._held_at(as_of)
         reader = Reader(self.repository.directory, version)
-        wanted = selection(version.settings, moment, generated_between, soft, window)
-        request = frame_request(reader, wanted, keys, key_range)
+        choice = selection(version.settings, moment, generated_between, soft, window)
+        request = frame_request(reader, choice, keys, key_range)
         return archive_frame(self.spark, self.repository.directory, version, request, report)
 
     def register(self, view: str) -> None:

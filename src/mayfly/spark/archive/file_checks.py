@@ -28,8 +28,8 @@ def check_files(
 ) -> None:
     """Raise CorruptFile if one of these files is missing or not as it was written."""
     root = directory.address
-    left = [one for one in segments if again or (root, one.path) not in _checked]
-    if sum(one.bytes for one in left) <= ON_THE_DRIVER:
+    left = [data_file for data_file in segments if again or (root, data_file.path) not in _checked]
+    if sum(data_file.bytes for data_file in left) <= ON_THE_DRIVER:
         for segment in left:
             check_content(directory, segment, again=again)
         return
@@ -38,7 +38,7 @@ def check_files(
     failures = numbers.mapInArrow(_Compare(root, tuple(left)), "failure STRING").collect()
     if failures:
         raise decode_failure(failures[0][0])
-    _checked.update((root, one.path) for one in left)
+    _checked.update((root, data_file.path) for data_file in left)
 
 
 @dataclass(frozen=True)

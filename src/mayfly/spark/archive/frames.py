@@ -57,18 +57,24 @@ def archive_frame(
     settings = version.settings
     shown = request.selection.at_positions(version.positions, version.time)
     request = replace(request, selection=shown)
-    found = dict(_files(version, request))
-    hiding = [one for one in version.state.invalid if any(one.id in kind[2] for kind in found)]
-    lists = [version.invalid_segments[one.group] for one in hiding]
-    listed = [segment for segments in found.values() for segment in segments]
+    files = dict(_files(version, request))
+    hiding = [
+        invalidation
+        for invalidation in version.state.invalid
+        if any(invalidation.id in kind[2] for kind in files)
+    ]
+    lists = [version.invalid_segments[invalidation.group] for invalidation in hiding]
+    listed = [segment for segments in files.values() for segment in segments]
     with reading_version(directory, version.manifest.version):
         check_files(spark, directory, [*listed, *lists])
     pieces = []
-    for (format, hidden, void), segments in found.items():
+    for (format, hidden, void), segments in files.items():
         read = _parquet_rows if format == "parquet" else _arrow_rows
         rows = read(spark, directory, segments, settings)
         rows = _without_days(rows, settings, hidden)
-        for entry in (one for one in version.state.invalid if one.id in void):
+        for entry in (
+            invalidation for invalidation in version.state.invalid if invalidation.id in void
+        ):
             rows = _without(rows, spark, directory, version, entry)
         pieces.append(rows)
     if report is not None:
@@ -112,17 +118,17 @@ def _files(version: ArchiveVersion, request: FrameRequest) -> Iterable[tuple[Kin
     A hard read shows nothing dead anyway, so hidden days matter to soft ones only; those show
     what was declared void, too.
     """
-    found: dict[Kind, list[Segment]] = {}
+    files: dict[Kind, list[Segment]] = {}
     invalid = () if request.selection.soft else version.state.invalid
     parts = _parts(version.settings, request.keys)
     for runs in version.state.constituent_runs().values():
         for run in runs:
             days = tuple(sorted(run.deleted_days)) if request.selection.soft else ()
-            void = tuple(one.id for one in invalid if run.id in one.pending)
+            void = tuple(entry.id for entry in invalid if run.id in entry.pending)
             for segment in version.segments_of(run.id):
                 if request.selection.may_hold(segment) and _may_have_key(segment, request, parts):
-                    found.setdefault((segment.format, days, void), []).append(segment)
-    return found.items()
+                    files.setdefault((segment.format, days, void), []).append(segment)
+    return files.items()
 
 
 def _owners(version: ArchiveVersion, files: Iterable[Segment]) -> Iterator[str]:
@@ -145,9 +151,9 @@ def _may_have_key(segment: Segment, request: FrameRequest, parts: set[int] | Non
         return True
     if request.keys is not None:
         return any(segment.key.meets(key[0], key[0]) for key in request.keys)
-    wanted = request.key_range or KeyRange()
-    below = wanted.low is not None and segment.key.high < wanted.low
-    above = wanted.high is not None and segment.key.low > wanted.high
+    bounds = request.key_range or KeyRange()
+    below = bounds.low is not None and segment.key.high < bounds.low
+    above = bounds.high is not None and segment.key.low > bounds.high
     return not (below or above)
 
 
@@ -157,7 +163,7 @@ def _parquet_rows(
     segments: Sequence[Segment],
     settings: ArchiveSettings,
 ) -> DataFrame:
-    paths = [directory.address_of(one.path) for one in segments]
+    paths = [directory.address_of(segment.path) for segment in segments]
     return spark.read.schema(stored_ddl(settings)).parquet(*paths)
 
 
@@ -212,12 +218,14 @@ def _without(
         if entry.kind == ROWS and name not in listed.columns:  # it came later
             listed = listed.withColumn(name, sql.lit(None).cast(kind))
     names = list(settings.all_columns) if entry.kind == ROWS else list(settings.key)
-    void = listed.select(*[_column(name).alias(f"_void{at}") for at, name in enumerate(names)])
+    void = listed.select(
+        *[_column(name).alias(f"_void{position}") for position, name in enumerate(names)]
+    )
     # Of a wave, runs tell: rows that came later are in none that the entry names.
     waves = settings.lifetimes is None
     same = sql.lit(True) if waves else _column(INSERTED) <= entry.update
-    for at, name in enumerate(names):
-        other = sql.col(f"_void{at}")
+    for position, name in enumerate(names):
+        other = sql.col(f"_void{position}")
         if settings.array_key and entry.kind == KEYS:
             same = same & sql.array_contains(_column(name), other)
         else:
@@ -226,18 +234,18 @@ def _without(
 
 
 def _conditions(settings: ArchiveSettings, request: FrameRequest) -> Iterator[Column | str]:
-    wanted = request.selection
-    if not wanted.soft:
-        yield f"{EXP} > {wanted.as_of + wanted.shorter} AND {TS} <= {wanted.as_of}"
-    for name, last in wanted.after:
+    selection = request.selection
+    if not selection.soft:
+        yield f"{EXP} > {selection.as_of + selection.shorter} AND {TS} <= {selection.as_of}"
+    for name, last in selection.after:
         yield f"{quoted(name)} > {last}"
-    for name, size in wanted.inputs:
+    for name, size in selection.inputs:
         times = micros_sql(settings, name)
-        yield f"{times} > {wanted.as_of - size}"
-    if wanted.generated_from is not None:
-        yield f"{TS} >= {wanted.generated_from}"
-    if wanted.generated_to is not None:
-        yield f"{TS} <= {wanted.generated_to}"
+        yield f"{times} > {selection.as_of - size}"
+    if selection.generated_from is not None:
+        yield f"{TS} >= {selection.generated_from}"
+    if selection.generated_to is not None:
+        yield f"{TS} <= {selection.generated_to}"
     if request.keys is not None:
         yield from _with_keys(settings, request.keys)
     elif request.key_range is not None:
@@ -259,14 +267,14 @@ def _with_keys(settings: ArchiveSettings, keys: Sequence[tuple[Any, ...]]) -> It
     yield reduce(Column.__or__, terms, sql.lit(False))
 
 
-def _in_range(settings: ArchiveSettings, wanted: KeyRange) -> Iterator[Column]:
+def _in_range(settings: ArchiveSettings, bounds: KeyRange) -> Iterator[Column]:
     def inside(column: Column) -> Column:
-        found = column.isNotNull()
-        if wanted.low is not None:
-            found = found & (column >= wanted.low)
-        if wanted.high is not None:
-            found = found & (column <= wanted.high)
-        return found
+        condition = column.isNotNull()
+        if bounds.low is not None:
+            condition = condition & (column >= bounds.low)
+        if bounds.high is not None:
+            condition = condition & (column <= bounds.high)
+        return condition
 
     yield from _found_under(settings, inside)
 
@@ -280,11 +288,11 @@ def _found_under(
         yield matches(first)
         return
     yield _column(NTH) > REFERENCE
-    found = sql.get(sql.filter(_column(settings.key[0]), matches), sql.lit(0))
-    yield found.isNotNull()
-    here, there = (sql.pmod(sql.xxhash64(c), sql.lit(settings.parts)) for c in (first, found))
+    match = sql.get(sql.filter(_column(settings.key[0]), matches), sql.lit(0))
+    yield match.isNotNull()
+    here, there = (sql.pmod(sql.xxhash64(c), sql.lit(settings.parts)) for c in (first, match))
     copy = _column(HOME).isNull()
-    yield (copy & (first == found)) | (~copy & (here == there))
+    yield (copy & (first == match)) | (~copy & (here == there))
 
 
 def _column(name: str) -> Column:

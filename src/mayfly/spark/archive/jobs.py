@@ -25,7 +25,7 @@ from mayfly.archive.write.part_writer import PartResult, WriteJob, write_part
 from mayfly.errors import BadInput, MayflyError
 from mayfly.plan.expressions import quoted
 from mayfly.plan.types import is_widening, parse_type
-from mayfly.spark.archive.update_progress import Told, counted_parts
+from mayfly.spark.archive.update_progress import PartsListener, counted_parts
 from mayfly.storage.segment import Segment
 
 PART, MARKER, RESULT = "_part", "_marker", "_result"
@@ -40,25 +40,25 @@ class OnSpark:
     """
 
     spark: SparkSession
-    told: Told | None = field(default=None, compare=False)
+    told: PartsListener | None = field(default=None, compare=False)
 
     def earliest(self, batch: DataFrame, settings: ArchiveSettings) -> int | None:
         check_columns(batch, settings)
-        found: int | None = batch.selectExpr(f"min({time_micros(settings)})").collect()[0][0]
-        return found
+        minimum: int | None = batch.selectExpr(f"min({time_micros(settings)})").collect()[0][0]
+        return minimum
 
     def highest(self, batch: DataFrame, settings: ArchiveSettings) -> dict[str, int | None]:
         check_columns(batch, settings)
         assert settings.lifetimes is not None
         names = list(settings.lifetimes.counts)
-        (found,) = batch.selectExpr(*(f"max({quoted(name)})" for name in names)).collect()
-        return dict(zip(names, found, strict=True))
+        (row,) = batch.selectExpr(*(f"max({quoted(name)})" for name in names)).collect()
+        return dict(zip(names, row, strict=True))
 
     def days(self, batch: DataFrame, settings: ArchiveSettings) -> list[int]:
         """The updates that rows of the batch belong to, in order; rows without time do not."""
         times = batch.selectExpr(f"{time_micros(settings)} AS t").where("t IS NOT NULL")
-        found = times.mapInArrow(_DistinctDays(settings), "day BIGINT").distinct().collect()
-        return sorted(row[0] for row in found)
+        rows = times.mapInArrow(_DistinctDays(settings), "day BIGINT").distinct().collect()
+        return sorted(row[0] for row in rows)
 
     def late_days(self, batch: DataFrame, settings: ArchiveSettings, update: int) -> frozenset[int]:
         check_columns(batch, settings)
@@ -175,7 +175,7 @@ def encode_result(result: PartResult) -> str:
             "part": result.part,
             "counts": {str(int(v)): count for v, count in summary.counts.items()},
             "examples": {
-                str(int(v)): [[one.position, _texts(one.values)] for one in shown]
+                str(int(v)): [[row.position, _texts(row.values)] for row in shown]
                 for v, shown in summary.examples.items()
             },
             "segments": [segment.to_json() for segment in result.segments],
@@ -192,8 +192,8 @@ def encode_failure(error: MayflyError) -> str:
 
 def decode_failure(text: str) -> MayflyError:
     kind, message, hint = json.loads(text)["error"]
-    found: MayflyError = getattr(errors, kind, MayflyError)(message, hint)
-    return found
+    error: MayflyError = getattr(errors, kind, MayflyError)(message, hint)
+    return error
 
 
 def decode_result(text: str) -> PartResult:
@@ -203,14 +203,14 @@ def decode_result(text: str) -> PartResult:
     summary = AdmissionSummary(
         {Verdict(int(v)): count for v, count in stored["counts"].items()},
         {
-            Verdict(int(v)): tuple(RefusedRow(at, values) for at, values in shown)
+            Verdict(int(v)): tuple(RefusedRow(position, values) for position, values in shown)
             for v, shown in stored["examples"].items()
         },
     )
     return PartResult(
         stored["part"],
         summary,
-        tuple(Segment.from_json(one) for one in stored["segments"]),
+        tuple(Segment.from_json(segment) for segment in stored["segments"]),
         {int(day): rows for day, rows in stored["day_rows"].items()},
         stored["io"],
         stored["seconds"],
@@ -231,10 +231,10 @@ def time_micros(settings: ArchiveSettings) -> str:
 def in_columns(batch: DataFrame, settings: ArchiveSettings) -> DataFrame:
     """The batch with the archive's columns and types; columns added later may be missing."""
     check_columns(batch, settings)
-    given = {name.casefold(): quoted(name) for name in batch.columns}
+    columns = {name.casefold(): quoted(name) for name in batch.columns}
     return batch.selectExpr(
         *(
-            f"CAST({given.get(name.casefold(), 'NULL')} AS {kind}) AS {quoted(name)}"
+            f"CAST({columns.get(name.casefold(), 'NULL')} AS {kind}) AS {quoted(name)}"
             for name, kind in settings.all_columns.items()
         )
     )
@@ -242,19 +242,19 @@ def in_columns(batch: DataFrame, settings: ArchiveSettings) -> DataFrame:
 
 def check_columns(batch: DataFrame, settings: ArchiveSettings) -> None:
     """Refuse a batch that lacks columns, has others, or others of a type that does not fit."""
-    wanted = settings.all_columns
-    found = {spelled(name, wanted): kind for name, kind in batch.dtypes}
-    missing = [name for name in settings.columns if name not in found]
-    surplus = [name for name in found if name not in wanted]
+    columns = settings.all_columns
+    types = {spelled(name, columns): kind for name, kind in batch.dtypes}
+    missing = [name for name in settings.columns if name not in types]
+    surplus = [name for name in types if name not in columns]
     problems = [f"missing: {', '.join(missing)}"] if missing else []
     problems += [f"not in the archive: {', '.join(surplus)}"] if surplus else []
     problems += [
-        f"{name} is {found[name]}, not {kind}"
-        for name, kind in wanted.items()
-        if name in found and found[name] != kind
-        if not is_widening(parse_type(found[name]), parse_type(kind))
+        f"{name} is {types[name]}, not {kind}"
+        for name, kind in columns.items()
+        if name in types and types[name] != kind
+        if not is_widening(parse_type(types[name]), parse_type(kind))
     ]
-    problems += ["a name occurs twice"] if len(found) < len(batch.columns) else []
+    problems += ["a name occurs twice"] if len(types) < len(batch.columns) else []
     if problems:
         raise BadInput(
             "the batch does not have the archive's columns: " + "; ".join(problems),

@@ -68,9 +68,9 @@ def promises_of(archives: Iterable[SparkArchive]) -> tuple[Promise, ...]:
     """What these archives promise about bytes now: a migration may have changed it."""
     settings = [archive.settings for archive in archives]
     return tuple(
-        Promise(one.contract.erased_within, longest_interval(one.calendar))
-        for one in settings
-        if one.contract.erased_within is not None
+        Promise(setting.contract.erased_within, longest_interval(setting.calendar))
+        for setting in settings
+        if setting.contract.erased_within is not None
     )
 
 
@@ -191,12 +191,12 @@ class ArchivedAnswers:
     def _as_archived(self, ended: pa.Table) -> pa.Table:
         """The rows as they were stored."""
         noted, ts = self._noted(), ended[self.times.ts].cast(pa.int64()).to_numpy()
-        at = np.searchsorted(noted["since"].to_numpy(), ts, side="right") - 1
-        latest = pa.array(ts + noted["longest"].to_numpy()[at])
+        index = np.searchsorted(noted["since"].to_numpy(), ts, side="right") - 1
+        latest = pa.array(ts + noted["longest"].to_numpy()[index])
         exp = self.times.exp
-        known = pc.min_element_wise(ended[exp].cast(pa.int64()), latest)
-        at = ended.schema.get_field_index(exp)
-        stored = ended.set_column(at, self._exp(), known.cast(ended.schema.field(exp).type))
+        expiry = pc.min_element_wise(ended[exp].cast(pa.int64()), latest)
+        index = ended.schema.get_field_index(exp)
+        stored = ended.set_column(index, self._exp(), expiry.cast(ended.schema.field(exp).type))
         return stored.select(list(self.sink.archive.settings.all_columns))
 
 

@@ -184,7 +184,9 @@ class ArchiveSink:
         if self.dead_letter is None or not held:
             return
         directory, batch = self.staging.repository.directory, brought(base).batch
-        rows = pa.Table.from_batches(b for one in held for b in segment_batches(directory, one))
+        rows = pa.Table.from_batches(
+            b for segment in held for b in segment_batches(directory, segment)
+        )
         rows = rows.append_column(free_name("reason", rows.column_names), rows[REASON])
         rows = rows.drop_columns([TS, EXP, REASON])
         archive = self.archive.repository.directory.name
@@ -262,12 +264,12 @@ class ArchiveSink:
         for held in days_of(base).values():
             while files := due_for_merge(held):
                 task = _Task(MergeFiles(directory.address, directory.sync, tuple(files)))
-                one = self.archive.spark.range(0, 1, 1, 1)
-                written = one.mapInArrow(task, f"{RESULT} STRING").collect()
+                frame = self.archive.spark.range(0, 1, 1, 1)
+                written = frame.mapInArrow(task, f"{RESULT} STRING").collect()
                 results = [decode_result(row[0]) for row in written]
                 added = [segment for result in results for segment in result.segments]
                 base = self.staging.add(base, added, files, brought(base))
-                held = [*(one for one in held if one not in files), *added]
+                held = [*(segment for segment in held if segment not in files), *added]
         return base
 
     # -- updates -----------------------------------------------------------------------------
@@ -300,7 +302,9 @@ class ArchiveSink:
         return reports
 
     def _update(self, base: Manifest, number: int, calendar: UpdateCalendar) -> UpdateReport:
-        files = [one for day, held in days_of(base).items() for one in held if day <= number]
+        files = [
+            segment for day, held in days_of(base).items() for segment in held if day <= number
+        ]
         rows = self._frame(files) if files else None
         note = {SINKS: {**self._notes(), self.staging.name: self.staging.taken(base, number)}}
         reach("staging.before-update")
@@ -322,10 +326,12 @@ class ArchiveSink:
         """Staged rows whose update somebody else has run meanwhile are late."""
         if self.archive.settings.late is not LateRows.REFUSE:
             return base
-        stranded = [one for day, held in days_of(base).items() for one in held if day <= update]
+        stranded = [
+            segment for day, held in days_of(base).items() for segment in held if day <= update
+        ]
         if not stranded:
             return base
-        rows = sum(one.rows for one in stranded)
+        rows = sum(segment.rows for segment in stranded)
         if self.fail_on_late:
             raise BadInput(
                 f"{rows} staged rows belong to update {update} or earlier, which was run without "
@@ -338,7 +344,7 @@ class ArchiveSink:
     def _frame(self, files: Sequence[Segment]) -> DataFrame:
         settings, directory = self.archive.settings, self.staging.repository.directory
         check_files(self.archive.spark, directory, files, again=True)
-        paths = [directory.address_of(one.path) for one in files]
+        paths = [directory.address_of(segment.path) for segment in files]
         rows = self.archive.spark.read.schema(stored_ddl(settings)).parquet(*paths)
         return rows.select(*settings.all_columns)
 
@@ -379,12 +385,12 @@ class ArchivedResults:
         dead_letter: str | None = None,
     ) -> ArchivedResults:
         """``results`` are the query's columns as DDL; the archive must have a choice of them."""
-        given, wanted = columns_of(results), archive.settings.all_columns
-        missing = [f"{name} {kind}" for name, kind in wanted.items() if given.get(name) != kind]
+        types, columns = columns_of(results), archive.settings.all_columns
+        missing = [f"{name} {kind}" for name, kind in columns.items() if types.get(name) != kind]
         if missing:
             raise InvalidSetting(
                 f"the query's results lack columns of the archive: {', '.join(missing)}",
-                f"the results have {', '.join(f'{n} {k}' for n, k in given.items())}",
+                f"the results have {', '.join(f'{n} {k}' for n, k in types.items())}",
             )
         # The streams of the query have a MAX GAP of their own: only one that is given counts here.
         gap = None if archive.settings.max_gap is not None else "none"
@@ -394,8 +400,8 @@ class ArchivedResults:
     def deliver(self, delivery: Delivery) -> None:
         rows = None
         if delivery.rows:
-            wanted = (quoted(name) for name in self.sink.archive.settings.all_columns)
-            rows = delivery.frame().select(*wanted)
+            columns = (quoted(name) for name in self.sink.archive.settings.all_columns)
+            rows = delivery.frame().select(*columns)
         self.sink.accept(
             rows,
             delivery.batch_id,

@@ -15,15 +15,17 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-Told = Callable[[int, int], object]
+PartsListener = Callable[[int, int], object]
 """Called with the parts written so far and all parts."""
 LOOK_EVERY = 0.2
 
 
 @contextmanager
-def counted_parts(spark: SparkSession, label: str, parts: int, told: Told | None) -> Iterator[Any]:
+def counted_parts(
+    spark: SparkSession, label: str, parts: int, listener: PartsListener | None
+) -> Iterator[Any]:
     """An accumulator for tasks to count parts in, or None if nobody looks."""
-    with _shown(label, parts, told) as tell:
+    with _shown(label, parts, listener) as tell:
         if tell is None:
             yield None
             return
@@ -45,10 +47,12 @@ def counted_parts(spark: SparkSession, label: str, parts: int, told: Told | None
 
 
 @contextmanager
-def _shown(label: str, parts: int, told: Told | None) -> Iterator[Told | None]:
+def _shown(
+    label: str, parts: int, listener: PartsListener | None
+) -> Iterator[PartsListener | None]:
     console = Console(stderr=True)
-    if told is not None or not console.is_terminal:
-        yield told
+    if listener is not None or not console.is_terminal:
+        yield listener
         return
     columns = (
         TextColumn("{task.description}"),

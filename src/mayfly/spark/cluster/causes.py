@@ -15,21 +15,21 @@ _STREAM = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: ")
 
 def own_error(error: Exception) -> MayflyError | None:
     """The error of Mayfly that was raised in a worker, if that is what ended a job."""
-    found = list(_OURS.finditer(str(error)))
-    if not found:
+    matches = list(_OURS.finditer(str(error)))
+    if not matches:
         return None
-    kind, message, hint = found[-1].groups()
-    known = getattr(errors, kind, MayflyError)
-    made: MayflyError = known(message, hint or "")
+    kind, message, hint = matches[-1].groups()
+    error_class = getattr(errors, kind, MayflyError)
+    made: MayflyError = error_class(message, hint or "")
     return made
 
 
 def said(error: Exception) -> str:
     """The sentence in which Spark tells why it gave up."""
     text = str(error).split("\n\nJVM stacktrace")[0].strip()
-    if found := _JAVA.findall(text):
-        return str(found[-1])
-    if found := _PYTHON.findall(text):
-        return str(found[-1])
+    if causes := _JAVA.findall(text):
+        return str(causes[-1])
+    if causes := _PYTHON.findall(text):
+        return str(causes[-1])
     first = text.partition("\n")[0] or type(error).__name__
     return _STREAM.sub("", first)

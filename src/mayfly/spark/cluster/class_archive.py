@@ -33,8 +33,8 @@ def path() -> Path | None:
     if java is None or not Path(java).exists():
         return None
     program = Path(java).resolve()
-    known = f"{program} {program.stat().st_mtime_ns} {pyspark.__version__} {pyspark.__file__}"
-    name = hashlib.sha256(known.encode()).hexdigest()[:12]
+    identity = f"{program} {program.stat().st_mtime_ns} {pyspark.__version__} {pyspark.__file__}"
+    name = hashlib.sha256(identity.encode()).hexdigest()[:12]
     return Path(sys.prefix, "share", "mayfly", f"spark-classes-{name}.jsa")
 
 

@@ -63,10 +63,10 @@ def failed_start(
         return InvalidSetting(f"Spark did not start with the master {master}: {why}", MASTER_HINT)
     if settings:
         named = _blamed(text, settings) or list(settings)
-        given = f"the setting{'s' * (len(named) > 1)} {', '.join(named)}"
+        phrase = f"the setting{'s' * (len(named) > 1)} {', '.join(named)}"
         options = " ".join(f"--conf {name}" for name in named)
         return InvalidSetting(
-            f"Spark did not start with {given}: {why}", f"fix or leave out {options}"
+            f"Spark did not start with {phrase}: {why}", f"fix or leave out {options}"
         )
     return MayflyError(
         f"Spark did not start: {why}", "mayfly doctor checks Java, memory, disk and permissions"
@@ -78,8 +78,8 @@ def _printed(stderr: str) -> str:
     lines = stderr.splitlines()
     if thrown := [match[1] for line in lines if (match := _THROWN.match(line))]:
         return str(thrown[-1])
-    told = (line.strip() for line in lines if line.strip() and not line.startswith(_NOISE))
-    return next(told, "its Java process ended without a word")
+    messages = (line.strip() for line in lines if line.strip() and not line.startswith(_NOISE))
+    return next(messages, "its Java process ended without a word")
 
 
 def _blamed(text: str, settings: Mapping[str, str]) -> list[str]:

@@ -40,10 +40,10 @@ def unseen_on(spark: SparkSession, paths: Iterable[str]) -> dict[str, list[str]]
     tasks = 2 * spark.sparkContext.defaultParallelism
     asking = Unseen(tuple(paths))
     asked = spark.range(0, tasks, 1, tasks).mapInArrow(asking, "host STRING, path STRING")
-    found: dict[str, set[str]] = {}
+    hosts: dict[str, set[str]] = {}
     for host, path in asked.collect():
-        found.setdefault(path, set()).add(host)
-    return {path: sorted(found[path]) for path in sorted(found)}
+        hosts.setdefault(path, set()).add(host)
+    return {path: sorted(hosts[path]) for path in sorted(hosts)}
 
 
 def check_shared(
@@ -54,8 +54,10 @@ def check_shared(
     if (spark.sparkContext.master or "local").startswith("local"):
         return
     looked_for = {
-        one.directory.address_of(manifest_name(one.current().version)): one.directory.address
-        for one in repositories
+        repository.directory.address_of(
+            manifest_name(repository.current().version)
+        ): repository.directory.address
+        for repository in repositories
     }
     looked_for |= {folder: folder for folder in folders if "://" not in folder}
     for path, hosts in unseen_on(spark, looked_for).items():

@@ -60,11 +60,11 @@ class ArchiveSource(DataSource):
 
     def schema(self) -> StructType:
         options = dict(self.options)
-        found = spark_schema(opened(options).settings)
+        fields = spark_schema(opened(options).settings)
         if "provider" in options:  # a table is being created
             kept = {name: value for name, value in options.items() if name in OPTIONS}
-            found[0].metadata = {_OWN: kept}
-        return found
+            fields[0].metadata = {_OWN: kept}
+        return fields
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = dict(self.options)
@@ -72,8 +72,8 @@ class ArchiveSource(DataSource):
             options = {**schema[0].metadata.get(_OWN, {}), **options}
         pushes = options.get("pushdown")
         planned = PlannedRead.of(options, schema)
-        wanted = self.pushes if pushes is None else truth("pushdown", pushes)
-        return PushingReader(planned) if wanted else ArchiveReader(planned)
+        pushdown = self.pushes if pushes is None else truth("pushdown", pushes)
+        return PushingReader(planned) if pushdown else ArchiveReader(planned)
 
 
 class PushingSource(ArchiveSource):
@@ -97,13 +97,13 @@ class ArchiveReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         _, version = self.planned.load()
-        wanted = self.planned.wanted
+        request = self.planned.wanted
         files = [
             (segment.bytes, segment.path)
             for runs in version.state.constituent_runs().values()
             for run in runs
             for segment in version.segments_of(run.id)
-            if wanted.selection.may_hold(segment)
+            if request.selection.may_hold(segment)
         ]
         shares = _shared_out(files)
         return [Files(tuple(share)) for share in shares] or [Files(())]

@@ -98,7 +98,9 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
 def _derivation(definition: StreamDefinition) -> str | None:
     """The computed columns of a stream, and its own zone."""
     columns = [
-        f"{one.name} AS ({one.computed.sql()})" for one in definition.columns if one.computed
+        f"{column.name} AS ({column.computed.sql()})"
+        for column in definition.columns
+        if column.computed
     ]
     zone = [] if definition.zone is None else [f"TIME ZONE {definition.zone}"]
     return ", ".join([*columns, *zone]) or None
@@ -120,10 +122,10 @@ def _never_filled(definition: StreamDefinition, folder: str | None) -> list[str]
     for file in _oldest_and_newest(Path(folder)):
         with suppress(pa.ArrowInvalid, OSError):  # Spark will tell, if it is to be read
             stored |= {name.casefold(): name for name in pq.read_schema(file).names}
-    missing = [one.name for one in definition.given if one.name.casefold() not in stored]
+    missing = [column.name for column in definition.given if column.name.casefold() not in stored]
     if not stored or not missing:
         return []
-    near = [near for one in missing for near in get_close_matches(one.casefold(), stored, 1)]
+    near = [near for name in missing for near in get_close_matches(name.casefold(), stored, 1)]
     return [
         f"stream {definition.name}: the Parquet files in {folder} have no column "
         f"{', '.join(missing)}, so it is always NULL"
@@ -134,8 +136,8 @@ def _never_filled(definition: StreamDefinition, folder: str | None) -> list[str]
 def _oldest_and_newest(folder: Path) -> list[Path]:
     """Some files of a folder; none if somebody moves them meanwhile, or if it is none."""
     with suppress(OSError):
-        files = [one for one in folder.iterdir() if one.is_file() and one.name[0] not in "._"]
-        files.sort(key=lambda one: one.stat().st_mtime)
+        files = [path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._"]
+        files.sort(key=lambda path: path.stat().st_mtime)
         return [*files[:1], *files[-LOOKED_AT:]]
     return []
 
@@ -156,17 +158,19 @@ def _frame(
     return frame.selectExpr(*_columns_given(definition, frame.columns, payload is not None))
 
 
-def _columns_given(definition: StreamDefinition, given: list[str], payload: bool) -> list[str]:
+def _columns_given(definition: StreamDefinition, names: list[str], payload: bool) -> list[str]:
     """The declared columns, from those that a source has of its own, or from JSON in its value."""
-    own = {name.casefold() for name in given}
-    others = [one for one in definition.given if payload and one.name.casefold() not in own]
+    own = {name.casefold() for name in names}
+    others = [
+        column for column in definition.given if payload and column.name.casefold() not in own
+    ]
     schema = ddl(tuple(others)).replace("'", "\\'")
     read = f"from_json(CAST(value AS STRING), '{schema}')"
     return [
-        f"{read}.{quoted(one.name)} AS {quoted(one.name)}"
-        if one in others
-        else f"CAST({quoted(one.name)} AS {one.type.sql()}) AS {quoted(one.name)}"
-        for one in definition.given
+        f"{read}.{quoted(column.name)} AS {quoted(column.name)}"
+        if column in others
+        else f"CAST({quoted(column.name)} AS {column.type.sql()}) AS {quoted(column.name)}"
+        for column in definition.given
     ]
 
 
@@ -174,18 +178,18 @@ def with_computed(frame: DataFrame, definition: StreamDefinition, zone: str) -> 
     """With the columns that follow from others, in the order in which they are declared; by
     Spark where it works in the stream's own zone and need not search texts for patterns, which
     its engine may do for ever."""
-    computed = [one.computed for one in definition.columns if one.computed is not None]
+    computed = [column.computed for column in definition.columns if column.computed is not None]
     if not computed:
         return frame
     own = definition.zone or zone
-    if own != zone or any(searches(one) for one in computed):
-        given = frame.select(*(quoted(one.name) for one in definition.given))
-        return given.mapInArrow(Computing(definition, own), ddl(definition.columns))
+    if own != zone or any(searches(expression) for expression in computed):
+        rows = frame.select(*(quoted(column.name) for column in definition.given))
+        return rows.mapInArrow(Computing(definition, own), ddl(definition.columns))
     return frame.alias(definition.name).selectExpr(
         *(
-            f"{quoted(one.name) if one.computed is None else one.computed.sql()} "
-            f"AS {quoted(one.name)}"
-            for one in definition.columns
+            f"{quoted(column.name) if column.computed is None else column.computed.sql()} "
+            f"AS {quoted(column.name)}"
+            for column in definition.columns
         )
     )
 
@@ -194,14 +198,14 @@ def _registered(session: Session, stream: str, source: Connector) -> Connector:
     """A data source written in Python made known to Spark."""
     file, name = python_file(stream, source, session.python)
     try:
-        found = getattr(_module(file), name)
+        source_class = getattr(_module(file), name)
     except Exception as error:  # whatever the user's file raises
         raise InvalidSetting(
             f"there is no data source {source.path}: {type(error).__name__}: {error}",
             f"define a class {name} in {file}, or import it there",
         ) from error
-    session.spark.dataSource.register(found)
-    return Connector(found.name(), None, source.options)
+    session.spark.dataSource.register(source_class)
+    return Connector(source_class.name(), None, source.options)
 
 
 def _module(file: Path) -> ModuleType:

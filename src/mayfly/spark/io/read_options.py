@@ -62,16 +62,16 @@ class PlannedRead:
         reader = Reader(archive.repository.directory, version)
         between = (_moment(options, "generated_from"), _moment(options, "generated_to"))
         soft = truth("soft", options.get("soft", "false"))
-        wanted = Wanted(
+        request = Wanted(
             selection(version.settings, moment, between, soft, options.get("window")),
             _keys(reader, options),
             _key_range(reader, options),
         )
-        if wanted.keys is not None and wanted.key_range is not None:
+        if request.keys is not None and request.key_range is not None:
             raise InvalidSetting("keys and a range of keys were given", "give one of them")
         columns = _columns(schema, version.settings)
         root = archive.repository.directory.address
-        return PlannedRead(root, version.manifest.version, columns, wanted)
+        return PlannedRead(root, version.manifest.version, columns, request)
 
     def load(self) -> tuple[Archive, ArchiveVersion]:
         archive = Archive.open(self.root, InProcess())
@@ -126,7 +126,7 @@ def _keys(reader: Reader, options: Mapping[str, str]) -> tuple[tuple[Any, ...], 
             raise InvalidSetting(
                 f"the keys {options['keys']!r} are not a JSON list", 'write them like ["a", "b"]'
             )
-    return None if listed is None else tuple(_key(reader, one) for one in listed)
+    return None if listed is None else tuple(_key(reader, key) for key in listed)
 
 
 def _key(reader: Reader, listed: Any) -> tuple[Any, ...]:
@@ -149,13 +149,14 @@ def _key_range(reader: Reader, options: Mapping[str, str]) -> KeyRange | None:
 
 
 def _columns(schema: spark_types.StructType, settings: ArchiveSettings) -> tuple[str, ...]:
-    known = spark_schema(settings)
-    types = {one.name: one.dataType for one in known}
-    for one in schema:
-        if types.get(one.name) != one.dataType:
+    own_schema = spark_schema(settings)
+    types = {field.name: field.dataType for field in own_schema}
+    for field in schema:
+        if types.get(field.name) != field.dataType:
             raise InvalidSetting(
-                f"the archive has no column {one.name} {one.dataType.simpleString()}",
-                f"its columns are {known.simpleString()}; leave the schema out to get them all",
+                f"the archive has no column {field.name} {field.dataType.simpleString()}",
+                f"its columns are {own_schema.simpleString()}; "
+                "leave the schema out to get them all",
             )
     return tuple(schema.names)
 

@@ -111,7 +111,7 @@ class Memory:
         """All changes so far, batch by batch; refused before the first."""
         if not self.batches:
             raise NotClosed("no changes have come yet", "wait for a batch that brings some")
-        return pa.concat_tables(self.batches[one] for one in sorted(self.batches))
+        return pa.concat_tables(self.batches[number] for number in sorted(self.batches))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,52 +29,52 @@ from mayfly.spark.io.read_options import Wanted
 MOST_KEYS = 1_000
 
 
-def narrowed(wanted: Wanted, reader: Reader, filters: Sequence[Filter]) -> Wanted:
+def narrowed(request: Wanted, reader: Reader, filters: Sequence[Filter]) -> Wanted:
     """What is left to read under these filters: never less than they let through."""
     settings = reader.settings
-    chosen = _narrowed_times(wanted.selection, settings, filters)
-    wanted = replace(wanted, selection=chosen)
-    if wanted.keys is not None or wanted.key_range is not None or settings.array_key:
-        return wanted
+    chosen = _narrowed_times(request.selection, settings, filters)
+    request = replace(request, selection=chosen)
+    if request.keys is not None or request.key_range is not None or settings.array_key:
+        return request
     values = [_values_of(reader, name, filters) for name in settings.sort_columns]
-    if all(found is not None for found in values):
-        keys = tuple(product(*(found for found in values if found is not None)))
+    if all(choices is not None for choices in values):
+        keys = tuple(product(*(choices for choices in values if choices is not None)))
         if len(keys) <= MOST_KEYS:
-            return replace(wanted, keys=keys)
+            return replace(request, keys=keys)
     low, high = _ends(reader, filters)
     return (
-        wanted if low is None and high is None else replace(wanted, key_range=KeyRange(low, high))
+        request if low is None and high is None else replace(request, key_range=KeyRange(low, high))
     )
 
 
 def _narrowed_times(
-    wanted: Selection, settings: ArchiveSettings, filters: Sequence[Filter]
+    selection: Selection, settings: ArchiveSettings, filters: Sequence[Filter]
 ) -> Selection:
-    low, high = wanted.generated_from, wanted.generated_to
-    for one in filters:
-        if getattr(one, "attribute", None) != (settings.time,) or isinstance(one, In):
+    low, high = selection.generated_from, selection.generated_to
+    for condition in filters:
+        if getattr(condition, "attribute", None) != (settings.time,) or isinstance(condition, In):
             continue
-        value = getattr(one, "value", None)
+        value = getattr(condition, "value", None)
         if value is None:
             continue
-        at = instant(value)
-        if isinstance(one, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
-            low = at if low is None else max(low, at)
-        if isinstance(one, EqualTo | EqualNullSafe | LessThan | LessThanOrEqual):
-            high = at if high is None else min(high, at)
-    return replace(wanted, generated_from=low, generated_to=high)
+        moment = instant(value)
+        if isinstance(condition, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
+            low = moment if low is None else max(low, moment)
+        if isinstance(condition, EqualTo | EqualNullSafe | LessThan | LessThanOrEqual):
+            high = moment if high is None else min(high, moment)
+    return replace(selection, generated_from=low, generated_to=high)
 
 
 def _values_of(reader: Reader, name: str, filters: Sequence[Filter]) -> list[Any] | None:
     """The values that an equality or IN allows a key column; None if there is neither."""
-    for one in filters:
-        if getattr(one, "attribute", None) != (name,):
+    for condition in filters:
+        if getattr(condition, "attribute", None) != (name,):
             continue
         values: Sequence[Any] = ()
-        if isinstance(one, EqualTo | EqualNullSafe):
-            values = [one.value]
-        elif isinstance(one, In):
-            values = list(one.value)
+        if isinstance(condition, EqualTo | EqualNullSafe):
+            values = [condition.value]
+        elif isinstance(condition, In):
+            values = list(condition.value)
         usable = [_converted(reader, name, value) for value in values if value is not None]
         if usable and None not in usable:
             return usable
@@ -87,15 +87,15 @@ def _ends(reader: Reader, filters: Sequence[Filter]) -> tuple[Any, Any]:
     low = high = None
     if pa.types.is_floating(reader.settings.stored.field(name).type):
         return None, None
-    for one in filters:
-        if getattr(one, "attribute", None) != (name,) or isinstance(one, In):
+    for condition in filters:
+        if getattr(condition, "attribute", None) != (name,) or isinstance(condition, In):
             continue
-        value = _converted(reader, name, getattr(one, "value", None))
+        value = _converted(reader, name, getattr(condition, "value", None))
         if value is None:
             continue
-        if isinstance(one, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
+        if isinstance(condition, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
             low = value if low is None else max(low, value)
-        if isinstance(one, EqualTo | EqualNullSafe | LessThan | LessThanOrEqual):
+        if isinstance(condition, EqualTo | EqualNullSafe | LessThan | LessThanOrEqual):
             high = value if high is None else min(high, value)
     return low, high
 

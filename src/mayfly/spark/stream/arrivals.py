@@ -71,9 +71,9 @@ class Arrived:
         )
 
 
-def _extreme(which: Callable[[list[int]], int], one: int | None, other: int | None) -> int | None:
-    known = [at for at in (one, other) if at is not None]
-    return which(known) if known else None
+def _extreme(which: Callable[[list[int]], int], first: int | None, other: int | None) -> int | None:
+    instants = [instant for instant in (first, other) if instant is not None]
+    return which(instants) if instants else None
 
 
 def counted(rows: pa.Table, limits: Sequence[Limits]) -> list[Arrived]:
@@ -81,45 +81,45 @@ def counted(rows: pa.Table, limits: Sequence[Limits]) -> list[Arrived]:
     which = rows.column(STREAM).combine_chunks().to_numpy()
     times = rows.column(TS).combine_chunks()
     timed = pc.is_valid(times).to_numpy(zero_copy_only=False)
-    at = (pc.fill_null(times, MIN_TIME) if times.null_count else times).to_numpy()
-    found = []
+    instants = (pc.fill_null(times, MIN_TIME) if times.null_count else times).to_numpy()
+    arrivals = []
     for number, limit in enumerate(limits):
         own = (which == number) | (which == unwanted(number))
-        near = timed & (at <= limit.beyond)
-        known, promises = at[own & near], which == promise(number)
-        promised, fresh = at[promises & near], known[known >= limit.late]
-        found.append(
+        near = timed & (instants <= limit.beyond)
+        own_times, promises = instants[own & near], which == promise(number)
+        promised, fresh = instants[promises & near], own_times[own_times >= limit.late]
+        arrivals.append(
             Arrived(
-                largest=int(known.max()) if len(known) else None,
+                largest=int(own_times.max()) if len(own_times) else None,
                 smallest=int(fresh.min()) if len(fresh) else None,
                 rows=int(np.count_nonzero(own)),
                 timeless=int(np.count_nonzero(own & ~timed)),
-                late=int(np.count_nonzero(known < limit.late)),
+                late=int(np.count_nonzero(own_times < limit.late)),
                 shed=int(np.count_nonzero(which == left_out(number))),
                 promised=int(promised.max()) if len(promised) else None,
                 beyond=int(np.count_nonzero((own | promises) & timed & ~near)),
-                spans=() if limit.step is None else spans(known, limit.step),
+                spans=() if limit.step is None else spans(own_times, limit.step),
                 promises=() if limit.step is None else spans(promised, limit.step),
             )
         )
-    return found
+    return arrivals
 
 
 def added(counts: Iterable[Sequence[Arrived]], streams: int) -> list[Arrived]:
     """Counts of parts of a batch as one."""
     total = [Arrived()] * streams
     for part in counts:
-        total = [one + other for one, other in zip(total, part, strict=True)]
+        total = [count + other for count, other in zip(total, part, strict=True)]
     return total
 
 
 def encoded(counts: Sequence[Arrived]) -> bytes:
-    return json.dumps([asdict(one) for one in counts]).encode()
+    return json.dumps([asdict(count) for count in counts]).encode()
 
 
 def decoded(stored: bytes) -> list[Arrived]:
     stretches = ("spans", "promises")
     return [
-        Arrived(**one | {name: tuple(map(tuple, one[name])) for name in stretches})
-        for one in json.loads(stored)
+        Arrived(**entry | {name: tuple(map(tuple, entry[name])) for name in stretches})
+        for entry in json.loads(stored)
     ]

@@ -53,9 +53,9 @@ def without_dead(base: Manifest, ends: Mapping[str, int]) -> dict[str, Any]:
     """The states that hold segments which are dead at their end, without these: nothing is read."""
     changed = {}
     for name, stored in base.properties["state"].items():
-        at = ends.get(name.rpartition("/")[0], MIN_TIME)
+        end = ends.get(name.rpartition("/")[0], MIN_TIME)
         runs = {
-            part: [path for path in paths if not base.segments[path].dead_at(at)]
+            part: [path for path in paths if not base.segments[path].dead_at(end)]
             for part, paths in stored["runs"].items()
         }
         if runs != stored["runs"]:
@@ -65,23 +65,23 @@ def without_dead(base: Manifest, ends: Mapping[str, int]) -> dict[str, Any]:
 
 def dues(receipts: Sequence[Receipt]) -> dict[str, int]:
     """Where something is to happen, stage/bucket → the instant from which on it may."""
-    told = {f"{receipt.stage}/{receipt.bucket}": receipt.next_due for receipt in receipts}
-    return {place: at for place, at in told.items() if at is not None}
+    instants = {f"{receipt.stage}/{receipt.bucket}": receipt.next_due for receipt in receipts}
+    return {place: instant for place, instant in instants.items() if instant is not None}
 
 
 def answered(receipts: Sequence[Receipt]) -> dict[str, int]:
     """Per query, the changes of one batch."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for receipt in receipts:
-        found.update(receipt.answers)
-    return dict(found)
+        counts.update(receipt.answers)
+    return dict(counts)
 
 
 def refreshes_after(base: Manifest, receipts: Sequence[Receipt]) -> dict[str, list[int]]:
     """Per query: refreshes answered and passed over so far."""
-    found = {name: list(pair) for name, pair in base.properties.get(REFRESHES, {}).items()}
+    refreshes = {name: list(pair) for name, pair in base.properties.get(REFRESHES, {}).items()}
     for receipt in receipts:
         for name, pair in receipt.refreshes.items():
-            old = found.get(name, [0, 0])
-            found[name] = [one + other for one, other in zip(old, pair, strict=True)]
-    return found
+            old = refreshes.get(name, [0, 0])
+            refreshes[name] = [count + other for count, other in zip(old, pair, strict=True)]
+    return refreshes

@@ -59,14 +59,16 @@ def deliver_dead_letters(
         if stream.dead_letter is None:
             continue
         group = f"{DEAD_LETTERS}/{stream.name}"
-        held = sorted(committed.in_group(group), key=lambda one: one.group)
+        held = sorted(committed.in_group(group), key=lambda segment: segment.group)
         if held:
             name = f"{stream.name}-{number:012d}.parquet"
             _write(repository, local_root(stream.dead_letter) / name, stream, held)
 
 
 def _write(repository: Repository, target: Path, stream: Stream, held: list[Segment]) -> None:
-    batches = [batch for one in held for batch in segment_batches(repository.directory, one)]
+    batches = [
+        batch for segment in held for batch in segment_batches(repository.directory, segment)
+    ]
     table = pa.Table.from_batches(batches)
     reasons, times = table[REASON], table[TS]
     table = table.drop_columns([TS, EXP, REASON])

@@ -92,7 +92,7 @@ class BatchFacts:
             "first": dict(self.first),
             "shed": dict(self.shed),
             "beyond": dict(self.beyond),
-            "limits": {name: astuple(one) for name, one in self.limits.items()},
+            "limits": {name: astuple(limit) for name, limit in self.limits.items()},
         }
 
     @staticmethod
@@ -106,7 +106,7 @@ class BatchFacts:
             stored["first"],
             stored["shed"],
             stored.get("beyond", {}),
-            {name: Limits(*one) for name, one in stored.get("limits", {}).items()},
+            {name: Limits(*limit) for name, limit in stored.get("limits", {}).items()},
         )
 
 

@@ -33,15 +33,18 @@ class OperatorState:
 
 def operator_states(manifest: Manifest, tasks: Sequence[StagedTask]) -> tuple[OperatorState, ...]:
     """What each operator of queries keeps, in the order in which they run."""
-    found: dict[str, list[str]] = {}
+    files: dict[str, list[str]] = {}
     for name, stored in manifest.properties["state"].items():
-        paths = found.setdefault(name.rpartition("/")[0], [])
+        paths = files.setdefault(name.rpartition("/")[0], [])
         paths += [path for listed in stored["runs"].values() for path in listed]
     states = []
     for task in tasks:
-        held = [manifest.segments[path] for path in found.get(f"task/{task.name}", ())]
+        held = [manifest.segments[path] for path in files.get(f"task/{task.name}", ())]
         if held:
-            rows, size = sum(one.rows for one in held), sum(one.bytes for one in held)
+            rows, size = (
+                sum(segment.rows for segment in held),
+                sum(segment.bytes for segment in held),
+            )
             name = _DIGEST.sub("", task.operator.name)
             states.append(OperatorState(name, task.stage + 1, rows, size))
     return tuple(states)
@@ -56,8 +59,8 @@ def totals_after(
         "rows": facts.rows, "timeless": facts.timeless, "late": facts.late, "shed": facts.shed,
         "beyond": facts.beyond,
     }  # fmt: skip
-    for name, found in counted.items():
-        for stream, count in found.items():
+    for name, counts in counted.items():
+        for stream, count in counts.items():
             own = totals.setdefault(name, {})
             own[stream] = own.get(stream, 0) + count
     for receipt in receipts:

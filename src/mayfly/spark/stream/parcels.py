@@ -77,9 +77,9 @@ def batch_of(parcels: Iterable[Parcel]) -> pa.RecordBatch:
         ends.append(sink.tell())
     data = [None, pa.py_buffer(np.array(ends, np.int32)), sink.getvalue()]
     columns = [
-        pa.array([one.bucket for one in listed], pa.int32()),
-        pa.array([one.stage for one in listed], pa.int32()),
-        pa.array([one.edge for one in listed], pa.string()),
+        pa.array([entry.bucket for entry in listed], pa.int32()),
+        pa.array([entry.stage for entry in listed], pa.int32()),
+        pa.array([entry.edge for entry in listed], pa.string()),
         pa.BinaryArray.from_buffers(pa.binary(), len(listed), data),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

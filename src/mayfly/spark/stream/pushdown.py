@@ -38,15 +38,17 @@ def wanted_rows(feeds: Sequence[Feed]) -> str | None:
     so many that an index finds their rows sooner."""
     if not 0 < len(feeds) < MANY_SELECTIONS:
         return None
-    found = []
+    conditions = []
     for feed in feeds:
         predicate = feed.selects
         terms = predicate.terms if isinstance(predicate, And) else (predicate,)
-        understood = [one.sql(lambda c: quoted(c.name)) for one in terms if one and _pushes(one)]
+        understood = [
+            term.sql(lambda c: quoted(c.name)) for term in terms if term and _pushes(term)
+        ]
         if not understood:
             return None
-        found.append(" AND ".join(understood))
-    return " OR ".join(f"({one})" for one in dict.fromkeys(found))
+        conditions.append(" AND ".join(understood))
+    return " OR ".join(f"({condition})" for condition in dict.fromkeys(conditions))
 
 
 def _pushes(expression: Expression) -> bool:

@@ -73,11 +73,11 @@ class Registered:
 
     @property
     def since(self) -> dict[str, int | None]:
-        return {name: one[SINCE] for name, one in self.queries.items()}
+        return {name: query[SINCE] for name, query in self.queries.items()}
 
     @property
     def entries(self) -> dict[str, int | None]:
-        return {name: one.get(ENTRY) for name, one in self.queries.items()}
+        return {name: query.get(ENTRY) for name, query in self.queries.items()}
 
     def check_claimed(self, stages: StagedProgram) -> None:
         """Refuse states that no operator goes on from: it would begin anew, and nobody know."""
@@ -102,11 +102,11 @@ class Registered:
         gone = stored_paths(stored["state"]) - stored_paths(states)
         # Changes of the last batch would be delivered as those of what has their name next.
         for name in (*self.replaced, *self.dropped):
-            gone |= {one.path for one in base.in_group(f"{OUT}/{name}")}
+            gone |= {segment.path for segment in base.in_group(f"{OUT}/{name}")}
         tasks = {task.name for task in stages.tasks}
         stay = set(self.queries) - set(self.replaced)
         properties = {
-            "queries": {name: dict(one) for name, one in self.queries.items()},
+            "queries": {name: dict(query) for name, query in self.queries.items()},
             "state": states,
             "relations": {k: v for k, v in stored["relations"].items() if k in tasks},
             "answers": {k: v for k, v in stored["answers"].items() if k in stay},
@@ -122,19 +122,19 @@ def moved_sources(register: Registered, base: Manifest) -> dict[str, Any]:
     if move is None or not move.needed:
         return {}
     stored = base.properties
-    names = [one for one in move.after if one != HEARTBEAT]
+    names = [name for name in move.after if name != HEARTBEAT]
     # The batch that is planned next, if one is, was to be over other streams.
     move.directory.remove(clock_record(stored["batch"] + 1))
     return {
         PART: move.made(base.version),
         SOURCES: list(move.after),
         "clocks": clocks_of(stored["clocks"], names),
-        "first": {name: at for name, at in stored["first"].items() if name in names},
+        "first": {name: instant for name, instant in stored["first"].items() if name in names},
         "totals": {
-            kind: {name: count for name, count in found.items() if name in names}
-            if isinstance(found, dict)
-            else found
-            for kind, found in stored["totals"].items()
+            kind: {name: count for name, count in counts.items() if name in names}
+            if isinstance(counts, dict)
+            else counts
+            for kind, counts in stored["totals"].items()
         },
     }
 
@@ -145,17 +145,17 @@ def streams_known_to(root: str, declared: Sequence[str]) -> list[str]:
         return []
     repository = opened(root, sync=False)
     left = sources_left(repository.directory, repository.current(), declared)
-    return [one for one in left if one != HEARTBEAT]
+    return [name for name in left if name != HEARTBEAT]
 
 
 def _missing(names: Sequence[str], among: Sequence[str]) -> tuple[str, ...]:
-    return tuple(one for one in names if one not in among and one != HEARTBEAT)
+    return tuple(name for name in names if name not in among and name != HEARTBEAT)
 
 
 def _needed(states: Mapping[str, Any], stages: StagedProgram, anew: set[str]) -> dict[str, Any]:
     mine = {f"task/{task.name}" for task in stages.tasks}
-    mine |= {f"{kind}/{one.query}" for one in stages.answers for kind in (LOG, SENT)} - anew
-    return {name: one for name, one in states.items() if name.rpartition("/")[0] in mine}
+    mine |= {f"{kind}/{answer.query}" for answer in stages.answers for kind in (LOG, SENT)} - anew
+    return {name: state for name, state in states.items() if name.rpartition("/")[0] in mine}
 
 
 def registered(
@@ -171,10 +171,10 @@ def registered(
 ) -> Registered:
     """The checkpoint at ``root`` for these queries; made with what is to be remembered if there
     is none. Those to ``replace`` begin anew if they are not what their name stands for there."""
-    for name in [one for one in replace if one not in queries]:
+    for name in [query for query in replace if query not in queries]:
         raise InvalidSetting(f"there is no query {name} to replace", f"use one of {list(queries)}")
     if not Repository.exists(root):
-        named = {name: {**one, SINCE: None} for name, one in queries.items()}
+        named = {name: {**query, SINCE: None} for name, query in queries.items()}
         properties = {**empty_properties(streams, named, buckets), **(remembered or {})}
         return Registered(Repository.create(root, properties, sync=sync), buckets, named)
     repository = opened(root, sync=sync, buckets=asked)
@@ -182,18 +182,22 @@ def registered(
     stored = manifest.properties
     move = _move(repository, manifest, streams)
     move.check()
-    known: dict[str, Any] = stored["queries"]
-    others = [n for n in replace if n in known and differing(known[n], queries[n])]
-    for name in [one for one in queries if one in known and one not in others]:
-        check_same(root, name, known[name], queries[name])
-    old = {name: one for name, one in known.items() if name not in others}
-    now = {name: {**one, **_entered(manifest, old, name, one)} for name, one in queries.items()}
+    stored_queries: dict[str, Any] = stored["queries"]
+    others = [
+        n for n in replace if n in stored_queries and differing(stored_queries[n], queries[n])
+    ]
+    for name in [query for query in queries if query in stored_queries and query not in others]:
+        check_same(root, name, stored_queries[name], queries[name])
+    old = {name: query for name, query in stored_queries.items() if name not in others}
+    now = {
+        name: {**query, **_entered(manifest, old, name, query)} for name, query in queries.items()
+    }
     return Registered(
         repository,
         stored["buckets"],
         now,
         tuple(name for name in now if name not in old),
-        tuple(name for name in known if name not in now),
+        tuple(name for name in stored_queries if name not in now),
         tuple(others),
         move,
     )
@@ -236,13 +240,13 @@ def check_unchanged(
         return
     repository = Repository.open(root)
     control, manifest = Controlled.of(repository.current()), repository.current()
-    pending = (one.name for one in Control(repository).pending())
+    pending = (command.name for command in Control(repository).pending())
     others = {*replace, *control.dropped, *control.queries, *pending}
-    known = manifest.properties["queries"]
-    for name in known.keys() & programs.keys() - others:
-        if _lines(known[name][TEXT]) != _lines(texts[name]):
-            changed = {**known[name], TEXT: texts[name], PLAN: plan_digest(programs[name])}
-            check_same(root, name, known[name], changed)
+    stored_queries = manifest.properties["queries"]
+    for name in stored_queries.keys() & programs.keys() - others:
+        if _lines(stored_queries[name][TEXT]) != _lines(texts[name]):
+            changed = {**stored_queries[name], TEXT: texts[name], PLAN: plan_digest(programs[name])}
+            check_same(root, name, stored_queries[name], changed)
 
 
 def plan_digest(program: Program) -> str:
@@ -267,9 +271,9 @@ def _entered(
     manifest: Manifest, old: Mapping[str, Any], name: str, query: Mapping[str, Any]
 ) -> dict[str, Any]:
     """When a query came to the checkpoint; one that is new comes now, or with its streams."""
-    known = old.get(name)
-    if known is not None:
-        return {part: known[part] for part in (SINCE, ENTRY, WHOLE_FROM) if part in known}
+    entry = old.get(name)
+    if entry is not None:
+        return {part: entry[part] for part in (SINCE, ENTRY, WHOLE_FROM) if part in entry}
     if manifest.properties["batch"] < 0:
         return {SINCE: None}
     clocks = Clocks.from_json(manifest.properties["clocks"])
@@ -281,7 +285,7 @@ def _entered(
 
 def _move(repository: Repository, manifest: Manifest, streams: Sequence[Stream]) -> Move:
     """From the sources of a checkpoint to those of these streams."""
-    names = [one.name for one in streams]
+    names = [stream.name for stream in streams]
     left = sources_left(repository.directory, manifest, names)
     before = with_origins(repository.directory, manifest, left, origins_of(streams))
     part = part_of(manifest)
@@ -290,34 +294,38 @@ def _move(repository: Repository, manifest: Manifest, streams: Sequence[Stream])
 
 def origins_of(streams: Sequence[Stream]) -> dict[str, str]:
     """Where the rows of streams come from, as far as that is known."""
-    return {one.name: one.source for one in streams if one.source is not None}
+    return {stream.name: stream.source for stream in streams if stream.source is not None}
 
 
 def sources_of(streams: Sequence[Stream]) -> list[str]:
     """The sources of streams in the order of Spark's plan."""
-    return [*(one.name for one in streams), *([HEARTBEAT] if beats(streams) else ())]
+    return [*(stream.name for stream in streams), *([HEARTBEAT] if beats(streams) else ())]
 
 
-def differing(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def differing(stored: Mapping[str, Any], description: Mapping[str, Any]) -> list[str]:
     """In what two queries are not the same; how they are laid out does not matter."""
-    unrecorded = {part for part in wanted.keys() - stored.keys() if part.startswith(DERIVATION)}
-    parts = sorted({*stored, *wanted} - {SINCE, ENTRY, WHOLE_FROM, TEXT} - unrecorded)
-    return [part for part in parts if stored.get(part) != wanted.get(part)]
+    unrecorded = {
+        part for part in description.keys() - stored.keys() if part.startswith(DERIVATION)
+    }
+    parts = sorted({*stored, *description} - {SINCE, ENTRY, WHOLE_FROM, TEXT} - unrecorded)
+    return [part for part in parts if stored.get(part) != description.get(part)]
 
 
-def check_same(root: str, name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def check_same(
+    root: str, name: str, stored: Mapping[str, Any], description: Mapping[str, Any]
+) -> None:
     """Refuse to continue a checkpoint with another query: its state would mean something else."""
-    parts = differing(stored, wanted)
+    parts = differing(stored, description)
     if not parts:
         return
     lines = []
-    texts = _lines(stored[TEXT]), _lines(wanted[TEXT])
+    texts = _lines(stored[TEXT]), _lines(description[TEXT])
     if texts[0] != texts[1]:
         compared = difflib.ndiff(*texts)
         lines += [line for line in compared if not line.startswith("?")]
     for part in parts:
         if part != PLAN:
-            lines += [f"- {part}: {stored.get(part)}", f"+ {part}: {wanted.get(part)}"]
+            lines += [f"- {part}: {stored.get(part)}", f"+ {part}: {description.get(part)}"]
     if not lines:
         lines = ["  the same text, but planned differently by another version of Mayfly"]
     raise InvalidSetting(

@@ -130,20 +130,20 @@ def deliver_history(runner: Runner) -> None:
             if delivery.rows or getattr(sink, "wants_every_batch", False):
                 sink.deliver(delivery)
     reach("history.delivered")
-    gone = [one.path for name in unsent for one in base.in_group(f"{OUT}/{name}")]
+    gone = [segment.path for name in unsent for segment in base.in_group(f"{OUT}/{name}")]
     runner.repository.commit(base, [DropSegments(tuple(gone)), SetProperties({UNSENT: {}})])
 
 
 def _history(runner: Runner, register: Registered, base: Manifest, came: frozenset[str]) -> History:
     stored = base.properties
-    known = [one for one in register.queries if one not in register.added]
+    names = [query for query in register.queries if query not in register.added]
     kept = Kept(
         Clocks.from_json(stored["clocks"]),
         stored["totals"]["late"],
         stored["totals"].get("shed", {}),
-        {name: stored["kept_from"].get(name, MIN_TIME) for name in known},
+        {name: stored["kept_from"].get(name, MIN_TIME) for name in names},
         stored.get(KNOWN, {}),
-        {one.name: one.time for one in runner.wiring.streams},
+        {stream.name: stream.time for stream in runner.wiring.streams},
     )
     return history_of(runner.wiring.stages, came, kept)
 
@@ -152,25 +152,25 @@ def _filled(runner: Runner, base: Manifest, history: History) -> list[Any]:
     """One step of the newcomers' operators over what is kept, as edits."""
     stages = runner.wiring.stages
     tasks = {task.name for task in stages.tasks}
-    known = {k: v for k, v in base.properties.get(KNOWN, {}).items() if k in tasks}
+    knowledge = {k: v for k, v in base.properties.get(KNOWN, {}).items() if k in tasks}
     queries = {
-        name: {**one, WHOLE_FROM: history.whole_from.get(name, one.get(WHOLE_FROM))}
-        for name, one in base.properties["queries"].items()
+        name: {**query, WHOLE_FROM: history.whole_from.get(name, query.get(WHOLE_FROM))}
+        for name, query in base.properties["queries"].items()
     }
-    edits: list[Any] = [SetProperties({KNOWN: known | dict(history.known), "queries": queries})]
+    edits: list[Any] = [SetProperties({KNOWN: knowledge | dict(history.known), "queries": queries})]
     if not history.fillings:
         return edits
     receipts, relations = _stepped(runner, base, history)
-    state = {k: v for one in receipts for k, v in one.stored.items()}
+    state = {k: v for receipt in receipts for k, v in receipt.stored.items()}
     answers = dict(base.properties["answers"])
-    for one in receipts:
-        for name, count in one.answers.items():
+    for receipt in receipts:
+        for name, count in receipt.answers.items():
             answers[name] = answers.get(name, 0) + count
     groups = history.began
-    filled = [one.query for one in stages.answers if one.group in groups]
+    filled = [answer.query for answer in stages.answers if answer.group in groups]
     return [
         *edits,
-        AddSegments(tuple(segment for one in receipts for segment in one.added)),
+        AddSegments(tuple(segment for receipt in receipts for segment in receipt.added)),
         SetProperties({
             "state": {**base.properties["state"], **state},
             "relations": {**base.properties["relations"], **relations},
@@ -197,7 +197,8 @@ def _stepped(
             begins[number] = clock
         intervals.append(Interval(min(history.began.get(number, clock), clock), clock))
     changed = runner.reads.changes(
-        base, [one if at in begins else Interval() for at, one in enumerate(intervals)]
+        base,
+        [interval if index in begins else Interval() for index, interval in enumerate(intervals)],
     )
     tasks = [
         replace(
@@ -209,10 +210,9 @@ def _stepped(
     ]
     counts = stages.counts(runner.settings.buckets)
     due = [list(range(count)) for count in counts]
-    reader = HistoryReader(
-        runner.repository.directory.address, stages, tuple(_pieces(base, history.fillings)),
-        counts, {one.name: one.schema.field(one.time).type for one in runner.wiring.streams},
-    )  # fmt: skip
+    times = {s.name: s.schema.field(s.time).type for s in runner.wiring.streams}
+    pieces = tuple(_pieces(base, history.fillings))
+    reader = HistoryReader(runner.repository.directory.address, stages, pieces, counts, times)
     moving = runner.wiring.kept_rows(runner.spark, reader, len(reader.pieces))
     frame = runner.wiring.stepped(moving, tasks, due)
     receipts = collected(frame, due)
@@ -225,16 +225,16 @@ def _stepped(
 
 
 def _pieces(base: Manifest, fillings: Sequence[Filling]) -> Iterator[Piece]:
-    for one in fillings:
-        for (name, part), columns in one.keeping.places.items():
-            since = max(one.since, one.keeping.clock) if part == WAITING else one.since
+    for filling in fillings:
+        for (name, part), columns in filling.keeping.places.items():
+            since = max(filling.since, filling.keeping.clock) if part == WAITING else filling.since
             for state, stored in base.properties["state"].items():
                 if state.rpartition("/")[0] != name:
                     continue
                 for path in stored["runs"].get(part, ()):
                     segment = base.segments[path]
                     if segment.ts.high >= since:
-                        yield Piece(segment, one.access.feed, columns, since)
+                        yield Piece(segment, filling.access.feed, columns, since)
 
 
 def _edited(base: Manifest, edits: Sequence[Any]) -> Manifest:

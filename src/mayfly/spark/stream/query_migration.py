@@ -49,7 +49,7 @@ class Migration:
         if base.properties["buckets"] == self.buckets and all(a == b for a, b in renamed.items()):
             return base
         move = StateMove(self.repository, base, self.after, self.buckets, renamed)
-        edits = move.edits({"queries": {name: dict(one) for name, one in self.queries.items()}})
+        edits = move.edits({"queries": {name: dict(query) for name, query in self.queries.items()}})
         reach("migration.written")
         committed = self.repository.commit(base, edits)
         reach("migration.committed")
@@ -63,35 +63,37 @@ def migrated(root: str, queries: Mapping[str, CqlQuery], buckets: int | None) ->
         raise InvalidSetting(f"there is no checkpoint at {root}", "start the queries first")
     repository = opened(root, sync=True)
     stored = repository.current().properties
-    known: dict[str, Any] = stored["queries"]
-    for name in [one for one in known if one not in queries]:
+    stored_queries: dict[str, Any] = stored["queries"]
+    for name in [query for query in stored_queries if query not in queries]:
         raise InvalidSetting(
             f"the checkpoint {root} also has the query {name}",
             "declare it too, or start the others once: it leaves with its state then",
         )
     before = {}
-    for name, one in known.items():
-        before[name] = queries[name].under(Strategy(one["strategy"])).as_begun(one)
-        check_same(root, name, one, before[name].description())
-    since = {name: one[SINCE] for name, one in known.items()}
-    entries = {name: one.get(ENTRY) for name, one in known.items()}
+    for name, entry in stored_queries.items():
+        before[name] = queries[name].under(Strategy(entry["strategy"])).as_begun(entry)
+        check_same(root, name, entry, before[name].description())
+    since = {name: entry[SINCE] for name, entry in stored_queries.items()}
+    entries = {name: entry.get(ENTRY) for name, entry in stored_queries.items()}
     after = {
-        name: queries[name].under(queries[name].program.strategy, one.joining)
-        for name, one in before.items()
+        name: queries[name].under(queries[name].program.strategy, query.joining)
+        for name, query in before.items()
     }
-    old = shared({name: one.program for name, one in before.items()}, since, entries)
-    new = shared({name: one.program for name, one in after.items()}, since, entries)
-    told = {name: {**one, **after[name].description()} for name, one in known.items()}
-    wanted = asked or stored["buckets"]
-    Migration(repository, old, new, wanted, told).done()
-    return int(wanted)
+    old = shared({name: query.program for name, query in before.items()}, since, entries)
+    new = shared({name: query.program for name, query in after.items()}, since, entries)
+    descriptions = {
+        name: {**entry, **after[name].description()} for name, entry in stored_queries.items()
+    }
+    count = asked or stored["buckets"]
+    Migration(repository, old, new, count, descriptions).done()
+    return int(count)
 
 
 def _same_tasks(before: SharedProgram, after: SharedProgram) -> dict[str, str]:
     """New task name → old one; refused where the strategies do not keep the same rows."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for old, new in zip(before.members, after.members, strict=True):
-        ways = [one.program.strategy for one in (old, new)]
+        ways = [member.program.strategy for member in (old, new)]
         if ways[0] is not ways[1] and Strategy.NT in ways:
             raise InvalidSetting(
                 f"the query {old.name} cannot go from {ways[0].value} to {ways[1].value}: under NT "
@@ -99,8 +101,8 @@ def _same_tasks(before: SharedProgram, after: SharedProgram) -> dict[str, str]:
                 "go on with the strategy it has, use a new checkpoint, or let the query begin "
                 f"anew with --replace {old.name}",
             )
-        _match(old.name, old.program.answer, new.program.answer, before, after, found)
-    return found
+        _match(old.name, old.program.answer, new.program.answer, before, after, names)
+    return names
 
 
 def _match(
@@ -109,7 +111,7 @@ def _match(
     new: Task,
     before: SharedProgram,
     after: SharedProgram,
-    found: dict[str, str],
+    names: dict[str, str],
 ) -> None:
     if _kind(old) != _kind(new) or len(old.inputs) != len(new.inputs):
         raise InvalidSetting(
@@ -117,10 +119,10 @@ def _match(
             f"those it has: at {new.operator.name}",
             f"use a new checkpoint, or let it begin anew with --replace {query}",
         )
-    found[after.names[new]] = before.names[old]
-    for one, other in zip(old.inputs, new.inputs, strict=True):
-        if isinstance(one, Task) and isinstance(other, Task):
-            _match(query, one, other, before, after, found)
+    names[after.names[new]] = before.names[old]
+    for source, other in zip(old.inputs, new.inputs, strict=True):
+        if isinstance(source, Task) and isinstance(other, Task):
+            _match(query, source, other, before, after, names)
 
 
 def _kind(task: Task) -> list[str]:
@@ -129,5 +131,5 @@ def _kind(task: Task) -> list[str]:
     own = [
         f"{name}={described(value)}" for name, value in key.parts if name not in _OTHER_STRUCTURES
     ]
-    sources = [described(one) for one in task.inputs if not isinstance(one, Task)]
+    sources = [described(source) for source in task.inputs if not isinstance(source, Task)]
     return [key.kind, *own, *sources]

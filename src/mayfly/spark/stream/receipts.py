@@ -60,7 +60,7 @@ class Receipt:
     @staticmethod
     def decode(text: str) -> Receipt:
         stored = json.loads(text)
-        stored["added"] = tuple(Segment.from_json(one) for one in stored["added"])
+        stored["added"] = tuple(Segment.from_json(segment) for segment in stored["added"])
         stored["dropped"] = tuple(stored["dropped"])
         stored["error"] = tuple(stored["error"]) if stored["error"] else None
         return Receipt(**stored)
@@ -73,8 +73,8 @@ class Receipt:
         if self.error is None:
             return
         kind, message, hint = self.error
-        found = getattr(errors, kind, MayflyError)
-        raise found(message, hint)
+        error_class = getattr(errors, kind, MayflyError)
+        raise error_class(message, hint)
 
 
 def accept(receipts: Iterable[Receipt], due: Iterable[tuple[int, int]]) -> list[Receipt]:

@@ -31,12 +31,12 @@ class RelationReads:
         self, base: Manifest, intervals: Sequence[Interval]
     ) -> dict[str, tuple[Delta, tuple[int, ...]]]:
         """Per task over a stored table: what changes for it, and when all changes took effect."""
-        found = {}
+        deltas = {}
         for task in self.tasks():
             assert task.relation is not None
             seen, own = base.properties["relations"].get(task.name, ()), intervals[task.group]
-            found[task.name] = self._changing(task).between(task.relation, own, seen)
-        return found
+            deltas[task.name] = self._changing(task).between(task.relation, own, seen)
+        return deltas
 
     def digests(self, seen: Mapping[str, Sequence[int]]) -> dict[str, list[str]]:
         """Per relation, the changes that some task has seen."""
@@ -60,8 +60,8 @@ class RelationReads:
         for task in self.tasks():
             assert task.relation is not None
             name, changing = task.relation.relation, self._changing(task)
-            known = read.get(name.casefold(), [])
-            if known != changing.digests(len(known)):
+            digests = read.get(name.casefold(), [])
+            if digests != changing.digests(len(digests)):
                 raise _other_relation(name, commands(name))
 
     def come(self, base: Manifest) -> bool:

@@ -53,12 +53,14 @@ class Results:
     @cached_property
     def times(self) -> LifetimeColumns:
         """What the times of results are called, beside the columns of the query."""
-        return LifetimeColumns.beside(one.name for one in self.member.program.plan.schema)
+        return LifetimeColumns.beside(column.name for column in self.member.program.plan.schema)
 
     @cached_property
     def schema(self) -> pa.Schema:
         columns, answer = self.member.program.plan.schema, self.member.program.answer.columns
-        fields = [pa.field(one.name, answer.field(column_name(one)).type) for one in columns]
+        fields = [
+            pa.field(column.name, answer.field(column_name(column)).type) for column in columns
+        ]
         times = [self.times.ts, self.times.exp, self.times.cut][: 1 + self.view + self.strict]
         return pa.schema([*fields, *((name, TIMESTAMP) for name in times)])
 
@@ -69,7 +71,7 @@ class Results:
     def ddl(self, *, log: bool = False) -> str:
         columns = self.member.program.plan.schema
         times = (self.log_schema if log else self.schema).names[len(columns) :]
-        listed = [f"{quoted(one.name)} {one.type.sql()}" for one in columns]
+        listed = [f"{quoted(column.name)} {column.type.sql()}" for column in columns]
         return ", ".join([*listed, *(f"{quoted(name)} TIMESTAMP" for name in times)])
 
     def clocks(self, manifest: Manifest) -> Clocks:
@@ -89,12 +91,12 @@ class Results:
         logged = self._logged(committed)
         segments = [
             *committed.in_group(f"{folder}/{BORN}"), *committed.in_group(f"{folder}/{CUT}"),
-            *(one for one in logged if one.tags.get(DELIVERY) == number),
+            *(segment for segment in logged if segment.tags.get(DELIVERY) == number),
         ]  # fmt: skip
         reader = self._reader(directory, committed, segments, self.schema)
         return Delivery(
             batch_id=number,
-            rows=sum(one.rows for one in segments),
+            rows=sum(segment.rows for segment in segments),
             schema=self.schema,
             batches=lambda: reader.batches(directory),
             frame=lambda: reader.frame(spark, self.ddl()),
@@ -104,18 +106,18 @@ class Results:
         )
 
     def log_reader(
-        self, directory: Directory, manifest: Manifest, wanted: Wanted = EVERYTHING
+        self, directory: Directory, manifest: Manifest, bounds: Wanted = EVERYTHING
     ) -> SegmentReader:
         """The kept results of [since, until), alive at an instant if one is given."""
-        since, until, at = wanted
+        since, until, instant = bounds
         listed = [
-            one
-            for one in self._logged(manifest)
-            if one.ts.low < until
-            and (one.ts.high >= since or not self.view)
-            and (at is None or not one.dead_at(at))
+            segment
+            for segment in self._logged(manifest)
+            if segment.ts.low < until
+            and (segment.ts.high >= since or not self.view)
+            and (instant is None or not segment.dead_at(instant))
         ]
-        return self._reader(directory, manifest, listed, self.log_schema, wanted)
+        return self._reader(directory, manifest, listed, self.log_schema, bounds)
 
     def _logged(self, manifest: Manifest) -> list[Segment]:
         return [
@@ -131,13 +133,13 @@ class Results:
         manifest: Manifest,
         segments: list[Segment],
         schema: pa.Schema,
-        wanted: Wanted = EVERYTHING,
+        bounds: Wanted = EVERYTHING,
     ) -> SegmentReader:
-        sources = tuple(column_name(one) for one in self.member.program.plan.schema)
+        sources = tuple(column_name(column) for column in self.member.program.plan.schema)
         root, version = directory.address, manifest.version
         sent = self.member.program.sent
         slide = sent.slide if sent is not None and sent.is_periodic else None
-        return SegmentReader(root, version, tuple(segments), schema, sources, wanted, slide)
+        return SegmentReader(root, version, tuple(segments), schema, sources, bounds, slide)
 
 
 @dataclass(frozen=True)
@@ -179,11 +181,11 @@ class SegmentReader:
         return spark.range(0, count, 1, max(1, count)).mapInArrow(self, ddl)
 
     def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        since, until, at = self.wanted
+        since, until, instant = self.wanted
         ts = batch.column(TS)
         keep = pc.and_(pc.greater_equal(ts, since), pc.less(ts, until))
-        if at is not None:
-            keep = pc.and_(keep, pc.greater(batch.column(EXP), at))
+        if instant is not None:
+            keep = pc.and_(keep, pc.greater(batch.column(EXP), instant))
         batch = batch.filter(keep)
         columns = [batch.column(name) for name in self.sources]
         for source in (TS, EXP, END)[: len(self.schema) - len(columns)]:

@@ -66,7 +66,7 @@ class Splitter:
             fed = Counter[int]()
             yield batch_of(self._parcels(table, limits, fed))
             came = enumerate(counted(table, limits))
-            counts.append([replace(one, fed=fed[number]) for number, one in came])
+            counts.append([replace(arrival, fed=fed[number]) for number, arrival in came])
         total = encoded(added(counts, len(self.streams)))
         yield batch_of([Parcel(0, 0, COUNTS, total)])
 
@@ -75,34 +75,34 @@ class Splitter:
     ) -> Iterator[Parcel]:
         """``fed`` counts the rows of each stream that windows get."""
         which = table.column(STREAM).combine_chunks().to_numpy(zero_copy_only=False)
-        for at, stream in enumerate(self.streams):
+        for index, stream in enumerate(self.streams):
             if stream in self.kept:
-                yield from self._dead_letters(table, which, at, limits[at])
+                yield from self._dead_letters(table, which, index, limits[index])
         timed = pc.is_valid(table[TS]).to_numpy()
         if not timed.all():
             table, which = chosen(table, timed).combine_chunks(), which[timed]
         times = table.column(TS).combine_chunks().to_numpy()
-        for at in range(len(self.streams)):
-            rows = chosen(table, (which == at) & (times <= limits[at].beyond))
+        for index in range(len(self.streams)):
+            rows = chosen(table, (which == index) & (times <= limits[index].beyond))
             if rows.num_rows:
-                yield from self._fed(at, rows, fed)
+                yield from self._fed(index, rows, fed)
 
-    def _fed(self, at: int, rows: pa.Table, fed: Counter[int]) -> Iterator[Parcel]:
+    def _fed(self, index: int, rows: pa.Table, fed: Counter[int]) -> Iterator[Parcel]:
         """The rows of one stream for every window on it."""
-        columns = {column: slot for slot, column in self.slots[at].items()}
+        columns = {column: slot for slot, column in self.slots[index].items()}
         mine = [
             (number, feed)
             for number, feed in enumerate(self.program.feeds)
-            if feed.source.stream == self.streams[at]
+            if feed.source.stream == self.streams[index]
         ]
-        found = self._found(mine, lambda name: rows.column(columns[name]), rows.num_rows)
+        matches = self._found(mine, lambda name: rows.column(columns[name]), rows.num_rows)
         for number, feed in mine:
             arrays = [rows.column(columns[name]) for name in feed.source.columns]
             own = feed.named(arrays, rows.column(TS))
-            if number in found:
-                own = taken(own, found[number])
+            if number in matches:
+                own = taken(own, matches[number])
             own = prepared(feed, own)
-            fed[at] += own.num_rows
+            fed[index] += own.num_rows
             yield from sent(feed, number, own, self.program.count(feed.stage, self.buckets))
 
     def _found(
@@ -124,31 +124,31 @@ class Splitter:
         }
 
     def _dead_letters(
-        self, table: pa.Table, which: Any, at: int, limit: Limits
+        self, table: pa.Table, which: Any, index: int, limit: Limits
     ) -> Iterator[Parcel]:
         """Rows of a stream that are late, too far ahead or without a time, with the reason."""
         times = table.column(TS).combine_chunks()
         untimed = pc.is_null(times).to_numpy(zero_copy_only=False)
         when = pc.fill_null(times, 0).to_numpy(zero_copy_only=False)
         beyond = ~untimed & (when > limit.beyond)
-        lost = (which == at) & (untimed | beyond | (when < limit.late))
+        lost = (which == index) & (untimed | beyond | (when < limit.late))
         if not lost.any():
             return
         rows = chosen(table, lost).combine_chunks()
         reasons = np.where(untimed[lost], NO_TIME, np.where(beyond[lost], BEYOND, LATE))
-        columns = [rows.column(slot) for slot in self.slots[at]]
+        columns = [rows.column(slot) for slot in self.slots[index]]
         letters = pa.table(
             [*columns, pc.fill_null(rows.column(TS), 0), pa.array(reasons, pa.string())],
-            names=[*(f"{self.streams[at]}.{n}" for n in self.slots[at].values()), TS, REASON],
+            names=[*(f"{self.streams[index]}.{n}" for n in self.slots[index].values()), TS, REASON],
         )
-        yield Parcel(0, 0, f"{DEAD_LETTERS}/{self.streams[at]}", packed(letters))
+        yield Parcel(0, 0, f"{DEAD_LETTERS}/{self.streams[index]}", packed(letters))
 
 
 def limits_of_the_batch(streams: int) -> list[Limits]:
     """What the driver told about the batch whose rows are split."""
     context = TaskContext.get()
-    told = None if context is None else context.getLocalProperty(LIMITS)
-    limits = [Limits(*one) for one in json.loads(told)] if told else []
+    text = None if context is None else context.getLocalProperty(LIMITS)
+    limits = [Limits(*limit) for limit in json.loads(text)] if text else []
     if len(limits) != streams:
         raise ProtocolError(
             f"limits of {len(limits)} streams for rows of {streams}",

@@ -116,7 +116,7 @@ class Runner:
         self._streams = self.wiring.streams
         self._names = [stream.name for stream in self._streams]
         self._groups = self.wiring.stages.groups
-        self.results = {one.name: Results(one) for one in self.wiring.program.members}
+        self.results = {member.name: Results(member) for member in self.wiring.program.members}
 
     @property
     def reads(self) -> RelationReads:
@@ -219,18 +219,18 @@ class Runner:
 
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
         # Before any job: the first one that needs the rows splits them.
-        known = self.recorded(batch_id)
-        self._limits = dict(known.limits) if known is not None else {}
+        record = self.recorded(batch_id)
+        self._limits = dict(record.limits) if record is not None else {}
         if not self._limits:
             self._limits = self._planned(Clocks.from_json(base.properties["clocks"]))
         self._tell(self._limits)
         try:
             facts = self._recorded(rows, base, batch_id)
             together = self.clocks_together(facts.clocks)
-            for one in together:
-                one.check_gap(self.settings.max_gap)
+            for clocks in together:
+                clocks.check_gap(self.settings.max_gap)
             if self.settings.pace is not None:
-                waited = self.settings.pace.wait_for(max(one.query for one in together))
+                waited = self.settings.pace.wait_for(max(clocks.query for clocks in together))
                 self._began = None if self._began is None else self._began + waited
             committed = self._step(rows, base, batch_id, facts)
         finally:
@@ -254,56 +254,56 @@ class Runner:
 
     def _tell(self, limits: Mapping[str, Limits] | None) -> None:
         """Tell those who split the batch what is late; of the next one they know nothing yet."""
-        told = [] if limits is None else [astuple(limits[name]) for name in self._names]
-        self.spark.sparkContext.setLocalProperty(LIMITS, json.dumps(told) if told else "")
+        entries = [] if limits is None else [astuple(limits[name]) for name in self._names]
+        self.spark.sparkContext.setLocalProperty(LIMITS, json.dumps(entries) if entries else "")
 
     def _planned(self, before: Clocks) -> dict[str, Limits]:
         """What the rows of the next batch are measured by."""
         late, now = self._late_before(before), self.settings.wall_clock()
         return {
-            one.name: limits(
-                late[one.name],
-                one.max_gap,
-                live=one.live and not self.settings.replay,
+            stream.name: limits(
+                late[stream.name],
+                stream.max_gap,
+                live=stream.live and not self.settings.replay,
                 now=now,
             )
-            for one in self._streams
+            for stream in self._streams
         }
 
     def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
         came = dict(zip(self._names, self.wiring.arrived(rows), strict=True))
         first = dict(self.repository.current().properties["first"])
-        for name, one in came.items():
-            if one.smallest is not None:
-                first[name] = min(first.get(name, one.smallest), one.smallest)
-        timeless = {name: one.timeless for name, one in came.items()}
+        for name, arrival in came.items():
+            if arrival.smallest is not None:
+                first[name] = min(first.get(name, arrival.smallest), arrival.smallest)
+        timeless = {name: arrival.timeless for name, arrival in came.items()}
         for stream in self._streams:
             if not stream.unit_given and before.largest.get(stream.name) is None:
                 check_unit(stream, came[stream.name], self.settings.wall_clock())
-        steps = {n: one.step for n, one in self._limits.items() if one.step is not None}
+        steps = {n: limit.step for n, limit in self._limits.items() if limit.step is not None}
         both = {n: joined([*came[n].spans, *came[n].promises], step) for n, step in steps.items()}
         before, reached = before.reaching(both, steps)
-        largest = {name: one.largest for name, one in came.items()} | reached
-        promised = {name: one.promised for name, one in came.items()}
-        promised |= {n: last_promise(came[n].promises, at) for n, at in reached.items()}
+        largest = {name: arrival.largest for name, arrival in came.items()} | reached
+        promised = {name: arrival.promised for name, arrival in came.items()}
+        promised |= {n: last_promise(came[n].promises, instant) for n, instant in reached.items()}
         clocks = self._advanced(before, largest, timeless, promised)
         return BatchFacts(
             clocks,
-            {name: one.rows for name, one in came.items()},
+            {name: arrival.rows for name, arrival in came.items()},
             timeless,
-            {name: one.late for name, one in came.items()},
+            {name: arrival.late for name, arrival in came.items()},
             first,
-            {name: one.shed for name, one in came.items()},
-            {name: one.beyond for name, one in came.items()},
+            {name: arrival.shed for name, arrival in came.items()},
+            {name: arrival.beyond for name, arrival in came.items()},
             self._limits,
-            {name: one.fed for name, one in came.items()},
+            {name: arrival.fed for name, arrival in came.items()},
         )
 
     def _late_before(self, before: Clocks) -> dict[str, int]:
         """Per stream: the instants before this are closed for some query that reads it."""
         return {
             name: max(
-                (before.of(one.streams).query for one in self._groups if name in one.streams),
+                (before.of(group.streams).query for group in self._groups if name in group.streams),
                 default=MIN_TIME,
             )
             for name in self._names
@@ -320,7 +320,9 @@ class Runner:
         check_times(self._streams, timeless)
         now = self.settings.wall_clock()
         heartbeats = {s.name: now - s.idle.minus for s in self._streams if s.idle is not None}
-        heartbeats |= {name: at for name, at in (promised or {}).items() if at is not None}
+        heartbeats |= {
+            name: instant for name, instant in (promised or {}).items() if instant is not None
+        }
         slack = {stream.name: stream.slack for stream in self._streams}
         return before.advanced(largest, slack, heartbeats)
 
@@ -383,15 +385,17 @@ class Runner:
         """All buckets of every stage, unless nothing came and nothing falls due."""
         stages, properties = self.wiring.stages, base.properties
         everyone = [list(range(count)) for count in stages.counts(self.settings.buckets)]
-        latest = max(one.clock for one in intervals)
-        waking = any(at < latest for at in properties["due"].values())
-        slides = any(one.sent is not None and one.sent.slide is not None for one in stages.answers)
-        known = properties["state"]
-        fresh = any(f"task/{task.name}/0" not in known for task in stages.tasks)
+        latest = max(interval.clock for interval in intervals)
+        waking = any(instant < latest for instant in properties["due"].values())
+        slides = any(
+            answer.sent is not None and answer.sent.slide is not None for answer in stages.answers
+        )
+        states = properties["state"]
+        fresh = any(f"task/{task.name}/0" not in states for task in stages.tasks)
         promises = tuple(self.promises())
         erases = any(due_at(promises, i.began) != due_at(promises, i.clock) for i in intervals)
         # The first instants that are closed have an answer, if only that nothing came.
-        opening = any(one.began == MIN_TIME < one.clock for one in intervals)
+        opening = any(interval.began == MIN_TIME < interval.clock for interval in intervals)
         due = waking or self.reads.come(base) or slides or fresh or erases or opening
         busy = due or any(facts.rows.values())
         return everyone if busy else [[] for _ in everyone]
@@ -425,7 +429,7 @@ class Runner:
             first=tuple(facts.first_of(group.streams) for group in self._groups),
             shed=self.wiring.shedding.at_joins,
             stretched=self.wiring.shedding.stretches(sum(facts.rows.values())),
-            erased=tuple(due_at(self.promises(), one.clock) for one in intervals),
+            erased=tuple(due_at(self.promises(), interval.clock) for interval in intervals),
             delivery=base.version + 1,
             zone=self.wiring.zone,
         )
@@ -437,8 +441,8 @@ class Runner:
         for answer in stages.answers:
             if answer.stage == stage:
                 mine |= {f"{SENT}/{answer.query}", f"{LOG}/{answer.query}"}
-        known = base.properties["state"]
-        return {name: known[name] for name in known if name.rpartition("/")[0] in mine}
+        states = base.properties["state"]
+        return {name: states[name] for name in states if name.rpartition("/")[0] in mine}
 
     def _edits(
         self,
@@ -451,7 +455,9 @@ class Runner:
         added = [segment for receipt in receipts for segment in receipt.added]
         dropped = {path for receipt in receipts for path in receipt.dropped}
         # The changes of the batch before; tasks themselves drop what is dead of state and log.
-        dropped |= {one.path for group in (OUT, DEAD_LETTERS) for one in base.in_group(group)}
+        dropped |= {
+            segment.path for group in (OUT, DEAD_LETTERS) for segment in base.in_group(group)
+        }
         before, came = base.properties, answered(receipts)
         stored = {k: v for receipt in receipts for k, v in receipt.stored.items()}
         if not receipts:
@@ -493,17 +499,17 @@ class Runner:
     def _ends(self, clocks: Clocks) -> dict[str, int]:
         """Per state of which dead rows are of no use: the instant at which they are dead."""
         stages, ends = self.wiring.stages, {}
-        at = [clocks.of(group.streams).query for group in self._groups]
+        instants = [clocks.of(group.streams).query for group in self._groups]
         for answer in stages.answers:
-            ends[f"{LOG}/{answer.query}"] = horizon(at[answer.group], self.history)
+            ends[f"{LOG}/{answer.query}"] = horizon(instants[answer.group], self.history)
         quiet = (task for task in stages.tasks if task.operator.quiet)
-        return ends | {f"task/{task.name}": at[task.group] for task in quiet}
+        return ends | {f"task/{task.name}": instants[task.group] for task in quiet}
 
     def _kept_from(self, base: Manifest, facts: BatchFacts) -> dict[str, int]:
         """Per query, the instant from which its history is whole."""
         kept = {}
-        for name, one in self.results.items():
-            clock = facts.clocks.of(one.member.group.streams).query
+        for name, result in self.results.items():
+            clock = facts.clocks.of(result.member.group.streams).query
             forever = self.history >= NEVER or clock == MIN_TIME
             horizon = MIN_TIME if forever else max(clock - self.history, MIN_TIME)
             kept[name] = max(base.properties["kept_from"].get(name, MIN_TIME), horizon)
@@ -512,11 +518,11 @@ class Runner:
     @property
     def history(self) -> int:
         """How long dead results are kept: as asked for, or less where an archive forbids it."""
-        return min([self.settings.history, *(one.history for one in self.promises())])
+        return min([self.settings.history, *(promise.history for promise in self.promises())])
 
     def check_dead_letters(self) -> None:
         """Refuse to keep dead letters of rows whose bytes an archive promises to erase."""
-        kept = [one for one in self._streams if one.dead_letter is not None]
+        kept = [stream for stream in self._streams if stream.dead_letter is not None]
         if kept and any(True for _ in self.promises()):
             raise InvalidSetting(
                 f"dead letters of stream {kept[0].name} are kept in {kept[0].dead_letter}, but an "
@@ -548,11 +554,13 @@ class Runner:
 
         A reader of an older version finds it gone.
         """
-        gone = DropSegments(tuple(sorted(one.path for one in committed.in_group(OUT))))
+        gone = DropSegments(tuple(sorted(segment.path for segment in committed.in_group(OUT))))
         done = SetProperties({DELIVERED: committed.properties["delivery"]})
         current = self.repository.commit(committed, [gone, done])
         reach("batch.erased")
-        older = [one for one in self.repository.stored_versions() if one != current.version]
+        older = [
+            version for version in self.repository.stored_versions() if version != current.version
+        ]
         # Between two batches nothing of ours is being written, so nothing is too young.
         vacuum(self.repository, keep_versions=1, grace=0, broken=older)
 

@@ -324,8 +324,8 @@ class _Step:
     # ── state and results ─────────────────────────────────────────────────────────────────
 
     def _load(self, name: str, blank: Any) -> Any:
-        known = self.task.states.get(f"{name}/{self.bucket}")
-        stored = None if known is None else Stored.from_json(known)
+        entry = self.task.states.get(f"{name}/{self.bucket}")
+        stored = None if entry is None else Stored.from_json(entry)
         state = load_state(blank, stored, self.task.segments, self.directory)
         self.before[name] = stored
         return state
@@ -344,12 +344,12 @@ class _Step:
         rows that they keep expire."""
         joins = (task for task in self.program.tasks if task.operator.quiet)
         quiet = {f"task/{task.name}" for task in joins}
-        found = (
+        instants = (
             next_event([state], self.clocks[name])
             for name, state in self.after.items()
             if name not in quiet and not name.startswith(f"{LOG}/")
         )
-        return min((at for at in found if at is not None), default=None)
+        return min((instant for instant in instants if instant is not None), default=None)
 
     def finish(self, results: Mapping[int, Delta | Pieces]) -> None:
         """Write the answers that leave in this stage, dead letters, and every state."""
@@ -365,8 +365,8 @@ class _Step:
             stored, added, in_use = store_state(state, group, self.directory)
             self.stored[f"{name}/{self.bucket}"] = stored
             self.added += added
-            known = self.before.get(name)
-            old = [path for paths in known.runs.values() for path in paths] if known else []
+            previous = self.before.get(name)
+            old = [path for paths in previous.runs.values() for path in paths] if previous else []
             gone = [path for path in old if path not in set(in_use)]
             check_copied((self.task.segments[path] for path in gone), clock, self.directory)
             self.dropped += gone
@@ -388,14 +388,16 @@ class _Step:
             rows = self._send(answer, answer.sent, results)
             self._append(answer, answer.sent.columns.names, iter(rows.to_batches()))
             return repetitions(rows, answer.sent.slide)
-        pieces = (self._known_at(answer.group, seen(one)) for one in _pieces(results[answer.task]))
+        pieces = (
+            self._known_at(answer.group, seen(piece)) for piece in _pieces(results[answer.task])
+        )
         if answer.strict:
             (delta,) = pieces
             self._write_out(answer, delta)
             self._log_view(answer, delta)
             return delta.rows
         columns = payload_names(self._nothing(answer.task).born)
-        batches = (batch for one in pieces for batch in one.born.to_batches())
+        batches = (batch for piece in pieces for batch in piece.born.to_batches())
         return self._append(answer, columns, batches)
 
     def _send(
@@ -450,28 +452,32 @@ class _Step:
         """Log results that are never cut; how many they are. The log is what is delivered, unless
         some of it must go before."""
         name, due = f"{LOG}/{answer.query}/{self.bucket}", self._due(answer.group)
-        known = self.task.states.get(name)
-        paths = () if known is None else Stored.from_json(known).runs["kept"]
+        entry = self.task.states.get(name)
+        paths = () if entry is None else Stored.from_json(entry).runs["kept"]
         old = tuple(self.task.segments[path] for path in paths)
         log = ResultLog(self.directory, f"state/{name}/kept", (*columns, TS, EXP), old)
         log = log.aged(self._horizon(answer), self.task.history)
         if due is None:
             log = log.appended(batches, self.task.delivery)
             count = sum(
-                one.rows for one in log.segments if one.tags.get(DELIVERY) == self.task.delivery
+                segment.rows
+                for segment in log.segments
+                if segment.tags.get(DELIVERY) == self.task.delivery
             )
         else:
             out = ResultLog(self.directory, self._out(answer, BORN), log.columns)
             out = out.appended(batches, None)
             self.added += out.segments
-            count = sum(one.rows for one in out.segments)
-            delivered = (b for one in out.segments for b in segment_batches(self.directory, one))
+            count = sum(segment.rows for segment in out.segments)
+            delivered = (
+                b for segment in out.segments for b in segment_batches(self.directory, segment)
+            )
             log = log.without_expired(due).appended(alive_from(delivered, due), None)
-        self.added += [one for one in log.segments if one not in old]
-        gone = [one for one in old if one not in log.segments]
+        self.added += [segment for segment in log.segments if segment not in old]
+        gone = [segment for segment in old if segment not in log.segments]
         check_copied(gone, self._horizon(answer), self.directory)
-        self.dropped += [one.path for one in gone]
-        self.stored[name] = Stored({"kept": tuple(one.path for one in log.segments)}, {})
+        self.dropped += [segment.path for segment in gone]
+        self.stored[name] = Stored({"kept": tuple(segment.path for segment in log.segments)}, {})
         return count
 
     def _log_view(self, answer: StagedAnswer, delta: Delta) -> None:

@@ -125,9 +125,13 @@ def sink_folders(sinks: Mapping[str, Sequence[Sink]]) -> dict[str, str]:
 
 def check_streams(folders: Mapping[str, str], streams: Sequence[Stream]) -> None:
     """Refuse streams that would read what queries write to the folders."""
-    letters = {one.name: one.dead_letter for one in streams if one.dead_letter is not None}
-    read = {one.name: folder_of(one.source) for one in streams}
-    check_loops(folders, letters, {name: one for name, one in read.items() if one is not None})
+    letters = {
+        stream.name: stream.dead_letter for stream in streams if stream.dead_letter is not None
+    }
+    read = {stream.name: folder_of(stream.source) for stream in streams}
+    check_loops(
+        folders, letters, {name: folder for name, folder in read.items() if folder is not None}
+    )
 
 
 def beats(streams: Sequence[Stream]) -> bool:

@@ -39,10 +39,10 @@ CURRENT = 5
 
 def check_format(root: str, properties: Mapping[str, Any]) -> None:
     """Refuse what a later version of Mayfly wrote."""
-    found = properties.get(STATE_FORMAT, 1)
-    if found > CURRENT:
+    stored_format = properties.get(STATE_FORMAT, 1)
+    if stored_format > CURRENT:
         raise UnsupportedFormat(
-            f"the states in {root} have format {found}; this version of Mayfly knows up to "
+            f"the states in {root} have format {stored_format}; this version of Mayfly knows up to "
             f"{CURRENT}",
             "use the version that wrote them, or a later one",
         )
@@ -59,18 +59,18 @@ def renewed(
         base = repository.commit(base, _numbered_apart(repository, base, staged(program)))
         reach("format.numbered")
     if base.properties[STATE_FORMAT] < CURRENT:
-        stay = {one.name for one in program.members} - set(newcomers)
+        stay = {member.name for member in program.members} - set(newcomers)
         stored, upgrade = base.properties, _Upgrade(base, staged(program))
         move = StateMove(
             repository, base, program, stored["buckets"], without=newcomers, upgrade=upgrade
         )
-        told = {
-            part: {name: one for name, one in stored.get(part, {}).items() if name in stay}
+        properties = {
+            part: {name: entry for name, entry in stored.get(part, {}).items() if name in stay}
             for part in ("queries", "answers", "kept_from", "refreshes")
         }
-        edits = move.edits({STATE_FORMAT: CURRENT, **told})
+        edits = move.edits({STATE_FORMAT: CURRENT, **properties})
         for name in stored["queries"].keys() - stay:
-            gone = (one.path for one in base.in_group(f"{OUT}/{name}"))
+            gone = (segment.path for segment in base.in_group(f"{OUT}/{name}"))
             edits.append(DropSegments(tuple(sorted(gone))))
         reach("format.written")
         base = repository.commit(base, edits)
@@ -129,15 +129,15 @@ class _Upgrade:
 
 def _through(feed: Feed, runs: tuple[Run, ...]) -> tuple[Run, ...]:
     """Rows as a feed brings them; those that already are have other columns, or pass unchanged."""
-    found, names = [], {f"{feed.source.alias}.{name}" for name in feed.source.columns}
+    new_runs, names = [], {f"{feed.source.alias}.{name}" for name in feed.source.columns}
     for run in runs:
         rows = run.load()
         if names <= set(rows.schema.names):
             for operator in feed.path:
                 rows = operator.prepared(rows)
         if rows.num_rows:
-            found.append(Run.of(rows.combine_chunks(), level=run.level))
-    return tuple(found)
+            new_runs.append(Run.of(rows.combine_chunks(), level=run.level))
+    return tuple(new_runs)
 
 
 def _out_of_place(states: Mapping[str, Any], stages: StagedProgram) -> list[str]:
@@ -152,16 +152,16 @@ def _out_of_place(states: Mapping[str, Any], stages: StagedProgram) -> list[str]
 
 
 def _numbered(
-    repository: Repository, base: Manifest, task: StagedTask, bucket: int, known: Mapping[str, Any]
+    repository: Repository, base: Manifest, task: StagedTask, bucket: int, entry: Mapping[str, Any]
 ) -> tuple[Stored, list[Segment]]:
     """A window's state whose rows are known by the identities they went out with."""
-    stored, operator, directory = Stored.from_json(known), task.operator, repository.directory
+    stored, operator, directory = Stored.from_json(entry), task.operator, repository.directory
     number = (bucket << IDENTITIES) + int(stored.numbers["number"] or 0)
     added: list[Segment] = []
     runs = dict(stored.runs)
     if operator.moving is Moving.FREE and runs.get("leaving"):
         state = load_state(operator.state(), stored, base.segments, directory)
-        left = Kept(state.leaving.shape, tuple(_renamed(one, bucket) for one in state.leaving.runs))
+        left = Kept(state.leaving.shape, tuple(_renamed(run, bucket) for run in state.leaving.runs))
         group = f"state/task/{task.name}/{bucket}/leaving"
         written, added, _ = store_state(left, group.removesuffix("/leaving"), directory)
         runs["leaving"] = written.runs["kept"]

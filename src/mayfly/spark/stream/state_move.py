@@ -62,7 +62,7 @@ class StateMove:
         self.renamed = renamed or {task.name: task.name for task in self.stages.tasks}
         self.known = base.properties["state"]
         self.old: int = base.properties["buckets"]
-        same = all(one == other for one, other in self.renamed.items())
+        same = all(name == other for name, other in self.renamed.items())
         self.resplit = Resplitting(
             self.stages, self.old, buckets, cells=same, copies=upgrade is None
         )
@@ -78,11 +78,13 @@ class StateMove:
             if answer.query not in self.without:
                 self._answer(answer)
         gone = stored_paths(self.known) - stored_paths(self.states)
-        known = self.base.properties["relations"]
+        relations = self.base.properties["relations"]
         changed = {
             "buckets": self.buckets,
             "state": self.states,
-            "relations": {new: known[old] for new, old in self.renamed.items() if old in known},
+            "relations": {
+                new: relations[old] for new, old in self.renamed.items() if old in relations
+            },
             "due": self._due(),
         }
         dropped = DropSegments(tuple(sorted(gone)))
@@ -116,7 +118,10 @@ class StateMove:
         blanks = [first_state(task.operator, bucket) for bucket in range(self.old)]
         states = self._loaded(old, blanks)
         if self.upgrade is not None:
-            states = [self.upgrade.task(task, one, at) for at, one in enumerate(states)]
+            states = [
+                self.upgrade.task(task, bucket_state, bucket)
+                for bucket, bucket_state in enumerate(states)
+            ]
         self._written(new, self.resplit.task(task, states))
 
     def _answer(self, answer: StagedAnswer) -> None:
@@ -144,7 +149,7 @@ class StateMove:
             return
         states = self._loaded(name, [answer.sent.state()])
         if self.upgrade is not None:
-            states = [self.upgrade.sent(answer.sent, one) for one in states]
+            states = [self.upgrade.sent(answer.sent, state) for state in states]
         self._written(name, self.resplit.sent(answer, states) if spread else states[:1])
 
     def _gather(self, log: str) -> None:
@@ -155,20 +160,22 @@ class StateMove:
                 for old in range(bucket, self.old, self.buckets)
                 for path in self.known.get(f"{log}/{old}", {"runs": {"kept": ()}})["runs"]["kept"]
             ]
-            paths = tuple(one.path for one in sorted(held, key=lambda one: one.ts.low))
+            paths = tuple(
+                segment.path for segment in sorted(held, key=lambda segment: segment.ts.low)
+            )
             self.states[f"{log}/{bucket}"] = Stored({"kept": paths}, {}).to_json()
             self.moved.append(MoveSegments(paths, f"state/{log}/{bucket}/kept"))
 
     def _loaded(self, name: str, blanks: list[Any]) -> list[Any]:
-        found = []
+        states = []
         for bucket in range(self.old):
-            known = self.known.get(f"{name}/{bucket}")
-            stored = None if known is None else Stored.from_json(known)
-            for path in stored_paths({name: known} if known else {}):
+            entry = self.known.get(f"{name}/{bucket}")
+            stored = None if entry is None else Stored.from_json(entry)
+            for path in stored_paths({name: entry} if entry else {}):
                 check_content(self.directory, self.base.segments[path])
             blank = blanks[min(bucket, len(blanks) - 1)]
-            found.append(load_state(blank, stored, self.base.segments, self.directory))
-        return found
+            states.append(load_state(blank, stored, self.base.segments, self.directory))
+        return states
 
     def _written(self, name: str, states: list[Any]) -> None:
         for bucket, state in enumerate(states):

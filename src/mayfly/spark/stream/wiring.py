@@ -68,7 +68,7 @@ class ProgramWiring:
     @property
     def splitter(self) -> Splitter:
         names = tuple(stream.name for stream in self.streams)
-        kept = frozenset(one.name for one in self.streams if one.dead_letter is not None)
+        kept = frozenset(stream.name for stream in self.streams if stream.dead_letter is not None)
         return Splitter(self.stages, names, self.slots, self.buckets, kept, self.zone)
 
     def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame:
@@ -115,15 +115,15 @@ class ProgramWiring:
                 f" THEN {left_out(number)}"
             )
         feeds = [feed for feed in self.stages.feeds if feed.source.stream == stream.name]
-        wanted = wanted_rows(feeds) if stream.dead_letter is None else None
-        if wanted is not None:
-            cases.append(f"WHEN ({wanted}) IS NOT TRUE THEN {unwanted(number)}")
+        condition = wanted_rows(feeds) if stream.dead_letter is None else None
+        if condition is not None:
+            cases.append(f"WHEN ({condition}) IS NOT TRUE THEN {unwanted(number)}")
         return f"CASE {' '.join(cases)} ELSE {number} END" if cases else str(number)
 
     def arrived(self, parcels: DataFrame) -> list[Arrived]:
         """Per stream, what came of it in a batch."""
-        told = parcels.where(f"_edge = '{COUNTS}'").select("_data").collect()
-        return added((decoded(bytes(row[0])) for row in told), len(self.streams))
+        rows = parcels.where(f"_edge = '{COUNTS}'").select("_data").collect()
+        return added((decoded(bytes(row[0])) for row in rows), len(self.streams))
 
     def receipts(
         self,

@@ -220,12 +220,12 @@ class PosixStore:
 
     def _make_folder(self, folder: Path) -> None:
         """Create a folder, and with ``sync`` make the entries that lead to it last."""
-        missing = [one for one in (folder, *folder.parents) if not one.is_dir()]
+        missing = [path for path in (folder, *folder.parents) if not path.is_dir()]
         if missing:
             with explained("create", folder):
                 folder.mkdir(parents=True, exist_ok=True)
-        for one in missing:
-            self._sync_folder(one.parent)
+        for path in missing:
+            self._sync_folder(path.parent)
 
     def _sync_folder(self, folder: Path) -> None:
         """Make the names in a folder survive a power cut."""
