@@ -79,7 +79,7 @@ def pause_at(setting: str) -> None:
     _actions[point] = wait
 
 
-if wanted := os.environ.get(KILL_AT):
-    kill_at(wanted)
-for wanted in filter(None, os.environ.get(PAUSE_AT, "").split(",")):
-    pause_at(wanted)
+if point := os.environ.get(KILL_AT):
+    kill_at(point)
+for point in filter(None, os.environ.get(PAUSE_AT, "").split(",")):
+    pause_at(point)

@@ -49,7 +49,7 @@ class Kept:
     """Per stream: rows that were left out, perhaps by some joins only."""
     log_from: Mapping[str, int]
     """Per query: the instant from which its log is whole."""
-    known: Mapping[str, int]
+    known_from: Mapping[str, int]
     """Per window of a query that came later: the instant from which it knows all rows."""
     times: Mapping[str, str]
     """Per stream: its column of time, which every kept row has."""
@@ -116,7 +116,7 @@ class History:
     fillings: tuple[Filling, ...]
     began: Mapping[int, int]
     """Per group that is filled: the instant of its first step."""
-    known: Mapping[str, int]
+    known_from: Mapping[str, int]
     """Per window: the instant from which it knows all rows."""
     whole_from: Mapping[str, int]
     """Per newcomer: the instant from which its answers are whole."""
@@ -259,7 +259,7 @@ def _keepings(stages: StagedProgram, kept: Kept) -> Iterator[Keeping]:
         task = stages.tasks[feed.task]
         window, group = _window_of(task), stages.groups[task.group]
         conditions, columns, complete = _along(feed)
-        beginning = kept.known.get(task.name, MIN_TIME if group.since is None else NEVER)
+        beginning = kept.known_from.get(task.name, MIN_TIME if group.since is None else NEVER)
         if not complete or beginning == NEVER or not _keeps_times(window):
             continue
         lasting = window.lifetime

@@ -40,7 +40,7 @@ class Finding:
 
     name: str
     verdict: str
-    found: str
+    observation: str
     advice: str = ""
 
 
@@ -83,7 +83,7 @@ def doctor_command(
 
 
 def _print(finding: Finding) -> None:
-    typer.echo(f"{SIGNS[finding.verdict]} {finding.name}: {finding.found}")
+    typer.echo(f"{SIGNS[finding.verdict]} {finding.name}: {finding.observation}")
     if finding.advice:
         typer.echo(f"    → {finding.advice}")
 

@@ -203,14 +203,14 @@ class Followed:
     checkpoint: Path
     load: Callable[[], Pipeline]
     console: Console
-    wanted: bool
+    enabled: bool
     _text: str = field(init=False)
 
     def __post_init__(self) -> None:
         self._text = text_of(self.file)
 
     def changed(self) -> Pipeline | None:
-        if not self.wanted:
+        if not self.enabled:
             return None
         try:
             text = text_of(self.file)

@@ -98,7 +98,7 @@ def read_insert(cursor: Cursor, catalog: Catalog, position: Position) -> Insert:
     while cursor.take(","):
         rows.append(_row(change, columns))
     name = change.relation.name
-    return Insert(position=position, relation=name, rows=tuple(rows), at=change.instant())
+    return Insert(position=position, relation=name, rows=tuple(rows), instant=change.instant())
 
 
 def _insert_columns(change: _Change) -> list[ColumnDefinition]:
@@ -162,7 +162,7 @@ def read_update(cursor: Cursor, catalog: Catalog, position: Position) -> Update:
         relation=change.relation.name,
         assignments=tuple(assignments),
         condition=_condition(change),
-        at=change.instant(),
+        instant=change.instant(),
     )
 
 
@@ -184,7 +184,7 @@ def read_delete(cursor: Cursor, catalog: Catalog, position: Position) -> Delete:
     change = _Change(cursor, _relation(cursor, catalog), position)
     condition = _condition(change)
     name = change.relation.name
-    return Delete(position=position, relation=name, condition=condition, at=change.instant())
+    return Delete(position=position, relation=name, condition=condition, instant=change.instant())
 
 
 def _condition(change: _Change) -> Expression | None:
@@ -195,11 +195,11 @@ def _condition(change: _Change) -> Expression | None:
 
 def _until(cursor: Cursor, ends: tuple[str, ...]) -> list[Token]:
     """The tokens up to one of the words, outside parentheses."""
-    start, depth = cursor.at, 0
+    start, depth = cursor.position, 0
     while cursor.current and not (depth == 0 and cursor.word() in ends):
         depth += {"(": 1, ")": -1}.get(cursor.word(), 0)
-        cursor.at += 1
-    return cursor.tokens[start : cursor.at]
+        cursor.position += 1
+    return cursor.tokens[start : cursor.position]
 
 
 def _relation(cursor: Cursor, catalog: Catalog) -> RelationDefinition:

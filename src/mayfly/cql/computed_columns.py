@@ -43,28 +43,28 @@ def computed_column(
     form = "write c AS (expression)"
     place = cursor.place
     cursor.expect("(", form)
-    start, depth = cursor.at, 1
+    start, depth = cursor.position, 1
     while cursor.current and depth:
         depth += {"(": 1, ")": -1}.get(cursor.current.text, 0)
-        cursor.at += 1
+        cursor.position += 1
     if depth:
         raise cursor.error(f"the expression of {name} has no end", "close it with )", place)
-    bound = _bound(cursor, cursor.tokens[start : cursor.at - 1], stream, before)
+    bound = _bound(cursor, cursor.tokens[start : cursor.position - 1], stream, before)
     return ColumnDefinition(name, bound.type, bound.nullable, bound)
 
 
 def read_time(cursor: Cursor, stream: str, columns: Sequence[ColumnDefinition]) -> Time:
     """``BY column``, ``BY column MILLISECONDS`` or ``BY expression``."""
     cursor.expect("BY", "write TIMESTAMP BY ts")
-    start, depth = cursor.at, 0
+    start, depth = cursor.position, 0
     names = {column.name.casefold() for column in columns}
-    while cursor.current and (depth or cursor.at == start or cursor.word() not in _CLAUSES):
-        before = cursor.tokens[cursor.at - 1].text.casefold()
-        if cursor.at == start + 1 and before in names and _is_stranger(cursor.word()):
+    while cursor.current and (depth or cursor.position == start or cursor.word() not in _CLAUSES):
+        before = cursor.tokens[cursor.position - 1].text.casefold()
+        if cursor.position == start + 1 and before in names and _is_stranger(cursor.word()):
             break  # it stands behind a whole column: no expression, but an unknown clause
         depth += {"(": 1, ")": -1}.get(cursor.current.text, 0)
-        cursor.at += 1
-    tokens = cursor.tokens[start : cursor.at]
+        cursor.position += 1
+    tokens = cursor.tokens[start : cursor.position]
     unit = tokens[-1].text.upper() if len(tokens) > 1 else ""
     if unit in UNITS:
         return _of_unit(cursor, unit, tokens[:-1], stream, columns)

@@ -272,7 +272,7 @@ class CqlParser(SparkParser):
             return
         cursor = Cursor(self.source, self._tokens, self._index)
         node.meta["window"], node.meta["window_span"] = read_window(cursor)
-        self._skip_to(cursor.at)
+        self._skip_to(cursor.position)
 
     def _skip_to(self, index: int) -> None:
         self.read_apart.update(token.start for token in self._tokens[self._index : index])
@@ -319,7 +319,7 @@ class CqlParser(SparkParser):
         elif self._next.text[:1].isdecimal():
             cursor = Cursor(self.source, list(self._tokens), self._index + 1)
             span = cursor.duration("an interval", _INTERVALS)
-            self._skip_to(cursor.at)
+            self._skip_to(cursor.position)
         else:
             return None
         interval = exp.Interval(this=exp.Literal.number(span))

@@ -34,12 +34,12 @@ def read_query(cursor: Cursor, catalog: Catalog, periodic: bool) -> QueryDefinit
 
 def _select(cursor: Cursor, catalog: Catalog, form: str) -> tuple[Output, str]:
     cursor.expect("AS", f"write {form}")
-    tokens = cursor.tokens[cursor.at :]
+    tokens = cursor.tokens[cursor.position :]
     if not tokens:
         raise cursor.error("expected SELECT, found the end", f"write {form}")
     plan = bind_tokens(cursor.source, tokens, catalog, one_time=False)
     text = cursor.source.text[tokens[0].start : tokens[-1].end + 1]
-    cursor.at = len(cursor.tokens)
+    cursor.position = len(cursor.tokens)
     return plan, text
 
 
@@ -127,7 +127,7 @@ def _layout(cursor: Cursor) -> LayoutChoice:
     place = cursor.place
     name = cursor.name("a layout").upper()
     while cursor.word() == "+":
-        cursor.at += 1
+        cursor.position += 1
         name += "+"
     if name not in LAYOUTS:
         problem = f"there is no layout {name}"

@@ -94,14 +94,14 @@ def _statement(cursor: Cursor, catalog: Catalog) -> Statement:
     if word not in _READERS:
         hint = suggestion(word, _FIRST_WORDS, "a statement starts with")
         raise cursor.error(f"no statement starts with {cursor.shown}", hint)
-    cursor.at += 1
+    cursor.position += 1
     return _READERS[word](cursor, catalog, position)
 
 
 def _select(cursor: Cursor, catalog: Catalog, position: Position) -> OneTimeQuery:
     tokens = cursor.tokens
     plan = bind_tokens(cursor.source, tokens, catalog, one_time=True)
-    cursor.at = len(tokens)
+    cursor.position = len(tokens)
     text = cursor.source.text[tokens[0].start : tokens[-1].end + 1]
     return OneTimeQuery(position=position, plan=plan, text=text)
 
@@ -151,9 +151,9 @@ def _show(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
 def _explain(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     compare = cursor.take("COMPARE")
     if cursor.word() in ("SELECT", "("):
-        tokens = cursor.tokens[cursor.at :]
+        tokens = cursor.tokens[cursor.position :]
         plan = bind_tokens(cursor.source, tokens, catalog, one_time=False)
-        cursor.at = len(cursor.tokens)
+        cursor.position = len(cursor.tokens)
         return Explain(position=position, plan=plan, compare=compare)
     cursor.take("QUERY")
     place = cursor.place

@@ -37,7 +37,7 @@ class Insert(Statement):
 
     relation: str
     rows: tuple[tuple[Expression, ...], ...]
-    at: int | None = None
+    instant: int | None = None
     """The instant from which the change holds; None means the clock when it is carried out."""
 
 
@@ -48,7 +48,7 @@ class Update(Statement):
     relation: str
     assignments: tuple[tuple[str, Expression], ...]
     condition: Expression | None = None
-    at: int | None = None
+    instant: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class Delete(Statement):
 
     relation: str
     condition: Expression | None = None
-    at: int | None = None
+    instant: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

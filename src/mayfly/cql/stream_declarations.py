@@ -155,7 +155,7 @@ def _type(cursor: Cursor, column: str) -> DataType:
             break
         depth += text.count("<") + text.count("(") - text.count(">") - text.count(")")
         end = cursor.place.end
-        cursor.at += 1
+        cursor.position += 1
     written = cursor.source.text[start:end]
     if not written:
         hint = "write its type behind the name, like src STRING"

@@ -129,11 +129,11 @@ class Cursor:
     def __init__(self, source: Source, tokens: list[Token], position: int = 0) -> None:
         self.source = source
         self.tokens = tokens
-        self.at = position
+        self.position = position
 
     @property
     def current(self) -> Token | None:
-        return self.tokens[self.at] if self.at < len(self.tokens) else None
+        return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     @property
     def place(self) -> Span:
@@ -160,12 +160,12 @@ class Cursor:
 
     def take(self, *words: str) -> bool:
         """Step over these words if they come next."""
-        start = self.at
+        start = self.position
         for word in words:
             if self.word() != word:
-                self.at = start
+                self.position = start
                 return False
-            self.at += 1
+            self.position += 1
         return True
 
     def expect(self, word: str, hint: str) -> None:
@@ -180,7 +180,7 @@ class Cursor:
                 suggestion(word, choices, "allowed") if word else f"allowed: {', '.join(choices)}"
             )
             raise self.error(f"expected {what}, found {self.shown}", hint)
-        self.at += 1
+        self.position += 1
         return word
 
     def name(self, what: str) -> str:
@@ -194,7 +194,7 @@ class Cursor:
             raise self.error(
                 f"expected {what}, found a string", "quote names with backticks: `my name`"
             )
-        self.at += 1
+        self.position += 1
         return str(token.text)
 
     def names(self, what: str) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ class Cursor:
         token = self.current
         if token is None or token.token_type is not TokenType.STRING:
             raise self.error(f"expected {what}, found {self.shown}", "write it in single quotes")
-        self.at += 1
+        self.position += 1
         return str(token.text)
 
     def count(self, what: str) -> int:
@@ -219,7 +219,7 @@ class Cursor:
             raise self.error(
                 f"expected {what}, found {self.shown}", "write a whole number from 1 on"
             )
-        self.at += 1
+        self.position += 1
         return int(token.text)
 
     def duration(self, what: str, hint: str = "", *, zero: bool = False) -> int:
@@ -242,7 +242,7 @@ class Cursor:
             raise self._no_duration(what, advice)
         text, span = text.strip(), Span(start, end)
         while self.current and self.current.start < end:
-            self.at += 1
+            self.position += 1
         try:
             total = micros(text)
         except InvalidSetting as error:

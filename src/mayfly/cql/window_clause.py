@@ -96,10 +96,10 @@ def _with_options(cursor: Cursor, window: Window) -> Window:
 def _slide(cursor: Cursor) -> Slide | None:
     if not cursor.take("SLIDE"):
         return None
-    following = cursor.tokens[cursor.at + 1 : cursor.at + 2]
+    following = cursor.tokens[cursor.position + 1 : cursor.position + 2]
     if following and following[0].text.upper() in ("ROWS", "ROW"):
         rows = cursor.count("a number of rows")
-        cursor.at += 1
+        cursor.position += 1
         return Slide(rows=rows)
     period = cursor.duration("the slide", "write SLIDE 1 MIN, or SLIDE 5 ROWS")
     if not cursor.take("ORIGIN"):

@@ -32,9 +32,9 @@ ROOMY = 22
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, ``at`` seconds after the beginning."""
+    """Something that happened, ``moment`` seconds after the beginning."""
 
-    at: float
+    moment: float
     text: str
     style: str = ""
 
@@ -122,7 +122,7 @@ class PlainLines:
         if scene.events[self._told :]:
             self.close()
         for event in scene.events[self._told :]:
-            self._tell(event.at, event.text)
+            self._tell(event.moment, event.text)
         self._told = len(scene.events)
 
     def close(self, took: float | None = None) -> None:
@@ -225,7 +225,7 @@ def _chart(scene: Scene, width: int, lines: int) -> list[RenderableType]:
 
 
 def _event(event: Event) -> Text:
-    return _line().append(f"  {elapsed(event.at):>5}  ", "dim").append(event.text, event.style)
+    return _line().append(f"  {elapsed(event.moment):>5}  ", "dim").append(event.text, event.style)
 
 
 def _line() -> Text:

@@ -43,7 +43,7 @@ class Before:
     """In which order the rows of all runs stand group by group."""
     starts: Int64s
     """Where the rows of each group begin, and the end."""
-    known: Mapping[int, Parts]
+    summaries: Mapping[int, Parts]
     large: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     left: dict[int, dict[Hashable, Part]] = field(default_factory=dict)
     laid_out: dict[Hashable, Any] = field(default_factory=dict)
@@ -101,13 +101,13 @@ class Before:
 
     def part(self, name: Hashable) -> dict[int, Part]:
         """What is known of groups by one name."""
-        return {group: parts[name] for group, parts in self.known.items()}
+        return {group: parts[name] for group, parts in self.summaries.items()}
 
     def passed_on(self, resident_parts: Mapping[int, Parts], codes: Int64s) -> Mapping[int, Parts]:
         """By code: what is left of the touched groups, and what is known of others."""
         if not resident_parts and not self.left:
             return resident_parts
-        touched = {int(codes[group]) for group in self.known}
+        touched = {int(codes[group]) for group in self.summaries}
         others = {code: parts for code, parts in resident_parts.items() if code not in touched}
         return others | {int(codes[group]): parts for group, parts in self.left.items()}
 

@@ -118,7 +118,7 @@ def by_rank(answers: Callable[[AggregateCall, Ranked, Script], pa.Array]) -> Pla
                 values,
                 events.group_of_event,
                 len(events.codes),
-                before.part(name) if before.known else {},
+                before.part(name) if before.summaries else {},
             )
             if len(before.large):
                 before.leave(name, ranked.after(events.sign, before.large))
@@ -139,7 +139,7 @@ def _extreme(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 def _extremes(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
     """MIN and MAX: by rank if groups are large, as that stays for the next step."""
     before, values = versions.alive_before, events.values(argument)
-    if not has_ranks(values.type) or before.known or len(before.large):
+    if not has_ranks(values.type) or before.summaries or len(before.large):
         return by_rank(_extreme)(call, events, versions, argument)
     held, starts = before.present(argument, values.type)
     sign = events.sign
@@ -217,7 +217,7 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
     rows = np.diff(starts)
     residue, width = (SQUARES, SPREAD_WIDTH) if call.function in SPREADS else (SUMS, SUM_WIDTH + 1)
     name = (residue, call.argument)
-    residues = {g: row for g, (row,) in before.part(name).items()} if before.known else {}
+    residues = {g: row for g, (row,) in before.part(name).items()} if before.summaries else {}
     for group, row in residues.items():
         rows[group] = row[-1]
     carried = Carried.of(groups, residues, before.large, width)

@@ -100,7 +100,7 @@ class MultiwayJoin(Operator):
     slide: Slide | None = None
     """When results are asked for, if only at refreshes: rows of all inputs begin and end then."""
     dual: bool = False
-    wanted: tuple[pa.Schema, ...] | None = field(default=None, compare=False)
+    needed: tuple[pa.Schema, ...] | None = field(default=None, compare=False)
     """The columns that results have of each input, if not all."""
 
     def __post_init__(self) -> None:
@@ -169,7 +169,7 @@ class MultiwayJoin(Operator):
         return self.key.condition(int(part.removeprefix("kept"))).codes(rows, 0)
 
     def nothing(self) -> Delta:
-        columns = pa.schema([column for each in self.given for column in each])
+        columns = pa.schema([column for each in self.result_columns for column in each])
         return Delta.empty(columns, dual=self.dual)
 
     @property
@@ -191,11 +191,11 @@ class MultiwayJoin(Operator):
 
     def giving(self, names: Collection[str]) -> MultiwayJoin:
         schemas = (pa.schema([c for c in own if c.name in names]) for own in self.columns)
-        return replace(self, wanted=tuple(schemas))
+        return replace(self, needed=tuple(schemas))
 
     @property
-    def given(self) -> tuple[pa.Schema, ...]:
-        return self.columns if self.wanted is None else self.wanted
+    def result_columns(self) -> tuple[pa.Schema, ...]:
+        return self.columns if self.needed is None else self.needed
 
     def step(
         self, state: Inputs, inputs: Sequence[Delta], interval: Interval
@@ -400,7 +400,7 @@ class MultiwayJoin(Operator):
 
     def _results(self, combinations: Partial, tables: Sequence[pa.Table], exp: Int64s) -> pa.Table:
         arrays: list[pa.ChunkedArray | pa.Array] = []
-        for member, columns in enumerate(self.given):
+        for member, columns in enumerate(self.result_columns):
             if columns.names:
                 places = pa.array(combinations.members[member])
                 arrays += tables[member].select(columns.names).take(places).columns
@@ -411,7 +411,7 @@ class MultiwayJoin(Operator):
         if self.dual:
             seen = [numbers(rows, SEEN)[combinations.members[m]] for m, rows in enumerate(tables)]
             life.append(np.minimum.reduce(seen))
-        fields = [schema_field for columns in self.given for schema_field in columns]
+        fields = [schema_field for columns in self.result_columns for schema_field in columns]
         fields += [pa.field(name, pa.int64()) for name in (*LIFE, SEEN)[: len(life)]]
         return pa.table([*arrays, *map(pa.array, life)], schema=pa.schema(fields))
 

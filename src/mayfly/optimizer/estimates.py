@@ -121,7 +121,9 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
             values = _counted(columns, statistics.distinct(name))
             if len(node.key) == 1:
                 values[node.alias, node.key[0]] = rows
-            return Flow(statistics.rate(name) if statistics.known(name) else 0.0, rows, 0.0, values)
+            return Flow(
+                statistics.rate(name) if statistics.has_rate(name) else 0.0, rows, 0.0, values
+            )
         case SubqueryWindow(window=window):
             return _windowed(window, inputs[0].rate, inputs[0].distinct)
         case Select(predicate=predicate):

@@ -35,7 +35,7 @@ class Statistics:
     sources: Mapping[str, SourceStatistics] = field(default_factory=dict)
     calendar_partitions: int = CALENDAR_RANGES
 
-    def known(self, source: str) -> bool:
+    def has_rate(self, source: str) -> bool:
         return source in self.sources and self.sources[source].rate is not None
 
     def rate(self, source: str) -> float:

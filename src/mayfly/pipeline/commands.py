@@ -223,9 +223,9 @@ class Commands:
         def carry_out() -> None:
             statement = change_of(command.text, self.catalog)
             changing = self.relations[statement.relation.casefold()]
-            last = changing.changes[-1].at if changing.changes else MIN_TIME
+            last = changing.changes[-1].instant if changing.changes else MIN_TIME
             # Every query sees it with the first batch that it can, and after earlier ones.
-            instant = last if statement.at is None else statement.at
+            instant = last if statement.instant is None else statement.instant
             changing.carry_out(statement, instant)
             made = {"text": command.text, "at": instant}
             self.state = replace(self.state, changes=(*self.state.changes, made))

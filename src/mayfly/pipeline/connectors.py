@@ -58,7 +58,7 @@ def check_stream(definition: StreamDefinition, folder: Path, python: Path | None
     elif source.format == PYTHON:
         python_file(definition.name, source, python)
     else:
-        _check_files(f"stream {definition.name}", source, definition.given, folder)
+        _check_files(f"stream {definition.name}", source, definition.supplied_columns, folder)
     return source
 
 
@@ -261,7 +261,7 @@ def _check_columns(definition: StreamDefinition, source: Connector) -> None:
         )
     columns = given_columns(source)
     own = {name.casefold() for name in columns}
-    others = [column for column in definition.given if column.name.casefold() not in own]
+    others = [column for column in definition.supplied_columns if column.name.casefold() not in own]
     if others and payload is None:
         way = f"; JSON in its value is read with {source.format}(…, payload => 'json')"
         raise InvalidSetting(

@@ -1,7 +1,7 @@
 """Sources that Spark reads only with a connector of its own: is one there, or asked for?
 
-PartsListener from files and settings, before Spark is started. Where settings ask for jars or packages of
-any kind, Spark itself tells whether the right one is among them.
+Decided from files and settings, before Spark is started. Where settings ask for jars or packages
+of any kind, Spark itself tells whether the right one is among them.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class StreamDefinition:
     kind = "stream"
 
     @property
-    def given(self) -> tuple[ColumnDefinition, ...]:
+    def supplied_columns(self) -> tuple[ColumnDefinition, ...]:
         """The columns that rows bring."""
         return tuple(column for column in self.columns if column.computed is None)
 

@@ -281,7 +281,7 @@ class ContinuousRun:
     def _prepared(self, name: str, rows: Any) -> pa.Table:
         """The declared columns under ``stream.column``, and ``_ts`` in microseconds."""
         definition = self._stream(name)
-        kinds = {column.name: column.type for column in definition.given}
+        kinds = {column.name: column.type for column in definition.supplied_columns}
         use_zone(definition.zone or self.zone)
         brought = as_table(f"stream {name}", rows, kinds)
         columns = computed(definition, {column: brought.column(column) for column in kinds})

@@ -36,7 +36,7 @@ from mayfly.storage.segment import EXP, TS
 class Change:
     """Rows inserted and identities deleted at one instant."""
 
-    at: int
+    instant: int
     inserted: pa.Table
     deleted: frozenset[int]
 
@@ -85,7 +85,7 @@ class Changing:
                 rows = change.inserted.rename_columns(names).to_pylist()
             else:
                 rows = change.inserted.to_pylist()
-            facts = change.at, sorted(change.deleted), rows
+            facts = change.instant, sorted(change.deleted), rows
             self._digests.append(hashlib.sha256(repr(facts).encode()).hexdigest()[:16])
         return self._digests[:count]
 
@@ -98,11 +98,11 @@ class Changing:
 
     def carry_out(self, statement: Insert | Update | Delete, clock: int) -> None:
         """An INSERT, UPDATE or DELETE; without AT it takes effect at the clock."""
-        instant = clock if statement.at is None else statement.at
-        if self.changes and instant < self.changes[-1].at:
+        instant = clock if statement.instant is None else statement.instant
+        if self.changes and instant < self.changes[-1].instant:
             raise BadInput(
                 f"a change of {self.definition.name} at {instant_text(instant)} comes after one "
-                f"at {instant_text(self.changes[-1].at)}",
+                f"at {instant_text(self.changes[-1].instant)}",
                 "give changes in the order in which they take effect",
             )
         if isinstance(statement, Insert):
@@ -177,9 +177,9 @@ class Changing:
         """
         effective: list[tuple[int, Change]] = []
         for change in self.changes[len(seen) :]:
-            if change.at >= interval.clock:
+            if change.instant >= interval.clock:
                 break
-            effective.append((max(change.at, interval.began), change))
+            effective.append((max(change.instant, interval.began), change))
         ended = {row: instant for instant, change in effective for row in change.deleted}
         born, fresh = [], set()
         for instant, change in effective:

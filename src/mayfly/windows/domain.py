@@ -189,7 +189,7 @@ class Domain:
             return None
         array = self._typed(arrow_array([value]))
         if self._labels is not None:
-            return self._labels.known(array[0].as_py())
+            return self._labels.key_of(array[0].as_py())
         return np.int64(self.encode(array)[0])
 
     def forget(self, keys: Int64s) -> None:
@@ -287,7 +287,7 @@ class _Labels:
         self._keys: list[int] = []
         self._key_of: dict[Any, int] = {}
 
-    def known(self, value: Any) -> np.int64 | None:
+    def key_of(self, value: Any) -> np.int64 | None:
         if value is None:
             return NULL_KEY
         key = self._key_of.get(value)

@@ -218,7 +218,7 @@ def test_rows_are_inserted_in_the_order_of_the_columns() -> None:
     ]
     types = [cell.type.sql() for cell in insert.rows[1]]
     assert types == ["string", "string", "date", "decimal(5,2)"]
-    assert insert.at == instant("2026-02-01T10:00")
+    assert insert.instant == instant("2026-02-01T10:00")
 
 
 def test_updates_and_deletes_read_the_columns() -> None:
@@ -228,11 +228,11 @@ def test_updates_and_deletes_read_the_columns() -> None:
     assert update.assignments[1][1].sql() == "upper(`hosts`.`owner`)"
     assert update.condition is not None
     assert update.condition.sql() == "(`hosts`.`ip` IN ('a', 'b'))"
-    assert update.at is None
+    assert update.instant is None
     delete = one("DELETE FROM companies AT '2026-01-01'")
     assert isinstance(delete, Delete)
     assert (delete.relation, delete.condition) == ("companies", None)
-    assert delete.at == instant("2026-01-01")
+    assert delete.instant == instant("2026-01-01")
 
 
 @pytest.mark.parametrize("value", ["ip", "since", "1.234", "99999"])

@@ -368,7 +368,7 @@ def test_changes_take_effect_in_order(control: Control) -> None:
     applied = commands(control)
     applied.taken()
     first, second = applied.relations["r"].changes
-    assert first.at == second.at > MIN_TIME
+    assert first.instant == second.instant > MIN_TIME
     assert str(applied.state.outcomes["3"]).startswith("refused")
 
 

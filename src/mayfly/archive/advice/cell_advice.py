@@ -171,8 +171,9 @@ def propose(
     return Proposal(
         observation,
         f"{cell_name(advice.best.layout)} would save {saved:.0%} of the work with "
-        f"{observation.megabytes:.3g} MB, {observation.probes:.3g} probes and {observation.scans:.3g} "
-        'scans an update: archive.migrate(layout="auto")',
+        f"{observation.megabytes:.3g} MB, {observation.probes:.3g} probes and "
+        f"{observation.scans:.3g} scans "
+        'an update: archive.migrate(layout="auto")',
     )
 
 

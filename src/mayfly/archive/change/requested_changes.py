@@ -53,8 +53,8 @@ class Changes:
     refresh: Duration | None = None
     max_gap: Duration | None = None
 
-    def given(self, *names: str) -> list[str]:
-        """Those of the names that something was given for."""
+    def present(self, *names: str) -> list[str]:
+        """Those of the names that have a value."""
         return [name for name in names if getattr(self, name) is not None]
 
     def refuse(self, names: list[str], reason: str, hint: str) -> None:
@@ -77,11 +77,11 @@ class Changes:
         self, before: ArchiveSettings, calendar: UpdateCalendar, advised: Advised
     ) -> ArchiveSettings:
         if before.lifetimes is None:
-            if self.given(*OF_LIFETIMES):
+            if self.present(*OF_LIFETIMES):
                 return self._with_lifetimes(before, calendar)
             return self._of_window(before, calendar)
         self.refuse(
-            self.given(*OF_WINDOWS, "exp", "lifetime"),
+            self.present(*OF_WINDOWS, "exp", "lifetime"),
             "not for an archive whose rows have their own lifetimes: each keeps the one it has",
             "leave it out; what can be changed is the layout, its sizes, max_lifetime, refresh, "
             "max_gap and the contract. Rows that are to live otherwise go into another archive",
@@ -96,7 +96,9 @@ class Changes:
         assert isinstance(before.layout, PartitionedLayout)
         longest = lifetimes.longest if self.max_lifetime is None else duration(self.max_lifetime)
         chosen = self._layout(before.layout, calendar.roll_over(longest), advised)
-        sizes: dict[str, Any] = {name: getattr(self, name) for name in self.given("span", "fan_in")}
+        sizes: dict[str, Any] = {
+            name: getattr(self, name) for name in self.present("span", "fan_in")
+        }
         return replace(
             before,
             calendar=calendar,
@@ -106,7 +108,7 @@ class Changes:
         )
 
     def _layout(self, now: PartitionedLayout, updates: int, advised: Advised) -> PartitionedLayout:
-        sizes = {name: getattr(self, name) for name in self.given("groups", "lanes", "rebuild")}
+        sizes = {name: getattr(self, name) for name in self.present("groups", "lanes", "rebuild")}
         if self.layout is None:
             if self.rebuild:
                 sizes["span"] = 1
@@ -123,7 +125,7 @@ class Changes:
 
     def _of_window(self, before: ArchiveSettings, calendar: UpdateCalendar) -> ArchiveSettings:
         self.refuse(
-            self.given(*OF_LAYOUTS),
+            self.present(*OF_LAYOUTS),
             "not for an archive of a window",
             "give max_lifetime, and exp or lifetime, to make it one of rows with their own "
             "lifetimes; or change its scheme, constituents, technique, window, refresh and max_gap",
@@ -146,7 +148,7 @@ class Changes:
 
     def _with_lifetimes(self, before: ArchiveSettings, calendar: UpdateCalendar) -> ArchiveSettings:
         self.refuse(
-            self.given(*OF_WINDOWS),
+            self.present(*OF_WINDOWS),
             "not where rows are to have their own lifetimes",
             "leave it out",
         )
@@ -160,7 +162,7 @@ class Changes:
             times |= {"zone": calendar.zone, "origin": calendar.first_day}
         else:
             times |= {"refresh": format_micros(calendar.interval), "origin": calendar.origin}
-        named = self.given(*OF_LAYOUTS, *OF_LIFETIMES)
+        named = self.present(*OF_LAYOUTS, *OF_LIFETIMES)
         late = LateRows.REFUSE if before.late is LateRows.REFUSE else LateRows.THIS_UPDATE
         declared = declare_lifetimes(
             before.all_columns,

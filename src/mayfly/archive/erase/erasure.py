@@ -40,7 +40,7 @@ class Voided:
 
     first: int
     """The first version without them."""
-    at: int
+    instant: int
     """The instant from which they are void."""
     said: int = 0
     """When that was said, by the clock of files: what no version names and is older may be a file
@@ -103,10 +103,10 @@ class Erasure(Part):
             reached = min(
                 [reached, *(segment.exp.low - 1 for segment in manifest.segments.values())]
             )
-            reached = min([reached, *(v.at - 1 for v in void if manifest.version < v.first)])
+            reached = min([reached, *(v.instant - 1 for v in void if manifest.version < v.first)])
         for name in left:
             written = self._written(name)
-            reached = min([reached, *(v.at - 1 for v in void if written <= v.said)])
+            reached = min([reached, *(v.instant - 1 for v in void if written <= v.said)])
             reached = min(reached, self._erased_before())
         return reached
 
@@ -186,7 +186,7 @@ class Erasure(Part):
 
     def _void_before(self, due: int) -> Voided:
         """The last time that rows were declared void which ended before ``due``."""
-        ended = [voiding for voiding in voided(self.version().manifest) if voiding.at < due]
+        ended = [voiding for voiding in voided(self.version().manifest) if voiding.instant < due]
         return max(ended, key=lambda voiding: voiding.first, default=Voided(0, due, -1))
 
     def _written(self, name: str) -> int:

@@ -40,7 +40,7 @@ class Origin(Part):
     def settled_version(
         self, batch: Any | None, instant: int | None, *, checked: bool = False
     ) -> ArchiveVersion:
-        """The current version, with an open origin decided by ``instant`` or the batch's earliest row.
+        """The current version, with an open origin decided by ``instant`` or the earliest row.
 
         It stays open until the update is committed: a batch that is refused decides nothing. A row
         too far ahead to be true decides nothing either, unless that was ``checked``.

@@ -172,33 +172,33 @@ class _Translation:
     """One pass over a Java pattern; ``dotall`` and ``lines`` are the flags in force."""
 
     def __init__(self, pattern: str) -> None:
-        self.pattern, self.at = pattern, 0
+        self.pattern, self.position = pattern, 0
         self.dotall = self.lines = self.comments = False
         self.folds = self.nested = False
         self.repeats = self.choices = 0
 
     def text(self) -> str:
         translation = self._alternatives()
-        if self.at < len(self.pattern):
+        if self.position < len(self.pattern):
             raise re.error("unbalanced parenthesis")
         return translation
 
     def _next(self, count: int = 1) -> str:
-        piece = self.pattern[self.at : self.at + count]
+        piece = self.pattern[self.position : self.position + count]
         if len(piece) < count:
             raise re.error("the pattern ends too early")
-        self.at += count
+        self.position += count
         return piece
 
     def _looking_at(self, text: str) -> bool:
-        return self.pattern.startswith(text, self.at)
+        return self.pattern.startswith(text, self.position)
 
     def _alternatives(self) -> str:
         """Up to the parenthesis that closes this group; flags set inside end with it."""
         flags = self.dotall, self.lines, self.comments
         parts: list[str] = []
         heads: list[str] = []
-        while self.at < len(self.pattern) and not self._looking_at(")"):
+        while self.position < len(self.pattern) and not self._looking_at(")"):
             part = self._element()
             if part == "|":
                 part = ")" * len(heads) + "|" + "".join(heads)
@@ -224,14 +224,14 @@ class _Translation:
             return f"(?:(?=[{_LINE_ENDS}])(?!(?<=\\r)\\n)|\\Z)" if self.lines else _END
         if self.comments and letter in "# \t\n\r\f\v":
             return self._comment(letter)
-        if letter == "{" and not _COUNT.match(self.pattern, self.at):
+        if letter == "{" and not _COUNT.match(self.pattern, self.position):
             raise re.error("{ needs a number of repetitions")
         self.repeats += letter in "*+{"
         self.choices += letter in "?|"
         return letter if letter in "*+?{}|" else re.escape(letter)
 
     def _comment(self, letter: str) -> str:
-        while letter == "#" and self.at < len(self.pattern) and self._next() != "\n":
+        while letter == "#" and self.position < len(self.pattern) and self._next() != "\n":
             pass
         return ""
 
@@ -239,11 +239,11 @@ class _Translation:
         head = "("
         if self._looking_at("?"):
             match = re.compile(r"\?(?:[:=!>]|<[=!]|<([a-zA-Z][a-zA-Z0-9]*)>)").match(
-                self.pattern, self.at
+                self.pattern, self.position
             )
             if match is None:
                 return self._flags()
-            self.at = match.end()
+            self.position = match.end()
             head = f"(?P<{match[1]}>" if match[1] else f"({match[0]}"
         return self._closed(head)
 
@@ -253,15 +253,17 @@ class _Translation:
         body = self._alternatives()
         if self._next() != ")":
             raise re.error("unbalanced parenthesis")
-        repeated = self.pattern[self.at : self.at + 1] in ("*", "+", "{")
+        repeated = self.pattern[self.position : self.position + 1] in ("*", "+", "{")
         self.nested |= repeated and self.repeats + self.choices > before
         return f"{head}{body})"
 
     def _flags(self) -> str:
-        match = re.compile(r"\?([idmsuxU]*)(?:-([idmsuxU]*))?([:)])").match(self.pattern, self.at)
+        match = re.compile(r"\?([idmsuxU]*)(?:-([idmsuxU]*))?([:)])").match(
+            self.pattern, self.position
+        )
         if match is None:
             raise re.error("unknown group")
-        self.at = match.end()
+        self.position = match.end()
         kept = self.dotall, self.lines, self.comments
         for flags, value in ((match[1], True), (match[2] or "", False)):
             self.dotall = value if "s" in flags else self.dotall
@@ -280,8 +282,8 @@ class _Translation:
     def _escape(self) -> str:
         letter = self._next()
         if letter == "Q":
-            quoted, _, _ = self.pattern[self.at :].partition("\\E")
-            self.at = min(len(self.pattern), self.at + len(quoted) + 2)
+            quoted, _, _ = self.pattern[self.position :].partition("\\E")
+            self.position = min(len(self.pattern), self.position + len(quoted) + 2)
             return re.escape(quoted)
         if letter in _ESCAPES:
             return _ESCAPES[letter]
@@ -292,10 +294,10 @@ class _Translation:
         if letter in "123456789bBA":
             return f"(?:\\{letter})"
         if letter == "k":
-            name = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)>").match(self.pattern, self.at)
+            name = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)>").match(self.pattern, self.position)
             if name is None:
                 raise re.error("\\k needs the name of a group")
-            self.at = name.end()
+            self.position = name.end()
             return f"(?P={name[1]})"
         return re.escape(self._character(letter))
 
@@ -305,16 +307,16 @@ class _Translation:
         if letter in simple:
             return simple[letter]
         if letter == "x" and self._looking_at("{"):
-            digits = self.pattern[self.at + 1 : self.pattern.index("}", self.at)]
-            self.at += len(digits) + 2
+            digits = self.pattern[self.position + 1 : self.pattern.index("}", self.position)]
+            self.position += len(digits) + 2
             return chr(int(digits, 16))
         if letter in "xu":
             return chr(int(self._next(2 if letter == "x" else 4), 16))
         if letter == "0":
-            octal = re.compile(r"[0-3]?[0-7]{1,2}").match(self.pattern, self.at)
+            octal = re.compile(r"[0-3]?[0-7]{1,2}").match(self.pattern, self.position)
             if octal is None:
                 raise re.error("\\0 needs an octal number")
-            self.at = octal.end()
+            self.position = octal.end()
             return chr(int(octal[0], 8))
         if letter == "c":
             return chr(ord(self._next()) ^ 64)
@@ -325,28 +327,28 @@ class _Translation:
     def _property(self, negated: bool) -> frozenset[int]:
         name = self._next()
         if name == "{":
-            end = self.pattern.find("}", self.at)
+            end = self.pattern.find("}", self.position)
             if end < 0:
                 raise re.error("\\p{ is not closed")
-            name, self.at = self.pattern[self.at : end], end + 1
+            name, self.position = self.pattern[self.position : end], end + 1
         characters = _property(name)
         return _ALL - characters if negated else characters
 
     def _class(self) -> frozenset[int]:
         """A class in brackets as the set of its characters; the bracket is behind us."""
         negated = self._looking_at("^")
-        self.at += negated
+        self.position += negated
         members: frozenset[int] = frozenset()
         both: frozenset[int] | None = None
         first = True
         while first or not self._looking_at("]"):
             if self._looking_at("&&"):
-                self.at += 2
+                self.position += 2
                 both, members = members if both is None else both & members, frozenset()
             else:
                 members |= self._member()
             first = False
-        self.at += 1
+        self.position += 1
         members = members if both is None else both & members
         return _ALL - members if negated else members
 
@@ -369,7 +371,7 @@ class _Translation:
                 )
             letter = self._character(letter)
         if self._looking_at("-") and not self._looking_at("-]") and not self._looking_at("-["):
-            self.at += 1
+            self.position += 1
             last = self._next()
             last = self._character(self._next()) if last == "\\" else last
             if last < letter:

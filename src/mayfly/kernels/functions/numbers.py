@@ -316,10 +316,10 @@ def _negated(
     if kind.name != "decimal" or kind.params[0] <= _JAVA_NEGATION.prec:
         return None
 
-    def one(value: Decimal) -> Decimal:
+    def negated(value: Decimal) -> Decimal:
         return fitted(_JAVA_NEGATION.minus(value), kind) if which(value) else value
 
-    return each(one, values, arrow_type(kind))
+    return each(negated, values, arrow_type(kind))
 
 
 def _pmods(values: Sequence[Operand], kind: DataType) -> Operand:

@@ -164,16 +164,16 @@ def _date_trunc(values: Sequence[Operand], kind: DataType) -> Operand:
     if value.type.tz is None:
         value = columnar(instants_of, (value,), result)
 
-    def one(name: str, micros: int) -> int | None:
+    def truncated(name: str, micros: int) -> int | None:
         name = name.lower()
         if name != "week" and name not in _MONTHS_OF and name not in _MICROS_OF:
             return None
         return int(_truncated_in_zone(np.array([micros]), name)[0])
 
-    if isinstance(unit, pa.Scalar) and one(unit.as_py() or "", 0) is not None:
+    if isinstance(unit, pa.Scalar) and truncated(unit.as_py() or "", 0) is not None:
         name = unit.as_py().lower()
         return columnar(lambda micros: _truncated_in_zone(micros, name), (value,), result)
-    return each(one, (unit, value), result)
+    return each(truncated, (unit, value), result)
 
 
 TIME_FUNCTIONS: dict[str, Compute] = {

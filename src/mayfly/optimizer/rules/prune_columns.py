@@ -30,11 +30,11 @@ from mayfly.plan.logical import (
     SubqueryWindow,
 )
 
-Wanted = frozenset[tuple[str, str]]
+Requested = frozenset[tuple[str, str]]
 
 
-def prune(node: Node, requested: Wanted) -> Node:
-    """The node offering at least the wanted columns and as few others as possible."""
+def prune(node: Node, requested: Requested) -> Node:
+    """The node offering at least the requested columns and as few others as possible."""
     if _is_filtered_scan(node):
         return _narrow_above(_prune_scan(node, requested), requested)
     match node:
@@ -66,7 +66,7 @@ def _is_filtered_scan(node: Node) -> bool:
     return isinstance(node, StreamScan)
 
 
-def _prune_scan(node: Node, requested: Wanted) -> Node:
+def _prune_scan(node: Node, requested: Requested) -> Node:
     """A filtered scan without the columns that nobody reads, unless its window counts rows."""
     if isinstance(node, Select):
         below = requested | _read(node.predicate)
@@ -76,7 +76,7 @@ def _prune_scan(node: Node, requested: Wanted) -> Node:
     return node
 
 
-def _narrow_above(node: Node, requested: Wanted) -> Node:
+def _narrow_above(node: Node, requested: Requested) -> Node:
     chosen = _chosen(node.schema, requested)
     if chosen == node.schema:
         return node
@@ -84,12 +84,12 @@ def _narrow_above(node: Node, requested: Wanted) -> Node:
     return Project(node, outputs, chosen[0].relation, position=node.position)
 
 
-def _chosen(columns: Schema, requested: Wanted) -> Schema:
-    """The wanted columns; one at least, since COUNT(*) still needs rows."""
+def _chosen(columns: Schema, requested: Requested) -> Schema:
+    """The requested columns; one at least, since COUNT(*) still needs rows."""
     return tuple(c for c in columns if (c.relation, c.name) in requested) or columns[:1]
 
 
-def _prune_aggregate(node: GroupAggregate, requested: Wanted) -> Node:
+def _prune_aggregate(node: GroupAggregate, requested: Requested) -> Node:
     read = requested | (_read(node.having) if node.having else frozenset())
     calls = tuple(call for call in node.aggregates if (node.alias, call.name) in read)
     used = replace(node, aggregates=calls if calls or node.keys else node.aggregates[:1])
@@ -102,11 +102,11 @@ def _exprs(outputs: tuple[Named, ...]) -> tuple[Expression, ...]:
     return tuple(output.expression for output in outputs)
 
 
-def _read(*expressions: Expression) -> Wanted:
+def _read(*expressions: Expression) -> Requested:
     return frozenset((c.relation, c.name) for e in expressions for c in e.columns())
 
 
-def _all(node: Node) -> Wanted:
+def _all(node: Node) -> Requested:
     return frozenset((column.relation, column.name) for column in node.schema)
 
 

@@ -49,7 +49,7 @@ def picture(
     drawn = _Picture(program, costed, context, reasons)
     root = drawn.root()
     streams = dict.fromkeys(n.stream for n in program.plan.walk() if isinstance(n, StreamScan))
-    assumed = tuple(stream for stream in streams if not context.statistics.known(stream))
+    assumed = tuple(stream for stream in streams if not context.statistics.has_rate(stream))
     cuts = program.sent is None and program.answer.strict
     plan = PhysicalPlan(root, program.plan, program.strategy, cuts, (), assumed)
     return replace(plan, warnings=warnings_of(plan))

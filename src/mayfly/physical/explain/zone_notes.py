@@ -34,7 +34,11 @@ def zone_uses(plan: Node, catalog: Catalog) -> tuple[tuple[str, str], ...]:
             ]
             uses += [(own, words) for words in _local(computed)]
             if definition.source is not None and definition.source.format in TEXTS:
-                times = [column.name for column in definition.given if column.type == TIMESTAMP]
+                times = [
+                    column.name
+                    for column in definition.supplied_columns
+                    if column.type == TIMESTAMP
+                ]
                 uses += [(own, f"texts without a zone in {name}.{time}") for time in times]
     return tuple(dict.fromkeys(uses))
 

@@ -31,7 +31,7 @@ from mayfly.spark.io.sinks import Unfinished
 from mayfly.spark.stream.checkpoint_properties import REFRESHES
 from mayfly.spark.stream.operator_progress import operator_states
 from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, Registered
-from mayfly.spark.stream.results import EVERYTHING, Results, Wanted
+from mayfly.spark.stream.results import EVERYTHING, Bounds, Results
 from mayfly.spark.stream.runner import Runner
 from mayfly.spark.stream.stage_tasks import LOG, SENT
 from mayfly.storage import Manifest, VacuumReport, VerifyReport, vacuum, verify
@@ -197,16 +197,16 @@ class QueryRun:
             directory = self.runner.repository.directory
             yield from self.results.log_reader(directory, manifest, EVERYTHING).batches(directory)
 
-    def _read(self, manifest: Manifest, bounds: Wanted) -> pa.Table:
+    def _read(self, manifest: Manifest, bounds: Bounds) -> pa.Table:
         directory = self.runner.repository.directory
         reader = self.results.log_reader(directory, manifest, bounds)
         return pa.Table.from_batches(list(reader.batches(directory)), schema=reader.schema)
 
-    def _frame_of(self, manifest: Manifest, bounds: Wanted) -> DataFrame:
+    def _frame_of(self, manifest: Manifest, bounds: Bounds) -> DataFrame:
         reader = self.results.log_reader(self.runner.repository.directory, manifest, bounds)
         return reader.frame(self.runner.spark, self.results.ddl(log=True))
 
-    def _bounds(self, since: int | str | None, until: int | str | None) -> Wanted:
+    def _bounds(self, since: int | str | None, until: int | str | None) -> Bounds:
         low = MIN_TIME if since is None else instant(since)
         return low, NEVER if until is None else instant(until), None
 

@@ -35,12 +35,12 @@ PART, MARKER, RESULT = "_part", "_marker", "_result"
 class OnSpark:
     """Runs write jobs on Spark, over DataFrames.
 
-    ``told`` is called with the parts written so far and all parts; without it a bar is drawn if
-    there is a terminal.
+    ``listener`` is called with the parts written so far and all parts; without it a bar is drawn
+    if there is a terminal.
     """
 
     spark: SparkSession
-    told: PartsListener | None = field(default=None, compare=False)
+    listener: PartsListener | None = field(default=None, compare=False)
 
     def earliest(self, batch: DataFrame, settings: ArchiveSettings) -> int | None:
         check_columns(batch, settings)
@@ -74,7 +74,7 @@ class OnSpark:
             rows = self._arriving(batch, settings).unionAll(rows)
         exchanged = rows.repartitionById(settings.parts, PART)
         label = f"update {job.update}"
-        with counted_parts(spark, label, settings.parts, self.told) as counter:
+        with counted_parts(spark, label, settings.parts, self.listener) as counter:
             task = _WriteParts(job, counter)
             handed_in = exchanged.mapInArrow(task, f"{RESULT} STRING").collect()
         return [decode_result(row[0]) for row in handed_in]

@@ -97,7 +97,7 @@ class ArchiveReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         _, version = self.planned.load()
-        request = self.planned.wanted
+        request = self.planned.request
         files = [
             (segment.bytes, segment.path)
             for runs in version.state.constituent_runs().values()
@@ -115,7 +115,7 @@ class ArchiveReader(DataSourceReader):
         own |= {segment.path: segment for segment in version.invalid_segments.values()}
         share = replace(version, manifest=replace(version.manifest, segments=own))
         reader = Reader(archive.repository.directory, share)
-        for table in self.planned.wanted.tables(reader, self.planned.columns):
+        for table in self.planned.request.tables(reader, self.planned.columns):
             yield from table.to_batches()
 
 
@@ -125,7 +125,9 @@ class PushingReader(ArchiveReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         archive, version = self.planned.load()
         reader = Reader(archive.repository.directory, version)
-        self.planned = replace(self.planned, wanted=narrowed(self.planned.wanted, reader, filters))
+        self.planned = replace(
+            self.planned, request=narrowed(self.planned.request, reader, filters)
+        )
         return filters
 
 

@@ -122,7 +122,11 @@ def _never_filled(definition: StreamDefinition, folder: str | None) -> list[str]
     for file in _oldest_and_newest(Path(folder)):
         with suppress(pa.ArrowInvalid, OSError):  # Spark will tell, if it is to be read
             stored |= {name.casefold(): name for name in pq.read_schema(file).names}
-    missing = [column.name for column in definition.given if column.name.casefold() not in stored]
+    missing = [
+        column.name
+        for column in definition.supplied_columns
+        if column.name.casefold() not in stored
+    ]
     if not stored or not missing:
         return []
     near = [near for name in missing for near in get_close_matches(name.casefold(), stored, 1)]
@@ -153,7 +157,7 @@ def _frame(
     if definition.zone is not None and source.format in ("json", "csv"):
         reader = reader.option("timeZone", definition.zone)
     if source.format not in GIVEN:
-        return loaded(reader.schema(ddl(definition.given)), source, folder)
+        return loaded(reader.schema(ddl(definition.supplied_columns)), source, folder)
     frame = loaded(reader, replace(source, options=tuple(options.items())), folder)
     return frame.selectExpr(*_columns_given(definition, frame.columns, payload is not None))
 
@@ -162,7 +166,9 @@ def _columns_given(definition: StreamDefinition, names: list[str], payload: bool
     """The declared columns, from those that a source has of its own, or from JSON in its value."""
     own = {name.casefold() for name in names}
     others = [
-        column for column in definition.given if payload and column.name.casefold() not in own
+        column
+        for column in definition.supplied_columns
+        if payload and column.name.casefold() not in own
     ]
     schema = ddl(tuple(others)).replace("'", "\\'")
     read = f"from_json(CAST(value AS STRING), '{schema}')"
@@ -170,7 +176,7 @@ def _columns_given(definition: StreamDefinition, names: list[str], payload: bool
         f"{read}.{quoted(column.name)} AS {quoted(column.name)}"
         if column in others
         else f"CAST({quoted(column.name)} AS {column.type.sql()}) AS {quoted(column.name)}"
-        for column in definition.given
+        for column in definition.supplied_columns
     ]
 
 
@@ -183,7 +189,7 @@ def with_computed(frame: DataFrame, definition: StreamDefinition, zone: str) -> 
         return frame
     own = definition.zone or zone
     if own != zone or any(searches(expression) for expression in computed):
-        rows = frame.select(*(quoted(column.name) for column in definition.given))
+        rows = frame.select(*(quoted(column.name) for column in definition.supplied_columns))
         return rows.mapInArrow(Computing(definition, own), ddl(definition.columns))
     return frame.alias(definition.name).selectExpr(
         *(

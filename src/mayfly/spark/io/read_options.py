@@ -29,7 +29,7 @@ OPTIONS = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReadRequest:
     """What a read asks for: the time, and keys or a range of them."""
 
     selection: Selection
@@ -53,7 +53,7 @@ class PlannedRead:
     root: str
     version: int
     columns: tuple[str, ...]
-    wanted: Wanted
+    request: ReadRequest
 
     @staticmethod
     def of(options: Mapping[str, str], schema: spark_types.StructType) -> PlannedRead:
@@ -62,7 +62,7 @@ class PlannedRead:
         reader = Reader(archive.repository.directory, version)
         between = (_moment(options, "generated_from"), _moment(options, "generated_to"))
         soft = truth("soft", options.get("soft", "false"))
-        request = Wanted(
+        request = ReadRequest(
             selection(version.settings, moment, between, soft, options.get("window")),
             _keys(reader, options),
             _key_range(reader, options),

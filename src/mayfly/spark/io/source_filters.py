@@ -24,12 +24,12 @@ from mayfly.archive.read.selection import KeyRange, Selection
 from mayfly.archive.read.version_reader import Reader
 from mayfly.errors import MayflyError
 from mayfly.lifetime import instant
-from mayfly.spark.io.read_options import Wanted
+from mayfly.spark.io.read_options import ReadRequest
 
 MOST_KEYS = 1_000
 
 
-def narrowed(request: Wanted, reader: Reader, filters: Sequence[Filter]) -> Wanted:
+def narrowed(request: ReadRequest, reader: Reader, filters: Sequence[Filter]) -> ReadRequest:
     """What is left to read under these filters: never less than they let through."""
     settings = reader.settings
     chosen = _narrowed_times(request.selection, settings, filters)

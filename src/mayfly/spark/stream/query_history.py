@@ -157,7 +157,9 @@ def _filled(runner: Runner, base: Manifest, history: History) -> list[Any]:
         name: {**query, WHOLE_FROM: history.whole_from.get(name, query.get(WHOLE_FROM))}
         for name, query in base.properties["queries"].items()
     }
-    edits: list[Any] = [SetProperties({KNOWN: knowledge | dict(history.known), "queries": queries})]
+    edits: list[Any] = [
+        SetProperties({KNOWN: knowledge | dict(history.known_from), "queries": queries})
+    ]
     if not history.fillings:
         return edits
     receipts, relations = _stepped(runner, base, history)

@@ -27,9 +27,9 @@ from mayfly.storage.commit import reading_version
 from mayfly.storage.directory import Directory
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-Wanted = tuple[int, int, int | None]
+Bounds = tuple[int, int, int | None]
 """Since, until, and an instant at which results must be alive."""
-EVERYTHING: Wanted = (MIN_TIME, NEVER, None)
+EVERYTHING: Bounds = (MIN_TIME, NEVER, None)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Results:
         )
 
     def log_reader(
-        self, directory: Directory, manifest: Manifest, bounds: Wanted = EVERYTHING
+        self, directory: Directory, manifest: Manifest, bounds: Bounds = EVERYTHING
     ) -> SegmentReader:
         """The kept results of [since, until), alive at an instant if one is given."""
         since, until, instant = bounds
@@ -133,7 +133,7 @@ class Results:
         manifest: Manifest,
         segments: list[Segment],
         schema: pa.Schema,
-        bounds: Wanted = EVERYTHING,
+        bounds: Bounds = EVERYTHING,
     ) -> SegmentReader:
         sources = tuple(column_name(column) for column in self.member.program.plan.schema)
         root, version = directory.address, manifest.version
@@ -151,7 +151,7 @@ class SegmentReader:
     segments: tuple[Segment, ...]
     schema: pa.Schema
     sources: tuple[str, ...]
-    wanted: Wanted = EVERYTHING
+    bounds: Bounds = EVERYTHING
     slide: Slide | None = None
     """Of a query whose rows stand for runs of refreshes."""
 
@@ -163,7 +163,7 @@ class SegmentReader:
                         yield self._shown(part)
 
     def _repeated(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        since, until, _ = self.wanted
+        since, until, _ = self.bounds
         if self.slide is None:
             yield batch
             return
@@ -181,7 +181,7 @@ class SegmentReader:
         return spark.range(0, count, 1, max(1, count)).mapInArrow(self, ddl)
 
     def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        since, until, instant = self.wanted
+        since, until, instant = self.bounds
         ts = batch.column(TS)
         keep = pc.and_(pc.greater_equal(ts, since), pc.less(ts, until))
         if instant is not None:

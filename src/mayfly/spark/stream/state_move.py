@@ -60,7 +60,7 @@ class StateMove:
         self.base, self.directory, self.buckets = base, repository.directory, buckets
         self.stages = staged(program)
         self.renamed = renamed or {task.name: task.name for task in self.stages.tasks}
-        self.known = base.properties["state"]
+        self.stored = base.properties["state"]
         self.old: int = base.properties["buckets"]
         same = all(name == other for name, other in self.renamed.items())
         self.resplit = Resplitting(
@@ -77,7 +77,7 @@ class StateMove:
         for answer in self.stages.answers:
             if answer.query not in self.without:
                 self._answer(answer)
-        gone = stored_paths(self.known) - stored_paths(self.states)
+        gone = stored_paths(self.stored) - stored_paths(self.states)
         relations = self.base.properties["relations"]
         changed = {
             "buckets": self.buckets,
@@ -104,7 +104,7 @@ class StateMove:
 
     def _task(self, task: StagedTask) -> None:
         old, new = f"task/{self.renamed[task.name]}", f"task/{task.name}"
-        if f"{old}/0" not in self.known:
+        if f"{old}/0" not in self.stored:
             return
         if not task.bucketed:
             state = self._loaded(old, [task.operator.state()])[0]
@@ -126,7 +126,7 @@ class StateMove:
 
     def _answer(self, answer: StagedAnswer) -> None:
         log, name = f"{LOG}/{answer.query}", f"{SENT}/{answer.query}"
-        if f"{log}/0" not in self.known:
+        if f"{log}/0" not in self.stored:
             return
         spread = not answer.route.single
         if answer.sent is None:
@@ -158,7 +158,7 @@ class StateMove:
             held = [
                 self.base.segments[path]
                 for old in range(bucket, self.old, self.buckets)
-                for path in self.known.get(f"{log}/{old}", {"runs": {"kept": ()}})["runs"]["kept"]
+                for path in self.stored.get(f"{log}/{old}", {"runs": {"kept": ()}})["runs"]["kept"]
             ]
             paths = tuple(
                 segment.path for segment in sorted(held, key=lambda segment: segment.ts.low)
@@ -169,7 +169,7 @@ class StateMove:
     def _loaded(self, name: str, blanks: list[Any]) -> list[Any]:
         states = []
         for bucket in range(self.old):
-            entry = self.known.get(f"{name}/{bucket}")
+            entry = self.stored.get(f"{name}/{bucket}")
             stored = None if entry is None else Stored.from_json(entry)
             for path in stored_paths({name: entry} if entry else {}):
                 check_content(self.directory, self.base.segments[path])
@@ -186,7 +186,7 @@ class StateMove:
 
     def _stay(self, old: str, new: str) -> None:
         """In one place before and after."""
-        self.states[new] = self.known[old]
-        for part, paths in self.known[old]["runs"].items():
+        self.states[new] = self.stored[old]
+        for part, paths in self.stored[old]["runs"].items():
             if old != new and paths:
                 self.moved.append(MoveSegments(tuple(paths), f"state/{new}/{part}"))

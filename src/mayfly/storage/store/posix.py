@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from mayfly.errors import InvalidSetting, StorageError, UnsupportedStore
 from mayfly.faults import reach
-from mayfly.storage.store.problems import explained, told
+from mayfly.storage.store.problems import explained, storage_error
 from mayfly.storage.store.protocol import TEMPORARY, FileInfo
 
 _URI = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -116,7 +116,7 @@ class PosixStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise told("look at", path, error) from error
+            raise storage_error("look at", path, error) from error
         return FileInfo(status.st_size, status.st_mtime_ns // 1000)
 
     def read(self, name: str) -> bytes:
@@ -126,7 +126,7 @@ class PosixStore:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise told("read", path, error) from error
+            raise storage_error("read", path, error) from error
 
     def open(self, name: str, *, mapped: bool = False) -> pa.NativeFile:
         path = f"{self.address}/{name}"
@@ -135,7 +135,7 @@ class PosixStore:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise told("read", path, error) from error
+            raise storage_error("read", path, error) from error
 
     def names(self, folder: str) -> list[str]:
         base = f"{self.address}/{folder}"
@@ -155,7 +155,7 @@ class PosixStore:
         except NotADirectoryError:
             raise InvalidSetting(f"{path} is a file", "name a folder of its own") from None
         except OSError as error:
-            raise told("list", path, error) from error
+            raise storage_error("list", path, error) from error
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """If only the last sync of the folder fails, the error is raised with the file in place:
@@ -199,7 +199,7 @@ class PosixStore:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise told("remove", path, error) from error
+            raise storage_error("remove", path, error) from error
 
     def remove_folder(self, folder: str) -> None:
         path = self._path(folder)
@@ -268,7 +268,7 @@ class PosixFile:
         try:
             self.file.write(data)
         except OSError as error:
-            raise told("write", self.path, error) from error
+            raise storage_error("write", self.path, error) from error
 
     def finish(self) -> None:
         with explained("write", self.path):
@@ -295,7 +295,7 @@ def _link(temporary: Path, target: Path) -> bool:
         raise
     except OSError as error:
         if error.errno not in _NO_LINKS:
-            raise told("link", target, error) from error
+            raise storage_error("link", target, error) from error
         raise UnsupportedStore(
             f"cannot create a hard link in {target.parent}: {error.strerror}",
             "use a file system with hard links: commits depend on them",

@@ -29,10 +29,10 @@ def explained(doing: str, path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise told(doing, path, error) from error
+        raise storage_error(doing, path, error) from error
 
 
-def told(doing: str, path: str | Path, error: OSError) -> StorageError:
+def storage_error(doing: str, path: str | Path, error: OSError) -> StorageError:
     # Arrow puts a report of its own where Python has the system's words.
     reason = os.strerror(error.errno) if error.errno else error
     return StorageError(
