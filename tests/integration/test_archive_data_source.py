@@ -22,7 +22,7 @@ from mayfly.archive.read.selection import KeyRange, Selection
 from mayfly.archive.read.version_reader import Reader
 from mayfly.errors import MayflyError
 from mayfly.spark.io.data_source import PUSHDOWN
-from mayfly.spark.io.read_options import PlannedRead, Wanted, spark_schema
+from mayfly.spark.io.read_options import PlannedRead, ReadRequest, spark_schema
 from mayfly.spark.io.source_filters import narrowed
 from mayfly.testing import assert_same_rows
 
@@ -235,9 +235,9 @@ def test_what_filters_narrow_a_read_to(archive: Archive) -> None:
     from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual, Not
 
     reader = Reader(archive.repository.directory, archive.version())
-    whole = Wanted(Selection(archive.version().time))
+    whole = ReadRequest(Selection(archive.version().time))
 
-    def under(*filters: Any) -> Wanted:
+    def under(*filters: Any) -> ReadRequest:
         return narrowed(whole, reader, filters)
 
     k, n, ts = ("k",), ("n",), ("ts",)

@@ -24,7 +24,7 @@ from mayfly.storage.bounds import Bounds, bounds_of, key_bounds
 from mayfly.storage.checksum import RESTORE, HashingFile, Piece, check_file, check_file_once
 from mayfly.storage.directory import Directory, is_plain
 from mayfly.storage.store import NewFile
-from mayfly.storage.store.problems import told
+from mayfly.storage.store.problems import storage_error
 
 Format = Literal["arrow", "parquet"]
 Json = Any
@@ -409,7 +409,7 @@ def _reading(directory: Directory, segment: Segment, *, again: bool) -> Iterator
         yield
     except OSError as error:
         if error.errno and not isinstance(error, FileNotFoundError):
-            raise told("read", directory.address_of(segment.path), error) from error
+            raise storage_error("read", directory.address_of(segment.path), error) from error
         raise _unreadable(directory, segment, error) from error
     except (pa.ArrowException, ValueError) as error:
         raise _unreadable(directory, segment, error) from error

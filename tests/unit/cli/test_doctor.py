@@ -30,7 +30,7 @@ def test_an_old_or_missing_java_is_told(
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
     java.chmod(0o755)
-    assert doctor.check_java().found.endswith("is Java 8")
+    assert doctor.check_java().observation.endswith("is Java 8")
     assert run("doctor", str(tmp_path), "--no-spark") == 1
     told = capsys.readouterr().out
     assert "✗ Java" in told
@@ -44,9 +44,9 @@ def test_packages_outside_their_bounds_are_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("importlib.metadata.requires", lambda name: wanted)
     found = doctor.check_packages()
     assert found.verdict == "failed"
-    assert "no-such-package is missing" in found.found
-    assert "not >=2.2,<2.2.1" in found.found
-    assert "numpy" not in found.found
+    assert "no-such-package is missing" in found.observation
+    assert "not >=2.2,<2.2.1" in found.observation
+    assert "numpy" not in found.observation
 
 
 def test_a_folder_that_takes_no_commits_is_told(

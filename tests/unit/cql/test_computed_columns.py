@@ -67,7 +67,7 @@ def test_columns_follow_from_others() -> None:
               label AS (CASE WHEN a > 1 THEN upper('big') ELSE 'small' END))
               TIMESTAMP BY ts"""
     stream = declared(text)
-    assert [one.name for one in stream.given] == ["ms", "a"]
+    assert [one.name for one in stream.supplied_columns] == ["ms", "a"]
     rows = answer(text, "SELECT twice, label FROM s [RANGE 1 s]", ms=[3, 4], a=[1, 2])
     assert [(r["twice"], r["label"], r["ts"]) for r in rows] == [
         (2, "small", 3000),

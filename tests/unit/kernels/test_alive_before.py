@@ -41,7 +41,7 @@ def test_rows_alive_stand_group_by_group(
     ]
     values = before.values("x", pa.string()).to_pylist()
     assert list(zip(before.owner.tolist(), values, strict=True)) == alive
-    assert set(before.known) == ({listed.index(2)} if 2 in codes else set())
+    assert set(before.summaries) == ({listed.index(2)} if 2 in codes else set())
     present, starts = before.present("x", pa.string())
     assert present.to_pylist() == [value for _, value in alive if value is not None]
     sizes = [sum(1 for own, v in alive if own == g and v is not None) for g in range(len(listed))]

@@ -35,8 +35,8 @@ def alive_together(rows: tuple[Row, ...]) -> bool:
     return len(set(codes)) == 1 and max(ts) < min(exp)
 
 
-def unchecked(found: Held, tables: object, origin: int, member: int) -> Held:
-    return found
+def unchecked(combinations: Held, tables: object, origin: int, member: int) -> Held:
+    return combinations
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -1,4 +1,4 @@
-"""The files of one version: found, opened and decoded, or told why that cannot be done.
+"""The files of one version: found, opened and decoded, or the reason why that cannot be done.
 
 Files are immutable, so their directories (footers) are cached by path. A file that is missing
 because the version was given up is another error than one that is damaged.
@@ -19,7 +19,7 @@ from mayfly.errors import CorruptFile
 from mayfly.storage.commit import reading_version
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import Segment, check_present
-from mayfly.storage.store.problems import told
+from mayfly.storage.store.problems import storage_error
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class VersionFiles:
     def _unreadable(self, segment: Segment, error: Exception) -> Exception:
         path = f"{self.directory.address}/{segment.path}"
         if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
-            return told("read", path, error)
+            return storage_error("read", path, error)
         return CorruptFile(
             f"the data file {path} cannot be read: {error}",
             "restore it from a copy, or run verify to see what is still readable",
