@@ -32,7 +32,7 @@ from mayfly.archive.write.staging import Staging, days_of
 from mayfly.archive.write.staging_rows import MergeFiles
 from mayfly.errors import MayflyError
 from mayfly.faults import on_reach
-from mayfly.pipeline.control_log import Control
+from mayfly.pipeline.control_requests import Control
 from mayfly.spark.archive.query_feeds import LONGEST, ArchivedAnswers
 from mayfly.storage import Repository, segment_batches, vacuum, verify, write_segment
 from mayfly.storage.commit import manifest_name
@@ -298,7 +298,7 @@ def _checkpoint(root: Path) -> None:
     except _Stop:
         pass
     Control.of(root).stop()
-    Control.of(root)._written("change", text="INSERT INTO r VALUES (1)")
+    Control.of(root)._append("change", text="INSERT INTO r VALUES (1)")
     repository = Repository.open(root, sync=False)
     repository.pin()
     notice = seal_json({"files": ["data/gone.arrow"]})  # as a vacuum that was killed leaves it

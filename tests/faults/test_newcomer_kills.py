@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.pipeline.control_log import Control
+from mayfly.pipeline.control_requests import Control
 from mayfly.spark.api.pipelines import load_pipeline
 from tests.faults.pipeline_driver import SETTINGS
 from tests.faults.test_pipeline_kills import KILLED, live, rows_in

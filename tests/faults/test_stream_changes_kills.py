@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.faults import KILL_AT
-from mayfly.pipeline.control_log import Control
+from mayfly.pipeline.control_requests import Control
 from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.storage import Repository
 from tests.faults.processes import wait_for

@@ -15,7 +15,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.errors import InvalidSetting, LimitExceeded
-from mayfly.pipeline.control_log import Control, Controlled
+from mayfly.pipeline.control_log import Controlled
+from mayfly.pipeline.control_requests import Control
 from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.spark.api.queries import Queries
 from mayfly.spark.api.query_run import QueryRun

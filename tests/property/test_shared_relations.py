@@ -10,7 +10,7 @@ from mayfly.cql import Insert, Update, catalog_after, parse
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.commands import Commands
-from mayfly.pipeline.control_log import Control
+from mayfly.pipeline.control_requests import Control
 from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.runtime.relation_log import Changing
@@ -76,7 +76,7 @@ def test_what_is_new_in_the_file_after_a_command_is_refused_with_a_remedy(tmp_pa
     catalog = catalog_after(parse(TEXT))
     runner = opened(tmp_path / "ck", catalog, "(1, 'one')", q=CQL)
     control = Control(runner.repository)
-    control._written("change", text="INSERT INTO r VALUES (2, 'two')")
+    control._append("change", text="INSERT INTO r VALUES (2, 'two')")
 
     def begun(*inserts: str) -> HereRunner:
         runner = runner_of(tmp_path / "ck", catalog, {"q": CQL})
@@ -107,7 +107,7 @@ def test_a_relation_changed_by_a_command_is_that_relation(tmp_path: Path) -> Non
         runner.feed(rows, {})
         local.feed(rows)
         control = Control(runner.repository)
-        control._written("change", text=text)
+        control._append("change", text=text)
         declared = relation(catalog, "(1, 'one')")
         runner = runner_of(tmp_path / "ck", catalog, {"q": CQL})
         runner.commands = Commands.of(control, catalog, declared)

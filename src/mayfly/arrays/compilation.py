@@ -1,17 +1,95 @@
-"""Whether compiled functions can be kept on disk: not where no folder is writable."""
+"""Functions that numba compiles when they are first called.
+
+Idea: numba and the machine code of all kernels take seconds to load, and a plan is made without
+them; so a decorated function only stands for itself until something calls it. Invariant: what numba
+compiles calls compiled functions only, and no module keeps a stand-in whose function is compiled.
+Cost: none after the first call. Machine code is kept on disk where a folder is writable.
+"""
 
 from __future__ import annotations
 
-import numba
+import sys
+from collections.abc import Callable
+from functools import cache, update_wrapper
+from threading import RLock
+from typing import Any, Generic, Literal, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Inline = Literal["never", "always"]
+
+READ = "Array(int64, 1, 'C', readonly=True)"
+"""An array that a function only reads, in a signature."""
+WRITE = "Array(int64, 1, 'C')"
+"""An array that a function fills or returns."""
+_LOCK = RLock()
+_pending: list[Compiled[..., Any]] = []
 
 
-def _can_keep() -> bool:
+@cache
+def can_keep() -> bool:
+    """Whether machine code can be kept on disk; if not, each process compiles for seconds."""
+    import numba
+
     try:
-        numba.njit(cache=True)(_can_keep)
+        numba.njit(cache=True)(can_keep.__wrapped__)
     except RuntimeError:  # numba found no folder to keep it in
         return False
     return True
 
 
-CACHED = _can_keep()
-"""Without it functions are compiled anew in each process, which takes seconds."""
+class Compiled(Generic[P, R]):
+    """Stands for a function in its module, and in those that import it, until its first call."""
+
+    def __init__(self, function: Callable[P, R], signature: str | None, inline: Inline) -> None:
+        update_wrapper(self, function)
+        self.function, self.signature, self.inline = function, signature, inline
+        self._machine_code: Callable[P, R] | None = None
+        _pending.append(self)
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        return self.load()(*arguments, **named)
+
+    def load(self) -> Callable[P, R]:
+        """The compiled function, which takes the place of this one everywhere."""
+        if self._machine_code is None:
+            with _LOCK:
+                if self._machine_code is None:
+                    self._machine_code = self._compile()
+                    self._replace(self._machine_code)
+        return self._machine_code
+
+    def _compile(self) -> Callable[P, R]:
+        import numba
+
+        names = self.function.__globals__
+        for name in self.function.__code__.co_names:
+            if isinstance(callee := names.get(name), Compiled):
+                names[name] = callee.load()
+        decorate = numba.njit(self.signature, cache=can_keep(), nogil=True, inline=self.inline)
+        machine_code: Callable[P, R] = decorate(self.function)
+        return machine_code
+
+    def _replace(self, machine_code: Callable[P, R]) -> None:
+        _pending.remove(self)
+        name = self.function.__name__
+        for module in list(sys.modules.values()):
+            if getattr(module, "__dict__", {}).get(name) is self:
+                setattr(module, name, machine_code)
+
+
+def compiled(
+    signature: str | None = None, *, inline: Inline = "never"
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Have a function compiled, for the types of a signature in numba's words or of each call."""
+
+    def stand_in(function: Callable[P, R]) -> Callable[P, R]:
+        return Compiled(function, signature, inline)
+
+    return stand_in
+
+
+def load_compiled() -> None:
+    """Load all functions whose types are declared in modules imported so far."""
+    for function in [each for each in _pending if each.signature is not None]:
+        function.load()

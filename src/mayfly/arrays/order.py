@@ -12,17 +12,14 @@ from __future__ import annotations
 from functools import reduce
 from typing import TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_ORDER = numba.types.Array(numba.int64, 1, "C")
-_KEYS = numba.types.Array(numba.uint64, 1, "C")
+_KEYS = "Array(uint64, 1, 'C')"
 _DIGIT = 11
 
 
@@ -43,7 +40,7 @@ def distinct_of(*columns: Int64s) -> Int64s:
     return united
 
 
-@numba.njit(numba.int64(numba.uint64), cache=CACHED, nogil=True)
+@compiled("int64(uint64)")
 def _bits(span: np.uint64) -> int:
     bits = 0
     while bits < 64 and span >> np.uint64(bits):
@@ -51,7 +48,7 @@ def _bits(span: np.uint64) -> int:
     return bits
 
 
-@numba.njit(numba.void(_ORDER), cache=CACHED, nogil=True)
+@compiled(f"void({WRITE})")
 def _begin(places: Int64s) -> None:
     """Counts into first positions."""
     offset = 0
@@ -61,7 +58,7 @@ def _begin(places: Int64s) -> None:
         offset += count
 
 
-@numba.njit(_KEYS(_KEYS, numba.int64, numba.int64), cache=CACHED, nogil=True)
+@compiled(f"{_KEYS}({_KEYS}, int64, int64)")
 def _together(keys: npt.NDArray[np.uint64], skipped: int, bits: int) -> npt.NDArray[np.uint64]:
     """Keys that carry their position in the bits that are skipped."""
     passes = (bits + _DIGIT - 1) // _DIGIT
@@ -82,7 +79,7 @@ def _together(keys: npt.NDArray[np.uint64], skipped: int, bits: int) -> npt.NDAr
     return keys
 
 
-@numba.njit(_ORDER(_KEYS, _ORDER, numba.int64), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({_KEYS}, {WRITE}, int64)")
 def _side_by_side(keys: npt.NDArray[np.uint64], order: Int64s, bits: int) -> Int64s:
     passes = (bits + _DIGIT - 1) // _DIGIT
     digit = (bits + passes - 1) // passes
@@ -105,7 +102,7 @@ def _side_by_side(keys: npt.NDArray[np.uint64], order: Int64s, bits: int) -> Int
     return order
 
 
-@numba.njit(_ORDER(_READ, _ORDER), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({READ}, {WRITE})")
 def _reordered(values: Int64s, order: Int64s) -> Int64s:
     rows = len(order)
     low = high = values[order[0]] if rows else 0
@@ -134,7 +131,7 @@ def _reordered(values: Int64s, order: Int64s) -> Int64s:
     return order
 
 
-@numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({READ}, {READ})")
 def _united(left: Int64s, other: Int64s) -> Int64s:
     union = np.empty(len(left) + len(other), np.int64)
     size = i = j = 0
@@ -151,7 +148,7 @@ def _united(left: Int64s, other: Int64s) -> Int64s:
     return union[:size]
 
 
-@numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({READ}, {READ})")
 def common_of(left: Int64s, other: Int64s) -> Int64s:
     """The values (sorted, each once) that are also among others (sorted)."""
     overlap = np.empty(len(left), np.int64)
@@ -165,7 +162,7 @@ def common_of(left: Int64s, other: Int64s) -> Int64s:
     return overlap[:size]
 
 
-@numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({READ}, {READ})")
 def places_in(values: Int64s, asked: Int64s) -> Int64s:
     """Where each asked value (sorted) is among the values (sorted, each once); all are there."""
     places = np.empty(len(asked), np.int64)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mayfly.cli.output import REFUSED, refusals
 from mayfly.errors import LimitExceeded
-from mayfly.pipeline.control_log import STOP, Command, Control
+from mayfly.pipeline.control_log import STOP, Command, ControlLog
+
+if TYPE_CHECKING:
+    from mayfly.pipeline.control_requests import Control
 
 OVERDUE = 1
 """The exit code when a command is still not carried out after the time to wait for it."""
@@ -37,7 +40,7 @@ def add_command(
 ) -> None:
     """Add a query; it is refused here if it could not run."""
     with refusals():
-        control = Control.of(checkpoint)
+        control = _control(checkpoint)
         _told(control, control.add(name, query, parquet=parquet), wait)
 
 
@@ -49,7 +52,7 @@ def drop_command(
 ) -> None:
     """Drop a query, with its state and its history."""
     with refusals():
-        control = Control.of(checkpoint)
+        control = _control(checkpoint)
         _told(control, control.drop(name), wait)
 
 
@@ -61,7 +64,7 @@ def stream_command(
 ) -> None:
     """Declare a stream; it is read, from its beginning on, when a query is added over it."""
     with refusals():
-        control = Control.of(checkpoint)
+        control = _control(checkpoint)
         _told(control, control.stream(statement), wait)
 
 
@@ -73,7 +76,7 @@ def drop_stream_command(
 ) -> None:
     """Stop reading a stream that no query reads any more."""
     with refusals():
-        control = Control.of(checkpoint)
+        control = _control(checkpoint)
         _told(control, control.drop_stream(name), wait)
 
 
@@ -85,7 +88,7 @@ def relation_command(
 ) -> None:
     """Declare a relation or NRR, with the rows of its source if it has one."""
     with refusals():
-        control = Control.of(checkpoint)
+        control = _control(checkpoint)
         _told(control, control.relation(statement), wait)
 
 
@@ -97,7 +100,7 @@ def drop_relation_command(
 ) -> None:
     """Forget a relation that was declared so and that no query reads any more."""
     with refusals():
-        control = Control.of(checkpoint)
+        control = _control(checkpoint)
         _told(control, control.drop_relation(name), wait)
 
 
@@ -109,7 +112,7 @@ def change_command(
 ) -> None:
     """Change a relation or NRR; with AT '…' from that instant on, otherwise with the next batch."""
     with refusals():
-        control = Control.of(checkpoint)
+        control = _control(checkpoint)
         _told(control, control.change(statement), wait)
 
 
@@ -117,7 +120,7 @@ def change_command(
 def stop_command(checkpoint: Checkpoint, wait: Wait = 0.0) -> None:
     """Stop the pipeline after the batch that is running; a later start is not stopped."""
     with refusals():
-        control = Control.of(checkpoint)
+        control = ControlLog.of(checkpoint)
         _told(control, control.stop(), wait)
 
 
@@ -125,14 +128,21 @@ def stop_command(checkpoint: Checkpoint, wait: Wait = 0.0) -> None:
 def log_command(checkpoint: Checkpoint) -> None:
     """Show what was asked for, and what became of it."""
     with refusals():
-        control = Control.of(checkpoint)
+        control = ControlLog.of(checkpoint)
         for command in control.commands():
             typer.echo(
                 f"{command.number}\t{command}\t{control.outcome(command) or _waiting(command)}"
             )
 
 
-def _told(control: Control, command: Command, wait: float) -> None:
+def _control(checkpoint: Path) -> Control:
+    """The log with the checks of commands, which need the language: imported only for them."""
+    from mayfly.pipeline.control_requests import Control
+
+    return Control.of(checkpoint)
+
+
+def _told(control: ControlLog, command: Command, wait: float) -> None:
     """The number of the command, and its outcome if there is one by then."""
     outcome = control.wait(command, wait) if wait else control.outcome(command)
     typer.echo(f"{command.number}: {command}: {outcome or _waiting(command)}")

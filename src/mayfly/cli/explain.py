@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, catalog_after, parse
@@ -20,8 +19,6 @@ from mayfly.errors import MayflyError
 from mayfly.optimizer.optimize import check_rule_names, optimize
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
-from mayfly.physical.explain.json_tree import as_values
-from mayfly.physical.explain.page import page_of
 from mayfly.physical.explain.words import encodable
 from mayfly.plan.catalog import ArchiveDefinition, Catalog, QueryDefinition
 from mayfly.plan.logical import Output
@@ -82,8 +79,12 @@ def explain_command(
         running = [each for each in queries if each.registered]
         shared = _shared(_statements(file), running, strategy, without)
         if html is not None:
+            from mayfly.physical.explain.page import page_of
+
             html.write_text(page_of([explanation for _, explanation in shown]), encoding="utf-8")
     if json:
+        from mayfly.physical.explain.json_tree import as_values
+
         values = [
             {"name": each.name, **as_values(explanation, timings), **_shares(shared, each.name)}
             for each, explanation in shown
@@ -228,6 +229,8 @@ def _shares(shared: Together | None, name: str) -> dict[str, object]:
 
 
 def _print(shown: list[tuple[Query, Explanation]], timings: bool) -> None:
+    from rich.console import Console
+
     console = Console()
     for each, explanation in shown:
         if console.is_terminal:

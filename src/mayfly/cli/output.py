@@ -8,15 +8,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from mayfly.errors import MayflyError
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 REFUSED = 2
 """The exit code when a call makes no sense or cannot be carried out."""
@@ -53,6 +52,10 @@ def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Sequence[str] = ()
 ) -> None:
     """A table as wide as the terminal; in a pipe, columns apart by two blanks, nothing cut."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console()
     if not console.is_terminal:
         for line in aligned(header, [[str(cell) for cell in row] for row in rows], right):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.errors import BadInput
 from mayfly.kernels.codes import adjacent_equal

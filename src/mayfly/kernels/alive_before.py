@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays import compute as pc
+from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.codes import unsigned_zeros
 from mayfly.kernels.join_pairs import first_at_least
@@ -116,7 +115,7 @@ class Before:
             self.left.setdefault(group, {})[name] = part
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _alive(
     stored: Int64s, exp: Int64s, codes: Int64s, groups: Int64s, began: int
 ) -> tuple[Int64s, Int64s]:
@@ -135,7 +134,7 @@ def _alive(
     return places[:size].copy(), owner[:size].copy()
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _by_group(owner: Int64s, groups: int) -> tuple[Int64s, Int64s]:
     """The stable order by group, and where each group begins."""
     starts = np.zeros(groups + 1, np.int64)

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s, distinct_of, places_in, stable_order
 from mayfly.kernels.codes import are_exact
 from mayfly.kernels.delta import (
@@ -55,9 +54,7 @@ from mayfly.storage.segment import EXP, TS
 FEW = 32
 OPEN = "_open"
 """Since when a key is uncovered; MIN_TIME: always."""
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_WRITE = numba.types.Array(numba.int64, 1, "C")
-_GAPS = numba.types.UniTuple(_WRITE, 4)  # type: ignore[no-untyped-call]
+_GAPS = f"UniTuple({WRITE}, 4)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,11 +410,7 @@ def _meetings(rows: pa.Table, gaps: Gaps) -> Iterator[Pairs]:
     )
 
 
-@numba.njit(
-    _GAPS(_READ, _READ, _READ, _WRITE, _WRITE, numba.int64, numba.int64),
-    cache=CACHED,
-    nogil=True,
-)
+@compiled(f"{_GAPS}({READ}, {READ}, {READ}, {WRITE}, {WRITE}, int64, int64)")
 def _uncovered(
     keys: Int64s,
     ts: Int64s,

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays import compute as pc
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s
 from mayfly.errors import LimitExceeded
 from mayfly.kernels.functions.xxhash64 import SEED, Hashes, folded, hashed_number
@@ -23,8 +22,6 @@ EXACT_KEYS = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timest
 """Types of which a single key is its own code."""
 NULL_CODE = np.int64(-6_148_914_691_236_517_205)
 """What stands for NULL."""
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_ROWS = numba.types.Array(numba.int64, 1, "C")
 
 
 def key_codes(columns: Sequence[pa.ChunkedArray], types: Sequence[DataType]) -> pa.Array:
@@ -205,7 +202,7 @@ def buckets(codes: Int64s, count: int) -> Int64s:
     return _buckets(np.ascontiguousarray(codes), count)
 
 
-@numba.njit(_ROWS(_READ, numba.int64), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({READ}, int64)")
 def _buckets(codes: Int64s, count: int) -> Int64s:
     bucket_numbers = np.empty(len(codes), np.int64)
     for i in range(len(codes)):

@@ -15,20 +15,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.join_pairs import first_at_least
 from mayfly.kernels.lifetime_rows import CODE, numbers
 from mayfly.kernels.multiway_probe import Check, Effort, Partial
 from mayfly.storage.segment import EXP, TS
 
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_WRITE = numba.types.Array(numba.int64, 1, "C")
-_WRITE_2 = numba.types.Array(numba.int64, 2, "C")
+_WRITE_2 = "Array(int64, 2, 'C')"
 LOW, HIGH, AT, SINCE, UNTIL = range(5)
 """What is remembered of each input on the way down: its rows of the code, the next one to look at,
 and the lifetime of what has been joined before it."""
@@ -187,7 +184,7 @@ def _extended(
     return Partial(members, probes.codes[mine], ts, exp)
 
 
-@numba.njit(numba.boolean(_READ, _READ, _READ), cache=CACHED, nogil=True)
+@compiled(f"boolean({READ}, {READ}, {READ})")
 def _disordered(codes: Int64s, ts: Int64s, order: Int64s) -> bool:
     """Whether rows of one code are not in the order of their ts."""
     for i in range(1, len(order)):
@@ -197,7 +194,7 @@ def _disordered(codes: Int64s, ts: Int64s, order: Int64s) -> bool:
     return False
 
 
-@numba.njit(_WRITE(_READ, _READ, _READ, _READ), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({READ}, {READ}, {READ}, {READ})")
 def _merge(codes: Int64s, ts: Int64s, other_codes: Int64s, other_ts: Int64s) -> Int64s:
     """Positions in both, one after the other, in the order of (code, ts)."""
     order = np.empty(len(codes) + len(other_codes), np.int64)
@@ -220,9 +217,7 @@ def _merge(codes: Int64s, ts: Int64s, other_codes: Int64s, other_ts: Int64s) -> 
     return order
 
 
-@numba.njit(
-    numba.boolean(_READ, _READ, _READ, _WRITE_2, _WRITE), cache=CACHED, nogil=True
-)  # fmt: skip
+@compiled(f"boolean({READ}, {READ}, {READ}, {_WRITE_2}, {WRITE})")
 def _aligned(
     codes: Int64s, other_codes: Int64s, starts: Int64s, frames: Int64s, cursor: Int64s
 ) -> bool:
@@ -251,14 +246,10 @@ def _aligned(
     return bool(row < len(codes))
 
 
-@numba.njit(
-    numba.int64(
-        _READ, _READ, _READ, _READ, _READ, _READ, _READ, numba.boolean,
-        _WRITE_2, _WRITE, _WRITE, _WRITE_2,
-    ),
-    cache=CACHED,
-    nogil=True,
-)  # fmt: skip
+@compiled(
+    f"int64({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {READ}, boolean, "
+    f"{_WRITE_2}, {WRITE}, {WRITE}, {_WRITE_2})"
+)
 def _combine(
     codes: Int64s,
     ts: Int64s,

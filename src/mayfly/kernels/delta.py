@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.lifetime_rows import chosen
 from mayfly.plan.expressions import Column
@@ -35,7 +34,7 @@ SEEN = "_seen"
 SEEN_END = "_seen_end"
 OWNER = "_owner"
 LIFE = (TS, EXP, ID)
-_ANY = numba.types.Array(numba.int64, 1, "A", readonly=True)
+_ANY = "Array(int64, 1, 'A', readonly=True)"
 _INTERNAL = {"_ts", "_exp", "_id", "_end", "_code", "_seen", "_seen_end", "_owner"}
 
 
@@ -101,19 +100,19 @@ def united(parts: Iterable[Delta], nothing: Delta) -> Delta:
     )
 
 
-@numba.njit(numba.int64(numba.int64, numba.int64), cache=CACHED, nogil=True)
+@compiled("int64(int64, int64)")
 def mixed_id(left: int, right: int) -> Any:
     """One identity from two, well spread: identities of results are those of all their members."""
-    first = numba.uint64(left) * numba.uint64(0x9E3779B97F4A7C15)
-    second = numba.uint64(right) * numba.uint64(0xC2B2AE3D27D4EB4F)
-    mixed = first ^ ((second << numba.uint64(31)) | (second >> numba.uint64(33)))
-    mixed ^= mixed >> numba.uint64(29)
-    mixed *= numba.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> numba.uint64(32)
-    return numba.int64(mixed)
+    first = np.uint64(left) * np.uint64(0x9E3779B97F4A7C15)
+    second = np.uint64(right) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed = first ^ ((second << np.uint64(31)) | (second >> np.uint64(33)))
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    return np.int64(mixed)
 
 
-@numba.njit(numba.int64[::1](_ANY, _ANY), cache=CACHED, nogil=True)
+@compiled(f"int64[::1]({_ANY}, {_ANY})")
 def mixed_ids(left: Int64s, right: Int64s) -> Int64s:
     """The same for each pair of two arrays, in one pass."""
     mixed = np.empty(len(left), np.int64)

@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s, distinct_of, places_in, stable_order
 from mayfly.kernels.codes import are_exact, check_codes, group_codes
 from mayfly.kernels.delta import (
@@ -42,9 +41,7 @@ from mayfly.plan.spread import Spread
 from mayfly.storage.segment import EXP, TS
 
 SINCE = "_since"
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_WRITE = numba.types.Array(numba.int64, 1, "C")
-_STRETCHES = numba.types.UniTuple(_WRITE, 3)  # type: ignore[no-untyped-call]
+_STRETCHES = f"UniTuple({WRITE}, 3)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +211,10 @@ def _ending(values: Int64s, rows: pa.Table, interval: Interval) -> Int64s:
     return places[stable_order(values[places], exp[places])]
 
 
-@numba.njit(
-    _STRETCHES(
-        _READ, _READ, _READ, _READ, _WRITE, _READ, _READ, _READ, _READ,
-        numba.int64, numba.int64, numba.int64,
-    ),
-    cache=CACHED,
-    nogil=True,
-)  # fmt: skip
+@compiled(
+    f"{_STRETCHES}({READ}, {READ}, {READ}, {READ}, {WRITE}, "
+    f"{READ}, {READ}, {READ}, {READ}, int64, int64, int64)"
+)
 def _sweep(
     left: Int64s,
     left_ts: Int64s,

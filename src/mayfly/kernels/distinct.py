@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s, distinct_of, places_in
 from mayfly.kernels.codes import are_exact, check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
@@ -30,9 +29,7 @@ from mayfly.plan.strategy import Structure
 from mayfly.storage.segment import EXP, TS
 
 NEXT = "_next"
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_WRITE = numba.types.Array(numba.int64, 1, "C")
-_PIECES = numba.types.UniTuple(_WRITE, 3)  # type: ignore[no-untyped-call]
+_PIECES = f"UniTuple({WRITE}, 3)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +160,7 @@ class WeakDistinct(Alone):
         check_codes(numbers(both, CODE), columns)
 
 
-@numba.njit(
-    _PIECES(_READ, _READ, _READ, _WRITE, _WRITE, _WRITE, numba.int64),
-    cache=CACHED,
-    nogil=True,
-)
+@compiled(f"{_PIECES}({READ}, {READ}, {READ}, {WRITE}, {WRITE}, {WRITE}, int64)")
 def _issue(
     values: Int64s,
     ts: Int64s,

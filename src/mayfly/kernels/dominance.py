@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays import compute as pc
+from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.delta import with_numbers
 from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, numbers, whole
@@ -89,7 +88,7 @@ def undominated(rows: pa.Table, calls: Sequence[AggregateCall]) -> Bools:
     return stays
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _are_sorted(code: Int64s, exp: Int64s) -> bool:
     for i in range(1, len(code)):
         if code[i] < code[i - 1] or (code[i] == code[i - 1] and exp[i] < exp[i - 1]):
@@ -97,7 +96,7 @@ def _are_sorted(code: Int64s, exp: Int64s) -> bool:
     return True
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _mark(code: Int64s, exp: Int64s, keys: Int64s, valid: Bools, stays: Bools) -> None:
     """From the last to expire to the first: of rows that expire together the best one stays, if it
     is better than all that expire later. No ``valid`` means no NULLs."""
@@ -114,7 +113,7 @@ def _mark(code: Int64s, exp: Int64s, keys: Int64s, valid: Bools, stays: Bools) -
             best = top
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _is_better(row: int, other: int, keys: Int64s, valid: Bools) -> bool:
     if len(valid) and not (valid[row] and valid[other]):
         return bool(valid[row] and not valid[other])

@@ -13,11 +13,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s
 
 Floats = npt.NDArray[np.float64]
@@ -76,7 +75,7 @@ def play_sums(
     return sums
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def load(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
     """Go on with a sum as ``save`` left it."""
     digits[:] = row[: len(digits)]
@@ -84,14 +83,14 @@ def load(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
     odd[:] = row[len(digits) + 3 : len(digits) + 6]
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def save(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
     row[: len(digits)] = digits
     row[len(digits) : len(digits) + 3] = span
     row[len(digits) + 3 : len(digits) + 6] = odd
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _play(
     before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
     residues: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, sums: Floats,
@@ -116,20 +115,20 @@ def _play(
             save(kept[keep[current]], digits, span, odd)
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def start_digits(size: int) -> tuple[Int64s, Int64s, Int64s]:
     """A sum of nothing: its digits, their span (see ``add``), and counts of what is no number."""
     return np.zeros(size, np.int64), np.array([size, 0, 0], np.int64), np.zeros(3, np.int64)
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def clear(digits: Int64s, span: Int64s, odd: Int64s) -> None:
     digits[:] = 0
     odd[:] = 0
     span[0], span[1], span[2] = len(digits), 0, 0
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def parts(value: float) -> tuple[int, int]:
     """The mantissa of a number without its sign, and the place of its lowest bit."""
     fraction, exponent = math.frexp(abs(value))
@@ -140,7 +139,7 @@ def parts(value: float) -> tuple[int, int]:
     return int(mantissa), place
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def add(digits: Int64s, odd: Int64s, span: Int64s, value: float, sign: int) -> None:
     """Add or subtract one value; ``span`` is the first and last digit in use, and additions."""
     if not np.isfinite(value):
@@ -164,7 +163,7 @@ def add(digits: Int64s, odd: Int64s, span: Int64s, value: float, sign: int) -> N
         carry_digits(digits, span)
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def carry_digits(digits: Int64s, span: Int64s) -> None:
     """Digits from 0 to 2 ** 32 − 1, the highest one with the sign."""
     last = min(span[1] + 2, len(digits) - 1)
@@ -174,7 +173,7 @@ def carry_digits(digits: Int64s, span: Int64s) -> None:
     span[1], span[2] = last, 0
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _rounded(digits: Int64s, odd: Int64s, span: Int64s) -> float:
     if odd[2] > 0 or (odd[0] > 0 and odd[1] > 0):
         return np.nan
@@ -190,7 +189,7 @@ def _rounded(digits: Int64s, odd: Int64s, span: Int64s) -> float:
     return -value if negative else value
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def magnitude(digits: Int64s, span: Int64s) -> tuple[Int64s, int, bool]:
     """Digits from 0 to 2 ** 32 − 1 without leading ones that are 0, the place of the first, and
     whether they are below zero."""
@@ -216,7 +215,7 @@ def magnitude(digits: Int64s, span: Int64s) -> tuple[Int64s, int, bool]:
     return carried[: top + 1], first, bool(negative)
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def leading_bits(carried: Int64s, top: int) -> tuple[int, int]:
     """The nearest number of 53 bits, half to even, and its exponent, of digits whose highest is
     ``top``."""
@@ -262,14 +261,14 @@ def round_sums(rows: Matrix) -> Floats:
     return sums
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _begin_sums(sums: Matrix) -> None:
     digits, span, odd = start_digits(DIGITS)
     for row in range(len(sums)):
         save(sums[row], digits, span, odd)
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _sum_values(values: Floats, group: Int64s, sums: Matrix) -> None:
     _begin_sums(sums)
     for i in range(len(values)):
@@ -279,7 +278,7 @@ def _sum_values(values: Floats, group: Int64s, sums: Matrix) -> None:
         carry_digits(sums[i, :DIGITS], sums[i, DIGITS : DIGITS + 3])
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _merge_sums(rows: Matrix, group: Int64s, sums: Matrix) -> None:
     # Rows are carried: their digits are below 2 ** 32, so 2 ** 29 of them may be added up.
     _begin_sums(sums)
@@ -295,7 +294,7 @@ def _merge_sums(rows: Matrix, group: Int64s, sums: Matrix) -> None:
         carry_digits(sums[i, :DIGITS], sums[i, DIGITS : DIGITS + 3])
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _round_sums(rows: Matrix, sums: Floats) -> None:
     for i in range(len(rows)):
         row = rows[i]

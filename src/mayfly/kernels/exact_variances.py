@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.exact_sums import (
     DIGITS,
@@ -59,7 +58,7 @@ def play_variances(
     return answers
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _play(
     before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
     residues: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, root: bool, answers: Floats,
@@ -99,7 +98,7 @@ def _play(
             row[-1] = rows
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _add_square(digits: Int64s, span: Int64s, value: float, sign: int) -> None:
     if not np.isfinite(value) or value == 0.0:
         return
@@ -122,7 +121,7 @@ def _add_square(digits: Int64s, span: Int64s, value: float, sign: int) -> None:
         carry_digits(digits, span)
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _spread(
     sums: Int64s, span: Int64s, squares: Int64s, reach: Int64s, rows: int, root: bool
 ) -> float:
@@ -153,7 +152,7 @@ def _spread(
     return math.ldexp(math.sqrt(quotient * (2.0 if odd else 1.0)), (exponent - odd) >> 1)
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _multiply(product: np.ndarray, digits: Int64s, place: int, factor: int) -> None:
     carry = np.uint64(0)
     for i in range(len(digits)):
@@ -167,7 +166,7 @@ def _multiply(product: np.ndarray, digits: Int64s, place: int, factor: int) -> N
         index += 1
 
 
-@numba.njit(cache=CACHED, nogil=True)
+@compiled()
 def _subtract_square(numerator: np.ndarray, digits: Int64s, place: int) -> None:
     size = len(digits)
     square = np.zeros(2 * size, np.uint64)

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.functions.casts import cast
 from mayfly.kernels.functions.comparisons import compare, extreme

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import Delta, column_name, concatenated
 from mayfly.kernels.group_by import GroupRows, GroupState

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.group_events import Events
 from mayfly.kernels.holistic import Versions, Way

@@ -12,20 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s, places_in, stable_order
 from mayfly.kernels.codes import are_exact, check_codes
 from mayfly.kernels.delta import concatenated, taken, with_numbers
 from mayfly.kernels.lifetime_rows import CODE, Bools, numbers, whole
 
 Floats = npt.NDArray[np.float64]
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_WRITE = numba.types.Array(numba.int64, 1, "C")
 
 
 @dataclass(frozen=True)
@@ -147,9 +144,7 @@ class Events:
         check_codes(numbers(both, CODE), columns)
 
 
-@numba.njit(
-    numba.void(_READ, _READ, _READ, _READ, _READ, _READ, _WRITE, _WRITE), cache=CACHED, nogil=True
-)
+@compiled(f"void({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {WRITE}, {WRITE})")
 def _fill_totals(
     amounts: Int64s,
     sign: Int64s,

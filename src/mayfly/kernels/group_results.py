@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s, places_in
 from mayfly.kernels.codes import adjacent_equal
 from mayfly.kernels.delta import (
@@ -37,8 +36,6 @@ from mayfly.storage.segment import EXP, TS
 
 COUNT = "_count"
 SHOWN = "_shown"
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_ORDER = numba.types.Array(numba.int64, 1, "C")
 
 
 @dataclass(frozen=True)
@@ -164,7 +161,7 @@ class _Pieces:
         return following
 
 
-@numba.njit(_ORDER(_READ, _READ), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({READ}, {READ})")
 def _each_before(few: Int64s, many: Int64s) -> Int64s:
     """The order of few and many (both sorted) in which one of the few precedes its group; each of
     the few has some of the many."""

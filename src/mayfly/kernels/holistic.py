@@ -15,8 +15,8 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels import resident
 from mayfly.kernels.alive_before import Before

@@ -11,18 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numba
 import numpy as np
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import mixed_id
 
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_WRITE = numba.types.Array(numba.int64, 1, "C")
 
-
-@numba.njit(numba.int64(_READ, numba.int64, numba.int64, numba.int64), cache=CACHED, nogil=True)
+@compiled(f"int64({READ}, int64, int64, int64)")
 def first_at_least(codes: Int64s, start: int, stop: int, code: int) -> int:
     """The first position from ``start`` to ``stop`` whose code is ``code`` or larger."""
     if start >= stop or codes[start] >= code:
@@ -41,11 +37,7 @@ def first_at_least(codes: Int64s, start: int, stop: int, code: int) -> int:
     return high
 
 
-@numba.njit(
-    numba.int64(_READ, _READ, _READ, _READ, _READ, _READ, _WRITE, _WRITE, _WRITE),
-    cache=CACHED,
-    nogil=True,
-)
+@compiled(f"int64({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {WRITE}, {WRITE}, {WRITE})")
 def _fill(
     left_code: Int64s,
     left_ts: Int64s,
@@ -129,13 +121,10 @@ def lives_together(
     return ts, exp, ids
 
 
-@numba.njit(
-    numba.void(
-        _READ, _READ, _READ, _READ, _READ, _READ, _READ, _READ, _WRITE, _WRITE, _WRITE
-    ),
-    cache=CACHED,
-    nogil=True,
-)  # fmt: skip
+@compiled(
+    f"void({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {READ}, "
+    f"{WRITE}, {WRITE}, {WRITE})"
+)
 def _unite(
     left_ts: Int64s,
     left_exp: Int64s,

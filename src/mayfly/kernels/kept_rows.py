@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, concatenated, with_numbers
 from mayfly.kernels.join_pairs import first_at_least
@@ -29,8 +28,6 @@ from mayfly.plan.strategy import CALENDAR_RANGES, Structure
 from mayfly.storage.segment import EXP, TS
 
 _NOTHING = pa.table({})
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_PLACES = numba.types.Array(numba.int64, 1, "C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +186,7 @@ def _changed(run: Run, places: Int64s, changes: dict[str, Int64s]) -> Run:
     return Run.of(table, level=run.level, cell=run.cell)
 
 
-@numba.njit(_PLACES(_READ, _READ), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({READ}, {READ})")
 def _of_codes(stored: Int64s, codes: Int64s) -> Int64s:
     """Where the stored codes (sorted) are that are asked for (sorted, each once)."""
     places = np.empty(len(stored), np.int64)
@@ -203,7 +200,7 @@ def _of_codes(stored: Int64s, codes: Int64s) -> Int64s:
     return places[:count]
 
 
-@numba.njit(_PLACES(_READ, _READ, _READ, _READ, _READ, _READ), cache=CACHED, nogil=True)
+@compiled(f"{WRITE}({READ}, {READ}, {READ}, {READ}, {READ}, {READ})")
 def _located(
     stored: Int64s, times: Int64s, ids: Int64s, codes: Int64s, since: Int64s, row_ids: Int64s
 ) -> Int64s:

@@ -14,19 +14,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
-import numba
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import concatenated, taken
 from mayfly.kernels.lifetime_rows import CODE, numbers
 from mayfly.lifetime import MIN_TIME
 from mayfly.storage.segment import EXP, TS
 
-_READ = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_WRITE = numba.types.Array(numba.int64, 1, "C")
 KEPT = -1
 """The rank of rows that every probe sees."""
 
@@ -187,15 +184,10 @@ def partners(
     effort.expired += int(cursor[5])
 
 
-@numba.njit(
-    numba.int64(
-        _READ, _READ, _READ, _READ, _READ, _READ, _READ,
-        _WRITE, _READ, _READ, _READ, _READ, _READ,
-        numba.int64, numba.boolean, _WRITE, _WRITE, _WRITE,
-    ),
-    cache=CACHED,
-    nogil=True,
-)  # fmt: skip
+@compiled(
+    f"int64({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {WRITE}, "
+    f"{READ}, {READ}, {READ}, {READ}, {READ}, int64, boolean, {WRITE}, {WRITE}, {WRITE})"
+)
 def _meet(
     units: Int64s,
     buckets: Int64s,

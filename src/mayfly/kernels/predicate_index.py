@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.lifetime_rows import whole
 from mayfly.plan.expressions import Cast, Column, Compare, Expression, Literal, conjuncts

@@ -21,7 +21,6 @@ from mayfly.kernels.delta import (
     united,
     with_numbers,
 )
-from mayfly.kernels.expression import evaluate, holds
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.operator import Moving, Operator, StateKey, same_kind
@@ -47,6 +46,9 @@ def values_of(expression: Expression, table: pa.Table, kind: pa.DataType) -> pa.
     """An expression's value for every row, in the given type."""
     if not table.num_rows:
         return pa.array([], kind)
+    # Here: a plan is made without the functions of the language.
+    from mayfly.kernels.expression import evaluate
+
     value = evaluate(expression, partial(column_of, table))
     if isinstance(value, pa.Scalar):
         value = pa.repeat(value.cast(kind), table.num_rows)
@@ -57,6 +59,8 @@ def values_of(expression: Expression, table: pa.Table, kind: pa.DataType) -> pa.
 
 def satisfying(condition: Expression, table: pa.Table) -> Bools:
     """Where a condition is TRUE."""
+    from mayfly.kernels.expression import holds
+
     marks = holds(condition, partial(column_of, table), table.num_rows)
     mask: Bools = np.asarray(marks.to_numpy(zero_copy_only=False), dtype=bool)
     return mask

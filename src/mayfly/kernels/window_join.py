@@ -16,8 +16,8 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.codes import group_codes, key_codes
 from mayfly.kernels.delta import (

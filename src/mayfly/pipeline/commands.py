@@ -27,8 +27,10 @@ from mayfly.pipeline.control_log import (
     STOP,
     STREAM,
     Command,
-    Control,
     Controlled,
+)
+from mayfly.pipeline.control_requests import (
+    Control,
     change_of,
     check_addition,
     check_drop,
@@ -203,7 +205,12 @@ class Commands:
     def _drop_relation(self, command: Command, queries: Reading) -> None:
         name = command.name
         check_relation_drop(name, self.state.relations, self.catalog, self.readers(queries))
-        self.state = self.state.without_relation(name, self.catalog)
+        staying = [
+            change
+            for change in self.state.changes
+            if change_of(change["text"], self.catalog).relation != name
+        ]
+        self.state = self.state.without_relation(name, staying)
         self.catalog = self.catalog.drop(name)
         del self.relations[name.casefold()]
 

@@ -16,7 +16,6 @@ from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program
 from mayfly.physical.shared_program import canonical
-from mayfly.pipeline.archive_settings import check_declaration
 from mayfly.pipeline.connectors import (
     check_letters,
     check_relation,
@@ -151,6 +150,8 @@ class PipelineFile:
             if isinstance(query, QueryDefinition):
                 check_sink(query)
             else:
+                from mayfly.pipeline.archive_settings import check_declaration
+
                 check_letters(query)
                 check_declaration(query, _program(query, catalog))
         folders = ((name, self.parquet_folder(definition)) for name, definition in queries.items())

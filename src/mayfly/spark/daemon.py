@@ -14,9 +14,12 @@ from pyspark.daemon import manager
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["pyspark.worker"]:
+        import mayfly.kernels.expression
         import mayfly.spark.archive.stream_sink
         import mayfly.spark.stream.stage_tasks  # noqa: F401
+        from mayfly.arrays.compilation import load_compiled
 
+        load_compiled()
         # Arrow loads pandas, where it is installed, at its first conversion to NumPy: half a
         # second, here once instead of in every worker.
         pa.nulls(1, pa.int64()).to_numpy(zero_copy_only=False)

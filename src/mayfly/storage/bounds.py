@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.storage import scalars
 
 LONGEST_BOUND = 64

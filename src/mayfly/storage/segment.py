@@ -13,10 +13,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from mayfly.errors import BadInput, CorruptFile, InvalidSetting, StorageError, UnsupportedFormat
 from mayfly.faults import reach
@@ -25,6 +24,9 @@ from mayfly.storage.checksum import RESTORE, HashingFile, Piece, check_file, che
 from mayfly.storage.directory import Directory, is_plain
 from mayfly.storage.store import NewFile
 from mayfly.storage.store.problems import storage_error
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
 
 Format = Literal["arrow", "parquet"]
 Json = Any
@@ -220,9 +222,11 @@ class SegmentWriter:
             options = pa.ipc.IpcWriteOptions(compression=self._compression)
             self._sink = pa.ipc.new_file(target, self._schema, options=options)
         else:
+            from pyarrow.parquet import ParquetWriter
+
             # Row groups are small: a dictionary in each costs more than it saves, and bounds of
             # texts that rows are not sorted by would fill the footer.
-            self._sink = pq.ParquetWriter(
+            self._sink = ParquetWriter(
                 target,
                 self._schema,
                 compression=self._compression or "zstd",
@@ -364,7 +368,9 @@ def open_segment(
     with _reading(directory, segment, again=again):
         source = directory.open(segment.path, mapped=segment.format == "arrow")
         if segment.format == "parquet":
-            with source, pq.ParquetFile(source) as file:
+            from pyarrow.parquet import ParquetFile
+
+            with source, ParquetFile(source) as file:
                 table = file.read(columns=columns)
                 taken = _chunk_bytes(file.metadata, columns)
         else:
@@ -383,7 +389,9 @@ def segment_batches(directory: Directory, segment: Segment) -> Iterator[pa.Recor
     with _reading(directory, segment, again=True):
         source = directory.open(segment.path, mapped=segment.format == "arrow")
         if segment.format == "parquet":
-            batches = pq.ParquetFile(source).iter_batches()
+            from pyarrow.parquet import ParquetFile
+
+            batches = ParquetFile(source).iter_batches()
         else:
             reader = pa.ipc.open_file(source)
             batches = map(reader.get_batch, range(reader.num_record_batches))
@@ -421,7 +429,7 @@ def _unreadable(directory: Directory, segment: Segment, error: Exception) -> Cor
     )
 
 
-def _chunk_bytes(metadata: pq.FileMetaData, columns: list[str] | None) -> int:
+def _chunk_bytes(metadata: FileMetaData, columns: list[str] | None) -> int:
     """Bytes of a Parquet file that reading some columns takes: their chunks and the footer."""
     groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
     chunks = (group.column(index) for group in groups for index in range(group.num_columns))

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.errors import CorruptFile, StorageError, VersionExpired
 from mayfly.storage.bounds import Bounds
 from mayfly.storage.commit import Repository, head_name, manifest_name

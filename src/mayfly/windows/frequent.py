@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.windows.basic import PacedWindow, Take, at_least_one
 from mayfly.windows.dictionary import Dictionary

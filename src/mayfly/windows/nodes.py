@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import compiled
 from mayfly.errors import ProtocolError
 from mayfly.windows.domain import Int64s
 
@@ -23,7 +22,7 @@ N = TypeVar("N", bound=np.generic)
 USED, FREE, VISITS, MOST = 0, 1, 2, 3
 """Places in a tally: nodes ever used, nodes on the free list, visits, most visits of a probe."""
 
-jit = numba.njit(cache=CACHED, nogil=True)
+jit = compiled()
 
 
 class Nodes:

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.keywords import known_settings
 from mayfly.windows.basic import Intake, Watch

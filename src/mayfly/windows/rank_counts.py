@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import stable_order
 from mayfly.windows.domain import Int64s, has_ranks, keys_in_order, of_ranks
 from mayfly.windows.nodes import jit

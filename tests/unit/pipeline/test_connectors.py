@@ -8,7 +8,7 @@ import pytest
 
 from mayfly.errors import InvalidSetting
 from mayfly.pipeline.connectors import check_stream, python_file
-from mayfly.pipeline.control_log import stream_of
+from mayfly.pipeline.control_requests import stream_of
 from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.plan.catalog import Connector
 

@@ -22,9 +22,9 @@ from mayfly.pipeline.control_log import (
     REMEMBERED,
     STOP,
     STREAM,
-    Control,
     Controlled,
 )
+from mayfly.pipeline.control_requests import Control
 from mayfly.pipeline.declared_catalog import declarations, declared_catalog
 from mayfly.plan.catalog import RelationDefinition, StreamDefinition
 from mayfly.runtime.relation_log import Changing

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.functions import calendar_fields
 from mayfly.kernels.functions.java_numbers import exact, read_float, shortest

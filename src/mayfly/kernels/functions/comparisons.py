@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.kernels.functions.operands import Operand
 
 

@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import re2
@@ -52,7 +52,6 @@ _POSIX = {
     "Space": " \\t\\n\\x0b\\f\\r",
 }
 _CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": " \\t\\n\\x0b\\f\\r"}
-_ALL = frozenset(range(0x110000))
 _ENDS = ("\n", "\r", "\u0085", "\u2028", "\u2029")
 
 
@@ -113,6 +112,11 @@ class JavaPattern:
                 f"it can: searching {len(text):,} characters may take too long"
             )
         return self.backtracking, text
+
+
+@cache
+def _every_character() -> frozenset[int]:
+    return frozenset(range(0x110000))
 
 
 @lru_cache(maxsize=512)
@@ -332,7 +336,7 @@ class _Translation:
                 raise re.error("\\p{ is not closed")
             name, self.position = self.pattern[self.position : end], end + 1
         characters = _property(name)
-        return _ALL - characters if negated else characters
+        return _every_character() - characters if negated else characters
 
     def _class(self) -> frozenset[int]:
         """A class in brackets as the set of its characters; the bracket is behind us."""
@@ -350,7 +354,7 @@ class _Translation:
             first = False
         self.position += 1
         members = members if both is None else both & members
-        return _ALL - members if negated else members
+        return _every_character() - members if negated else members
 
     def _member(self) -> frozenset[int]:
         letter = self._next()
@@ -362,12 +366,12 @@ class _Translation:
                 return self._property(letter == "P")
             if letter.lower() in _CLASSES:
                 characters = _characters(_CLASSES[letter.lower()])
-                return characters if letter.islower() else _ALL - characters
+                return characters if letter.islower() else _every_character() - characters
             if letter in "hHvV":
                 return (
                     _characters(_ESCAPES[letter.lower()][1:-1])
                     if letter.islower()
-                    else (_ALL - _characters(_ESCAPES[letter.lower()][1:-1]))
+                    else (_every_character() - _characters(_ESCAPES[letter.lower()][1:-1]))
                 )
             letter = self._character(letter)
         if self._looking_at("-") and not self._looking_at("-]") and not self._looking_at("-["):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.kernels.functions.comparisons import compare
 from mayfly.kernels.functions.operands import Numbers, Operand, Undefined, broadcast
 from mayfly.plan.types import DataType

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.kernels.functions.java_numbers import exact
 from mayfly.kernels.functions.operands import (
     Mask,

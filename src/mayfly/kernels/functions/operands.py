@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.plan.expressions import LONGEST_TEXT
 
 Operand: TypeAlias = pa.Array | pa.Scalar

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.kernels.functions.java_regex import compiled, like_pattern, replaced
 from mayfly.kernels.functions.json_path import json_object
 from mayfly.kernels.functions.operands import Operand, Undefined, check_length, each

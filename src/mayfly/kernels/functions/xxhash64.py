@@ -10,14 +10,12 @@ is, unless ``null`` stands for it. Cost: O(bytes), compiled.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mayfly.arrays.compilation import CACHED
+from mayfly.arrays.compilation import READ, compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.functions.operands import numbers_of
 
@@ -34,16 +32,11 @@ _P1, _P2, _P3, _P4, _P5 = (
     )
 )
 _LOW = np.uint64(0xFFFFFFFF)
-
-
-def _array(kind: Any) -> Any:
-    return numba.types.Array(kind, 1, "C", readonly=True)
-
-
-_HASHES = numba.types.Array(numba.uint64, 1, "C")
-_WORD = numba.uint64(numba.uint64, numba.uint64)
-_READ, _BYTES, _OFFSETS = _array(numba.uint64), _array(numba.uint8), _array(numba.int32)
-_NUMBERS, _SHORT = _array(numba.int64), _array(numba.int32)
+_HASHES = "Array(uint64, 1, 'C')"
+_WORD = "uint64(uint64, uint64)"
+_SEEDS = "Array(uint64, 1, 'C', readonly=True)"
+_BYTES = "Array(uint8, 1, 'C', readonly=True)"
+_SHORTS = "Array(int32, 1, 'C', readonly=True)"
 
 
 def xxhash64(columns: Sequence[pa.Array], rows: int, null: int | None = None) -> Int64s:
@@ -93,34 +86,34 @@ def _text_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.in
     return np.frombuffer(b"" if data is None else data, np.uint8), bounds
 
 
-@numba.njit(numba.uint64(numba.uint64, numba.int64), cache=CACHED, nogil=True, inline="always")
+@compiled("uint64(uint64, int64)", inline="always")
 def _turn(value: np.uint64, bits: int) -> np.uint64:
     return value << np.uint64(bits) | value >> np.uint64(64 - bits)
 
 
-@numba.njit(numba.uint64(numba.uint64), cache=CACHED, nogil=True)
+@compiled("uint64(uint64)")
 def _avalanche(value: np.uint64) -> np.uint64:
     value = (value ^ (value >> np.uint64(33))) * _P2
     value = (value ^ (value >> np.uint64(29))) * _P3
     return value ^ (value >> np.uint64(32))
 
 
-@numba.njit(_WORD, cache=CACHED, nogil=True)
+@compiled(_WORD)
 def _round(state: np.uint64, word: np.uint64) -> np.uint64:
     return _turn(state + word * _P2, 31) * _P1
 
 
-@numba.njit(_WORD, cache=CACHED, nogil=True)
+@compiled(_WORD)
 def _eight_more(state: np.uint64, word: np.uint64) -> np.uint64:
     return _turn(state ^ _round(np.uint64(0), word), 27) * _P1 + _P4
 
 
-@numba.njit(_WORD, cache=CACHED, nogil=True)
+@compiled(_WORD)
 def _four_more(state: np.uint64, word: np.uint64) -> np.uint64:
     return _turn(state ^ word * _P1, 23) * _P2 + _P3
 
 
-@numba.njit(numba.uint64(_BYTES, numba.int64, numba.int64), cache=CACHED, nogil=True)
+@compiled(f"uint64({_BYTES}, int64, int64)")
 def _word(data: npt.NDArray[np.uint8], offset: int, size: int) -> np.uint64:
     word = np.uint64(0)
     for i in range(size):
@@ -128,7 +121,7 @@ def _word(data: npt.NDArray[np.uint8], offset: int, size: int) -> np.uint64:
     return word
 
 
-@numba.njit(numba.uint64(_BYTES, numba.int64, numba.int64, numba.uint64), cache=CACHED, nogil=True)
+@compiled(f"uint64({_BYTES}, int64, int64, uint64)")
 def _of_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint64) -> np.uint64:
     size = np.uint64(end - start)
     state = seed + _P5
@@ -154,13 +147,13 @@ def _of_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint64
     return _avalanche(state)
 
 
-@numba.njit(_WORD, cache=CACHED, nogil=True)
+@compiled(_WORD)
 def hashed_number(value: np.uint64, seed: np.uint64) -> np.uint64:
     """Of eight bytes."""
     return _avalanche(_eight_more(seed + _P5 + np.uint64(8), value))
 
 
-@numba.njit(_HASHES(_NUMBERS, _READ), cache=CACHED, nogil=True)
+@compiled(f"{_HASHES}({READ}, {_SEEDS})")
 def hashed_numbers(values: Int64s, seeds: Hashes) -> Hashes:
     """Eight bytes each."""
     hashes = np.empty(len(values), np.uint64)
@@ -169,7 +162,7 @@ def hashed_numbers(values: Int64s, seeds: Hashes) -> Hashes:
     return hashes
 
 
-@numba.njit(_HASHES(_SHORT, _READ), cache=CACHED, nogil=True)
+@compiled(f"{_HASHES}({_SHORTS}, {_SEEDS})")
 def hashed_shorts(values: npt.NDArray[np.int32], seeds: Hashes) -> Hashes:
     """Four bytes each."""
     hashes = np.empty(len(values), np.uint64)
@@ -179,7 +172,7 @@ def hashed_shorts(values: npt.NDArray[np.int32], seeds: Hashes) -> Hashes:
     return hashes
 
 
-@numba.njit(_HASHES(_BYTES, _OFFSETS, _READ), cache=CACHED, nogil=True)
+@compiled(f"{_HASHES}({_BYTES}, {_SHORTS}, {_SEEDS})")
 def hashed_texts(
     data: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int32], seeds: Hashes
 ) -> Hashes:
@@ -190,7 +183,7 @@ def hashed_texts(
     return hashes
 
 
-@numba.njit(_HASHES(_NUMBERS, _NUMBERS, _READ), cache=CACHED, nogil=True)
+@compiled(f"{_HASHES}({READ}, {READ}, {_SEEDS})")
 def _wide(low: Int64s, high: Int64s, seeds: Hashes) -> Hashes:
     """Java's BigInteger.toByteArray: big-endian, without bytes that only repeat the sign."""
     hashes = np.empty(len(seeds), np.uint64)

@@ -7,20 +7,19 @@ had as JSON, as SVG or as a page.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from mayfly.display import one_line, shortened
-from mayfly.physical.explain.json_tree import as_json
 from mayfly.physical.explain.model import Explained
-from mayfly.physical.explain.page import fragment, page
-from mayfly.physical.explain.svg import drawing
-from mayfly.physical.explain.text_tree import plain_text, rich_text
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 @dataclass(frozen=True)
 class Explanation(Explained):
-    """A query's plan and its rivals, in every form a reader may want."""
+    """A query's plan and its rivals, in every form a reader may ask for; each is imported when it
+    is asked for, since checking a query needs none."""
 
     def __str__(self) -> str:
         return self.text()
@@ -29,21 +28,33 @@ class Explanation(Explained):
         return one_line(self, shortened(self.query))
 
     def __rich__(self) -> Text:
+        from mayfly.physical.explain.text_tree import rich_text
+
         return rich_text(self)
 
     def _repr_html_(self) -> str:
+        from mayfly.physical.explain.page import fragment
+
         return fragment(self)
 
     def text(self, timings: bool = False) -> str:
+        from mayfly.physical.explain.text_tree import plain_text
+
         return plain_text(self, timings)
 
     def json(self, timings: bool = False) -> str:
+        from mayfly.physical.explain.json_tree import as_json
+
         return as_json(self, timings)
 
     def svg(self) -> str:
         """A drawing of the chosen plan."""
+        from mayfly.physical.explain.svg import drawing
+
         return drawing(self.chosen.physical)
 
     def html(self) -> str:
         """A page of its own; candidates of a comparison stand side by side."""
+        from mayfly.physical.explain.page import page
+
         return page(self)

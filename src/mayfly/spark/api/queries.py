@@ -23,7 +23,8 @@ from mayfly.physical.explain.shared_parts import Together, together
 from mayfly.physical.program import Program
 from mayfly.physical.shared_program import canonical, shared
 from mayfly.pipeline.commands import Commands, Reading
-from mayfly.pipeline.control_log import DECLARED, Control
+from mayfly.pipeline.control_log import DECLARED
+from mayfly.pipeline.control_requests import Control
 from mayfly.pipeline.declared_catalog import check_query_name, declarations
 from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.plan.logical import Output, RelationScan, StreamScan

@@ -21,7 +21,7 @@ from mayfly.display import html_table, one_line
 from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, VersionExpired
 from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, instant_text
 from mayfly.physical.stages import StagedTask
-from mayfly.pipeline.control_log import Control
+from mayfly.pipeline.control_requests import Control
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.runtime.clock import closed_instant
 from mayfly.spark.api.control_loop import Serving

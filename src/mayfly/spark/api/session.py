@@ -26,7 +26,7 @@ from mayfly.keywords import flag, known_settings, names, text
 from mayfly.lifetime import MIN_TIME, Duration, duration, gap_of, in_zone
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
-from mayfly.pipeline.control_log import Control, change_of
+from mayfly.pipeline.control_requests import Control, change_of
 from mayfly.pipeline.declared_catalog import check_name
 from mayfly.plan.catalog import (
     ArchiveDefinition,

@@ -29,7 +29,8 @@ from mayfly.errors import InvalidSetting, UnsupportedFormat
 from mayfly.physical.program import Program
 from mayfly.physical.shared_program import described, fingerprint
 from mayfly.physical.stages import StagedProgram
-from mayfly.pipeline.control_log import Control, Controlled
+from mayfly.pipeline.control_log import Controlled
+from mayfly.pipeline.control_requests import Control
 from mayfly.plan.stream_joins import Stream
 from mayfly.plan.time_zones import same_zone
 from mayfly.runtime.clock import Clocks

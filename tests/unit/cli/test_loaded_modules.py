@@ -1,0 +1,77 @@
+"""What short commands load: a plan is made, and a command written, without kernels or Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mayfly.cli.first_pipeline import PIPELINE
+from mayfly.cql import catalog_after, parse
+from mayfly.pipeline.control_log import DECLARED
+from mayfly.pipeline.declared_catalog import declarations
+from mayfly.storage import Repository
+
+SLOW = ("numba", "pyspark", "pandas", "duckdb", "pyarrow.compute", "pyarrow.parquet", "rich")
+"""Packages that take longer to load than these commands may."""
+STREAM = "CREATE STREAM s (ts TIMESTAMP, k INT) FROM json('in') TIMESTAMP BY ts"
+
+
+def loaded(names: tuple[str, ...], program: str, *arguments: str) -> list[str]:
+    """Which of the modules a program has loaded when it ends."""
+    listing = f"import sys; print(*(name for name in {names!r} if name in sys.modules))"
+    run = subprocess.run(
+        [sys.executable, "-c", f"{program}\n{listing}", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.splitlines()[-1].split()
+
+
+COMMAND = """
+import sys
+from mayfly.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> str:
+    for stream in ("orders", "payments"):
+        (tmp_path / "in" / stream).mkdir(parents=True)
+    (tmp_path / "pipeline.cql").write_text(PIPELINE)
+    return str(tmp_path / "pipeline.cql")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    declared = declarations(catalog_after(parse(STREAM)))
+    properties = {"queries": {"q": {"streams": ["s"]}}, DECLARED: declared}
+    Repository.create(tmp_path / "ck", properties, sync=False)
+    return str(tmp_path / "ck")
+
+
+def test_check_plans_without_kernels_archives_or_spark(pipeline: str) -> None:
+    names = (*SLOW, "mayfly.archive", "mayfly.kernels.expression", "mayfly.physical.compiler")
+    assert loaded(names, COMMAND, "check", pipeline) == ["mayfly.physical.compiler"]
+
+
+@pytest.mark.parametrize("command", ["log", "stop"])
+def test_the_control_log_needs_no_language(checkpoint: str, command: str) -> None:
+    assert loaded((*SLOW, "sqlglot"), COMMAND, "control", command, checkpoint) == []
+
+
+def test_a_query_is_added_without_kernels_or_spark(checkpoint: str) -> None:
+    query = "SELECT k FROM s [RANGE 1 s]"
+    assert loaded(SLOW, COMMAND, "control", "add", checkpoint, "more", query) == []
+
+
+def test_the_package_loads_next_to_nothing() -> None:
+    names = (*SLOW, "numpy", "pyarrow", "sqlglot", "typer")
+    assert loaded(names, "import mayfly") == []
