@@ -7,6 +7,7 @@ results are the code that runs on Spark.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,10 @@ class HereWiring(ProgramWiring):
     def arrived(self, parcels: list[Parcel]) -> list[Arrived]:  # type: ignore[override]
         told = (decoded(one.data) for one in parcels if one.edge == COUNTS)
         return added(told, len(self.streams))
+
+    @contextmanager
+    def parcels(self, batch: Any, limits: Sequence[Limits]) -> Iterator[Any]:
+        yield batch
 
     def nothing(self, spark: Any) -> list[Parcel]:  # type: ignore[override]
         return []
@@ -160,10 +165,12 @@ def tagged(
     return pa.concat_tables(parts)
 
 
-def program_of(cql: str, catalog: Catalog, strategy: Strategy = Strategy.UPA) -> Program:
+def program_of(
+    cql: str, catalog: Catalog, strategy: Strategy = Strategy.UPA, *, panes: bool = True
+) -> Program:
     plan = optimize(bind_query(cql, catalog), strategy=strategy).plan
     assert isinstance(plan, Output)
-    return compile_plan(canonical(plan), catalog, strategy)
+    return compile_plan(canonical(plan), catalog, strategy, panes=panes)
 
 
 def runner_of(
@@ -175,8 +182,12 @@ def runner_of(
     streams: Sequence[str] = (),
     entries: Mapping[str, int | None] | None = None,
     strategy: Strategy = Strategy.UPA,
+    *,
+    panes: bool = True,
 ) -> HereRunner:
-    programs = {name: program_of(cql, catalog, strategy) for name, cql in queries.items()}
+    programs = {
+        name: program_of(cql, catalog, strategy, panes=panes) for name, cql in queries.items()
+    }
     program = shared(programs, since or {}, entries)
     read = {name for member in program.members for name in member.group.streams} | set(streams)
     declared = [

@@ -148,11 +148,49 @@ class Aggregator:
     ) -> Totals:
         try:
             if self.way.play is None:
-                return _running(self.call, events, place, previous_totals, argument, versions)
+                return self._running(events, place, previous_totals, argument, versions)
             return Totals(self.way.play(self.call, events, versions, argument), {})
         except TooLarge as error:
             kind = arrow_type(self.call.data_type)
             raise _overflow(self.call, events, versions, error.version, str(kind)) from None
+
+    def weights(self, events: Events, argument: str) -> Int64s:
+        """How many values each event is about."""
+        values = events.values(argument)
+        if not values.null_count:
+            return np.ones(len(values), np.int64)
+        valid: Int64s = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
+        return valid
+
+    def _running(
+        self,
+        events: Events,
+        place: Int64s,
+        previous_totals: Known,
+        argument: str,
+        versions: Versions,
+    ) -> Totals:
+        call = self.call
+        if call.argument is None:
+            return Totals(pa.array(versions.count), {})
+        weights = self.weights(events, argument)
+        present = events.running(weights, place, Wide.of(previous_totals.total(""))).low
+        if call.function == "count":
+            return Totals(pa.array(present), {"": present})
+        values = events.values(argument)
+        values = pc.fill_null(values, 0) if values.null_count else values
+        amounts = np.ascontiguousarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
+        before = Wide.of(previous_totals.total("sum"))
+        if call.function == "avg":
+            before = Wide.near(before.low, previous_totals.means * previous_totals.total(""))
+        sums = events.running(amounts, place, before)
+        empty = present == 0
+        kept = {"": present, "sum": sums.low}
+        if call.function == "avg":
+            return Totals(pa.array(sums.floats / np.maximum(present, 1), mask=empty), kept)
+        if not sums.fits.all():
+            raise _overflow(call, events, versions, int(np.flatnonzero(~sums.fits)[0]), "a BIGINT")
+        return Totals(pa.array(sums.low, mask=empty), kept)
 
 
 def aggregator(call: AggregateCall) -> Aggregator:
@@ -174,41 +212,6 @@ def _was_compared_as_a_number(kind: pa.DataType) -> bool:
         or pa.types.is_date32(kind)
         or pa.types.is_timestamp(kind)
     )
-
-
-# ── running totals ────────────────────────────────────────────────────────────────────────
-
-
-def _running(
-    call: AggregateCall,
-    events: Events,
-    place: Int64s,
-    previous_totals: Known,
-    argument: str,
-    versions: Versions,
-) -> Totals:
-    if call.argument is None:
-        return Totals(pa.array(versions.count), {})
-    values = events.values(argument)
-    valid = np.ones(len(values), np.int64)
-    if values.null_count:
-        valid = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
-        values = pc.fill_null(values, 0) if call.function != "count" else values
-    present = events.running(valid, place, Wide.of(previous_totals.total(""))).low
-    if call.function == "count":
-        return Totals(pa.array(present), {"": present})
-    amounts = np.ascontiguousarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
-    before = Wide.of(previous_totals.total("sum"))
-    if call.function == "avg":
-        before = Wide.near(before.low, previous_totals.means * previous_totals.total(""))
-    sums = events.running(amounts, place, before)
-    empty = present == 0
-    kept = {"": present, "sum": sums.low}
-    if call.function == "avg":
-        return Totals(pa.array(sums.floats / np.maximum(present, 1), mask=empty), kept)
-    if not sums.fits.all():
-        raise _overflow(call, events, versions, int(np.flatnonzero(~sums.fits)[0]), "a BIGINT")
-    return Totals(pa.array(sums.low, mask=empty), kept)
 
 
 def _overflow(

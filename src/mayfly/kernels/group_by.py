@@ -101,6 +101,8 @@ class GroupRows(Alone):
     dual: bool = False
     early_pruning: bool = field(default=True, compare=False, kw_only=True)
     """Whether dominated rows may go early. The answers are the same, and a state goes on."""
+    rows_because: str = field(default="", compare=False, kw_only=True)
+    """Why rows are kept and not panes, where there is a SLIDE."""
     _aggregators: tuple[Aggregator, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -154,7 +156,7 @@ class GroupRows(Alone):
     def holdings(self) -> tuple[Holding, ...]:
         words, shape = self.key_words(), self.shape
         return (
-            Holding("members", shape.form, "", 0, words, "", shape.ranges, note=self._pruning_note),
+            Holding("members", shape.form, "", 0, words, "", shape.ranges, note=self._note),
             Holding("groups", self._results, "groups" if self.calls else "values", None, words),
         )
 
@@ -189,13 +191,16 @@ class GroupRows(Alone):
     def copy(self, side: int) -> Copy | None:
         if self._is_prunable:  # perhaps by an earlier run, if not by this one
             return None
-        kept = list(zip(self.key_names, self.keys, strict=False))
-        kept += [
+        return Copy("members", (*zip(self.key_names, self.keys, strict=True), *self._arguments))
+
+    @cached_property
+    def _arguments(self) -> tuple[tuple[str, Expression], ...]:
+        """What is kept of members beside their keys."""
+        return tuple(
             (f"_argument{number}", call.argument)
             for number, call in enumerate(self.calls)
             if call.argument is not None
-        ]
-        return Copy("members", tuple(kept))
+        )
 
     def identities(self, state: GroupState) -> Int64s:
         return np.concatenate([NO_IDS, *state.groups.column(ID)])
@@ -262,6 +267,11 @@ class GroupRows(Alone):
         return self.early_pruning and self._is_prunable
 
     @property
+    def _note(self) -> str:
+        rows = f"rows and no panes: {self.rows_because}" if self.rows_because else ""
+        return "; ".join(filter(None, (self._pruning_note, rows)))
+
+    @property
     def _pruning_note(self) -> str:
         if not any(call.function in EXTREMES for call in self.calls):
             return ""
@@ -304,11 +314,8 @@ class GroupRows(Alone):
         """The columns a group needs of its rows: code, keys, arguments and lifetime."""
         keys = self._key_arrays(rows)
         arrays = dict(zip(self.key_names, keys, strict=True))
-        for number, call in enumerate(self.calls):
-            if call.argument is not None:
-                arrays[f"_argument{number}"] = values_of(
-                    call.argument, rows, arrow_type(call.argument.type)
-                )
+        for name, argument in self._arguments:
+            arrays[name] = values_of(argument, rows, arrow_type(argument.type))
         for name in (TS, EXP, ID, END, SEEN, SEEN_END):
             if name in rows.schema.names:
                 arrays[name] = rows.column(name)
@@ -318,9 +325,8 @@ class GroupRows(Alone):
     @cached_property
     def _no_members(self) -> pa.Table:
         kinds = dict(zip(self.key_names, self.columns.types, strict=False))
-        for number, call in enumerate(self.calls):
-            if call.argument is not None:
-                kinds[f"_argument{number}"] = arrow_type(call.argument.type)
+        for name, argument in self._arguments:
+            kinds[name] = arrow_type(argument.type)
         life = (*LIFE, *((SEEN,) if self.dual else ()), CODE)
         return pa.schema([*kinds.items(), *((name, pa.int64()) for name in life)]).empty_table()
 

@@ -27,6 +27,7 @@ from mayfly.plan.types import DataType
 if TYPE_CHECKING:
     from mayfly.kernels.delta import Delta
     from mayfly.kernels.interval import Interval
+    from mayfly.kernels.pane_partials import PanePartials
     from mayfly.plan.window_specs import Window
 
 Key = tuple[str | None, ...]
@@ -51,6 +52,7 @@ class Holding:
 
     ``side`` is the input whose rows these are, None if they are the operator's own. ``spares``
     is how many stored rows there may be for each of them, ``note`` what else there is to say.
+    ``per_result`` bounds how many are kept for each result of the operator.
     """
 
     part: str
@@ -62,6 +64,7 @@ class Holding:
     partitions: int | None = None
     spares: float = 1.0
     note: str = ""
+    per_result: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,12 @@ class Operator:
     def passes(self) -> bool:
         """Whether results are rows of its inputs, under identities made from theirs."""
         return False
+
+    @property
+    def panes(self) -> PanePartials | None:
+        """What it makes of rows, if that is one row of all in a pane: those that are late have to
+        be left out before."""
+        return None
 
     @property
     def selects(self) -> Expression | None:

@@ -19,6 +19,7 @@ from mayfly.optimizer.plan_cost import Costed, cost_plan
 from mayfly.optimizer.rule import Context, Rule, aliases
 from mayfly.optimizer.rules import RULES
 from mayfly.optimizer.rules.early_pruning import EARLY_PRUNING
+from mayfly.optimizer.rules.keep_panes import PANES
 from mayfly.optimizer.rules.weak_distinct import WEAK_DISTINCT
 from mayfly.optimizer.statistics import Statistics
 from mayfly.optimizer.structures import Strict
@@ -96,8 +97,8 @@ def optimize(
     check_rule_names(without, rules)
     active = [rule for rule in rules if rule.name not in without]
     weak = WEAK_DISTINCT in active and strategy is not Strategy.NT
-    pruning = EARLY_PRUNING in active
-    context = Context(statistics or Statistics(), strategy, weak, joining, pruning)
+    pruning, panes = EARLY_PRUNING in active, PANES in active
+    context = Context(statistics or Statistics(), strategy, weak, joining, pruning, panes)
     candidates = sorted(_finish(plan, active, (), context), key=lambda each: each.cost)
     return Optimized(plan, tuple(candidates), context)
 

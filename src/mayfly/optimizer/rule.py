@@ -37,6 +37,7 @@ class Context:
     weak_distinct: bool = True
     joining: Joining = Joining.COST
     early_pruning: bool = True
+    panes: bool = True
 
 
 Rewrite: TypeAlias = Callable[[Node, Context], Node]

@@ -25,6 +25,7 @@ from mayfly.kernels.kept_rows import Shape
 from mayfly.kernels.multiway import MultiwayJoin, SharedKey
 from mayfly.kernels.nrr import NrrJoinRows
 from mayfly.kernels.outputs import Sent
+from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
 from mayfly.kernels.window_assignment import RANK, WindowRows
 from mayfly.kernels.window_join import JoinRows
@@ -40,6 +41,7 @@ from mayfly.physical.join_conditions import (
     oriented,
 )
 from mayfly.physical.negations import negation
+from mayfly.physical.pane_plan import PanePlan, obstacle, slid_window
 from mayfly.physical.program import Entering, Program, Relation, Stream, Task, shorter
 from mayfly.physical.slides import common_slide, outer_slide, without_slides
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
@@ -65,7 +67,7 @@ from mayfly.plan.logical import (
     UnionAll,
 )
 from mayfly.plan.strategy import Joining, Strategy, Structure
-from mayfly.plan.window_specs import PartitionRows
+from mayfly.plan.window_specs import PartitionRows, Range
 
 
 def compile_plan(
@@ -76,20 +78,25 @@ def compile_plan(
     joins: Joining | Evaluation = Joining.COST,
     strict: Strict = Strict.CALENDAR,
     early_pruning: bool = True,
+    panes: bool = True,
 ) -> Program:
     """The operators of an optimized plan.
 
     ``joins`` says how three or more inputs with one key are joined: as ``Joining`` has it, or by
     one operator as an ``Evaluation`` says.
     ``strict`` is how UPA keeps STR state, as the optimizer chose. With ``early_pruning`` MIN and
-    MAX keep only rows that may still be an answer.
+    MAX keep only rows that may still be an answer, with ``panes`` aggregates over a window with
+    SLIDE keep partial values where their functions allow.
     """
     slide = outer_slide(plan)
     announced = strategy is Strategy.NT
     labelled = label_plan(runnable(plan), weak_distinct and not announced)
     weak = weak_distinct and not announced
     dual = _is_dual(plan)
-    compiler = _Compiler(catalog, strategy, weak, dual, joins, strict, early_pruning)
+    compiler = _Compiler(
+        catalog, strategy, weak, dual, joins, strict, early_pruning,
+        _rows_because(plan, strategy, panes),
+    )  # fmt: skip
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
     if isinstance(source.node, Sort):
@@ -111,6 +118,17 @@ def runnable(plan: Output) -> Output:
     return output
 
 
+def _rows_because(plan: Node, strategy: Strategy, panes: bool) -> str:
+    """Why no grouping of a plan can have panes for rows, nothing if some may."""
+    if not panes:
+        return "the rule is switched off"
+    if strategy is Strategy.NT:
+        return "NT announces the end of every row"
+    if len({node.stream for node in plan.walk() if isinstance(node, StreamScan)}) > 1:
+        return "streams that wait for each other close their instants at other times"
+    return ""
+
+
 def _is_dual(plan: Node) -> bool:
     return any(
         isinstance(node, StreamScan | SubqueryWindow) and node.window.internal
@@ -127,6 +145,7 @@ class _Compiler:
     joins: Joining | Evaluation = Joining.COST
     strict: Strict = Strict.CALENDAR
     early_pruning: bool = True
+    rows_because: str = ""
 
     def task(self, labelled: Labelled) -> Task:
         return replace(self._task(labelled), node=labelled.node, label=labelled.label)
@@ -350,6 +369,11 @@ class _Compiler:
     def _group(self, labelled: Labelled, node: GroupAggregate) -> Task:
         if any(map(Frequency.is_asked, node.aggregates)):
             return self._frequent(labelled, node)
+        window, rows_because = slid_window(node), ""
+        if window is not None:
+            rows_because = self.rows_because or obstacle(node, window)
+            if not rows_because:
+                return self._paned(labelled, node, window)
         (source,) = labelled.inputs
         child, columns = self.task(source), payload(node.schema)
         keys = tuple(key.expression for key in node.keys)
@@ -365,8 +389,20 @@ class _Compiler:
             outer_slide(node) if internal else None,
             self.dual,
             early_pruning=self.early_pruning,
+            rows_because=rows_because,
         )
         return Task(operator, (child,), columns, not internal)
+
+    def _paned(self, labelled: Labelled, node: GroupAggregate, window: Range) -> Task:
+        """Partial values of panes in the place of rows."""
+        (source,), plan, columns = labelled.inputs, PanePlan.of(node, window), payload(node.schema)
+        child = replace(plan.over(self.task(source)), node=source.node, label=source.label)
+        operator = PaneGroups(
+            describe(node), plan.keys, plan.calls, columns, node.having,
+            self.shape(source, child), early_pruning=self.early_pruning, partials=plan.partials,
+            weights=plan.weights, asked=node.aggregates,
+        )  # fmt: skip
+        return Task(operator, (child,), columns, True)
 
     def _frequent(self, labelled: Labelled, node: GroupAggregate) -> Task:
         """Summaries of sub-windows in the place of rows, and rows only for other aggregates."""

@@ -17,6 +17,7 @@ from mayfly.kernels.codes import NULL_CODE, buckets, group_codes
 from mayfly.kernels.lifetime_rows import numbers, whole
 from mayfly.kernels.operator import Operator
 from mayfly.kernels.outputs import Sent
+from mayfly.kernels.pane_partials import PanePartials
 from mayfly.physical.program import Relation, Stream
 from mayfly.physical.shared_program import ClockGroup
 from mayfly.plan.expressions import Expression
@@ -78,6 +79,11 @@ class Feed:
     def selects(self) -> Expression | None:
         """The predicate that rows meet first."""
         return self.path[0].selects if self.path else None
+
+    @property
+    def panes(self) -> PanePartials | None:
+        """What merges rows at the end of their way, if anything does."""
+        return self.path[-1].panes if self.path else None
 
     def named(self, columns: Sequence[pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
         """The columns it wants, in its order, under the names that its operators know."""

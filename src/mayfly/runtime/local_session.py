@@ -158,8 +158,8 @@ class LocalSession:
         assert isinstance(chosen.plan, Output)
         weak, strict = "weak-distinct" not in without, chosen.strict
         ways = joins if isinstance(joins, Evaluation) else joining
-        prunes = "early-pruning" not in without
-        program = compile_plan(chosen.plan, self.catalog, way, weak, ways, strict, prunes)
+        prunes, panes = (rule not in without for rule in ("early-pruning", "panes"))
+        program = compile_plan(chosen.plan, self.catalog, way, weak, ways, strict, prunes, panes)
         room = checked_state_bytes(max_state_bytes)
         run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone)
         self._runs.append(run)

@@ -81,7 +81,9 @@ def _row(stream: str, n: int) -> Row:
 
 def golden_runner(folder: Path, version: int) -> HereRunner:
     strategy = STRATEGIES[version]
-    return runner_of(folder, catalog(0), QUERIES[version], buckets=2, strategy=strategy)
+    return runner_of(
+        folder, catalog(0), QUERIES[version], buckets=2, strategy=strategy, panes=False
+    )
 
 
 def main(folder: Path, version: int) -> None:

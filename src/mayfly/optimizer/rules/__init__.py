@@ -4,6 +4,7 @@ from mayfly.optimizer.rule import Rule
 from mayfly.optimizer.rules.early_pruning import EARLY_PRUNING
 from mayfly.optimizer.rules.fold_constants import FOLD_CONSTANTS
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
+from mayfly.optimizer.rules.keep_panes import PANES
 from mayfly.optimizer.rules.keep_subresults import KEEP_SUBRESULTS
 from mayfly.optimizer.rules.merge_joins import MERGE_JOINS
 from mayfly.optimizer.rules.order_joins import ORDER_JOINS
@@ -27,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     PRUNE_COLUMNS,
     WEAK_DISTINCT,
     EARLY_PRUNING,
+    PANES,
 )
 
 __all__ = ["RULES"]

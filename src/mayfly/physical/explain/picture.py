@@ -231,6 +231,9 @@ class _Picture:
         figures = self._figures(of)
         if of is not None and figures is not None:
             rows = holding.spares * figures.estimated.flow.size
+            results = self._figures(node)
+            if holding.per_result is not None and results is not None:
+                rows = min(rows, holding.per_result * results.estimated.flow.size)
             size = rows * row_bytes(of.schema)
         if holding.side is not None and not isinstance(node, Output):
             grows = self._grows(edges[holding.side].source)

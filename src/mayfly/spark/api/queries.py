@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -16,6 +17,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration, in_zone
 from mayfly.optimizer.optimize import optimize
+from mayfly.optimizer.rules.keep_panes import PANES
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
@@ -106,9 +108,9 @@ class CqlQuery:
             chosen = optimize(bound, strategy=strategy, without=without, joining=joining).chosen
         assert isinstance(chosen.plan, Output)
         plan, weak = canonical(chosen.plan), "weak-distinct" not in without
-        prunes = "early-pruning" not in without
+        prunes, panes = (rule not in without for rule in ("early-pruning", PANES.name))
         program = compile_plan(
-            plan, session.catalog, strategy, weak, joining, chosen.strict, prunes
+            plan, session.catalog, strategy, weak, joining, chosen.strict, prunes, panes
         )
         return CqlQuery(session, text, bound, program, tuple(without), joining)
 
@@ -131,19 +133,21 @@ class CqlQuery:
                 joining=self.joining,
             )
 
-    def under(self, strategy: Strategy, joining: Joining | None = None) -> CqlQuery:
+    def under(
+        self, strategy: Strategy, joining: Joining | None = None, without: Sequence[str] = ()
+    ) -> CqlQuery:
         """The same query, run in another way."""
-        way = joining or self.joining
-        return CqlQuery.of(self.session, self.text, self.bound, strategy, self.without, way)
+        way, rules = joining or self.joining, (*self.without, *without)
+        return CqlQuery.of(self.session, self.text, self.bound, strategy, rules, way)
 
     def as_begun(self, stored: Mapping[str, Any] | None) -> CqlQuery:
-        """The query with its joins as a checkpoint was begun with them, which may have been before
-        they ran whole, or by other estimates: what it keeps is what that plan keeps."""
+        """The query as a checkpoint was begun with it, which may have been before joins ran whole
+        or aggregates kept panes, or by other estimates: what it keeps is what that plan keeps."""
         if stored is not None and differing(stored, self.description()):
-            for joining in Joining:
-                other = self.under(self.program.strategy, joining)
+            for joining, without in product(Joining, ((), (PANES.name,))):
+                other = self.under(self.program.strategy, joining, without)
                 if not differing(stored, other.description()):
-                    return replace(self, program=other.program, joining=joining)
+                    return other
         return self
 
     def streams(self) -> tuple[Stream, ...]:

@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from mayfly.arrays.order import Int64s
 from mayfly.errors import ProtocolError
 from mayfly.kernels.delta import taken
-from mayfly.kernels.lifetime_rows import chosen
+from mayfly.kernels.lifetime_rows import chosen, numbers
 from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
 from mayfly.lifetime import use_zone
 from mayfly.physical.stages import Feed, StagedProgram
@@ -85,9 +85,9 @@ class Splitter:
         for index in range(len(self.streams)):
             rows = chosen(table, (which == index) & (times <= limits[index].beyond))
             if rows.num_rows:
-                yield from self._fed(index, rows, fed)
+                yield from self._fed(index, rows, limits[index].late, fed)
 
-    def _fed(self, index: int, rows: pa.Table, fed: Counter[int]) -> Iterator[Parcel]:
+    def _fed(self, index: int, rows: pa.Table, late: int, fed: Counter[int]) -> Iterator[Parcel]:
         """The rows of one stream for every window on it."""
         columns = {column: slot for slot, column in self.slots[index].items()}
         mine = [
@@ -101,6 +101,8 @@ class Splitter:
             own = feed.named(arrays, rows.column(TS))
             if number in matches:
                 own = taken(own, matches[number])
+            if feed.panes is not None:
+                own = chosen(own, numbers(own, TS) >= late)
             own = prepared(feed, own)
             fed[index] += own.num_rows
             yield from sent(feed, number, own, self.program.count(feed.stage, self.buckets))

@@ -1,0 +1,238 @@
+"""Partial values of panes: what aggregates over a window with SLIDE keep instead of rows.
+
+Idea: rows whose lifetimes, rounded to refreshes, are equal come and go together: they are a *pane*
+(spec/periodic 1). Rows of one group and pane become one row with the pane's count, sum, least and
+largest value; it lives as they do. Values that DISTINCT asks for tell rows of a pane apart.
+Invariant: merging partial rows again, in any order, gives what merging their rows at once does; a
+group whose sum does not fit 64 bits is passed on row by row. Cost: a sort per step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.arrays.order import Int64s, stable_order
+from mayfly.kernels.codes import check_codes, group_codes, unsigned_zeros
+from mayfly.kernels.delta import Delta, taken
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
+from mayfly.kernels.operator import StateKey
+from mayfly.kernels.refreshes import rounded
+from mayfly.kernels.stateless import Nothing, Passing, values_of
+from mayfly.lifetime import NEVER
+from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.plan_text import expression_text
+from mayfly.plan.types import arrow_type
+from mayfly.plan.window_specs import Range
+from mayfly.storage.segment import EXP, TS
+from mayfly.windows.domain import keys_in_order
+
+ROWS, COUNT, SUM, MIN, MAX = "rows", "count", "sum", "min", "max"
+_MASK = np.int64(2**32 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One number of a pane: ``function`` of the argument's values, in a column of its own."""
+
+    function: str
+    argument: Expression | None
+    column: Column
+
+    @property
+    def words(self) -> str:
+        inner = "*" if self.argument is None else expression_text(self.argument)
+        return f"{'COUNT' if self.function == ROWS else self.function.upper()}({inner})"
+
+    @property
+    def merging(self) -> Content:
+        """What makes one number of those of parts of a pane."""
+        added = SUM if self.function in (ROWS, COUNT) else self.function
+        return Content(added, self.column, self.column)
+
+    def amounts(self, rows: pa.Table, kind: pa.DataType) -> pa.Array:
+        """What each row brings."""
+        if self.argument is None:
+            return pa.array(np.ones(rows.num_rows, np.int64))
+        if self.function == COUNT:
+            whole = values_of(self.argument, rows, arrow_type(self.argument.type))
+            return pc.is_valid(whole).cast(pa.int64())
+        return values_of(self.argument, rows, kind)
+
+    @property
+    def adds(self) -> bool:
+        return self.function in (ROWS, COUNT, SUM)
+
+
+@dataclass(frozen=True, slots=True)
+class PanePartials(Passing):
+    """Rows of a stream merged by group and pane, before their window or behind it.
+
+    ``keys`` tell groups apart, ``values`` rows of one pane; ``columns`` are these and what
+    ``contents`` make.
+    """
+
+    name: str
+    window: Range
+    keys: tuple[Expression, ...]
+    values: tuple[Expression, ...]
+    contents: tuple[Content, ...]
+    columns: pa.Schema
+
+    def state_key(self) -> StateKey:
+        return StateKey(
+            "PanePartials",
+            (
+                ("window", self.window),
+                ("keys", self.keys),
+                ("values", self.values),
+                ("contents", self.contents),
+                ("columns", self.columns),
+            ),
+        )
+
+    @property
+    def title(self) -> str:
+        return "Panes"
+
+    @property
+    def detail(self) -> str:
+        values = [f"values of {expression_text(value)}" for value in self.values]
+        contents = ", ".join([*(content.words for content in self.contents), *values])
+        by = [*map(expression_text, self.keys), "pane"]
+        return f"{contents} BY {', '.join(by)}"
+
+    @property
+    def panes(self) -> PanePartials:
+        return self
+
+    @property
+    def again(self) -> PanePartials:
+        """What merges partial rows that are parts of one pane."""
+        named = [Column("", name.removeprefix("."), part.type) for name, part in self._named()]
+        return replace(
+            self,
+            keys=tuple(named[: len(self.keys)]),
+            values=tuple(named[len(self.keys) :]),
+            contents=tuple(content.merging for content in self.contents),
+        )
+
+    def _named(self) -> list[tuple[str, Expression]]:
+        parts = (*self.keys, *self.values)
+        return list(zip(self.columns.names, parts, strict=False))
+
+    def prepared(self, rows: pa.Table) -> pa.Table:
+        """Rows of which only ``_ts`` is known: a pane has the last one of its rows."""
+        ts = numbers(rows, TS)
+        later = np.where(ts > NEVER - self.window.duration, NEVER, ts + self.window.duration)
+        start, end = (rounded(times, self.window.slide) for times in (ts, later))
+        shown = start < end
+        if not shown.all():
+            rows, start, end = chosen(rows, shown), start[shown], end[shown]
+        return self.merged(rows, start, end)
+
+    def step(
+        self, state: Nothing, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[Nothing, Delta]:
+        born, nothing = inputs[0].born, Delta.empty(self.columns)
+        if not born.num_rows:
+            return state, nothing
+        merged = self.merged(born, numbers(born, TS), numbers(born, EXP))
+        return state, Delta(merged.select(nothing.born.schema.names), nothing.cut)
+
+    def merged(self, rows: pa.Table, start: Int64s, end: Int64s) -> pa.Table:
+        """One row for each group and pane, with the other columns of its last row."""
+        kinds = list(self.columns.types)
+        parts = [
+            unsigned_zeros(values_of(part, rows, kind))
+            for part, kind in zip((*self.keys, *self.values), kinds, strict=False)
+        ]
+        codes = group_codes(parts, rows.num_rows)
+        order = stable_order(codes, start, end, numbers(rows, TS))
+        if parts:
+            check_codes(codes[order], [column.take(pa.array(order)) for column in parts])
+        heads = np.zeros(len(order), bool)
+        heads[:1] = True
+        for column in (codes[order], start[order], end[order]):
+            heads[1:] |= column[1:] != column[:-1]
+        amounts = [
+            content.amounts(rows, kind).take(pa.array(order))
+            for content, kind in zip(self.contents, kinds[len(parts) :], strict=True)
+        ]
+        heads = self._fitting(heads, amounts)
+        pieces = np.flatnonzero(heads)
+        last = order[np.append(pieces, len(order))[1:] - 1]
+        arrays = [column.take(pa.array(last)) for column in parts]
+        arrays += [
+            _reduced(content.function, values, pieces)
+            for content, values in zip(self.contents, amounts, strict=True)
+        ]
+        carried = [name for name in rows.schema.names if name in _CARRIED]
+        arrays = [array.cast(kind) for array, kind in zip(arrays, kinds, strict=True)]
+        around = taken(rows.select(carried), last)
+        return pa.table(
+            [*arrays, *around.columns], names=[*self.columns.names, *around.schema.names]
+        )
+
+    def _fitting(self, heads: Bools, amounts: Sequence[pa.Array]) -> Bools:
+        """The pieces, without those whose sum would not fit: their rows stay apart."""
+        pieces = np.flatnonzero(heads)
+        fits = np.ones(len(pieces), bool)
+        for content, values in zip(self.contents, amounts, strict=True):
+            if content.adds and pa.types.is_integer(values.type):
+                fits &= _sums(values, pieces)[1]
+        if fits.all():
+            return heads
+        apart: Bools = heads | np.repeat(~fits, np.diff(np.append(pieces, len(heads))))
+        return apart
+
+
+_CARRIED = {"_ts", "_exp", "_id"}
+
+
+def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:
+    """A number for each piece of sorted rows, NULL where it has no value."""
+    if function in (MIN, MAX):
+        return _extremes(values, pieces, function == MAX)
+    if pa.types.is_decimal(values.type):
+        group = np.repeat(np.arange(len(pieces)), np.diff(np.append(pieces, len(values))))
+        table = pa.table({"group": group, "value": values})
+        return table.group_by("group", use_threads=False).aggregate([("value", "sum")])["value_sum"]
+    missing = None
+    if values.null_count:
+        there = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
+        missing = _added(there, pieces) == 0
+    return pa.array(_sums(values, pieces)[0], mask=missing)
+
+
+def _sums(values: pa.Array, pieces: Int64s) -> tuple[Int64s, Bools]:
+    """Sums of whole numbers, and which of them fit: halves are added apart."""
+    filled = pc.fill_null(values, 0) if values.null_count else values
+    whole = filled.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    low = _added(whole & _MASK, pieces)
+    high = _added(whole >> 32, pieces) + (low >> 32)
+    return (high << 32) | (low & _MASK), (high >= -(2**31)) & (high < 2**31)
+
+
+def _added(values: Int64s, pieces: Int64s) -> Int64s:
+    return np.add.reduceat(values, pieces) if len(pieces) else values[:0]
+
+
+def _extremes(values: pa.Array, pieces: Int64s, largest: bool) -> pa.Array:
+    there = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    group = np.cumsum(np.bincount(pieces, minlength=len(values)))[there] - 1
+    present = values.drop_null()
+    order = stable_order(group, keys_in_order(present))
+    group = group[order]
+    bounds = group[1:] != group[:-1]
+    ends = np.append(bounds, True) if largest else np.append(True, bounds)
+    chosen_rows = order[ends[: len(group)]]
+    where = np.full(len(pieces), -1, np.int64)
+    where[group[ends[: len(group)]]] = chosen_rows
+    places = pa.array(where, mask=where < 0)
+    return unsigned_zeros(present.take(places))

@@ -1,0 +1,233 @@
+"""Aggregates over windows with SLIDE: from panes as from rows, against an independent engine.
+
+DuckDB answers over the rows that each refresh shows; its SQL is written here, not made from ours.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from mayfly.cql import catalog_after, parse
+from mayfly.errors import BadInput
+from mayfly.runtime.local_session import LocalSession
+from tests.property.shared_runs import results_of, runner_of
+
+many = settings(
+    max_examples=25 if settings().max_examples < 200 else settings().max_examples,
+    phases=[Phase.generate],
+)
+SLACK = 5
+DECLARED = (
+    f"CREATE STREAM s (ts TIMESTAMP, k INT, g STRING, v BIGINT, m DECIMAL(6, 2))"
+    f" FROM parquet('x') TIMESTAMP BY ts SLACK {SLACK} us"
+)
+SCHEMA = pa.schema(
+    {
+        "ts": pa.timestamp("us", "UTC"),
+        "k": pa.int32(),
+        "g": pa.string(),
+        "v": pa.int64(),
+        "m": pa.decimal128(6, 2),
+    }
+)
+CALLS = (
+    "COUNT(*)", "COUNT(v)", "SUM(v)", "SUM(k)", "AVG(v)", "MIN(v)", "MAX(g)", "SUM(m)",
+    "COUNT(DISTINCT v)", "COUNT(DISTINCT g)", "MIN(k)", "AVG(k)",
+)  # fmt: skip
+PREDICATES = ("", "v > 1", "g = 'a' OR g = 'b'", "v IS NULL", "k IN (1, 2)")
+KEYS = ((), ("g",), ("k",), ("k", "g"))
+
+
+@dataclass(frozen=True)
+class Query:
+    keys: tuple[str, ...]
+    calls: tuple[str, ...]
+    where: str
+    duration: int
+    period: int
+    origin: int
+
+    @property
+    def _body(self) -> str:
+        named = [*self.keys, *(f"{call} AS c{n}" for n, call in enumerate(self.calls))]
+        return ", ".join(named)
+
+    @property
+    def _tail(self) -> str:
+        where = f" WHERE {self.where}" if self.where else ""
+        return where + (f" GROUP BY {', '.join(self.keys)}" if self.keys else "")
+
+    @property
+    def cql(self) -> str:
+        origin = f" ORIGIN '1970-01-01 00:00:00.{self.origin:06d}'" if self.origin else ""
+        window = f"[RANGE {self.duration} us SLIDE {self.period} us{origin}]"
+        return f"SELECT {self._body} FROM s {window}{self._tail}"
+
+    @property
+    def sql(self) -> str:
+        return f"SELECT {self._body} FROM alive{self._tail}"
+
+
+def random_query(rng: Random) -> Query:
+    period = rng.choice((1, 3, 4, 10))
+    return Query(
+        rng.choice(KEYS),
+        tuple(rng.sample(CALLS, rng.randint(1, 4))),
+        rng.choice(PREDICATES),
+        rng.choice((1, 6, 7, 12, 40)),
+        period,
+        rng.randrange(period),
+    )
+
+
+def random_batches(rng: Random) -> list[list[dict[str, Any]]]:
+    """Rows in disorder, some late; silence, and batches without rows."""
+    at, made = 0, []
+    for _ in range(rng.randint(1, 6)):
+        batch = []
+        for _ in range(rng.choice((0, 1, 4, 12))):
+            at += rng.choice((0, 0, 1, 2, 3, 25 if rng.random() < 0.1 else 1))
+            late = rng.choice((0, 0, 0, 3, 5, 9, 30))
+            batch.append(
+                {
+                    "ts": max(0, at - late),
+                    "k": rng.choice((1, 2, None)),
+                    "g": rng.choice(("a", "b", "", None)),
+                    "v": rng.choice((0, 1, 5, -2, 2**62, None)),
+                    "m": rng.choice((Decimal("0.25"), Decimal("-9999.99"), None)),
+                }
+            )
+        made.append(batch)
+    return made
+
+
+def admitted(batches: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows that were not late when they came."""
+    clock, largest, kept = None, None, []
+    for batch in batches:
+        kept += [row for row in batch if clock is None or row["ts"] >= clock]
+        times = [row["ts"] for row in batch] + ([] if largest is None else [largest])
+        largest = max(times, default=None)
+        clock = None if largest is None else largest - SLACK
+    return kept
+
+
+def oracle(query: Query, rows: list[dict[str, Any]], at: int) -> list[tuple[Any, ...]]:
+    """What the refresh at or before an instant shows."""
+    refresh = (at - query.origin) // query.period * query.period + query.origin
+    alive = [row for row in rows if refresh - query.duration < row["ts"] <= refresh]
+    database().register("alive", pa.Table.from_pylist(alive, schema=SCHEMA))
+    return sorted(database().sql(query.sql).fetchall(), key=str)
+
+
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
+def instants(rows: list[dict[str, Any]], rng: Random) -> list[int]:
+    """Some that are closed at the end."""
+    last = max(row["ts"] for row in rows)
+    return sorted(rng.sample(range(last + 1), min(8, last + 1)))
+
+
+def shown(table: pa.Table, at: int) -> list[tuple[Any, ...]]:
+    alive = [row for row in table.to_pylist() if row["ts"] <= at < row["exp"]]
+    life = {"ts", "exp"}
+    return sorted((tuple(v for n, v in row.items() if n not in life) for row in alive), key=str)
+
+
+def outcome(
+    query: Query, batches: list[list[dict[str, Any]]], without: tuple[str, ...], buckets: int
+) -> pa.Table | str:
+    """All results with their lifetimes, or that a sum of 2^62 does not fit."""
+    session = LocalSession()
+    session.execute(DECLARED)
+    run = session.query(query.cql, without=without, buckets=buckets)
+    try:
+        for batch in batches:
+            run.feed({"s": pa.Table.from_pylist(batch, schema=SCHEMA)})
+        run.finish()
+    except BadInput as error:
+        return str(error)
+    return run.lifetimes()
+
+
+@many
+@given(seed=st.integers(0, 2**48))
+def test_panes_answer_as_the_rows_of_each_refresh(seed: int) -> None:
+    rng = Random(seed)
+    query, batches = random_query(rng), random_batches(rng)
+    rows = admitted(batches)
+    panes = outcome(query, batches, (), rng.randint(1, 3))
+    plain = outcome(query, batches, ("panes",), 1)
+    if isinstance(panes, str) or isinstance(plain, str):
+        assert panes == plain
+        assert "does not fit" in plain
+        assert "SUM(v)" in query.calls
+        return
+    if rows:
+        for at in instants(rows, rng):
+            expected = oracle(query, rows, at)
+            assert shown(panes, at) == expected, (query.cql, at)
+            assert shown(plain, at) == expected, (query.cql, at)
+
+
+@many
+@given(seed=st.integers(0, 2**48))
+def test_panes_go_on_after_a_restart_and_answer_the_same(seed: int) -> None:
+    """The tasks, states and commits of Spark, started anew before every batch."""
+    rng = Random(seed)
+    query, batches = random_query(rng), random_batches(rng)
+    query = Query(
+        query.keys, tuple(c for c in query.calls if c != "SUM(v)") or ("COUNT(*)",),
+        query.where, query.duration, query.period, query.origin,
+    )  # fmt: skip
+    rows, buckets = admitted(batches), rng.randint(1, 3)
+    with tempfile.TemporaryDirectory() as folder:
+        for batch in batches:
+            runner = runner_of(folder, catalog_after(parse(DECLARED)), {"q": query.cql}, buckets)
+            runner.feed({"s": pa.Table.from_pylist(batch, schema=SCHEMA)}, {})
+        runner = runner_of(folder, catalog_after(parse(DECLARED)), {"q": query.cql}, buckets)
+        runner.close_input()
+        table = results_of(runner, "q")
+    if rows:
+        for at in instants(rows, rng):
+            assert shown(table, at) == oracle(query, rows, at), (query.cql, at)
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        ("MEDIAN(v)", "MEDIAN(s.v) needs every value"),
+        ("STDDEV(v)", "STDDEV"),
+        ("AVG(m)", "AVG(s.m) is rounded once, over all rows"),
+    ],
+)
+def test_functions_that_do_not_fit_keep_rows_and_say_why(call: str, why: str) -> None:
+    session = LocalSession()
+    session.execute(DECLARED)
+    text = str(session.explain(f"SELECT {call}, COUNT(*) FROM s [RANGE 9 us SLIDE 3 us]"))
+    assert "rows and no panes: " in text
+    assert why in text
+    assert "synopsis" not in text
+
+
+def test_panes_are_explained() -> None:
+    session = LocalSession()
+    session.execute(DECLARED)
+    plan = session.explain("SELECT g, SUM(v) FROM s [RANGE 10 us SLIDE 4 us] GROUP BY g")
+    assert "keeps synopsis of 5 panes of 2 us by s.g" in str(plan)
+    assert "Panes SUM(s.v) BY s.g, pane" in str(plan)
+    assert "basic interval synopsis" in plan.json()
