@@ -85,7 +85,7 @@ class History:
 
     def update(self) -> None:
         chance, calendar = self.chance, self.archive.settings.calendar
-        longest = self.archive.settings.longest
+        longest = self.archive.settings.family.longest
         number = self.archive.version().state.update + chance.choice([1, 1, 1, 1, 2, 12])
         now, last = calendar.time_of(number), calendar.time_of(number - 1)
         rows = []

@@ -15,8 +15,10 @@ from mayfly.archive.advice.foresight import Foresight
 from mayfly.archive.change.migration import Migration
 from mayfly.archive.change.voids import Voids
 from mayfly.archive.erase.erasure import Erasure
+from mayfly.archive.families import Cells, Counts, Waves
 from mayfly.archive.inspection import Inspection
 from mayfly.archive.maintenance import Maintenance
+from mayfly.archive.model.family import enlist
 from mayfly.archive.model.ledger import Ledger
 from mayfly.archive.model.origin import ORIGIN_IS_OPEN, Origin
 from mayfly.archive.model.settings import ArchiveSettings
@@ -28,6 +30,8 @@ from mayfly.archive.updates import ARCHIVE, Updates
 from mayfly.archive.write.committer import Committer, Executor
 from mayfly.errors import CorruptFile, StorageError, VersionExpired
 from mayfly.storage import Manifest, Repository
+
+enlist(Waves, Cells, Counts)
 
 
 class Archive:

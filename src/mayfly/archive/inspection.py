@@ -7,14 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mayfly.archive.advice.cell_constants import seconds_of
-from mayfly.archive.advice.wave_constants import Prediction, predictions
+from mayfly.archive.advice.wave_constants import Prediction
 from mayfly.archive.erase.erasure import Erasure
-from mayfly.archive.layouts import plan_lines
-from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
-from mayfly.archive.layouts.printed_plan import cell_lines
 from mayfly.archive.model.ledger import Ledger, Part
-from mayfly.archive.model.reports import CHANGED_AT, reports_of
+from mayfly.archive.model.reports import reports_of
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.status import ArchiveStatus, status_of
 from mayfly.archive.write.staging import staged_figures
@@ -33,8 +29,9 @@ class Inspection(Part):
     def status(self) -> ArchiveStatus:
         """The current version in figures, from manifests and from files that no version names."""
         root, version = self.repository.directory.address, self.version()
-        erased = None if version.settings.lifetimes is None else self.erasure.gone_until()
-        figures = status_of(root, version, self.repository.versions(), staged_figures(root), erased)
+        figures = status_of(root, version, self.repository.versions(), staged_figures(root))
+        if figures.hidden_until is not None:
+            figures = replace(figures, erased_until=self.erasure.gone_until())
         return replace(figures, last=self.reports()[-1]) if figures.last else figures
 
     @known_settings()
@@ -62,14 +59,8 @@ class Inspection(Part):
     @known_settings()
     def predictions(self) -> list[Prediction]:
         """For each kept report, what the cost model expected of it and what it took."""
-        properties = self.version().manifest.properties
-        reports = reports_of(properties)
-        if self.version().settings.lifetimes is None:
-            return predictions(self.version().settings, reports, properties.get(CHANGED_AT, 0))
-        return [
-            Prediction(report["update"], report.get("expected_seconds"), seconds_of(report))
-            for report in reports
-        ]
+        version = self.version()
+        return version.settings.family.predictions(version.manifest.properties)
 
     @known_settings()
     def plan(self, updates: int = 10) -> list[str]:
@@ -78,7 +69,4 @@ class Inspection(Part):
             raise InvalidSetting(f"a plan of {updates} updates", "ask for 1 or more")
         version = self.version()
         first = version.state.update + 1
-        coming, layout = range(first, first + updates), version.settings.layout
-        if isinstance(layout, PartitionedLayout):
-            return cell_lines(layout, coming)
-        return plan_lines(layout, version.state.wave, coming)
+        return version.settings.family.plan_lines(version, range(first, first + updates))

@@ -7,11 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mayfly.archive.advice.cell_advice import pending_proposal
-from mayfly.archive.layouts import WaveLayout
 from mayfly.archive.layouts.run_plan import Run, is_packed
 from mayfly.archive.model.origin import ORIGIN_IS_OPEN
 from mayfly.archive.model.reports import reports_of
-from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import DAYS, ArchiveVersion
 
 
@@ -53,6 +51,8 @@ class ArchiveStatus:
     time_column: str
     scheme: str
     technique: str
+    kept: str
+    """What is kept and how, in words."""
     window: int
     late: str
     parts: int
@@ -93,11 +93,10 @@ def status_of(
     version: ArchiveVersion,
     versions: Sequence[int] = (),
     sinks: Mapping[str, Any] | None = None,
-    erased_until: int | None = None,
 ) -> ArchiveStatus:
     """The figures of a version, from manifests alone."""
     settings, state, manifest = version.settings, version.state, version.manifest
-    horizon = settings.horizon(state.update)
+    horizon, described = settings.family.horizon(state.update), settings.family.description()
     constituents = tuple(
         _index(version, name, state.wave.constituents.get(name) or _days(runs), runs)
         for name, runs in state.constituent_runs().items()
@@ -120,7 +119,9 @@ def status_of(
         columns=settings.all_columns,
         key=settings.key,
         time_column=settings.time,
-        **_kind(settings),
+        scheme=described.scheme,
+        technique=described.technique,
+        kept=described.kept,
         window=settings.window,
         late=settings.late.value,
         parts=settings.parts,
@@ -136,27 +137,15 @@ def status_of(
         last=reports[-1] if reports else {},
         sinks=sinks or {},
         contract=str(settings.contract),
-        hidden_until=(
-            settings.contract.returned_until(settings.calendar, version.time)
-            if settings.lifetimes is not None
-            else None
-        ),
-        erased_until=erased_until,
+        hidden_until=settings.family.hidden_until(version.time),
         proposal=pending_proposal(version),
     )
-
-
-def _kind(settings: ArchiveSettings) -> dict[str, str]:
-    layout = settings.layout
-    if isinstance(layout, WaveLayout):
-        return {"scheme": layout.scheme.value, "technique": settings.technique.value}
-    return {"scheme": str(layout), "technique": "rebuild" if layout.rebuild else "no rebuild"}
 
 
 def _index(
     version: ArchiveVersion, name: str, held: frozenset[int], runs: Sequence[Run]
 ) -> IndexStatus:
-    horizon = version.settings.horizon(version.state.update)
+    horizon = version.settings.family.horizon(version.state.update)
     void = version.state.invalid
     segments = [segment for run in runs for segment in version.segments_of(run.id)]
     stored = [

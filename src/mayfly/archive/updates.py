@@ -16,20 +16,19 @@ from typing import Any
 from mayfly.archive.advice.cell_advice import AUTO, PENDING
 from mayfly.archive.advice.foresight import Foresight
 from mayfly.archive.erase.erasure import VOID, Erasure
-from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
-from mayfly.archive.model.admission import LateRows, total
+from mayfly.archive.model.admission import total
 from mayfly.archive.model.calendar import UpdateCalendar
 from mayfly.archive.model.invalidation import still_pending
 from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.origin import ORIGIN_IS_OPEN, Origin
 from mayfly.archive.model.reports import REPORTS
-from mayfly.archive.model.row_counts import Positions, announced
-from mayfly.archive.model.sequence import require_plausible, take_turn, turn_id
+from mayfly.archive.model.row_counts import Positions
+from mayfly.archive.model.sequence import Turn, require_plausible, take_turn, turn_id
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
 from mayfly.archive.read.questions import Moment
-from mayfly.archive.write.accounting import UpdateReport, account, rows_by_day
+from mayfly.archive.write.accounting import UpdateReport, account
 from mayfly.archive.write.committer import Committer
-from mayfly.archive.write.job_plan import PlannedCommit, plan_cells, plan_next
+from mayfly.archive.write.job_plan import PlannedCommit
 from mayfly.errors import CommitConflict, InvalidSetting
 from mayfly.faults import reach
 from mayfly.keywords import known_settings, text, whole
@@ -95,14 +94,14 @@ class Updates(Part):
         gone = self.erasure.erased_by_last() if promised and state.update else None
         began = time.perf_counter()
         reached = self._reached(batch, version, number, positions)
-        planned = self._planned(batch, version, turn.empty_updates, number, reached)
+        planned = self._planned(batch, version, turn, reached)
         forecast = self.foresight.foreseen(version, planned, batch)
         results = self.committer.execute(batch, version, planned)
         summary = total(result.summary for result in results)
         self.committer.require_admissible(summary, version.settings, number, results)
         planned = planned.settled(results)
         reach("archive.written")
-        rows = rows_by_day(version, planned, results)
+        rows = version.settings.family.rows_by_label(version, planned, results)
         report = account(version, planned, summary, results)
         seconds = round(time.perf_counter() - began, 6)
         report = replace(report, transition_seconds=seconds, **forecast)
@@ -115,7 +114,7 @@ class Updates(Part):
             prepared=planned.complete,
             report=asdict(report),
             invalid=still_pending(state.invalid, planned.runs),
-            positions={} if reached is None else reached.to_json(),
+            positions=reached.to_json(),
         )
         added = {**(properties or {}), **remembered}
         self.committer.commit(version, following, results, added, erased_before=gone)
@@ -123,50 +122,32 @@ class Updates(Part):
         reach("archive.committed")
         prepared = self.committer.prepare()
         self.committer.prune()
-        if version.settings.lifetimes is not None:
-            prepared = self.erasure.erase_due()
-        return replace(report, **prepared) if prepared else report
+        return replace(report, **prepared, **self.erasure.erase_due())
 
     def _reached(
         self,
         batch: Any | None,
         version: ArchiveVersion,
         number: int,
-        positions: Mapping[str, int] | None,
-    ) -> Positions | None:
-        """Where windows of a number of rows stand after the update; None if there are none."""
-        before = version.positions
-        if before is None:
-            if positions is not None:
-                raise InvalidSetting(
-                    "positions were given to an archive without windows of a number of rows",
-                    "leave them out, or declare the windows (counts)",
-                )
-            return None
-        seen: dict[str, int | None] = dict.fromkeys(before.sizes)
-        if batch is not None:
-            seen |= self.committer.executor.highest(batch, version.settings)
-        for name, position in announced(positions or {}, before.sizes).items():
-            seen[name] = max(position, seen[name] or position)
-        return before.after(seen, number - version.state.update)
+        announced: Mapping[str, int] | None,
+    ) -> Positions:
+        """Where windows of a number of rows stand after the update."""
+
+        def highest() -> Mapping[str, int | None]:
+            executor = self.committer.executor
+            return {} if batch is None else executor.highest(batch, version.settings)
+
+        updates = number - version.state.update
+        return version.settings.family.positions_after(version, highest, announced, updates)
 
     def _planned(
-        self,
-        batch: Any | None,
-        version: ArchiveVersion,
-        missed: range,
-        number: int,
-        reached: Positions | None,
+        self, batch: Any | None, version: ArchiveVersion, turn: Turn, reached: Positions
     ) -> PlannedCommit:
-        settings, late = version.settings, frozenset[int]()
-        if isinstance(settings.layout, PartitionedLayout):
-            return plan_cells(
-                version, settings.layout, number, has_batch=batch is not None, positions=reached
-            )
-        if batch is not None and settings.late is LateRows.OWN_DAY:
-            late = self.committer.executor.late_days(batch, settings, number) - {number}
-        arrived = late | {number} if batch is not None else frozenset[int]()
-        return plan_next(settings, version.state, missed, number, arrived, late)
+        def late_days() -> frozenset[int]:
+            return self.committer.executor.late_days(batch, version.settings, turn.update)
+
+        looked_for = None if batch is None else late_days
+        return version.settings.family.plan(version, turn, reached, looked_for)
 
     def _number(self, version: ArchiveVersion, update: int | None, at: Moment | None) -> int:
         if update is not None and at is not None:

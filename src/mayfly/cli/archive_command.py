@@ -343,16 +343,7 @@ def advise_command(
         if path is not None:
             archive = mayfly.archive.open(path)
             refuse_given(context, ("window",), "goes with --case", "leave it out")
-            need = None
-            if archive.settings.lifetimes is None:
-                need = Need(archive.settings.window, hard=not soft)
-            else:
-                refuse_given(
-                    context,
-                    ("soft",),
-                    "is for archives of a window",
-                    "leave it out: here expired rows may linger unless PHYSICAL is promised",
-                )
+            need = archive.settings.family.need(soft=soft)
             advice: Any = archive.advise(probes=probes, scans=scans, megabytes=megabytes, need=need)
         else:
             refuse_given(
@@ -365,7 +356,7 @@ def advise_command(
             _advise_case(published_case(case), window, soft, json)
             return
         if json:
-            print_json(views.advice_values(advice))
+            print_json(advice.to_json())
         else:
             views.show_advice(advice)
 
@@ -374,7 +365,7 @@ def _advise_case(case: PublishedCase, window: int | None, soft: bool, json: bool
     days = case.window if window is None else window
     advice = advise(case.parameters, Need(days, hard=not soft, techniques=case.techniques))
     if json:
-        print_json({**views.advice_values(advice), **cases.case_values(case, days)})
+        print_json({**advice.to_json(), **cases.case_values(case, days)})
     else:
         views.show_advice(advice)
         cases.show_case(case, days)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from mayfly.archive import Archive, ArchiveAdvice, ArchiveStatus, UpdateReport
-from mayfly.archive.advice.cell_advisor import CellAdvice
-from mayfly.archive.advice.wave_advisor import Advice, figure
+from mayfly.archive import Archive, ArchiveStatus, UpdateReport
 from mayfly.archive.advice.wave_constants import Prediction
-from mayfly.archive.advice.wave_cost import WaveCost
-from mayfly.archive.layouts import WaveScheme, format_days
+from mayfly.archive.layouts import format_days
 from mayfly.archive.status import IndexStatus
-from mayfly.cli.archive_advice import cell_advice_values, show_cell_advice
 from mayfly.cli.output import count, on_terminal, print_table, seconds, size
 from mayfly.lifetime import MIN_TIME, instant_text
 from mayfly.storage import VerifyReport
@@ -43,13 +39,8 @@ def show_status(status: ArchiveStatus, last: Prediction | None) -> None:
 
 
 def _facts(status: ArchiveStatus) -> Iterable[Text]:
-    hard = "soft" if status.scheme == "WATA" else "hard"
     yield Text(status.path, style="bold")
-    if status.hidden_until is None:
-        kept = f"{status.scheme} over {status.window} updates ({hard} window), {status.technique}"
-    else:
-        kept = f"{status.scheme}, lifetimes up to {status.window} updates, {status.contract}"
-    yield Text(f"{kept}, {status.counted}")
+    yield Text(f"{status.kept}, {status.counted}")
     if status.hidden_until is not None and status.erased_until is not None and status.update:
         gone = f"the bytes of those that expired by {instant_text(status.erased_until)} are gone"
         if status.erased_until == MIN_TIME:
@@ -197,60 +188,20 @@ def show_verdict(report: VerifyReport) -> None:
     )
 
 
-def show_advice(advice: ArchiveAdvice | Advice | CellAdvice, most: int = 6) -> None:
-    if isinstance(advice, CellAdvice):
-        show_cell_advice(advice, most)
-        return
-    wave_advice = advice.advice if isinstance(advice, ArchiveAdvice) else advice
+class Shown(Protocol):
+    """Advice of any kind."""
+
+    @property
+    def header(self) -> Sequence[str]: ...
+
+    def explain(self) -> str: ...
+
+    def figures(self, most: int) -> list[list[str]]: ...
+
+
+def show_advice(advice: Shown, most: int = 6) -> None:
+    """The choice in words, and the candidates with their figures."""
     Console(highlight=False).print(advice.explain(), soft_wrap=not on_terminal())
     typer.echo()
-    shown = list(wave_advice.candidates[:most])
-    current = advice.current if isinstance(advice, ArchiveAdvice) else None
-    rows = [_candidate(candidate) for candidate in shown]
-    if current is not None:
-        rows.append(_candidate(current, "now: "))
-    header = ["layout", "n", "work s", "trans. s", "prep. s", "MB", "probe ms", "scan s"]
-    print_table(header, rows, right=header[1:])
-
-
-def _candidate(cost: WaveCost, mark: str = "") -> list[str]:
-    figures = (cost.total_work, cost.transition, cost.pre_transition, cost.space)
-    # BuildIndex is the same under every technique.
-    technique = "" if cost.layout.scheme is WaveScheme.REINDEX else cost.technique.split()[0]
-    return [
-        f"{mark}{cost.layout.scheme} {technique}".strip(),
-        str(cost.layout.constituents),
-        *map(figure, figures),
-        figure(cost.probe * 1000),
-        figure(cost.scan),
-    ]
-
-
-def advice_values(advice: ArchiveAdvice | Advice | CellAdvice) -> dict[str, Any]:
-    """The advice as plain values."""
-    if isinstance(advice, CellAdvice):
-        return cell_advice_values(advice)
-    wave_advice = advice.advice if isinstance(advice, ArchiveAdvice) else advice
-    values: dict[str, Any] = {
-        "explanation": advice.explain(),
-        "candidates": [_cost_values(candidate) for candidate in wave_advice.candidates],
-    }
-    if isinstance(advice, ArchiveAdvice):
-        values["now"] = _cost_values(advice.current)
-        values["overhead_seconds"] = advice.overhead
-    return values
-
-
-def _cost_values(cost: WaveCost) -> dict[str, Any]:
-    return {
-        "scheme": cost.layout.scheme.value,
-        "technique": cost.technique.value,
-        "constituents": cost.layout.constituents,
-        "work_seconds": cost.total_work,
-        "transition_seconds": cost.transition,
-        "pre_transition_seconds": cost.pre_transition,
-        "busiest_day_seconds": cost.busiest_day,
-        "megabytes": cost.space,
-        "probe_seconds": cost.probe,
-        "scan_seconds": cost.scan,
-    }
+    header = list(advice.header)
+    print_table(header, advice.figures(most), right=header[1:])

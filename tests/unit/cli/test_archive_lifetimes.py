@@ -224,7 +224,7 @@ def test_an_archive_is_changed(
     assert ("run empty" in said) == bool(how)
     archive = mayfly.archive.open(sessions)
     assert sorted(archive.scan()["ts"].to_pylist()) == before
-    assert archive.settings.longest == 9 * HOUR
+    assert archive.settings.family.longest == 9 * HOUR
     assert run("migrate", str(sessions), "--max-lifetime", "never") == 2
     assert "cannot read the duration" in capsys.readouterr().err
 

@@ -27,7 +27,6 @@ from mayfly.archive.advice.cell_cost import CellLoad
 from mayfly.archive.advice.wave_advice import Workload
 from mayfly.archive.advice.wave_advisor import Need
 from mayfly.archive.layouts.cell_run import uniform
-from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.model.declaration import Declaration
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
@@ -84,7 +83,6 @@ def advise_lifetimes(
 ) -> CellAdvice:
     """Advice from the archive's own updates and reads."""
     settings = version.settings
-    assert isinstance(settings.layout, PartitionedLayout)
     _refuse_parts_of_windows(workload)
     constants = measured_constants(directory, version, reports)
     load = measured_load(version, reports, probes=workload.probes, scans=workload.scans)
@@ -92,7 +90,7 @@ def advise_lifetimes(
         load = replace(load, megabytes=workload.megabytes)
     took = fmean(seconds_of(report) for report in reports[-_REPORTS_AVERAGED:])
     requirement = need or need_of(settings)
-    return advise_cells(settings.window, load, constants, requirement, settings.layout, took)
+    return advise_cells(settings.window, load, constants, requirement, settings.cells, took)
 
 
 def with_advised_layout(

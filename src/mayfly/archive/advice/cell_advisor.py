@@ -11,9 +11,9 @@ variable-lifetimes-2006, 3.2 and 4.6; results-index-2005, 5.2 and 5.8.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf, isqrt
-from typing import Any
+from typing import Any, ClassVar
 
 from mayfly.archive.advice.cell_cost import CellConstants, CellCost, CellLoad, cell_cost
 from mayfly.archive.advice.wave_advisor import Need, fewest_near_the_least, figure
@@ -58,6 +58,30 @@ class CellAdvice:
     """What the archive is now."""
     measured: float | None = None
     """Seconds that its last updates took on average."""
+
+    header: ClassVar[tuple[str, ...]] = (
+        "layout", "work s", "update s", "written MB", "MB", "runs", "probe ms", "scan s",
+    )  # fmt: skip
+
+    def figures(self, most: int) -> list[list[str]]:
+        """The first candidates, the papers' choice and what the archive is now, under the
+        ``header``."""
+        now = [] if self.current is None else [_figures(self.current, "now: ")]
+        papers = _figures(self.rule_of_thumb.cost, "papers: ")
+        return [*(_figures(cost) for cost in self.candidates[:most]), papers, *now]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        even, papers = self.break_even(), self.rule_of_thumb
+        return {
+            "explanation": self.explain(),
+            "candidates": [_cost_values(cost) for cost in self.candidates],
+            "rule_of_thumb": {"for": str(papers), **_cost_values(papers.cost)},
+            "now": None if self.current is None else _cost_values(self.current),
+            "measured_seconds": self.measured,
+            "rebuilding_pays_from_probes": None if even is None else even[0],
+            "constants": asdict(self.constants),
+        }
 
     @property
     def best(self) -> CellCost:
@@ -282,6 +306,35 @@ def _papers_name(layout: PartitionedLayout) -> str:
 
 def _call(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+
+
+def _figures(cost: CellCost, mark: str = "") -> list[str]:
+    numbers = (
+        cost.total_work,
+        cost.transition,
+        cost.moved.written,
+        cost.space,
+        cost.runs,
+        cost.probe * 1000,
+        cost.scan,
+    )
+    return [f"{mark}{cell_name(cost.layout)}", *map(figure, numbers)]
+
+
+def _cost_values(cost: CellCost) -> dict[str, Any]:
+    return {
+        **declared(cost.layout),
+        "work_seconds": cost.total_work,
+        "update_seconds": cost.transition,
+        "files_written": cost.moved.files,
+        "megabytes_written": cost.moved.written,
+        "megabytes_read": cost.moved.read,
+        "megabytes": cost.space,
+        "expired_megabytes": cost.dead,
+        "runs": cost.runs,
+        "probe_seconds": cost.probe,
+        "scan_seconds": cost.scan,
+    }
 
 
 def _line(cost: CellCost) -> str:

@@ -26,7 +26,6 @@ import pyarrow.parquet as pq
 from mayfly.archive.advice.cell_cost import CellConstants, CellLoad, Moved
 from mayfly.archive.advice.wave_constants import MEGABYTE, nearest_to
 from mayfly.archive.layouts.cell_run import uniform
-from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.run_plan import Run
 from mayfly.archive.model.key_order import sorted_by_key
 from mayfly.archive.model.state import DAYS, ArchiveVersion
@@ -120,9 +119,7 @@ def lifetime_profile(version: ArchiveVersion) -> tuple[float, ...]:
     The rows that update u + d will remove came with the last u updates, so from the longest
     lifetime down each share is what the longer ones leave unexplained.
     """
-    layout, update = version.settings.layout, version.state.update
-    assert isinstance(layout, PartitionedLayout)
-    longest = layout.rollover
+    longest, update = version.settings.cells.rollover, version.state.update
     shares = np.zeros(longest + 2)
     for d in range(longest, 0, -1):
         longer = shares[d + 1 : min(longest, d + update - 1) + 1].sum()

@@ -14,8 +14,7 @@ from mayfly.archive.advice.cell_advice import (
     propose,
 )
 from mayfly.archive.advice.cell_advisor import CellAdvice
-from mayfly.archive.advice.cell_constants import expected_seconds
-from mayfly.archive.advice.wave_advice import ArchiveAdvice, Workload, advise_archive
+from mayfly.archive.advice.wave_advice import ArchiveAdvice, Workload
 from mayfly.archive.advice.wave_advisor import Need
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.model.ledger import Part
@@ -53,12 +52,8 @@ class Foresight(Part):
             raise InvalidSetting(
                 f"the workload is {workload!r}, the need {need!r}", "give Workload(…) and Need(…)"
             )
-        if self.version().settings.lifetimes is not None:
-            reports = reports_of(self.version().manifest.properties)
-            return advise_lifetimes(
-                self.repository.directory, self.version(), reports, workload, need
-            )
-        return advise_archive(self.repository.directory, self.version(), workload, need)
+        version = self.version()
+        return version.settings.family.advise(self.repository.directory, version, workload, need)
 
     def advised_layout(self) -> PartitionedLayout:
         """The layout that does the least work under the load of the last updates."""
@@ -71,12 +66,11 @@ class Foresight(Part):
         self, version: ArchiveVersion, planned: PlannedCommit, batch: Any | None
     ) -> dict[str, Any]:
         """What the report of an update is to say of the time before it."""
-        forecast: dict[str, Any] = {name: self.ledger.asked[name] for name in ("probes", "scans")}
-        if version.settings.lifetimes is not None:
-            reports = reports_of(version.manifest.properties)
-            rows = 0 if batch is None else getattr(batch, "num_rows", None)
-            forecast["expected_seconds"] = expected_seconds(version, planned, reports, rows)
-        return forecast
+        rows = 0 if batch is None else getattr(batch, "num_rows", None)
+        return {
+            **{name: self.ledger.asked[name] for name in ("probes", "scans")},
+            "expected_seconds": version.settings.family.expected_seconds(version, planned, rows),
+        }
 
     def with_proposal(
         self, version: ArchiveVersion, report: UpdateReport

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mayfly.archive.advice.cost_parameters import CostParameters
-from mayfly.archive.advice.wave_advisor import Advice, Need, advise, figure
+from mayfly.archive.advice.wave_advisor import Advice, Need, advise, figure, wave_figures
 from mayfly.archive.advice.wave_constants import MEGABYTE, measured_parameters
 from mayfly.archive.advice.wave_cost import WaveCost, wave_cost
 from mayfly.archive.layouts import UpdateTechnique
@@ -73,6 +73,21 @@ class ArchiveAdvice:
     current: WaveCost
     overhead: float
     """Seconds every update takes, whatever the layout; not part of the candidates' work."""
+
+    header: ClassVar[tuple[str, ...]] = Advice.header
+
+    def figures(self, most: int) -> list[list[str]]:
+        """The first candidates and what the archive is now, under the ``header``."""
+        return [*self.advice.figures(most), wave_figures(self.current, "now: ")]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            **self.advice.to_json(),
+            "explanation": self.explain(),
+            "now": self.current.to_json(),
+            "overhead_seconds": self.overhead,
+        }
 
     @property
     def best(self) -> WaveCost:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from mayfly.archive.advice.cost_parameters import CostParameters
 from mayfly.archive.advice.wave_cost import WaveCost, wave_cost
@@ -77,6 +77,19 @@ class Advice:
     parameters: CostParameters
     need: Need
     candidates: tuple[WaveCost, ...]
+
+    header: ClassVar[tuple[str, ...]] = (
+        "layout", "n", "work s", "trans. s", "prep. s", "MB", "probe ms", "scan s",
+    )  # fmt: skip
+
+    def figures(self, most: int) -> list[list[str]]:
+        """The first candidates, their figures under the ``header``."""
+        return [wave_figures(cost) for cost in self.candidates[:most]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        candidates = [cost.to_json() for cost in self.candidates]
+        return {"explanation": self.explain(), "candidates": candidates}
 
     @property
     def best(self) -> WaveCost:
@@ -189,6 +202,19 @@ def _window_sentence(layout: WaveLayout) -> str:
         f"Expired days linger: up to {layout.most_stored_days} days are stored, and queries "
         "leave the expired ones out."
     )
+
+
+def wave_figures(cost: WaveCost, mark: str = "") -> list[str]:
+    """A layout and its figures, under the header of ``Advice``."""
+    # BuildIndex is the same under every technique.
+    technique = "" if cost.layout.scheme is WaveScheme.REINDEX else cost.technique.split()[0]
+    return [
+        f"{mark}{cost.layout.scheme} {technique}".strip(),
+        str(cost.layout.constituents),
+        *map(figure, (cost.total_work, cost.transition, cost.pre_transition, cost.space)),
+        figure(cost.probe * 1000),
+        figure(cost.scan),
+    ]
 
 
 def _line(cost: WaveCost) -> str:

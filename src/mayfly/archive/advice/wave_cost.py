@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mayfly.archive.advice.cost_parameters import CostParameters
 from mayfly.archive.layouts.operations import (
@@ -67,6 +67,21 @@ class WaveCost:
     """Seconds of one scan."""
     queries: float
     """Seconds of all queries of a day."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The layout and its figures as plain values."""
+        return {
+            "scheme": self.layout.scheme.value,
+            "technique": self.technique.value,
+            "constituents": self.layout.constituents,
+            "work_seconds": self.total_work,
+            "transition_seconds": self.transition,
+            "pre_transition_seconds": self.pre_transition,
+            "busiest_day_seconds": self.busiest_day,
+            "megabytes": self.space,
+            "probe_seconds": self.probe,
+            "scan_seconds": self.scan,
+        }
 
     @property
     def maintenance(self) -> float:

@@ -12,23 +12,17 @@ interval the column of expirations is read. variable-lifetimes-2006, 5.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from math import log
 from typing import Any
 
 from mayfly.archive.advice.foresight import Foresight
-from mayfly.archive.change.relabels import at_another_pace, relabelled
+from mayfly.archive.change.relabels import at_another_pace
 from mayfly.archive.change.requested_changes import Changes
-from mayfly.archive.change.wave_migration import every_index, left_aside
-from mayfly.archive.erase.erasure import Erasure, noted_void
-from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
-from mayfly.archive.layouts.operations import WaveState
-from mayfly.archive.layouts.run_plan import RunPlan, RunWrite, is_old, set_aside
+from mayfly.archive.erase.erasure import Erasure
+from mayfly.archive.layouts.run_plan import is_old
 from mayfly.archive.model.admission import total
-from mayfly.archive.model.contract import longest_interval
 from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.reports import CHANGED_AT
 from mayfly.archive.model.settings import ArchiveSettings
@@ -115,7 +109,7 @@ class Migration(Part):
         after, update = changes.applied(version, self.foresight.advised_layout)
         if not changes.of_stored_rows:
             self.repository.commit(version.manifest, [SetProperties({"archive": after.to_json()})])
-            return MigrationReport(_told(after), _alive(version))
+            return MigrationReport(str(after.family), _alive(version))
         require_nothing_staged(self.repository.directory.address, version.settings, after)
         if method == "side by side":
             return self._side_by_side(version, after, update)
@@ -124,21 +118,13 @@ class Migration(Part):
     def _side_by_side(
         self, version: ArchiveVersion, after: ArchiveSettings, update: int
     ) -> MigrationReport:
-        _require_lasting(version.settings, after)
-        tags: Sequence[TagSegment] = ()
-        if after.lifetimes is None:
-            following = left_aside(version, after.wave)
-        else:
-            state = version.state
-            if after.calendar != version.settings.calendar:
-                relabelling = relabelled(self.repository.directory, version, after)
-                state, tags = relabelling.state, relabelling.tags
-            following = _emptying(state, after, update)
-        following = at_another_pace(following, version.settings.calendar, after.calendar)
+        version.settings.family.require_lasting(after)
+        aside = after.family.set_aside(self.repository.directory, version, update)
+        following = at_another_pace(aside.state, version.settings.calendar, after.calendar)
         reach("archive.moved")
-        self._publish(version, after, following, tags)
+        self._publish(version, after, following, aside.tags)
         left = sum(is_old(name) for name in following.runs)
-        return MigrationReport(_told(after), _alive(version), left=left)
+        return MigrationReport(str(after.family), _alive(version), left=left)
 
     def _publish(
         self,
@@ -160,8 +146,7 @@ class Migration(Part):
     def _rebuilt(
         self, version: ArchiveVersion, after: ArchiveSettings, update: int
     ) -> MigrationReport:
-        waves = after.lifetimes is None
-        planned = every_index(after, update) if waves else _everything(version, after, update)
+        planned = after.family.plan_of_everything(version, update)
         results = self._execute(version, planned, after)
         settled = planned.settled(results)
         rows: dict[int, int] = {}
@@ -170,7 +155,7 @@ class Migration(Part):
                 rows[label] = rows.get(label, 0) + number
         following = replace(
             at_another_pace(version.state, version.settings.calendar, after.calendar),
-            wave=planned.after if waves else settled.after,
+            wave=settled.after,
             runs=settled.runs,
             day_rows=dict(sorted(rows.items())),
             invalid=(),
@@ -178,14 +163,11 @@ class Migration(Part):
         reach("archive.moved")
         # Rows that were staged while all was written anew: the check before was in vain.
         require_nothing_staged(self.repository.directory.address, version.settings, after)
-        noted: dict[str, Any] = {CHANGED_AT: update}
-        if version.settings.lifetimes is None and after.contract.erased_within is not None:
-            # What lies in older versions says when it expires by the window, which holds no more.
-            noted |= noted_void(version)
+        noted = {CHANGED_AT: update, **version.settings.family.note_of_change(version, after)}
         self._commit(version, following, results, after, noted)
         counts, alive = moved(results), sum(rows.values())
         return MigrationReport(
-            _told(after),
+            str(after.family),
             alive,
             counts["bytes_read"],
             counts["bytes_written"],
@@ -213,89 +195,10 @@ class Migration(Part):
         changed = {"archive": after.to_json(), **noted}
         self.committer.commit(version, following, results, changed, reported=False)
         self.committer.prune()
-        if after.lifetimes is not None:
-            self.erasure.erase_due()
-
-
-def _require_lasting(before: ArchiveSettings, after: ArchiveSettings) -> None:
-    """Side by side stored rows stay as they are, so what is asked of them must hold already."""
-    again = 'use method="rebuild"'
-    if before.lifetimes is None:
-        same = (None, before.window, before.calendar)
-        if (after.lifetimes, after.window, after.calendar) != same:
-            raise InvalidSetting(
-                "another window or refresh, or own lifetimes, give every stored row another "
-                "expiration: side by side the old ones would stay",
-                again,
-            )
-        return
-    asked, kept = after.contract, before.contract
-    if not kept.keeps(replace(kept, erased_within=asked.erased_within)):
-        raise InvalidSetting(
-            f"{asked} cannot be promised side by side: rows that expired under {kept} would stay "
-            "in files that nobody moves",
-            again,
-        )
-    waits = asked.late or asked.erased_within is not None
-    if waits and longest_interval(after.calendar) > longest_interval(before.calendar):
-        raise InvalidSetting(
-            f"{asked} counts in updates, and with longer times between them it would ask otherwise "
-            "about rows that have expired: side by side they would stay",
-            again,
-        )
-
-
-def _emptying(state: ArchiveState, after: ArchiveSettings, update: int) -> ArchiveState:
-    """The state with all runs under names that no update inserts into."""
-    runs, layout = set_aside(state.runs), after.layout
-    assert isinstance(layout, PartitionedLayout)
-    held = {name: frozenset(j for run in runs[name] for j in run.days) for name in runs}
-    fresh = dict.fromkeys(layout.names, frozenset[int]())
-    return replace(state, wave=WaveState(update, {**fresh, **held}), runs=runs)
-
-
-def _everything(version: ArchiveVersion, after: ArchiveSettings, update: int) -> PlannedCommit:
-    """Every run that the live rows can make up under the new layout."""
-    layout = after.layout
-    assert isinstance(layout, PartitionedLayout)
-    latest = max((s.exp.high for s in version.manifest.segments.values()), default=version.time)
-    if version.settings.lifetimes is None:  # rows get lifetimes of their own, up to the longest
-        latest = version.time + after.longest
-    labels = range(update + 1, after.calendar.update_of(latest) + 1)
-    stamp = f"{update}m{uuid.uuid4().hex[:6]}"
-    # As often merged as what updates had brought one by one, and not to be merged again soon.
-    level = max(after.young, int(log(max(1, layout.rollover), layout.fan_in)))
-    plans = []
-    for name in layout.names:
-        lane = (int(name.removeprefix("I")) - 1) % layout.lanes
-        own = [j for j in labels if layout.lane_of(j) == lane]
-        ranges = [own] if layout.rebuild else _by_slot(layout, own)
-        writes = tuple(
-            RunWrite(f"{stamp}.{name}.{number}", (), frozenset(some), level, only=name)
-            for number, some in enumerate(ranges, start=1)
-            if some
-        )
-        plans.append(RunPlan(name, write=writes))
-    nothing = WaveState(update, dict.fromkeys(layout.names, frozenset[int]()))
-    return PlannedCommit(update, tuple(plans), nothing, {}, True, open_labels=True)
-
-
-def _by_slot(layout: PartitionedLayout, labels: Iterable[int]) -> list[list[int]]:
-    slots: dict[int, list[int]] = {}
-    for label in labels:
-        slots.setdefault(layout.slot_of(label), []).append(label)
-    return list(slots.values())
-
-
-def _told(settings: ArchiveSettings) -> str:
-    layout = settings.layout
-    if isinstance(layout, PartitionedLayout):
-        return str(layout)
-    spread = ", spread" if layout.spread else ""
-    return f"{layout.scheme} in {layout.constituents} constituents, {settings.technique}{spread}"
+        self.erasure.erase_due()
 
 
 def _alive(version: ArchiveVersion) -> int:
-    state, horizon = version.state, version.settings.horizon(version.state.update)
+    state, horizon = version.state, version.settings.family.horizon(version.state.update)
     stored = sum(rows for label, rows in state.day_rows.items() if label > horizon)
     return stored - state.hidden_rows(horizon)

@@ -94,7 +94,7 @@ def at_another_pace(
     state: ArchiveState, before: UpdateCalendar, after: UpdateCalendar
 ) -> ArchiveState:
     """The state with the rates of windows of a number of rows, which are by update."""
-    if before == after or not state.positions:
+    if before == after:
         return state
     assert isinstance(before, FixedIntervals)
     assert isinstance(after, FixedIntervals)

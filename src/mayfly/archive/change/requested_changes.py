@@ -19,6 +19,7 @@ from mayfly.archive.model.calendar import CalendarDays, FixedIntervals, UpdateCa
 from mayfly.archive.model.contract import Contract
 from mayfly.archive.model.declaration import default_constituents, window_updates
 from mayfly.archive.model.lifetime_declaration import declare_lifetimes, layout_named
+from mayfly.archive.model.lifetimes import Lifetimes
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.errors import InvalidSetting
@@ -66,36 +67,29 @@ class Changes:
         calendar, update = _renumbered(version, self.refresh)
         before = version.settings
         gap = before.max_gap if self.max_gap is None else gap_of(self.max_gap)
-        return replace(self._settings(before, calendar, advised), max_gap=gap), update
+        return replace(before.family.changed(self, calendar, advised), max_gap=gap), update
 
     @property
     def of_stored_rows(self) -> bool:
         """Whether they concern rows that are stored, and not only those to come."""
         return self != Changes(max_gap=self.max_gap) or self.max_gap is None
 
-    def _settings(
-        self, before: ArchiveSettings, calendar: UpdateCalendar, advised: Advised
+    def of_lifetimes(
+        self,
+        before: ArchiveSettings,
+        lifetimes: Lifetimes,
+        calendar: UpdateCalendar,
+        advised: Advised,
     ) -> ArchiveSettings:
-        if before.lifetimes is None:
-            if self.present(*OF_LIFETIMES):
-                return self._with_lifetimes(before, calendar)
-            return self._of_window(before, calendar)
+        """What an archive of rows with these lifetimes becomes."""
         self.refuse(
             self.present(*OF_WINDOWS, "exp", "lifetime"),
             "not for an archive whose rows have their own lifetimes: each keeps the one it has",
             "leave it out; what can be changed is the layout, its sizes, max_lifetime, refresh, "
             "max_gap and the contract. Rows that are to live otherwise go into another archive",
         )
-        return self._of_lifetimes(before, calendar, advised)
-
-    def _of_lifetimes(
-        self, before: ArchiveSettings, calendar: UpdateCalendar, advised: Advised
-    ) -> ArchiveSettings:
-        lifetimes = before.lifetimes
-        assert lifetimes is not None
-        assert isinstance(before.layout, PartitionedLayout)
         longest = lifetimes.longest if self.max_lifetime is None else duration(self.max_lifetime)
-        chosen = self._layout(before.layout, calendar.roll_over(longest), advised)
+        chosen = self._layout(before.cells, calendar.roll_over(longest), advised)
         sizes: dict[str, Any] = {
             name: getattr(self, name) for name in self.present("span", "fan_in")
         }
@@ -123,7 +117,10 @@ class Changes:
         )
         return replace(advised(), rollover=updates, clustered=now.clustered)
 
-    def _of_window(self, before: ArchiveSettings, calendar: UpdateCalendar) -> ArchiveSettings:
+    def of_window(self, before: ArchiveSettings, calendar: UpdateCalendar) -> ArchiveSettings:
+        """What an archive of a window becomes."""
+        if self.present(*OF_LIFETIMES):
+            return self._with_lifetimes(before, calendar)
         self.refuse(
             self.present(*OF_LAYOUTS),
             "not for an archive of a window",

@@ -26,7 +26,6 @@ from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
 from mayfly.archive.read.questions import Moment
 from mayfly.archive.read.version_reader import Reader
-from mayfly.archive.write.accounting import rows_by_day
 from mayfly.archive.write.committer import Committer
 from mayfly.archive.write.job_plan import PlannedCommit
 from mayfly.archive.write.local_jobs import as_declared
@@ -93,7 +92,7 @@ class Voids(Part):
             properties = SetProperties({"state": state.to_json()})
             self.repository.commit(version.manifest, [AddSegments((file,)), properties])
         settings = version.settings
-        returned = settings.horizon(version.state.update) - settings.contract.late
+        returned = settings.family.horizon(version.state.update) - settings.contract.late
         shown = version.state.shown_runs()
         hidden = sum(entry.rows_hidden(returned, run) for run in shown)
         return VoidReport(hidden, len(shown & pending.keys()), at_once)
@@ -167,12 +166,11 @@ class Voids(Part):
             listed.state,
             wave=settled.after,
             runs=settled.runs,
-            day_rows=rows_by_day(listed, settled, results),
+            day_rows=listed.settings.family.rows_by_label(listed, settled, results),
             invalid=still_pending(listed.state.invalid, settled.runs),
         )
         self.committer.commit(version, following, results, properties, reported=False)
-        if version.settings.lifetimes is not None:
-            self.erasure.erase_due()
+        self.erasure.erase_due()
 
 
 def _without_void(version: ArchiveVersion) -> PlannedCommit:

@@ -15,24 +15,23 @@ from dataclasses import replace
 from mayfly.archive.layouts.operations import WaveState
 from mayfly.archive.layouts.run_plan import IndexRuns, RunPlan, RunWrite, set_aside
 from mayfly.archive.layouts.wave import WaveLayout
-from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
 from mayfly.archive.write.job_plan import PlannedCommit, without_expired
 
 
-def every_index(after: ArchiveSettings, update: int) -> PlannedCommit:
+def every_index(layout: WaveLayout, update: int) -> PlannedCommit:
     """Every index of the new layout, written from what is alive of its days."""
-    state, stamp = state_at(after.wave, update), uuid.uuid4().hex[:6]
+    state, stamp = state_at(layout, update), uuid.uuid4().hex[:6]
     plans = tuple(
         RunPlan(name, write=(RunWrite(f"{update}m{stamp}.{name}", (), days),) if days else ())
         for name, days in {**state.constituents, **state.temporaries}.items()
     )
-    return PlannedCommit(update, plans, state, {}, True, open_labels=True)
+    return PlannedCommit(update, plans, state, {}, True, open_labels=True, days_known=True)
 
 
 def left_aside(version: ArchiveVersion, layout: WaveLayout) -> ArchiveState:
     """The state after a change side by side."""
-    state, horizon = version.state, version.settings.horizon(version.state.update)
+    state, horizon = version.state, version.settings.family.horizon(version.state.update)
     runs: IndexRuns = {name: held for name, held in state.constituent_runs().items() if held}
     runs = without_expired(set_aside(runs), horizon)
     return replace(

@@ -71,7 +71,7 @@ class Erasure(Part):
         version = self.version()
         contract, calendar = version.settings.contract, version.settings.calendar
         due = contract.due(calendar, version.state.update)
-        hidden = {"hidden_until": contract.returned_until(calendar, version.time)}
+        hidden = {"hidden_until": version.settings.family.hidden_until(version.time)}
         if due is None:
             return hidden
         left = self._give_up(due)
@@ -156,9 +156,8 @@ class Erasure(Part):
 
     def _elsewhere(self) -> Iterator[KeptFile]:
         """Other files with rows of the archive."""
-        lifetimes = self.version().settings.lifetimes
-        longest = 0 if lifetimes is None else lifetimes.longest
-        return kept_elsewhere(self.repository.directory.address, longest)
+        longest = self.version().settings.family.longest_lifetime
+        return kept_elsewhere(self.repository.directory.address, longest or 0)
 
     def _give_up(self, due: int) -> list[str]:
         """Let go of what must be gone; the files that stay left behind by that."""

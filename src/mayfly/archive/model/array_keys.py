@@ -20,7 +20,6 @@ from mayfly.archive.model.key_hash import parts_of
 from mayfly.archive.model.key_order import order_key
 from mayfly.archive.model.settings import (
     HOME,
-    INSERTED,
     KEY,
     NTH,
     REFERENCE,
@@ -83,8 +82,7 @@ def with_references(rows: pa.Table, settings: ArchiveSettings) -> pa.Table:
     homes = values.take(pa.array(np.flatnonzero(at_home)[np.cumsum(at_home) - 1]))
     numbers = np.where(at_home, rows[NTH].to_numpy()[owners], REFERENCE)
     everywhere, whole = pa.array(owners), pa.array(owners, mask=~at_home)
-    counts = {} if settings.lifetimes is None else settings.lifetimes.counts
-    lasting = {TS, EXP, INSERTED, *counts}
+    lasting = {TS, EXP, *settings.family.columns, *settings.family.counts}
     columns: dict[str, Any] = {
         name: rows[name].take(everywhere if name in lasting else whole)
         for name in rows.column_names

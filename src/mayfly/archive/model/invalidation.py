@@ -88,7 +88,7 @@ class Hiding:
     def columns(self) -> tuple[str, ...]:
         """What has to be read to tell."""
         own = self.settings.all_columns if self.entry.kind == ROWS else self.settings.key
-        return tuple(own) if self.settings.lifetimes is None else (*own, INSERTED)
+        return (*own, *self.settings.family.columns)
 
     def mask(self, rows: pa.Table) -> np.ndarray:
         """Which rows are hidden."""
@@ -166,7 +166,7 @@ def hidden_rows(rows: pa.Table, hider: Hiding) -> Counter[int]:
     matches = rows.filter(pa.array(hider.mask(rows)))
     if NTH in matches.column_names:
         matches = matches.filter(pc.equal(matches[NTH], 0))
-    labels, counts = np.unique(hider.settings.labels_of(matches), return_counts=True)
+    labels, counts = np.unique(hider.settings.family.labels_of(matches), return_counts=True)
     return Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
 
 

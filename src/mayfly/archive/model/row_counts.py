@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.archive.model.calendar import Int64Array, UpdateCalendar
+from mayfly.archive.model.calendar import BoolArray, Int64Array, UpdateCalendar
 from mayfly.archive.model.column_names import by_column
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import whole
@@ -37,8 +37,9 @@ SMOOTHING = 0.5
 class Positions:
     """The windows, how far each stream has come, and by how much an update moves it."""
 
-    sizes: Mapping[str, int]
-    """Rows of each window, by the column that holds positions in it."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Rows of each window, by the column that holds positions in it; none where rows live by the
+    clock."""
     now: Mapping[str, int] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
 
@@ -74,6 +75,13 @@ class Positions:
         for name, last in self.gone.items():
             marks = pc.and_(marks, pc.fill_null(pc.greater(rows[name], last), False))
         return marks
+
+    def dead(self, rows: pa.Table) -> BoolArray | None:
+        """Which rows have left a window; None where none can have."""
+        if not self.gone:
+            return None
+        left: BoolArray = ~self.alive(rows).to_numpy(zero_copy_only=False).astype(bool)
+        return left
 
     def all_dead(self, segments: tuple[Segment, ...]) -> bool:
         """Whether no row of these files is in all of the windows, by their bounds."""
@@ -116,11 +124,23 @@ class Positions:
         )
 
 
-def announced(announcement: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
+NO_WINDOWS = Positions()
+
+
+def refuse_announced(announced: Mapping[str, int] | None) -> None:
+    """Refuse positions where there are no windows of a number of rows."""
+    if announced is not None:
+        raise InvalidSetting(
+            "positions were given to an archive without windows of a number of rows",
+            "leave them out, or declare the windows (counts)",
+        )
+
+
+def announced_positions(given: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
     """How far streams are said to have come, by the columns of positions as they are declared."""
-    if not isinstance(announcement, Mapping):
-        raise InvalidSetting(f"positions is {announcement!r}", 'give them like {"position": 100}')
-    positions = by_column(announcement, sizes)
+    if not isinstance(given, Mapping):
+        raise InvalidSetting(f"positions is {given!r}", 'give them like {"position": 100}')
+    positions = by_column(given, sizes)
     for name, position in positions.items():
         if name not in sizes:
             raise InvalidSetting(

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.model.admission import AdmissionRule, LateRows
 from mayfly.archive.model.calendar import (
     DAY,
-    FixedIntervals,
     Int64Array,
     UpdateCalendar,
     calendar_from_settings,
 )
 from mayfly.archive.model.column_names import column_named
 from mayfly.archive.model.contract import HARD, Contract, longest_interval
+from mayfly.archive.model.family import Family, family_of
 from mayfly.archive.model.lifetimes import Lifetimes
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import text
 from mayfly.lifetime import format_micros
 from mayfly.plan.row_intake import are_rows, arrow_of
 from mayfly.plan.types import DataType, arrow_type, from_arrow, parse_type
-from mayfly.storage.segment import EXP, TS, Format
+from mayfly.storage.segment import EXP, TS
 
 KEY, NTH, HOME = "_key", "_nth", "_home"
 """Columns of archives with an array key: a value that a row is found under, its number, and the
@@ -49,8 +46,6 @@ UNBOUNDED = 365_000 * DAY
 LONGEST = 50_000_000 * DAY
 """Of a window: half of what 64 bits of microseconds hold, so that no expiration overflows."""
 MOST_CONSTITUENTS = 100_000
-MOST_UPDATES = 1_000_000
-"""Of rows with their own lifetimes: an update looks at each one that may remove its rows."""
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -59,7 +54,8 @@ class ArchiveSettings:
     """Columns (name → Spark type), search key, time column, calendar and layout.
 
     With ``lifetimes`` every row has its own, and the layout is a doubly partitioned one; without,
-    all rows of an update live equally long, under a wave layout.
+    all rows of an update live equally long, under a wave layout. What follows from that, the
+    ``family`` knows.
     """
 
     columns: Mapping[str, str]
@@ -100,8 +96,9 @@ class ArchiveSettings:
                 f"the time column {self.time} is {self.type_of(self.time)}",
                 "use a TIMESTAMP, or a BIGINT of microseconds",
             )
-        self._check_lifetimes()
         self._check_size()
+        self.family.check()
+        self.contract.check(self.calendar)
         if self.compression not in COMPRESSIONS:
             raise InvalidSetting(
                 f"there is no compression {self.compression!r}",
@@ -116,45 +113,10 @@ class ArchiveSettings:
                 "parts, row_group_bytes and keep_versions must be 1 or more", "raise them"
             )
 
-    def _check_lifetimes(self) -> None:
-        if (self.lifetimes is None) != isinstance(self.layout, WaveLayout):
-            raise InvalidSetting(
-                f"the layout {self.layout} does not go with these lifetimes",
-                "wave layouts are for rows that live equally long, doubly partitioned ones for "
-                "rows with their own lifetimes",
-            )
-        if self.lifetimes is not None:
-            self.lifetimes.check({name: self.type_of(name) for name in self.all_columns})
-        if self.lifetimes is None and self.contract != HARD:
-            raise InvalidSetting(
-                f"a wave archive cannot promise {self.contract}",
-                "give rows their own lifetimes (max_lifetime), or leave the contract out",
-            )
-        if self.lifetimes is not None and self.lifetimes.counts and self.contract != HARD:
-            raise InvalidSetting(
-                f"windows of a number of rows cannot promise {self.contract}",
-                "leave the contract out: no dead row is returned",
-            )
-        self.contract.check(self.calendar)
-        if self.lifetimes is None and self.late is LateRows.THIS_UPDATE:
-            raise InvalidSetting(
-                "a wave archive cannot keep late rows with the update they come with: they would "
-                "outlive their day",
-                'use late="own day", or refuse them',
-            )
-        if self.lifetimes is not None and self.late is LateRows.OWN_DAY:
-            raise InvalidSetting(
-                "rows with their own lifetimes belong to no day",
-                'use late="this update", or refuse late rows',
-            )
-
     def _check_size(self) -> None:
         shown = f"a window of {self.window:,} updates, {self.calendar}"
         if (self.window + 1) * longest_interval(self.calendar) > LONGEST:
             raise InvalidSetting(shown, f"keep at most {format_micros(LONGEST)}")
-        if self.lifetimes is not None and self.window > MOST_UPDATES:
-            hint = f"where rows have their own lifetimes, keep at most {MOST_UPDATES:,} updates"
-            raise InvalidSetting(shown, f"{hint}: refresh less often")
         sizes = {"constituents": self.layout.constituents, "parts": self.parts}
         for what, size in sizes.items():
             if size > MOST_CONSTITUENTS:
@@ -184,15 +146,30 @@ class ArchiveSettings:
     def window(self) -> int:
         return self.layout.window
 
+    @cached_property
+    def family(self) -> Family:
+        """How the rows live and leave: it answers wherever that makes a difference."""
+        return family_of(self)
+
     @property
     def wave(self) -> WaveLayout:
-        """The layout of an archive whose rows live equally long."""
+        """The layout, where rows live equally long."""
         if isinstance(self.layout, WaveLayout):
             return self.layout
-        raise InvalidSetting(
-            "rows of this archive have their own lifetimes, so the model of wave layouts does not "
-            "apply to it",
-            "ask an archive with a window",
+        raise self._unfit("rows that live equally long")
+
+    @property
+    def cells(self) -> PartitionedLayout:
+        """The layout, where rows have their own lifetimes."""
+        if isinstance(self.layout, PartitionedLayout):
+            return self.layout
+        raise self._unfit("rows with their own lifetimes")
+
+    def _unfit(self, rows: str) -> InvalidSetting:
+        return InvalidSetting(
+            f"the layout {self.layout} is not for {rows}",
+            "wave layouts are for rows that live equally long, doubly partitioned ones for "
+            "rows with their own lifetimes",
         )
 
     @cached_property
@@ -213,17 +190,6 @@ class ArchiveSettings:
         """The stored columns that rows are clustered by."""
         return (KEY,) if self.array_key else self.key
 
-    @property
-    def clustered(self) -> bool:
-        """Whether rows are sorted by key."""
-        return not isinstance(self.layout, PartitionedLayout) or self.layout.clustered
-
-    def format_of(self, level: int) -> Format:
-        """How a run of this level is stored."""
-        layout = self.layout
-        merges = isinstance(layout, PartitionedLayout) and not layout.rebuild
-        return "arrow" if merges and level < self.young else "parquet"
-
     @cached_property
     def stored(self) -> pa.Schema:
         """The schema of data files."""
@@ -231,60 +197,15 @@ class ArchiveSettings:
         element = self.array_key
         kind = arrow_type(element) if element else None
         copies = [(KEY, kind), (NTH, pa.int32()), (HOME, kind)] if element else []
-        inserted = [] if self.lifetimes is None else [(INSERTED, pa.int64())]
-        return pa.schema([*own, *copies, *inserted, (TS, pa.int64()), (EXP, pa.int64())])
+        times = [(name, pa.int64()) for name in (*self.family.columns, TS, EXP)]
+        return pa.schema([*own, *copies, *times])
 
     @cached_property
     def rule(self) -> AdmissionRule:
-        return AdmissionRule(self.calendar, self.longest, self.late)
-
-    @cached_property
-    def longest(self) -> int:
-        """A bound on exp − ts: a row waits up to one update to be stored, then stays for W."""
-        if self.lifetimes is not None:
-            return UNBOUNDED if self.lifetimes.counts else self.lifetimes.longest
-        calendar = self.calendar
-        return (self.window + 1) * (
-            calendar.interval if isinstance(calendar, FixedIntervals) else DAY
-        )
+        return AdmissionRule(self.calendar, self.family.longest, self.late)
 
     def type_of(self, column: str) -> DataType:
         return parse_type(self.all_columns[column])
-
-    def expirations(self, days: Int64Array) -> Int64Array:
-        """exp of rows of these updates of a wave."""
-        distinct, inverse = np.unique(days, return_inverse=True)
-        times = [self.expiration(int(day)) for day in distinct]
-        instants: Int64Array = np.array(times, dtype=np.int64)[inverse]
-        return instants
-
-    def expiration(self, day: int) -> int:
-        """exp of all rows of an update of a wave: update day + W removes them."""
-        return self.calendar.time_of(day + self.window)
-
-    def horizon(self, update: int) -> int:
-        """The last label whose rows are dead after an update."""
-        return update if self.lifetimes is not None else update - self.window
-
-    def labels_of(self, rows: pa.Table) -> Int64Array:
-        """By what runs tell stored rows apart: the update that inserts them, under waves; the
-        update that removes them, where rows have their own lifetimes."""
-        column = TS if self.lifetimes is None else EXP
-        return self.calendar.updates_of(rows[column].to_numpy())
-
-    def belongs(self, rows: pa.Table, labels: Iterable[int]) -> pa.ChunkedArray | pa.Array:
-        """Which of the stored rows have one of these labels.
-
-        Under waves not by their expiration: where a time zone skipped a date, two updates share it.
-        """
-        if self.lifetimes is not None:
-            return pa.array(np.isin(self.labels_of(rows), np.fromiter(labels, np.int64)))
-        ts, marks = rows[TS], None
-        for first, last in _stretches(labels):
-            after, until = self.calendar.time_of(first - 1), self.calendar.time_of(last)
-            within = pc.and_(pc.greater(ts, after), pc.less_equal(ts, until))
-            marks = within if marks is None else pc.or_(marks, within)
-        return pa.chunked_array([pa.repeat(False, len(ts))]) if marks is None else marks
 
     def with_column(self, name: str, kind: str) -> ArchiveSettings:
         if text("name", name) in self.all_columns:
@@ -298,30 +219,13 @@ class ArchiveSettings:
             "key": list(self.key),
             "time": self.time,
             "calendar": self.calendar.settings(),
-            **self._layout_json(),
+            **self.family.layout_json(),
             "late": self.late.value,
             "parts": self.parts,
             "row_group_bytes": self.row_group_bytes,
             "compression": self.compression,
             "keep_versions": self.keep_versions,
             **({} if self.max_gap is None else {"max_gap": self.max_gap}),
-        }
-
-    def _layout_json(self) -> dict[str, Any]:
-        if isinstance(self.layout, PartitionedLayout):
-            assert self.lifetimes is not None
-            return {
-                "layout": self.layout.to_json(),
-                "lifetimes": self.lifetimes.to_json(),
-                "contract": self.contract.to_json(),
-                "young": self.young,
-            }
-        return {
-            "scheme": self.layout.scheme.value,
-            "window": self.layout.window,
-            "constituents": self.layout.constituents,
-            "spread": self.layout.spread,
-            "technique": self.technique.value,
         }
 
     @staticmethod
@@ -380,13 +284,6 @@ def _check_names(names: Iterable[str]) -> None:
             )
 
 
-def _stretches(days: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each stretch of days in a row."""
-    for _, stretch in groupby(enumerate(sorted(days)), lambda item: item[1] - item[0]):
-        labels = [day for _, day in stretch]
-        yield labels[0], labels[-1]
-
-
 def arrow_columns(schema: pa.Schema) -> dict[str, str]:
     """Column declarations of an Arrow schema."""
     return {column.name: from_arrow(column.type).sql() for column in schema}
@@ -417,6 +314,12 @@ def with_added_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         if column.name not in rows.column_names:
             rows = rows.append_column(column.name, pa.nulls(rows.num_rows, column.type))
     return rows.select(schema.names).cast(schema)
+
+
+def with_values(rows: pa.Table, name: str, values: Int64Array) -> pa.Table:
+    """The rows with other values in a column of 64-bit integers."""
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, name, pa.array(values, pa.int64()))
 
 
 def key_names(key: str | Sequence[str]) -> tuple[str, ...]:

@@ -131,12 +131,9 @@ class ArchiveVersion:
         return self.settings.calendar.time_of(self.state.update)
 
     @cached_property
-    def positions(self) -> Positions | None:
+    def positions(self) -> Positions:
         """Of windows of a number of rows."""
-        lifetimes = self.settings.lifetimes
-        if lifetimes is None or not lifetimes.counts:
-            return None
-        return Positions.from_json(lifetimes.counts, self.state.positions)
+        return Positions.from_json(self.settings.family.counts, self.state.positions)
 
     @property
     def invalid_segments(self) -> dict[str, Segment]:

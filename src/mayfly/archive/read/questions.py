@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from mayfly.archive.model.column_names import by_column, columns_named
-from mayfly.archive.model.declaration import window_updates
+from mayfly.archive.model.column_names import columns_named
 from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
-from mayfly.archive.read.selection import KeyRange, ReadReport, Selection
+from mayfly.archive.read.selection import KeyRange, ReadReport, Selection, Window
 from mayfly.archive.read.version_reader import Reader
 from mayfly.errors import CorruptFile, InvalidSetting, StorageError, VersionExpired
 from mayfly.keywords import flag, known_settings, whole
-from mayfly.lifetime import duration, format_micros, instant, instant_text
+from mayfly.lifetime import instant, instant_text
 from mayfly.storage import Pin
 
 Moment = int | str | datetime
 Between = tuple[Moment | None, Moment | None]
 """The first and the last generation time wanted; None leaves an end open."""
-Window = str | int | timedelta | Mapping[str, str | int | timedelta]
-"""A window smaller than the longest lifetime, or one for each of several time columns; of windows
-of a number of rows, fewer rows, for all windows or by their columns of positions."""
 ATTEMPTS = 100
 """How often a version may be vacuumed between the look for it and its pin."""
 
@@ -202,103 +198,8 @@ def selection(
             f"generated_between is {between!r}", "give two instants: (first, last), None for open"
         )
     low, high = (None if end is None else instant(end) for end in between or (None, None))
-    counted = settings.lifetimes is not None and bool(settings.lifetimes.counts)
-    shorter, inputs = _smaller(settings, as_of, None if counted else window)
     if soft and window is not None:
         raise InvalidSetting(
             "a soft read shows what is stored, whatever the window", "leave soft or window out"
         )
-    if settings.lifetimes is None and window is not None and not isinstance(window, Mapping):
-        first = _first_of_window(settings, as_of, window)
-        low = first if low is None else max(low, first)
-    return Selection(
-        as_of,
-        low,
-        high,
-        soft,
-        shorter,
-        inputs,
-        rows=_fewer_rows(settings, window) if counted else (),
-    )
-
-
-def _smaller(
-    settings: ArchiveSettings, as_of: int, window: Window | None
-) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """By how much lifetimes are cut, and for which time columns rows must be younger than what."""
-    if window is None:
-        return settings.contract.returned_until(settings.calendar, as_of) - as_of, ()
-    if isinstance(window, Mapping):
-        window = by_column(window, settings.all_columns)
-        for name in window:
-            if settings.all_columns.get(name) not in ("timestamp", "bigint"):
-                raise InvalidSetting(
-                    f"{name!r} is not a time column of the archive",
-                    "store the generation time of that input in a TIMESTAMP or BIGINT column",
-                )
-        sizes = {name: duration(size) for name, size in window.items()}
-        if empty := [name for name, size in sizes.items() if not size]:
-            raise InvalidSetting(
-                f"an empty window was asked for {', '.join(empty)}", "use a size longer than 0"
-            )
-        return 0, tuple(sizes.items())
-    if settings.lifetimes is None:
-        return 0, ()
-    longest, size = settings.lifetimes.longest, duration(window)
-    if not 0 < size <= longest:
-        raise InvalidSetting(
-            f"a window of {format_micros(size)} was asked of rows that live up to "
-            f"{format_micros(longest)}",
-            "ask for a smaller window, longer than 0",
-        )
-    return longest - size, ()
-
-
-def _first_of_window(settings: ArchiveSettings, as_of: int, window: str | int | timedelta) -> int:
-    """The first instant of the last updates that a smaller window of a wave keeps at ``as_of``."""
-    updates = window_updates(window, settings.calendar)
-    if updates > settings.window:
-        raise InvalidSetting(
-            f"a window of {updates} updates was asked of an archive of the last {settings.window}",
-            "ask for a smaller window",
-        )
-    done = settings.calendar.update_of(as_of + 1) - 1
-    return settings.calendar.time_of(done - updates) + 1
-
-
-def _fewer_rows(settings: ArchiveSettings, window: Window | None) -> tuple[tuple[str, int], ...]:
-    """For which columns of positions how many rows are asked for, at most as many as are kept."""
-    assert settings.lifetimes is not None
-    sizes = settings.lifetimes.counts
-    if window is None:
-        return ()
-    lengths = by_column(
-        window if isinstance(window, Mapping) else dict.fromkeys(sizes, window), sizes
-    )
-    limits = []
-    for name, length in lengths.items():
-        if name not in sizes:
-            raise InvalidSetting(
-                f"there is no window with positions {name!r}",
-                f"the windows are {', '.join(sizes)}",
-            )
-        rows = _number_of_rows(length)
-        if not 0 < rows <= sizes[name]:
-            raise InvalidSetting(
-                f"a window of {rows} rows was asked of the last {sizes[name]} by {name}",
-                f"ask for 1 to {sizes[name]} rows; others are not kept",
-            )
-        limits.append((name, rows))
-    return tuple(limits)
-
-
-def _number_of_rows(length: Any) -> int:
-    """From 100, "100" or "100 rows"."""
-    if isinstance(length, int) and not isinstance(length, bool):
-        return length
-    text = length.strip().lower().removesuffix("rows").strip() if isinstance(length, str) else ""
-    if not text.isdecimal():
-        raise InvalidSetting(
-            f"{length!r} is not a number of rows", "windows of this archive count rows: ask for 100"
-        )
-    return int(text)
+    return settings.family.within(Selection(as_of, low, high, soft), window)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -14,6 +15,10 @@ from mayfly.archive.model.row_counts import Positions
 from mayfly.storage.segment import EXP, TS, Segment
 
 Kind = TypeVar("Kind", bound=Hashable)
+Size = str | int | timedelta
+Window = Size | Mapping[str, Size]
+"""A window smaller than the longest lifetime, or one for each of several time columns; of windows
+of a number of rows, fewer rows, for all windows or by their columns of positions."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +80,9 @@ class Selection:
             terms.append(pc.less_equal(_micros(rows[ts]), self.generated_to))
         return all_of(terms)
 
-    def at_positions(self, positions: Positions | None, latest: int) -> Selection:
+    def at_positions(self, positions: Positions, latest: int) -> Selection:
         """The same for windows of a number of rows: time alone does not take them further."""
-        if positions is None or self.soft:
+        if self.soft or not positions.now:
             return self
         after = tuple(positions.within(self.rows).gone.items())
         return replace(self, as_of=min(self.as_of, latest), after=after)

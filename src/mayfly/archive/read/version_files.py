@@ -54,7 +54,7 @@ class VersionFiles:
         self._require(segment)
         key = self.settings.sort_columns[0]
         floating = pa.types.is_floating(self.settings.stored.field(key).type)
-        ordered = self.settings.clustered and (not floating or segment.key is not None)
+        ordered = self.settings.family.clustered and (not floating or segment.key is not None)
         try:
             return file_directory(
                 self.directory.store,

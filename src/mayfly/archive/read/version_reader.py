@@ -219,7 +219,7 @@ class Reader:
     def _stretch(self, rows: pa.Table, scalar: pa.Scalar) -> pa.Table | None:
         """The rows whose first key column has this value; sorted, they lie together."""
         column = order_key(rows[self.settings.sort_columns[0]])
-        if not self.settings.clustered:
+        if not self.settings.family.clustered:
             return rows.filter(pc.equal(column, scalar))
         value = scalar.as_py()
         first = bisect_left(column, value, key=_plain)
@@ -399,10 +399,9 @@ class Reader:
         """
         if selection.soft:
             return TS, EXP
-        lifetimes, read = self.settings.lifetimes, self.settings.all_columns
-        named = read if columns is None else columns
+        named = self.settings.all_columns if columns is None else columns
         ts = self.settings.time if self.settings.time in named else TS
-        exp = lifetimes.exp if lifetimes is not None else None
+        exp = self.settings.family.exp
         return ts, exp if exp is not None and exp in named else EXP
 
     def _chosen(
@@ -416,7 +415,7 @@ class Reader:
         if run is None:
             return rows
         if run.deleted_days and selection.soft:  # a hard read shows nothing dead anyway
-            rows = rows.filter(pc.invert(self.settings.belongs(rows, run.deleted_days)))
+            rows = rows.filter(pc.invert(self.settings.family.belongs(rows, run.deleted_days)))
         return rows if selection.soft else visible(rows, run.id, self.hiding)
 
     def _collected(self, pieces: list[pa.Table], columns: Sequence[str] | None) -> pa.Table:

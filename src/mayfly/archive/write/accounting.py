@@ -58,59 +58,47 @@ def account(
     results: Sequence[PartResult],
 ) -> UpdateReport:
     """The report of an update on ``version``."""
-    state, settings = version.state, version.settings
-    horizon = settings.horizon(planned.update)
+    settings, family = version.settings, version.settings.family
     counts = moved(results)
-    if planned.positions is None:
-        removed = sum(
-            rows
-            for day, rows in state.day_rows.items()
-            if settings.horizon(state.update) < day <= horizon
-        )
-        removed += state.hidden_rows(horizon) - state.hidden_rows(settings.horizon(state.update))
-    else:
-        left = sum(_rows_in_files(version, planned.runs, results).values())
-        removed = sum(state.day_rows.values()) + summary.stored - left
+    lingering = dead_rows(family.horizon(planned.update), version, planned.runs, results)
     return UpdateReport(
         update=planned.update,
         rows_in=summary.rows,
         stored=summary.stored,
         late=summary.late,
         dead_on_arrival=summary.dead_on_arrival,
-        removed=removed,
-        dead_but_stored=_rows_until(horizon, version, planned.runs, results),
+        removed=family.removed_rows(version, planned, summary, results),
+        dead_but_stored=sum(lingering.values()),
         indexes_touched=len({plan.target for plan in planned.plans}),
         files_read=counts["files_read"],
         bytes_read=counts["bytes_read"],
         files_written=counts["files_written"],
         bytes_written=counts["bytes_written"],
-        hidden_until=None
-        if settings.lifetimes is None
-        else settings.contract.returned_until(
-            settings.calendar, settings.calendar.time_of(planned.update)
-        ),
+        hidden_until=family.hidden_until(settings.calendar.time_of(planned.update)),
     )
 
 
-def _rows_until(
-    horizon: int, version: ArchiveVersion, runs: IndexRuns, results: Sequence[PartResult]
-) -> int:
-    """Rows of labels up to ``horizon`` in these runs, of which some have just been written."""
-    return sum(_dead_rows(horizon, version, runs, results).values())
+def rows_past(version: ArchiveVersion, update: int) -> int:
+    """Rows of the version that are dead after an update and were not before."""
+    state, family = version.state, version.settings.family
+    before, horizon = family.horizon(state.update), family.horizon(update)
+    dying = sum(rows for label, rows in state.day_rows.items() if before < label <= horizon)
+    return dying + state.hidden_rows(horizon) - state.hidden_rows(before)
 
 
-def _dead_rows(
+def dead_rows(
     horizon: int, version: ArchiveVersion, runs: IndexRuns, results: Sequence[PartResult]
 ) -> Counter[int]:
+    """Rows of labels up to ``horizon`` in these runs, of which some have just been written."""
     new: dict[str, list[Segment]] = {}
     for segment in (segment for result in results for segment in result.segments):
         new.setdefault(segment.group, []).append(segment)
     old_runs = {r.id for held in runs.values() for r in held if min(r.days) <= horizon}
-    counts: Counter[int] = Counter()
+    found: Counter[int] = Counter()
     for run in old_runs:
         for segment in new.get(run_group(run)) or version.segments_of(run):
-            counts.update({day: rows for day, rows in segment.tags[DAYS] if day <= horizon})
-    return counts
+            found.update({day: rows for day, rows in segment.tags[DAYS] if day <= horizon})
+    return found
 
 
 def moved(results: Iterable[PartResult]) -> dict[str, int]:
@@ -122,39 +110,32 @@ def moved(results: Iterable[PartResult]) -> dict[str, int]:
     return counted
 
 
-def rows_by_day(
+def rows_with(
     version: ArchiveVersion, planned: PlannedCommit, results: Sequence[PartResult]
-) -> dict[int, int]:
-    """The rows of every label that is alive or still lies in some run.
-
-    Of rows with their own lifetimes, the dead of one label may be gone from one sub-index and
-    linger in another: those are counted in the files.
-    """
-    if planned.positions is not None:
-        return dict(sorted(_rows_in_files(version, planned.runs, results).items()))
+) -> Counter[int]:
+    """The rows of every label before a commit, with those it brings and without void ones."""
     rows = Counter(version.state.day_rows)
     for result in results:
         rows.update(result.day_rows)
-    if version.settings.lifetimes is None:
-        rows.subtract(_newly_hidden(version, planned.runs))
     rows.subtract(_made_void(version, planned))
+    return rows
+
+
+def lasting_rows(rows: Counter[int], planned: PlannedCommit) -> dict[int, int]:
+    """Those of labels that are stored after the commit, in order."""
     kept = planned.after.stored_days | _days_in(planned.runs)
-    if version.settings.lifetimes is not None:
-        horizon = version.settings.horizon(planned.update)
-        lingering = _dead_rows(horizon, version, planned.runs, results)
-        rows = Counter({label: n for label, n in rows.items() if label > horizon}) + lingering
     return {label: count for label, count in sorted(rows.items()) if label in kept}
 
 
-def _rows_in_files(
+def rows_in_files(
     version: ArchiveVersion, runs: IndexRuns, results: Sequence[PartResult]
 ) -> Counter[int]:
     """The rows of every label as the files of these runs hold them."""
     everything = max((max(r.days) for held in runs.values() for r in held), default=0)
-    return _dead_rows(everything, version, runs, results)
+    return dead_rows(everything, version, runs, results)
 
 
-def _newly_hidden(version: ArchiveVersion, runs: IndexRuns) -> Counter[int]:
+def newly_hidden(version: ArchiveVersion, runs: IndexRuns) -> Counter[int]:
     """Rows of days that the runs of a former layout show no longer."""
     after = {run.id: run for held in runs.values() for run in held}
     gone: Counter[int] = Counter()

@@ -78,8 +78,7 @@ class Committer(Part):
             for result in results:
                 for segment in result.segments:
                     self.repository.directory.remove(segment.path)
-        lifetimes = settings.lifetimes
-        summary.require_none_refused(number, None if lifetimes is None else lifetimes.longest)
+        summary.require_none_refused(number, settings.family.longest_lifetime)
 
     def commit(
         self,

@@ -25,7 +25,7 @@ from mayfly.archive.layouts.run_plan import (
     plan_update,
 )
 from mayfly.archive.layouts.wave import Transition
-from mayfly.archive.model.row_counts import Positions
+from mayfly.archive.model.row_counts import NO_WINDOWS, Positions
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import DAYS, ArchiveState, ArchiveVersion
 from mayfly.archive.write.part_writer import PartResult, WriteJob
@@ -57,6 +57,8 @@ class PlannedCommit:
                 label for label, _ in segment.tags[DAYS]
             }
         runs = runs_after(self.runs, self.plans, days_by_run)
+        if self.days_known:
+            return replace(self, runs=runs, open_labels=False)
         held = {
             name: frozenset(label for run in runs.get(name, ()) for label in run.days)
             for name in self.after.constituents
@@ -64,13 +66,15 @@ class PlannedCommit:
         }
         return replace(self, runs=runs, after=WaveState(self.update, held), open_labels=False)
 
-    positions: Positions | None = None
+    positions: Positions = NO_WINDOWS
     """After the commit, of windows of a number of rows."""
     examined: tuple[str, ...] = ()
     """Runs that are read for what is alive in them by its positions."""
 
     open_labels: bool = False
     """Whether ``runs`` are still those before the commit."""
+    days_known: bool = False
+    """Whether indexes hold the days of ``after``, also those without rows."""
 
 
 def plan_cells(
@@ -79,9 +83,14 @@ def plan_cells(
     number: int,
     *,
     has_batch: bool,
-    positions: Positions | None = None,
+    positions: Positions = NO_WINDOWS,
+    dead: frozenset[str] = frozenset(),
+    examined: frozenset[str] = frozenset(),
 ) -> PlannedCommit:
-    """The commit of update ``number`` of rows with their own lifetimes."""
+    """The commit of update ``number`` of rows with their own lifetimes.
+
+    By their positions, all rows of ``dead`` runs are; in ``examined`` ones some may be.
+    """
     state = version.state
     stored = {run.id for held in state.runs.values() for run in held}
     levels = {run: max(s.level for s in version.segments_of(run)) for run in stored}
@@ -92,11 +101,6 @@ def plan_cells(
         overdue = frozenset(
             run for run in stored if any(s.exp.low < due for s in version.segments_of(run))
         )
-    dead, examined = frozenset[str](), frozenset[str]()
-    if positions is not None:
-        dead = frozenset(run for run in stored if positions.all_dead(version.segments_of(run)))
-        held = (run for runs in state.runs.values() for run in runs)
-        examined = frozenset(run.id for run in held if min(run.days) <= number + 1) - dead
     planner = CellPlanner(
         layout,
         state.runs,
@@ -124,8 +128,7 @@ def plan_cells(
 
 
 def plan_next(
-    settings: ArchiveSettings,
-    state: ArchiveState,
+    version: ArchiveVersion,
     missed: range,
     number: int,
     arrived: Days,
@@ -135,7 +138,8 @@ def plan_next(
 
     ``arrived`` are the days the batch may have rows of, ``late`` those of earlier updates.
     """
-    steps, runs = _steps(settings, state, missed, number, late)
+    settings = version.settings
+    steps, runs = _steps(settings, version.state, missed, number, late)
     last = steps[-1]
     if missed:
         gap = plan_gap(steps, settings.technique, runs, arrived)
@@ -190,7 +194,7 @@ def _steps(
 ) -> tuple[list[Transition], IndexRuns]:
     """The steps up to this update, and the runs they start from."""
     layout, wave = settings.wave, state.wave
-    runs = without_expired(state.runs, settings.horizon(number))
+    runs = without_expired(state.runs, settings.family.horizon(number))
     steps: list[Transition] = []
     if missed:
         settled = wave

@@ -32,8 +32,7 @@ class InProcess:
 
     def highest(self, batch: pa.Table, settings: ArchiveSettings) -> dict[str, int | None]:
         rows = as_declared(batch, settings)
-        assert settings.lifetimes is not None
-        return {name: pc.max(rows[name]).as_py() for name in settings.lifetimes.counts}
+        return {name: pc.max(rows[name]).as_py() for name in settings.family.counts}
 
     def late_days(self, batch: pa.Table, settings: ArchiveSettings, update: int) -> frozenset[int]:
         times = as_declared(batch, settings)[settings.time].drop_null().cast(pa.int64())

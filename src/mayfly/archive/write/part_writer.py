@@ -19,16 +19,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.layouts.operations import NO_DAYS, Days, format_days
 from mayfly.archive.layouts.run_plan import RunWrite
 from mayfly.archive.model.admission import AdmissionSummary, LateRows, summarize
-from mayfly.archive.model.array_keys import whole_rows, with_references, without_dangling
+from mayfly.archive.model.array_keys import with_references, without_dangling
 from mayfly.archive.model.calendar import Int64Array
 from mayfly.archive.model.invalidation import Invalidation, hidings, visible
 from mayfly.archive.model.key_order import merge_sorted, sorted_by_key
-from mayfly.archive.model.row_counts import BOUNDS, Positions, bounds_of, times_of
-from mayfly.archive.model.settings import INSERTED, NTH, ArchiveSettings, with_added_columns
+from mayfly.archive.model.row_counts import BOUNDS, NO_WINDOWS, Positions, bounds_of, times_of
+from mayfly.archive.model.settings import (
+    INSERTED,
+    NTH,
+    ArchiveSettings,
+    with_added_columns,
+    with_values,
+)
 from mayfly.archive.model.state import DAYS, PART, run_group
 from mayfly.archive.write.spills import Spills
 from mayfly.errors import ProtocolError, StorageError
@@ -61,7 +66,7 @@ class WriteJob:
     moved_from: ArchiveSettings | None = None
     """The settings that the sources were stored under, if all of them are to find a new home."""
 
-    positions: Positions | None = None
+    positions: Positions = NO_WINDOWS
     """After the update, of windows of a number of rows."""
     examined: tuple[str, ...] = ()
     """Runs whose rows are stored anew if they are alive by their positions."""
@@ -92,12 +97,12 @@ def write_part(job: WriteJob, which: Callable[[], int], batches: Iterable[pa.Tab
     began = time.perf_counter()
     directory = Directory.at(job.root, sync=job.sync)
     with Spills.begin() as spills:
-        arrived = _Arrived(job, spills)
+        arrived = Arrivals(job, spills)
         for rows in batches:
             arrived.add(rows)
         part = which()
         if job.moved_from is not None:
-            _move(directory, job, part, arrived)
+            _move(directory, job, job.moved_from, part, arrived)
         for table in _examined(directory, job, part):
             arrived.hold(table)
         if arrived.summary.refused:
@@ -139,7 +144,7 @@ def _require_planned(job: WriteJob, day_rows: Mapping[int, int]) -> None:
         )
 
 
-class _Arrived:
+class Arrivals:
     """The admitted rows of a batch as sorted stretches, spilled to disk where they are many."""
 
     def __init__(self, job: WriteJob, spills: Spills) -> None:
@@ -169,10 +174,10 @@ class _Arrived:
     def stretches(self, write: RunWrite) -> list[Iterator[pa.Table]]:
         """The rows that go into a run, each stretch sorted by key."""
         self._held = [self._sorted()] if self._held else []
-        arrivals = [_sliced(table) for table in self._held]
-        arrivals += self._spills.stretches()
+        found = [_sliced(table) for table in self._held]
+        found += self._spills.stretches()
         settings = self._job.settings
-        own = [_of_days(stretch, settings, write.batch_days) for stretch in arrivals]
+        own = [_of_days(stretch, settings, write.batch_days) for stretch in found]
         if write.only is None:
             return own
         return [_of_sub_index(stretch, settings, write.only) for stretch in own]
@@ -183,16 +188,15 @@ class _Arrived:
         with_exp = with_lifetimes(rows, settings, self._job.update, self._job.positions)
         rule = settings.rule
         if inserted is not None:
-            with_exp = _with(with_exp, INSERTED, inserted)
+            with_exp = with_values(with_exp, INSERTED, inserted)
             rule = replace(rule, late=LateRows.THIS_UPDATE)
-        positions = self._job.positions
-        dead = None if positions is None else ~_booleans(positions.alive(with_exp))
+        dead = self._job.positions.dead(with_exp)
         admission = rule.admit(
             self._job.update, with_exp, ts=settings.time, exp=EXP, key=settings.key, dead=dead
         )
-        lifetimes = settings.lifetimes
-        told_by = () if lifetimes is None else lifetimes.told_by or (EXP,)
-        shown = list(dict.fromkeys([*settings.key, settings.time, *told_by]))
+        shown = list(
+            dict.fromkeys([*settings.key, settings.time, *settings.family.lifetime_columns])
+        )
         once = _first_copies(with_exp)
         self.summary = self.summary + summarize(
             _only(admission, once), with_exp.filter(pa.array(once)), shown
@@ -205,7 +209,7 @@ class _Arrived:
 
     def _sorted(self) -> pa.Table:
         rows, settings = pa.concat_tables(self._held), self._job.settings
-        return sorted_by_key(rows, settings.sort_columns) if settings.clustered else rows
+        return sorted_by_key(rows, settings.sort_columns) if settings.family.clustered else rows
 
     def _spill(self) -> None:
         self._spills.add(self._sorted(), ROWS_AT_ONCE)
@@ -213,35 +217,18 @@ class _Arrived:
 
 
 def with_lifetimes(
-    rows: pa.Table, settings: ArchiveSettings, update: int, positions: Positions | None = None
+    rows: pa.Table, settings: ArchiveSettings, update: int, positions: Positions = NO_WINDOWS
 ) -> pa.Table:
     """The rows with _ts and _exp, and with their update; NULL times count as 0 here."""
     times = rows[settings.time]
     if pa.types.is_timestamp(times.type):
         times = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
     ts = pc.fill_null(times, 0).to_numpy()
-    if settings.lifetimes is not None:
-        if settings.lifetimes.counts:
-            current_positions = positions or Positions(settings.lifetimes.counts)
-            exp = current_positions.expirations(
-                rows, ts, update, settings.calendar, settings.window
-            )
-        else:
-            exp = settings.lifetimes.expirations(rows, ts)
-        rows = rows.append_column(INSERTED, pa.array(np.full(len(ts), update), pa.int64()))
-    else:
-        days = settings.calendar.updates_of(ts)
-        # Rows from the future are refused; their own update may lie beyond the last date.
-        future = ts > settings.calendar.time_of(update)
-        lasting = settings.expirations(np.where(future, update, days))
-        exp = pa.array(np.where(future, ts + 1, lasting), pa.int64())
+    exp = settings.family.expirations(rows, ts, update, positions)
+    for name in settings.family.columns:
+        rows = rows.append_column(name, pa.array(np.full(len(ts), update), pa.int64()))
     rows = rows.append_column(TS, pa.array(ts, pa.int64()))
     return rows.append_column(EXP, exp)
-
-
-def _booleans(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    values: np.ndarray = column.to_numpy(zero_copy_only=False).astype(bool)
-    return values
 
 
 def _first_copies(rows: pa.Table) -> np.ndarray:
@@ -266,29 +253,25 @@ def _of_days(
     tables: Iterator[pa.Table], settings: ArchiveSettings, days: Days
 ) -> Iterator[pa.Table]:
     for table in tables:
-        yield table.filter(settings.belongs(table, days))
+        yield table.filter(settings.family.belongs(table, days))
 
 
 def _of_sub_index(
     tables: Iterator[pa.Table], settings: ArchiveSettings, name: str
 ) -> Iterator[pa.Table]:
-    layout = settings.layout
-    assert isinstance(layout, PartitionedLayout)
+    layout, family = settings.cells, settings.family
     for table in tables:
-        cells = np.column_stack([table[INSERTED].to_numpy(), settings.labels_of(table)])
+        cells = np.column_stack([table[INSERTED].to_numpy(), family.labels_of(table)])
         distinct, inverse = np.unique(cells, axis=0, return_inverse=True)
         own = np.array([layout.sub_index(int(i), int(j)) == name for i, j in distinct], dtype=bool)
         yield table.filter(pa.array(own[inverse.reshape(-1)])) if len(own) else table
 
 
-def _move(directory: Directory, job: WriteJob, part: int, arrived: _Arrived) -> None:
-    """Take in a part of all sources: what is alive and valid, as the new settings have it.
-
-    Rows with their own lifetimes keep their expiration. Those of a window live as the new window
-    says, or get lifetimes of their own, as if they arrived.
-    """
-    before, after = job.moved_from, job.settings
-    assert before is not None
+def _move(
+    directory: Directory, job: WriteJob, before: ArchiveSettings, part: int, arrived: Arrivals
+) -> None:
+    """Take in a part of all sources: what is alive and valid, as the new settings have it."""
+    after = job.settings
     now = after.calendar.time_of(job.update)
     for run, segments in job.sources.items():
         for segment in segments:
@@ -297,25 +280,7 @@ def _move(directory: Directory, job: WriteJob, part: int, arrived: _Arrived) -> 
             tables = stored_tables(directory, segment, before)
             for table in _valid(tables, run, job, directory):
                 alive = table.filter(pc.greater(table[EXP], now))
-                if before.lifetimes is not None:
-                    came = times_of(before.calendar, alive[INSERTED].to_numpy())
-                    arrived.hold(_with(alive, INSERTED, after.calendar.updates_of(came)))
-                    continue
-                days = after.calendar.updates_of(alive[TS].to_numpy())
-                if after.lifetimes is not None:
-                    if after.array_key:
-                        alive = whole_rows(alive, after, part)
-                        days = after.calendar.updates_of(alive[TS].to_numpy())
-                    arrived.add(alive.drop_columns([TS, EXP]), days)
-                    continue
-                lasting = _with(alive, EXP, after.expirations(days))
-                arrived.hold(lasting.filter(pc.greater(lasting[EXP], now)))
-
-
-def _with(rows: pa.Table, name: str, values: Int64Array) -> pa.Table:
-    """The rows with other values in a column of 64-bit integers."""
-    index = rows.schema.get_field_index(name)
-    return rows.set_column(index, name, pa.array(values, pa.int64()))
+                before.family.move(alive, part, after.family, arrived, now)
 
 
 def _examined(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Table]:
@@ -324,11 +289,10 @@ def _examined(directory: Directory, job: WriteJob, part: int) -> Iterator[pa.Tab
     for run in job.examined:
         for segment in (source for source in job.sources[run] if source.tags[PART] == part):
             for table in _valid(stored_tables(directory, segment, settings), run, job, directory):
-                assert positions is not None
                 alive = table.filter(positions.alive(table))
                 labels = positions.labels(alive, job.update, settings.window)
-                alive = _with(alive, INSERTED, np.full(alive.num_rows, job.update))
-                yield _with(alive, EXP, times_of(settings.calendar, labels))
+                alive = with_values(alive, INSERTED, np.full(alive.num_rows, job.update))
+                yield with_values(alive, EXP, times_of(settings.calendar, labels))
 
 
 def _valid(
@@ -354,9 +318,9 @@ def stored_tables(
 
 
 def _write_run(
-    directory: Directory, job: WriteJob, write: RunWrite, part: int, arrived: _Arrived
+    directory: Directory, job: WriteJob, write: RunWrite, part: int, arrived: Arrivals
 ) -> list[Segment]:
-    settings = job.settings
+    settings, family = job.settings, job.settings.family
     inputs = arrived.stretches(write) if write.batch_days else []
     for source in write.sources:
         for segment in job.sources[source.run]:
@@ -366,17 +330,17 @@ def _write_run(
                 inputs.append(_of_days(kept, settings, source.days))
     merged = (
         merge_sorted(inputs, settings.sort_columns)
-        if settings.clustered
+        if family.clustered
         else (table for stream in inputs for table in stream if table.num_rows)
     )
     first = next(merged, None)
     if first is None:
         return []
-    format = settings.format_of(write.level)
+    format = family.format_of(write.level)
     group_bytes = settings.row_group_bytes * (ARROW_GROUPS if format == "arrow" else 1)
     group_rows = _row_group_rows(first, group_bytes)
     first_key = settings.sort_columns[0]
-    ordered = {SORTED_BY: list(settings.sort_columns)} if settings.clustered else {}
+    ordered = {SORTED_BY: list(settings.sort_columns)} if family.clustered else {}
     with SegmentWriter(
         directory,
         run_group(write.id),
@@ -390,12 +354,11 @@ def _write_run(
         row_group_rows=group_rows,
     ) as writer:
         days: Counter[int] = Counter()
-        sizes = settings.lifetimes.counts if settings.lifetimes is not None else {}
         bounds: dict[str, list[int]] = {}
         for table in _in_whole_groups(chain([first], merged), group_rows):
             writer.write(table)
             days += rows_by_label(table, settings)
-            for name, (low, high) in bounds_of(table, sizes).items():
+            for name, (low, high) in bounds_of(table, family.counts).items():
                 extent = bounds.setdefault(name, [low, high])
                 bounds[name] = [min(low, extent[0]), max(high, extent[1])]
         written = writer.close()
@@ -404,7 +367,7 @@ def _write_run(
 
 
 def rows_by_label(table: pa.Table, settings: ArchiveSettings) -> Counter[int]:
-    labels = settings.labels_of(table)[_first_copies(table)]
+    labels = settings.family.labels_of(table)[_first_copies(table)]
     distinct_labels, counts = np.unique(labels, return_counts=True)
     return Counter(dict(zip(distinct_labels.tolist(), counts.tolist(), strict=True)))
 

@@ -149,8 +149,7 @@ def due_for_merge(segments: Iterable[Segment]) -> list[Segment]:
 def require_nothing_staged(root: str, before: ArchiveSettings, after: ArchiveSettings) -> None:
     """Refuse changes of how rows are taken in while some wait that were staged by the old rule:
     they are sorted by the numbers of updates, and were found fit for the old lifetimes."""
-    alike = (before.lifetimes is None) == (after.lifetimes is None)
-    if alike and before.calendar == after.calendar:
+    if before.family.name == after.family.name and before.calendar == after.calendar:
         return
     for name, figures in staged_figures(root).items():
         if rows := figures["staged_rows"]:

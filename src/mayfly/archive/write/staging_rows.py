@@ -125,7 +125,7 @@ class StageRows:
             settings.late is LateRows.OWN_DAY and day > 0
         )
         late = Verdict.LATE if kept else Verdict.LATE_REFUSED
-        dead = settings.labels_of(rows) <= settings.horizon(self.update)
+        dead = settings.family.labels_of(rows) <= settings.family.horizon(self.update)
         return np.where(dead, Verdict.DEAD_ON_ARRIVAL, late)
 
 

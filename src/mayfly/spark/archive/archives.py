@@ -13,8 +13,8 @@ from mayfly.archive.archive import Archive
 from mayfly.archive.leases import leased
 from mayfly.archive.model.admission import EXAMPLES_SHOWN, AdmissionSummary, RefusedRow, Verdict
 from mayfly.archive.model.state import ArchiveVersion
-from mayfly.archive.read.questions import Moment, Window, selection
-from mayfly.archive.read.selection import ReadReport
+from mayfly.archive.read.questions import Moment, selection
+from mayfly.archive.read.selection import ReadReport, Window
 from mayfly.archive.read.version_reader import Reader
 from mayfly.archive.write.accounting import UpdateReport
 from mayfly.archive.write.committer import Executor

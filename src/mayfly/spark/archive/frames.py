@@ -103,9 +103,8 @@ def stored_ddl(settings: ArchiveSettings) -> str:
     if settings.array_key:
         kind = settings.array_key.sql()
         columns += [f"{KEY} {kind}", f"{NTH} INT", f"{HOME} {kind}"]
-    if settings.lifetimes is not None:
-        columns.append(f"{INSERTED} BIGINT")
-    return ", ".join([*columns, f"{TS} BIGINT", f"{EXP} BIGINT"])
+    times = [f"{name} BIGINT" for name in (*settings.family.columns, TS, EXP)]
+    return ", ".join([*columns, *times])
 
 
 Kind = tuple[Format, tuple[int, ...], tuple[str, ...]]
@@ -222,8 +221,8 @@ def _without(
         *[_column(name).alias(f"_void{position}") for position, name in enumerate(names)]
     )
     # Of a wave, runs tell: rows that came later are in none that the entry names.
-    waves = settings.lifetimes is None
-    same = sql.lit(True) if waves else _column(INSERTED) <= entry.update
+    stamped = INSERTED in settings.family.columns
+    same = _column(INSERTED) <= entry.update if stamped else sql.lit(True)
     for position, name in enumerate(names):
         other = sql.col(f"_void{position}")
         if settings.array_key and entry.kind == KEYS:

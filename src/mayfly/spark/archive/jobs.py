@@ -49,8 +49,7 @@ class OnSpark:
 
     def highest(self, batch: DataFrame, settings: ArchiveSettings) -> dict[str, int | None]:
         check_columns(batch, settings)
-        assert settings.lifetimes is not None
-        names = list(settings.lifetimes.counts)
+        names = list(settings.family.counts)
         (row,) = batch.selectExpr(*(f"max({quoted(name)})" for name in names)).collect()
         return dict(zip(names, row, strict=True))
 

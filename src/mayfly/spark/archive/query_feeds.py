@@ -112,12 +112,10 @@ class ArchivedAnswers:
             self._declare_void()
 
     def _exp(self) -> str | None:
-        lifetimes = self.sink.archive.settings.lifetimes
-        return None if lifetimes is None else lifetimes.exp
+        return self.sink.archive.settings.family.exp
 
     def _longest(self) -> int:
-        lifetimes = self.sink.archive.settings.lifetimes
-        return 0 if lifetimes is None else lifetimes.longest
+        return self.sink.archive.settings.family.longest_lifetime or 0
 
     @property
     def _directory(self) -> Directory:
@@ -202,7 +200,7 @@ class ArchivedAnswers:
 
 def exp_known(archive: SparkArchive) -> bool:
     """Whether rows of the archive carry the end of their lives."""
-    return archive.settings.lifetimes is not None and archive.settings.lifetimes.exp is not None
+    return archive.settings.family.exp is not None
 
 
 # ── CREATE ARCHIVE ────────────────────────────────────────────────────────────────────────

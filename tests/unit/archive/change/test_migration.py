@@ -286,7 +286,7 @@ def test_past_updates_are_reported_once_whatever_their_numbers_become(
 def test_what_is_not_given_stays(tmp_path: Path) -> None:
     archive = made(tmp_path / "a", "NoRebuild 2x2", fan_in=7, clustered=False)
     archive.migrate(layout="lazy 3x2")
-    assert (archive.settings.layout.fan_in, archive.settings.clustered) == (7, False)  # type: ignore[union-attr]
+    assert (archive.settings.layout.fan_in, archive.settings.family.clustered) == (7, False)  # type: ignore[union-attr]
     archive.migrate(layout="lazy 3x2", fan_in=3)
     assert archive.settings.layout.fan_in == 3  # type: ignore[union-attr]
 

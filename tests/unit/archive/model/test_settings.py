@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
 from mayfly.archive.model.admission import LateRows
 from mayfly.archive.model.calendar import CalendarDays, FixedIntervals, UpdateCalendar
+from mayfly.archive.model.row_counts import NO_WINDOWS
 from mayfly.archive.model.settings import ArchiveSettings, arrow_columns, key_names
 from mayfly.errors import InvalidSetting
 from mayfly.storage.segment import TS
@@ -134,7 +135,7 @@ def test_no_row_outlives_the_window_whatever_its_days_last(calendar: UpdateCalen
         if first > last:
             continue
         ts = np.array([first, last])
-        exp = chosen.expirations(chosen.calendar.updates_of(ts))
+        exp = chosen.family.expirations(pa.table({}), ts, day, NO_WINDOWS).to_numpy()
         assert exp.tolist() == [calendar.time_of(day + LAYOUT.window)] * 2
         none = np.zeros(2, dtype=np.bool_)
         verdicts = chosen.rule.classify(day, ts, exp, null_ts=none, null_exp=none, no_key=none)
@@ -149,7 +150,7 @@ def test_rows_belong_to_the_days_of_their_interval(
     moments = st.builds(lambda edge, step: edge + step, edges, st.sampled_from([-1, 0, 1, 5]))
     ts = data.draw(st.lists(moments, max_size=20))
     rows = pa.table({TS: pa.array(ts, pa.int64())})
-    belongs = settings(calendar=calendar).belongs(rows, days).to_pylist()
+    belongs = settings(calendar=calendar).family.belongs(rows, days).to_pylist()
     assert belongs == [calendar.update_of(at) in days for at in ts]
 
 

@@ -56,13 +56,13 @@ def test_more_rows_than_fit_into_memory(
 ) -> None:
     """Each table is sorted and spilled, then all are merged; a key may be larger than a chunk."""
     spilled: list[int] = []
-    spill = part_writer._Arrived._spill
+    spill = part_writer.Arrivals._spill
 
     def counted(arrived: Any) -> None:
         spilled.append(arrived._size)
         spill(arrived)
 
-    monkeypatch.setattr(part_writer._Arrived, "_spill", counted)
+    monkeypatch.setattr(part_writer.Arrivals, "_spill", counted)
     monkeypatch.setattr(part_writer, "ROWS_AT_ONCE", 16)
     tables = [many_rows(count, keys, seed) for seed in range(5)]
     job = job_of(tmp_path, small_settings(), bytes_in_memory=tables[0].nbytes)
