@@ -206,7 +206,7 @@ def test_a_first_row_of_a_wrong_year_settles_no_origin(spark: SparkSession, tmp_
     archive = new_archive(spark, tmp_path / "a", origin=None)
     feeder = Feeder(archive, {})
     feeder.send(rows(500_000))
-    assert not archive.origin.is_settled
+    assert not archive.updates.are_counted
     feeder.send(rows(5.5))
     assert feeder.send(rows(7.5)) == [1, 2]
     with pytest.raises(BadInput, match="too far ahead to be true"):

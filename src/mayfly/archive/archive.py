@@ -43,8 +43,7 @@ class Archive:
         foresight = Foresight(ledger)
         migration = Migration(committer, erasure, foresight)
         self.repository, self.executor = repository, executor
-        self.origin = Origin(ledger, executor)
-        self.updates = Updates(committer, self.origin, erasure, foresight)
+        self.updates = Updates(committer, Origin(ledger, executor), erasure, foresight)
         self.read = Reading(ledger)
         self.inspect = Inspection(ledger, erasure)
         self.maintain = Maintenance(committer, erasure)

@@ -51,6 +51,23 @@ class Updates(Part):
         self.incoming: Callable[[Any | None], Any | None] = lambda batch: batch
         """Makes of what users bring what the executor takes."""
 
+    @property
+    def are_counted(self) -> bool:
+        """Whether it is settled from when updates are counted."""
+        return self.origin.is_settled
+
+    def count_from(self, first: int) -> None:
+        """Count updates from the interval that holds ``first``, for good."""
+        self.origin.settle(first)
+
+    def begin(
+        self, batch: Any | None, at: int | None = None, *, checked: bool = False
+    ) -> ArchiveVersion:
+        """The version that an update builds on: what the last one left to be done is done, and an
+        open origin is decided by ``at`` or the batch, whose times may be ``checked`` already."""
+        self.committer.prepare()
+        return self.origin.settled_version(batch, at, checked=checked)
+
     @known_settings()
     def update(
         self,
@@ -77,9 +94,8 @@ class Updates(Part):
         if batch_id is not None:
             text("batch_id", batch_id)
         _check_properties(properties)
-        self.committer.prepare()
         moment = None if at is None else instant(at)
-        version = self.origin.settled_version(batch, moment, checked=update is not None)
+        version = self.begin(batch, moment, checked=update is not None)
         state = version.state
         if calendar is not None and calendar != version.settings.calendar:
             raise CommitConflict(

@@ -69,9 +69,8 @@ class SparkArchive(Archive):
         rows = self._rows(batch)
         assert rows is not None
         trusted = self._check_ahead(rows, max_gap) == NEVER
-        self.updates.committer.prepare()
-        settings = self.origin.settled_version(rows, None, checked=True).settings
-        before = self.version().state.update
+        version = self.updates.begin(rows, checked=True)
+        settings, before = version.settings, version.state.update
         coming = [day for day in self.on_spark.days(rows, settings) if day > before]
         if not coming:
             raise BadInput(

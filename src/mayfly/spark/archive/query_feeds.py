@@ -166,7 +166,7 @@ class ArchivedAnswers:
     def _declare_void(self) -> None:
         """Declare void what ended up to the last update."""
         archive = self.sink.archive
-        if not archive.origin.is_settled:
+        if not archive.updates.are_counted:
             return
         done = pa.scalar(archive.version().time, pa.int64())
         for name in self._waiting("[0-9]"):

@@ -196,11 +196,11 @@ class ArchiveSink:
     def _settle_origin(self, batch: DataFrame) -> None:
         """An open origin: the first interval is the one of the first batch, less the slack."""
         archive = self.archive
-        if archive.origin.is_settled:
+        if archive.updates.are_counted:
             return
         first = archive.on_spark.earliest(batch, archive.settings)
         if first is not None and first <= self._beyond():
-            archive.origin.settle(first - self.slack)
+            archive.updates.count_from(first - self.slack)
 
     def _beyond(self) -> int:
         """Rows after this instant are too far ahead to be true."""
@@ -282,7 +282,7 @@ class ArchiveSink:
     ) -> list[UpdateReport]:
         """Run the updates of all intervals that end before the clock."""
         reports: list[UpdateReport] = []
-        while clock is not None and self.archive.origin.is_settled:
+        while clock is not None and self.archive.updates.are_counted:
             version = self.archive.version()
             state, calendar = version.state, version.settings.calendar
             closed = calendar.update_of(clock) - 1
