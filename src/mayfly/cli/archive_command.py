@@ -5,7 +5,6 @@ Only ``update``, and ``create`` with files, start Spark.
 
 from __future__ import annotations
 
-import json as json_text
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,11 +16,7 @@ from mayfly.archive import ReadReport
 from mayfly.archive.advice.published_cases import PUBLISHED_CASES, PublishedCase, published_case
 from mayfly.archive.advice.wave_advisor import Need, advise
 from mayfly.archive.layouts import plan_table
-from mayfly.archive.model.column_names import columns_named
-from mayfly.archive.model.state import ArchiveVersion
-from mayfly.archive.read.key_text import instant_from_text, key_from_text
-from mayfly.archive.read.questions import selection
-from mayfly.archive.read.version_reader import Reader
+from mayfly.archive.read.key_text import end_from_text, instant_from_text, key_from_text
 from mayfly.cli import archive_cases as cases
 from mayfly.cli import archive_lifetimes as lifetimes
 from mayfly.cli import archive_updates as feeding
@@ -110,24 +105,15 @@ def probe(
     with refusals():
         if bool(keys) == (low is not None or high is not None):
             raise InvalidSetting("keys or a range are needed", "give KEY …, or --from and --to")
-        archive = mayfly.archive.open(path)
-        reader = Reader(archive.repository.directory, archive.version())
-        touched = ReadReport()
-        asked: dict[str, Any] = {
-            "as_of": _moment(as_of),
-            "generated_between": _between(between),
-            "window": _window(window),
-            "columns": _names(columns),
-            "soft": soft,
-            "report": touched,
-        }
+        archive, touched = mayfly.archive.open(path), ReadReport()
+        asked = _asked(as_of, between, window, columns, soft, touched)
         if keys:
-            rows = archive.probe(*(_key(reader, text) for text in keys), **asked)
+            typed = (key_from_text(archive.settings, key) for key in keys)
+            rows = archive.probe(*typed, **asked)
         else:
-            first = reader.settings.sort_columns[0]
-            ends = (None if e is None else key_from_text(reader, first, e) for e in (low, high))
+            ends = (end_from_text(archive.settings, end) for end in (low, high))
             rows = archive.probe_range(*ends, **asked)
-        print_rows([rows], rows.column_names, Form(json, csv, limit, report), touched)
+        print_rows(iter([rows]), Form(json, csv, limit, report), touched)
 
 
 @app.command(epilog="Example: mayfly archive scan sales --between 2026-03-01 - --json | jq .price")
@@ -145,18 +131,9 @@ def scan(
 ) -> None:
     """Print all rows, file by file: nothing has to fit memory."""
     with refusals():
-        archive = mayfly.archive.open(path)
-        pin, instant = archive.read.pin_at(_moment(as_of))
-        with pin as manifest:
-            version = ArchiveVersion.of(manifest)
-            touched = ReadReport()
-            reader = Reader(archive.repository.directory, version, report=touched)
-            stored = version.settings.all_columns
-            names = columns_named(_names(columns), stored) or list(stored)
-            tables = reader.scan_tables(
-                selection(reader.settings, instant, _between(between), soft, _window(window)), names
-            )
-            print_rows(tables, names, Form(json, csv, limit, report), touched)
+        archive, touched = mayfly.archive.open(path), ReadReport()
+        asked = _asked(as_of, between, window, columns, soft, touched)
+        print_rows(archive.read.scan_tables(**asked), Form(json, csv, limit, report), touched)
 
 
 @app.command(epilog="Example: mayfly archive status sales")
@@ -371,42 +348,28 @@ def _advise_case(case: PublishedCase, window: int | None, soft: bool, json: bool
         cases.show_case(case, days)
 
 
-def _moment(text: str | None) -> int | None:
-    return None if text is None else instant_from_text(text)
-
-
-def _between(pair: tuple[str, str] | None) -> tuple[int | None, int | None] | None:
-    if pair is None:
-        return None
-    low, high = (None if end == "-" else instant_from_text(end) for end in pair)
-    return low, high
+def _asked(
+    as_of: str | None,
+    between: tuple[str, str] | None,
+    window: str | None,
+    columns: str | None,
+    soft: bool,
+    report: ReadReport,
+) -> dict[str, Any]:
+    """What a read is given, from the texts of its options."""
+    return {
+        "as_of": None if as_of is None else instant_from_text(as_of),
+        "generated_between": between
+        and tuple(None if end == "-" else instant_from_text(end) for end in between),
+        "window": _window(window),
+        "columns": None if columns is None else [name.strip() for name in columns.split(",")],
+        "soft": soft,
+        "report": report,
+    }
 
 
 def _window(text: str | None) -> str | dict[str, str] | None:
     if text is None or "=" not in text:
         return text
-    pairs = (assignment.partition("=") for assignment in text.split(","))
+    pairs = (pair.partition("=") for pair in text.split(","))
     return {name.strip(): size.strip() for name, _, size in pairs}
-
-
-def _names(columns: str | None) -> list[str] | None:
-    return None if columns is None else [name.strip() for name in columns.split(",")]
-
-
-def _key(reader: Reader, text: str) -> Any:
-    names = reader.settings.sort_columns
-    if len(names) == 1:
-        return key_from_text(reader, names[0], text)
-    try:
-        values = json_text.loads(text)
-    except ValueError:
-        values = None
-    if not isinstance(values, list) or len(values) != len(names):
-        raise InvalidSetting(
-            f"the key {text!r} is not a JSON list of {len(names)} values",
-            f"""write {", ".join(reader.settings.key)} like '["c-17", 3]'""",
-        )
-    return tuple(
-        key_from_text(reader, name, value) if isinstance(value, str) else value
-        for name, value in zip(names, values, strict=True)
-    )

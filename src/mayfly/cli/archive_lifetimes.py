@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 import mayfly.archive
-from mayfly.archive.read.key_text import keys_from_texts
-from mayfly.archive.read.version_reader import Reader
+from mayfly.archive.read.key_text import key_from_values
 from mayfly.cli.archive_updates import ArchivePath, Json
 from mayfly.cli.output import print_json, refusals
 
@@ -101,10 +100,10 @@ def invalidate(
     """Return what is stored under these keys no longer, before it expires."""
     with refusals():
         archive = mayfly.archive.open(path)
-        reader = Reader(archive.repository.directory, archive.version())
-        several = len(reader.settings.sort_columns) > 1
+        settings = archive.settings
+        several = len(settings.sort_columns) > 1
         texts = [tuple(key.split(",")) if several else (key,) for key in keys]
-        report = archive.invalidate([keys_from_texts(reader, text) for text in texts])
+        report = archive.invalidate([key_from_values(settings, key) for key in texts])
         if json:
             print_json(asdict(report))
             return

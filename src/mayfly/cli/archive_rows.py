@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import typer
@@ -36,11 +37,13 @@ class Form:
         return self.limit or None
 
 
-def print_rows(
-    tables: Iterable[pa.Table], names: list[str], form: Form, report: ReadReport
-) -> None:
-    """Print the rows as they come, up to the limit, and what the read touched if asked."""
-    rows = _up_to((table.select(names) for table in tables), form.most)
+def print_rows(tables: Iterator[pa.Table], form: Form, report: ReadReport) -> None:
+    """Print the rows as they come, up to the limit, and what the read touched if asked.
+
+    The first table tells the columns; there is one.
+    """
+    first = next(tables)
+    names, rows = first.column_names, _up_to(chain([first], tables), form.most)
     if form.json:
         for table in rows:
             for row in table.to_pylist():

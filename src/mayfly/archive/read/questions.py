@@ -98,15 +98,32 @@ class Reading(Part):
         return self._read(read, as_of, report)
 
     @known_settings()
-    def scan_tables(self, *, as_of: Moment | None = None, soft: bool = False) -> Iterator[pa.Table]:
-        """All rows alive at ``as_of``, file by file, for archives larger than memory."""
+    def scan_tables(
+        self,
+        *,
+        as_of: Moment | None = None,
+        generated_between: Between | None = None,
+        window: Window | None = None,
+        columns: Sequence[str] | None = None,
+        soft: bool = False,
+        report: ReadReport | None = None,
+    ) -> Iterator[pa.Table]:
+        """All rows alive at ``as_of``, file by file, for archives larger than memory; one empty
+        table if there are none."""
         self.ledger.asked["scans"] += 1
         pin, moment = self.pin_at(as_of)
         with pin as manifest:
             version = ArchiveVersion.of(manifest)
-            reader = Reader(self.repository.directory, version)
-            for table in reader.scan_tables(selection(version.settings, moment, None, soft)):
-                yield table.select(list(version.settings.all_columns))
+            reader = Reader(self.repository.directory, version, report=report)
+            shown = selection(version.settings, moment, generated_between, soft, window)
+            stored = version.settings.all_columns
+            names = columns_named(columns, stored) or list(stored)
+            table = None
+            for table in reader.scan_tables(shown, names):
+                yield table.select(names)
+            if table is None:
+                schema = pa.schema([version.settings.stored.field(name) for name in names])
+                yield schema.empty_table()
 
     @known_settings()
     def pin(self, version: int | None = None) -> Pin:

@@ -14,7 +14,7 @@ from mayfly.archive.archive import Archive
 from mayfly.archive.leases import leased
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
-from mayfly.archive.read.key_text import instant_from_text, key_from_text
+from mayfly.archive.read.key_text import end_from_text, instant_from_text, key_from_values
 from mayfly.archive.read.questions import selection
 from mayfly.archive.read.selection import KeyRange, Selection
 from mayfly.archive.read.version_reader import Reader
@@ -131,21 +131,16 @@ def _keys(reader: Reader, options: Mapping[str, str]) -> tuple[tuple[Any, ...], 
 
 def _key(reader: Reader, listed: Any) -> tuple[Any, ...]:
     values = tuple(listed) if isinstance(listed, list) else (listed,)
-    names = reader.settings.sort_columns
-    if len(values) == len(names):
-        values = tuple(
-            key_from_text(reader, name, value) if isinstance(value, str) else value
-            for name, value in zip(names, values, strict=True)
-        )
+    if len(values) == len(reader.settings.sort_columns):
+        values = key_from_values(reader.settings, values)
     return reader.key_values(values)
 
 
 def _key_range(reader: Reader, options: Mapping[str, str]) -> KeyRange | None:
     if not {"key_from", "key_to"} & set(options):
         return None
-    first = reader.settings.sort_columns[0]
     ends = (options.get("key_from"), options.get("key_to"))
-    return KeyRange(*(None if e is None else key_from_text(reader, first, e) for e in ends))
+    return KeyRange(*(end_from_text(reader.settings, end) for end in ends))
 
 
 def _columns(schema: spark_types.StructType, settings: ArchiveSettings) -> tuple[str, ...]:
