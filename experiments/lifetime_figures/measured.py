@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from experiments.lifetime_figures.loads import INTERVAL, KEYS, ROLLOVER, Load, Recorded
 from mayfly.archive import Archive, ReadReport
-from mayfly.archive.model.lifetime_declaration import declare_lifetimes
+from mayfly.archive.model.lifetime_declaration import LifetimeRequest
 from mayfly.archive.write.local_jobs import InProcess
 
 
@@ -73,11 +73,11 @@ class Stage:
         """An archive after its first roll-over."""
         if (load, clustered) not in self._built:
             place = self.root / f"built {len(self._built)}"
-            settings = declare_lifetimes(
+            settings = LifetimeRequest(
                 load.columns, key="k", max_lifetime=f"{ROLLOVER * INTERVAL} us",
                 refresh=f"{INTERVAL} us", origin=0, clustered=clustered,
                 counts={"pos": load.window} if load.counted else None,
-            ).settings  # fmt: skip
+            ).declaration().settings  # fmt: skip
             archive = Archive.create(place, settings, InProcess(), sync=False)
             rows, _ = self.recorded(load)
             for update in range(1, ROLLOVER + 1):

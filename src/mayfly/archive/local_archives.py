@@ -15,8 +15,8 @@ from mayfly.archive.advice.cell_advice import AUTO, laid_out_for, with_advised_l
 from mayfly.archive.advice.cell_advisor import CellAdvice
 from mayfly.archive.advice.wave_advice import Workload
 from mayfly.archive.archive import Archive
-from mayfly.archive.model.declaration import Declaration, Origin, declare
-from mayfly.archive.model.lifetime_declaration import declare_lifetimes
+from mayfly.archive.model.declaration import Declaration, Origin, WindowRequest
+from mayfly.archive.model.lifetime_declaration import LifetimeRequest
 from mayfly.archive.model.settings import brought_columns
 from mayfly.archive.write.local_jobs import InProcess
 from mayfly.errors import InvalidSetting
@@ -74,10 +74,10 @@ def create(
     """Create an archive; ``columns`` is DDL text, a mapping, an Arrow schema, or rows that have
     the columns (an Arrow table, a pandas DataFrame, a list of dicts).
 
-    With a ``window`` the settings are those of ``archive.model.declaration.declare``, and have its
-    defaults. With ``max_lifetime`` in place of it every row has its own lifetime, and the settings
-    are those of ``archive.model.lifetime_declaration.declare_lifetimes``; there ``layout="auto"``
-    with ``expect=Workload(…)`` takes the layout that would do the least work.
+    With a ``window`` the settings are those of ``archive.model.declaration.WindowRequest``, and
+    have its defaults. With ``max_lifetime`` in place of it every row has its own lifetime, and the
+    settings are those of ``archive.model.lifetime_declaration.LifetimeRequest``; there
+    ``layout="auto"`` with ``expect=Workload(…)`` takes the layout that would do the least work.
     """
     options = {n: v for n, v in locals().items() if n not in ("path", "columns") and v is not None}
     settings: dict[str, Any] = {"key": key, **options}
@@ -88,8 +88,8 @@ def create(
     else:
         others = (_OF_LAYOUTS | _OF_LIFETIMES) & settings.keys()
         _refuse_others(others, "an archive of a window", "max_lifetime=…")
-        check_settings(declare, settings)
-        declared = declare(columns, **settings)
+        check_settings(WindowRequest, settings)
+        declared = WindowRequest(columns, **settings).declaration()
     return Archive.create(
         path,
         declared.settings,
@@ -107,20 +107,21 @@ def declared_for(
     _refuse_others(_OF_WINDOWS & settings.keys(), "rows with their own lifetimes", "window=…")
     options = dict(settings)
     load = options.pop("expect", None)
-    check_settings(declare_lifetimes, options)
+    check_settings(LifetimeRequest, options)
     if str(options.get("layout")).lower() != AUTO:
         if load not in (None, Workload()):
             raise InvalidSetting(
                 f"a load is expected ({load}), but the layout is not to be chosen for it",
                 'give layout="auto", or leave it out',
             )
-        return declare_lifetimes(columns, **options), None
+        return LifetimeRequest(columns, **options).declaration(), None
     if decided := sorted(_OF_LAYOUTS & settings.keys()):
         raise InvalidSetting(
             f'layout="auto" decides about {", ".join(decided)}', "leave them out, or name a layout"
         )
     del options["layout"]
-    return with_advised_layout(declare_lifetimes(columns, **options), local_root(path), load)
+    request = LifetimeRequest(columns, **options)
+    return with_advised_layout(request.declaration(), local_root(path), load)
 
 
 def _refuse_others(names: Collection[str], kind: str, instead: str) -> None:

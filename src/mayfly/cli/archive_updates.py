@@ -17,7 +17,7 @@ from mayfly.archive.advice.cell_advice import AUTO, laid_out_for
 from mayfly.archive.advice.wave_advice import with_advised_layout
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.local_archives import declared_for
-from mayfly.archive.model.declaration import Declaration, declare
+from mayfly.archive.model.declaration import Declaration, WindowRequest
 from mayfly.archive.read.key_text import instant_from_text
 from mayfly.archive.write.local_jobs import InProcess
 from mayfly.cli.archive_files import columns_in, format_of, rows_of
@@ -168,7 +168,7 @@ def create(
                 typer.echo(advice.explain())
             _create(path, owned, paths, kind, header, json, laid_out_for(advice))
             return
-        declared = declare(
+        request = WindowRequest(
             names,
             **counted,
             window=window,
@@ -178,6 +178,7 @@ def create(
             spread=spread,
             late=late or "refuse",
         )
+        declared = request.declaration()
         if scheme.lower() == "auto":
             load = Workload(megabytes, probes, scans)
             declared = _advised(declared, path, load, technique, not soft, quiet=json)

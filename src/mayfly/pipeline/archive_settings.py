@@ -10,8 +10,8 @@ from typing import Any
 
 from mayfly.archive.layouts.wave import WaveScheme
 from mayfly.archive.model.contract import Contract
-from mayfly.archive.model.declaration import declare
-from mayfly.archive.model.lifetime_declaration import declare_lifetimes
+from mayfly.archive.model.declaration import WindowRequest
+from mayfly.archive.model.lifetime_declaration import LifetimeRequest
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros, gap_text
 from mayfly.physical.program import Program, Task
@@ -61,7 +61,8 @@ def archived_columns(program: Program) -> dict[str, str]:
 def check_declaration(definition: ArchiveDefinition, program: Program) -> None:
     """Refuse an archive that could not be made."""
     settings, columns = settings_of(definition, program), archived_columns(program)
-    (declare if "window" in settings else declare_lifetimes)(columns, **settings)
+    request = WindowRequest if "window" in settings else LifetimeRequest
+    request(columns, **settings).declaration()
 
 
 def _check_wave(definition: ArchiveDefinition, strict: bool) -> None:

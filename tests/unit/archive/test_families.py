@@ -11,9 +11,9 @@ from textwrap import dedent
 import pytest
 
 from mayfly.archive.families import Cells, Counts, Waves
-from mayfly.archive.model.declaration import declare
+from mayfly.archive.model.declaration import WindowRequest
 from mayfly.archive.model.family import Family
-from mayfly.archive.model.lifetime_declaration import declare_lifetimes
+from mayfly.archive.model.lifetime_declaration import LifetimeRequest
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.errors import InvalidSetting
 
@@ -114,9 +114,11 @@ def test_a_planted_site_is_noticed(text: str, number: int) -> None:
 
 
 ROWS = "k STRING, ts TIMESTAMP, exp TIMESTAMP, n BIGINT"
-WAVES = declare(ROWS, key="k", window=7).settings
-CELLS = declare_lifetimes(ROWS, key="k", max_lifetime="7 days").settings
-COUNTS = declare_lifetimes(ROWS, key="k", max_lifetime="7 days", counts={"n": 100}).settings
+WAVES = WindowRequest(ROWS, key="k", window=7).declaration().settings
+CELLS = LifetimeRequest(ROWS, key="k", max_lifetime="7 days").declaration().settings
+COUNTS = (
+    LifetimeRequest(ROWS, key="k", max_lifetime="7 days", counts={"n": 100}).declaration().settings
+)
 
 
 @pytest.mark.parametrize(("settings", "family"), [(WAVES, Waves), (CELLS, Cells), (COUNTS, Counts)])

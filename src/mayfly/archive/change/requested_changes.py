@@ -18,7 +18,7 @@ from mayfly.archive.model.admission import LateRows
 from mayfly.archive.model.calendar import CalendarDays, FixedIntervals, UpdateCalendar
 from mayfly.archive.model.contract import Contract
 from mayfly.archive.model.declaration import default_constituents, window_updates
-from mayfly.archive.model.lifetime_declaration import declare_lifetimes, layout_named
+from mayfly.archive.model.lifetime_declaration import LifetimeRequest, layout_named
 from mayfly.archive.model.lifetimes import Lifetimes
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
@@ -161,7 +161,7 @@ class Changes:
             times |= {"refresh": format_micros(calendar.interval), "origin": calendar.origin}
         named = self.present(*OF_LAYOUTS, *OF_LIFETIMES)
         late = LateRows.REFUSE if before.late is LateRows.REFUSE else LateRows.THIS_UPDATE
-        declared = declare_lifetimes(
+        request = LifetimeRequest(
             before.all_columns,
             key=before.key,
             time=before.time,
@@ -170,7 +170,8 @@ class Changes:
             keep_versions=before.keep_versions,
             **times,
             **{name: getattr(self, name) for name in named},
-        ).settings
+        )
+        declared = request.declaration().settings
         return replace(declared, columns=before.columns, added=before.added)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import date, datetime, timedelta
 from math import isqrt
 
@@ -35,51 +35,61 @@ class Declaration:
     origin_is_open: bool
 
 
-def declare(
-    columns: str | Mapping[str, str],
-    *,
-    key: str | Sequence[str],
-    window: int | str | timedelta,
-    time: str = "ts",
-    refresh: Duration = "1 day",
-    origin: Origin | None = None,
-    zone: str | None = None,
-    scheme: str = "WATA",
-    constituents: int | None = None,
-    technique: str = "packed shadow",
-    spread: bool = False,
-    late: str = "refuse",
-    parts: int = 1,
-    keep_versions: int = 2,
-    max_gap: Duration | None = None,
-) -> Declaration:
-    """Settings of an archive of the last ``window``, refreshed every ``refresh``.
+@dataclass(frozen=True)
+class WindowRequest:
+    """An archive of the last ``window``, refreshed every ``refresh``, as it is asked for.
 
     Rows later than the wall clock plus ``max_gap`` (a day, if it does not say; "none" for no
     limit) are too far ahead to be true, whichever way they come in.
 
-    >>> declared = declare("k STRING, ts TIMESTAMP", key="k", window="90 days").settings
-    >>> declared.window, declared.layout.constituents, str(declared.calendar)
+    >>> request = WindowRequest("k STRING, ts TIMESTAMP", key="k", window="90 days")
+    >>> settings = request.declaration().settings
+    >>> settings.window, settings.layout.constituents, str(settings.calendar)
     (90, 9, 'every 1 d')
     """
-    calendar = update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
-    updates = window_updates(window, calendar)
-    chosen = WaveScheme(scheme)
-    if constituents is None:
-        constituents = default_constituents(chosen, updates)
-    settings = ArchiveSettings(
-        columns=named_columns(columns),
-        key=key_names(key),
-        time=time,
-        calendar=calendar,
-        layout=WaveLayout(chosen, updates, whole("constituents", constituents), spread),
-        technique=UpdateTechnique(technique),
-        late=late_rows(text("late", late)),
-        parts=whole("parts", parts),
-        keep_versions=whole("keep_versions", keep_versions),
-        max_gap=gap_of(max_gap),
-    )
-    return Declaration(settings, origin is None)
+
+    columns: str | Mapping[str, str]
+    _: KW_ONLY
+    key: str | Sequence[str]
+    window: int | str | timedelta
+    time: str = "ts"
+    refresh: Duration = "1 day"
+    origin: Origin | None = None
+    zone: str | None = None
+    scheme: str = "WATA"
+    constituents: int | None = None
+    technique: str = "packed shadow"
+    spread: bool = False
+    late: str = "refuse"
+    parts: int = 1
+    keep_versions: int = 2
+    max_gap: Duration | None = None
+
+    def declaration(self) -> Declaration:
+        """What is asked for, checked and made into settings."""
+        calendar = calendar_from(self.refresh, self.origin, self.zone)
+        updates = window_updates(self.window, calendar)
+        scheme, constituents = WaveScheme(self.scheme), self.constituents
+        if constituents is None:
+            constituents = default_constituents(scheme, updates)
+        settings = ArchiveSettings(
+            columns=named_columns(self.columns),
+            key=key_names(self.key),
+            time=self.time,
+            calendar=calendar,
+            layout=WaveLayout(scheme, updates, whole("constituents", constituents), self.spread),
+            technique=UpdateTechnique(self.technique),
+            late=late_rows(text("late", self.late)),
+            parts=whole("parts", self.parts),
+            keep_versions=whole("keep_versions", self.keep_versions),
+            max_gap=gap_of(self.max_gap),
+        )
+        return Declaration(settings, self.origin is None)
+
+
+def calendar_from(refresh: Duration, origin: Origin | None, zone: str | None) -> UpdateCalendar:
+    """The calendar that is asked for; without an origin the first rows move it."""
+    return update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
 
 
 def named_columns(columns: str | Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import timedelta
 from math import isqrt
 
@@ -16,9 +16,8 @@ from mayfly.archive.layouts.doubly_partitioned import (
     square,
 )
 from mayfly.archive.model.admission import LateRows
-from mayfly.archive.model.calendar import update_calendar
 from mayfly.archive.model.contract import Contract
-from mayfly.archive.model.declaration import DAY_ONE, Declaration, Origin, named_columns
+from mayfly.archive.model.declaration import Declaration, Origin, calendar_from, named_columns
 from mayfly.archive.model.lifetimes import declared_lifetimes
 from mayfly.archive.model.settings import MOST_CONSTITUENTS, ArchiveSettings, key_names
 from mayfly.errors import InvalidSetting
@@ -35,78 +34,87 @@ _PAPERS = re.compile(r"(lazy|count)?-?(no)?-?rebuild\s*(?:(\d+)\s*x\s*(\d+))?", 
 _SIZED = re.compile(r"([a-z][a-z-]*?)\s*(?:(\d+)(?:\s*x\s*(\d+))?)?", re.IGNORECASE)
 
 
-def declare_lifetimes(
-    columns: str | Mapping[str, str],
-    *,
-    key: str | Sequence[str],
-    max_lifetime: Duration,
-    exp: str | None = None,
-    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
-    counts: Mapping[str, int] | None = None,
-    time: str = "ts",
-    refresh: Duration = "1 day",
-    origin: Origin | None = None,
-    zone: str | None = None,
-    layout: str | None = None,
-    groups: int | None = None,
-    lanes: int | None = None,
-    rebuild: bool | None = None,
-    span: int | None = None,
-    fan_in: int = 4,
-    clustered: bool = True,
-    late: str = "this update",
-    contract: str = "HARD",
-    parts: int = 1,
-    keep_versions: int = 2,
-    row_group_bytes: int = ROW_GROUP_BYTES,
-    compression: str = COMPRESSION,
-    young: int = YOUNG,
-    max_gap: Duration | None = None,
-) -> Declaration:
-    """Settings of an archive whose rows live up to ``max_lifetime`` (S), each as long as its
-    ``exp`` column or its ``lifetime`` says, refreshed every ``refresh`` (Δ). With ``counts`` they
-    live as long as they are in windows of a number of rows, by their positions in columns.
-    ``max_gap`` is as in ``declare``.
+@dataclass(frozen=True)
+class LifetimeRequest:
+    """An archive whose rows live up to ``max_lifetime`` (S), as it is asked for.
 
-    >>> declared = declare_lifetimes(
+    Each lives as long as its ``exp`` column or its ``lifetime`` says, refreshed every ``refresh``
+    (Δ). With ``counts`` they live as long as they are in windows of a number of rows, by their
+    positions in columns. ``max_gap`` is as in ``WindowRequest``.
+
+    >>> request = LifetimeRequest(
     ...     "k STRING, ts TIMESTAMP, exp TIMESTAMP", key="k", max_lifetime="90 days",
     ...     layout="Rebuild 3x3",
-    ... ).settings
-    >>> str(declared.layout), declared.window
+    ... )
+    >>> settings = request.declaration().settings
+    >>> str(settings.layout), settings.window
     ('round-robin Rebuild 3x3', 90)
     """
-    named = named_columns(columns)
-    calendar = update_calendar(refresh, DAY_ONE if origin is None else origin, zone)
-    lifetimes = declared_lifetimes(max_lifetime, exp, lifetime, named, counts)
-    updates = calendar.roll_over(lifetimes.longest)
-    if layout is None and groups is None and lanes is None and rebuild is None:
-        chosen = default_layout(updates)
-    else:
-        if rebuild is not None:
-            flag("rebuild", rebuild)
-        named_layout = text("layout", layout or "round-robin")
-        chosen = layout_named(named_layout, updates, groups, lanes, rebuild)
-    if span is not None:
-        chosen = replace(chosen, span=whole("span", span))
-    settings = ArchiveSettings(
-        columns=named,
-        key=key_names(key),
-        time=time,
-        calendar=calendar,
-        layout=replace(
-            chosen, fan_in=whole("fan_in", fan_in), clustered=flag("clustered", clustered)
-        ),
-        late=_late(text("late", late)),
-        parts=whole("parts", parts),
-        keep_versions=whole("keep_versions", keep_versions),
-        row_group_bytes=whole("row_group_bytes", row_group_bytes),
-        compression=compression,
-        lifetimes=lifetimes,
-        contract=Contract.parse(text("contract", contract)),
-        young=whole("young", young),
-        max_gap=gap_of(max_gap),
-    )
-    return Declaration(settings, origin is None)
+
+    columns: str | Mapping[str, str]
+    _: KW_ONLY
+    key: str | Sequence[str]
+    max_lifetime: Duration
+    exp: str | None = None
+    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None
+    counts: Mapping[str, int] | None = None
+    time: str = "ts"
+    refresh: Duration = "1 day"
+    origin: Origin | None = None
+    zone: str | None = None
+    layout: str | None = None
+    groups: int | None = None
+    lanes: int | None = None
+    rebuild: bool | None = None
+    span: int | None = None
+    fan_in: int = 4
+    clustered: bool = True
+    late: str = "this update"
+    contract: str = "HARD"
+    parts: int = 1
+    keep_versions: int = 2
+    row_group_bytes: int = ROW_GROUP_BYTES
+    compression: str = COMPRESSION
+    young: int = YOUNG
+    max_gap: Duration | None = None
+
+    def declaration(self) -> Declaration:
+        """What is asked for, checked and made into settings."""
+        named = named_columns(self.columns)
+        calendar = calendar_from(self.refresh, self.origin, self.zone)
+        lifetimes = declared_lifetimes(
+            self.max_lifetime, self.exp, self.lifetime, named, self.counts
+        )
+        settings = ArchiveSettings(
+            columns=named,
+            key=key_names(self.key),
+            time=self.time,
+            calendar=calendar,
+            layout=self._layout(calendar.roll_over(lifetimes.longest)),
+            late=_late(text("late", self.late)),
+            parts=whole("parts", self.parts),
+            keep_versions=whole("keep_versions", self.keep_versions),
+            row_group_bytes=whole("row_group_bytes", self.row_group_bytes),
+            compression=self.compression,
+            lifetimes=lifetimes,
+            contract=Contract.parse(text("contract", self.contract)),
+            young=whole("young", self.young),
+            max_gap=gap_of(self.max_gap),
+        )
+        return Declaration(settings, self.origin is None)
+
+    def _layout(self, updates: int) -> PartitionedLayout:
+        sizes = (self.groups, self.lanes, self.rebuild)
+        if (self.layout, *sizes) == (None, None, None, None):
+            chosen = default_layout(updates)
+        else:
+            if self.rebuild is not None:
+                flag("rebuild", self.rebuild)
+            chosen = layout_named(text("layout", self.layout or "round-robin"), updates, *sizes)
+        if self.span is not None:
+            chosen = replace(chosen, span=whole("span", self.span))
+        fan_in, clustered = whole("fan_in", self.fan_in), flag("clustered", self.clustered)
+        return replace(chosen, fan_in=fan_in, clustered=clustered)
 
 
 def default_layout(updates: int) -> PartitionedLayout:

@@ -15,8 +15,8 @@ from mayfly.archive.advice.cell_advice import laid_out_for
 from mayfly.archive.advice.wave_advice import Workload, with_advised_layout
 from mayfly.archive.layouts import UpdateTechnique
 from mayfly.archive.local_archives import declared_for
-from mayfly.archive.model.declaration import Declaration, Origin, declare
-from mayfly.archive.model.lifetime_declaration import declare_lifetimes
+from mayfly.archive.model.declaration import Declaration, Origin, WindowRequest
+from mayfly.archive.model.lifetime_declaration import LifetimeRequest
 from mayfly.archive.model.settings import brought_columns
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.computed_columns import EVENT_TIME, UNITS
@@ -318,7 +318,7 @@ class Session:
                 compare=flag("compare", compare),
             )
 
-    @known_settings(declare_lifetimes)
+    @known_settings(LifetimeRequest)
     def create_archive(
         self,
         path: str | os.PathLike[str],
@@ -355,7 +355,7 @@ class Session:
 
         With ``max_lifetime`` in place of a window every row has its own lifetime; the settings
         that go with it (exp, lifetime, layout, …) are those of
-        ``archive.model.lifetime_declaration.declare_lifetimes``, and ``layout="auto"`` takes the
+        ``archive.model.lifetime_declaration.LifetimeRequest``, and ``layout="auto"`` takes the
         layout that would do the least work under the ``expect``-ed load.
         """
         counted: dict[str, Any] = {
@@ -377,7 +377,7 @@ class Session:
                 f"an archive without a window, or with {', '.join(lifetimes) or 'nothing else'}",
                 "give window=…, or max_lifetime=… where every row has its own lifetime",
             )
-        declared = declare(
+        request = WindowRequest(
             _columns_of(columns),
             **counted,
             window=window,
@@ -387,6 +387,7 @@ class Session:
             spread=spread,
             late=late or "refuse",
         )
+        declared = request.declaration()
         if scheme == AUTO:
             allowed = (UpdateTechnique(technique),) if technique else tuple(UpdateTechnique)
             declared, _ = with_advised_layout(

@@ -19,7 +19,7 @@ from mayfly.archive.advice.cell_constants import expected_moves, fitted_updates,
 from mayfly.archive.advice.cell_cost import CellConstants, CellLoad
 from mayfly.archive.layouts.cell_run import uniform
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
-from mayfly.archive.model.lifetime_declaration import declare_lifetimes, default_layout
+from mayfly.archive.model.lifetime_declaration import LifetimeRequest, default_layout
 from mayfly.archive.write.job_plan import plan_cells
 from mayfly.cli import main
 from mayfly.errors import InvalidSetting
@@ -103,10 +103,10 @@ def test_the_layout_without_a_name_is_among_the_candidates_and_near_the_best() -
 
 def test_every_candidate_can_be_declared_by_its_name() -> None:
     for layout in (layout for family in families(36, NEED) for layout in family):
-        settings = declare_lifetimes(
+        settings = LifetimeRequest(
             "k BIGINT, ts TIMESTAMP, exp TIMESTAMP", key="k", max_lifetime="36 days",
             **declared(layout),
-        ).settings  # fmt: skip
+        ).declaration().settings  # fmt: skip
         assert settings.layout == layout
 
 

@@ -22,7 +22,7 @@ from mayfly.archive.advice.wave_advisor import Need
 from mayfly.archive.advice.wave_constants import measured_updates, predictions
 from mayfly.archive.advice.wave_cost import day_price, wave_cost
 from mayfly.archive.layouts import UpdateTechnique, WaveScheme
-from mayfly.archive.model.declaration import declare
+from mayfly.archive.model.declaration import WindowRequest
 from mayfly.archive.model.reports import REPORTS_KEPT, reports_after
 from mayfly.errors import InvalidSetting
 
@@ -34,7 +34,11 @@ OVERHEAD = 1.0
 
 
 def settings(scheme: str, technique: str, window: int = 12) -> Any:
-    return declare(DDL, key="k", window=window, scheme=scheme, technique=technique).settings
+    return (
+        WindowRequest(DDL, key="k", window=window, scheme=scheme, technique=technique)
+        .declaration()
+        .settings
+    )
 
 
 def made_up_reports(of: Any, updates: int, noise: float = 0.0) -> list[dict[str, Any]]:
@@ -177,7 +181,7 @@ def test_runs_of_an_unpacked_index_cost_a_probe_more() -> None:
 
 
 def test_auto_measures_the_machine_and_chooses(tmp_path: Path) -> None:
-    declared = declare(DDL, key="k", window=12)
+    declared = WindowRequest(DDL, key="k", window=12).declaration()
     load = Workload(megabytes=50, probes=100, scans=1)
     chosen, advice = with_advised_layout(declared, tmp_path / "not" / "yet", load)
     assert chosen.settings.layout == advice.best.layout

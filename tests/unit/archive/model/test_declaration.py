@@ -14,7 +14,12 @@ import mayfly.archive
 from mayfly.archive.layouts import UpdateTechnique, WaveScheme
 from mayfly.archive.model.admission import LateRows
 from mayfly.archive.model.calendar import CalendarDays, FixedIntervals
-from mayfly.archive.model.declaration import columns_of, counted_from, declare, default_constituents
+from mayfly.archive.model.declaration import (
+    WindowRequest,
+    columns_of,
+    counted_from,
+    default_constituents,
+)
 from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.lifetime import instant
 
@@ -23,7 +28,7 @@ HOUR = 3_600_000_000
 
 
 def test_what_is_not_said_has_a_default() -> None:
-    declared = declare(DDL, key="k", window="90 days")
+    declared = WindowRequest(DDL, key="k", window="90 days").declaration()
     settings = declared.settings
     assert settings.columns == {"k": "string", "ts": "timestamp", "v": "int"}
     assert (settings.key, settings.time) == (("k",), "ts")
@@ -41,7 +46,10 @@ def test_what_is_not_said_has_a_default() -> None:
 def test_a_window_is_a_number_of_updates_or_a_duration(
     window: Any, refresh: str, updates: int
 ) -> None:
-    assert declare(DDL, key="k", window=window, refresh=refresh).settings.window == updates
+    assert (
+        WindowRequest(DDL, key="k", window=window, refresh=refresh).declaration().settings.window
+        == updates
+    )
 
 
 def test_constituents_default_to_about_the_root_of_the_window() -> None:
@@ -51,11 +59,13 @@ def test_constituents_default_to_about_the_root_of_the_window() -> None:
 
 
 def test_calendar_days_in_a_zone() -> None:
-    settings = declare(
-        DDL, key="k", window="90 days", zone="Europe/Berlin", origin="2026-03-28"
-    ).settings
+    settings = (
+        WindowRequest(DDL, key="k", window="90 days", zone="Europe/Berlin", origin="2026-03-28")
+        .declaration()
+        .settings
+    )
     assert settings.calendar == CalendarDays("Europe/Berlin", date(2026, 3, 28))
-    assert not declare(DDL, key="k", window=3, origin=0).origin_is_open
+    assert not WindowRequest(DDL, key="k", window=3, origin=0).declaration().origin_is_open
 
 
 @pytest.mark.parametrize(
@@ -83,7 +93,7 @@ def test_a_setting_that_makes_no_sense_is_refused_by_name(
     settings: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(MayflyError) as refusal:
-        declare(DDL, **{"key": "k", **settings})
+        WindowRequest(DDL, **{"key": "k", **settings}).declaration()
     assert said in refusal.value.message
     assert refusal.value.hint
 
@@ -96,7 +106,9 @@ def test_columns_that_cannot_be_read_are_quoted(ddl: str) -> None:
 
 def test_a_column_without_a_type_is_named() -> None:
     with pytest.raises(InvalidSetting, match="the type of v is not known"):
-        declare({"k": "string", "ts": "timestamp", "v": "void"}, key="k", window=3)
+        WindowRequest(
+            {"k": "string", "ts": "timestamp", "v": "void"}, key="k", window=3
+        ).declaration()
 
 
 def test_a_column_declared_twice_is_named() -> None:
@@ -106,7 +118,7 @@ def test_a_column_declared_twice_is_named() -> None:
 
 @pytest.mark.parametrize("zone", [None, "America/New_York"])
 def test_an_open_origin_makes_the_interval_of_the_first_row_update_1(zone: str | None) -> None:
-    settings = declare(DDL, key="k", window=5, zone=zone).settings
+    settings = WindowRequest(DDL, key="k", window=5, zone=zone).declaration().settings
     for text in ("2026-03-08T00:00:00", "2026-03-08T00:00:00.000001", "1969-06-01T12:00:00"):
         calendar = counted_from(settings, instant(text)).calendar
         assert calendar.update_of(instant(text)) == 1
@@ -116,7 +128,7 @@ def test_an_open_origin_makes_the_interval_of_the_first_row_update_1(zone: str |
 
 
 def test_an_open_origin_stays_aligned_to_the_clock() -> None:
-    settings = declare(DDL, key="k", window=5, refresh="1 h").settings
+    settings = WindowRequest(DDL, key="k", window=5, refresh="1 h").declaration().settings
     calendar = counted_from(settings, 1_000_000 * HOUR + 5).calendar
     assert isinstance(calendar, FixedIntervals)
     assert calendar.origin == 1_000_000 * HOUR

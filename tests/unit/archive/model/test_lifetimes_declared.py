@@ -10,7 +10,7 @@ import pytest
 
 import mayfly.archive
 from mayfly.archive import Workload
-from mayfly.archive.model.lifetime_declaration import declare_lifetimes, layout_named
+from mayfly.archive.model.lifetime_declaration import LifetimeRequest, layout_named
 from mayfly.cql import CqlError
 from mayfly.errors import BadInput, InvalidSetting
 from tests.unit.archive.model.test_contract import DDL, P, ids, made, rows_of, table
@@ -46,9 +46,9 @@ def test_layouts_by_name(name: str, expected: str) -> None:
     ],
 )
 def test_sizes_beside_the_name(settings: dict[str, Any], expected: str) -> None:
-    declared = declare_lifetimes(
+    declared = LifetimeRequest(
         "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime="36 days", **settings
-    )
+    ).declaration()
     assert str(declared.settings.layout) == expected
 
 
@@ -119,15 +119,17 @@ def test_what_a_window_cannot_have_is_not_ignored(tmp_path: Path, setting: str) 
 def test_what_makes_no_sense_is_refused(settings: dict[str, Any], message: str) -> None:
     columns = "k STRING, word STRING, ts TIMESTAMP, exp TIMESTAMP"
     with pytest.raises(InvalidSetting, match=message):
-        declare_lifetimes(columns, **({"key": "k", "max_lifetime": "2 days"} | settings))
+        LifetimeRequest(
+            columns, **({"key": "k", "max_lifetime": "2 days"} | settings)
+        ).declaration()
 
 
 def test_an_expression_says_where_it_is_wrong() -> None:
     with pytest.raises(CqlError) as refused:
-        declare_lifetimes(
+        LifetimeRequest(
             "k STRING, ts TIMESTAMP", key="k", max_lifetime="2 days",
             lifetime="CASE WHEN kind = 'gold' THEN INTERVAL 2 DAYS ELSE INTERVAL 1 DAY END",
-        )  # fmt: skip
+        ).declaration()  # fmt: skip
     assert "line 1, column 11: there is no column kind" in refused.value.message
     assert refused.value.hint
 
@@ -198,7 +200,9 @@ def test_a_refused_row_shows_why_and_what_can_be_done(
 
 
 def test_the_default_has_about_as_many_ranges_as_each_spans() -> None:
-    declared = declare_lifetimes("k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime="36 days")
+    declared = LifetimeRequest(
+        "k STRING, ts BIGINT, exp BIGINT", key="k", max_lifetime="36 days"
+    ).declaration()
     layout = declared.settings.layout
     assert (layout.constituents, str(layout)) == (6, "round-robin NoRebuild 1x6")
 
