@@ -9,12 +9,12 @@ period no file holds, a row that expired before ``Contract.due``. Cost: a look a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mayfly.archive.erase.feeds import KeptFile, kept_elsewhere
-from mayfly.archive.erase.staged_erasure import erase_staged
+from mayfly.archive.erase.staged_erasure import check_staged, erase_staged
 from mayfly.archive.model.contract import Promise, longest_interval
 from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.reports import reports_of
@@ -65,6 +65,15 @@ class Erasure(Part):
 
     _erased: tuple[int, int] | None = None
     """A version, and until when bytes were gone after the update that made it."""
+
+    def require_erasable(self, update: int, properties: Mapping[str, Any]) -> None:
+        """Raise CorruptFile if damage beside the archive's own files would keep an update, with
+        these further properties, from erasing what is due with it."""
+        version = self.version()
+        due = version.settings.contract.due(version.settings.calendar, update)
+        if due is not None:
+            noted = {**version.manifest.properties, **properties}
+            check_staged(self.repository.directory.address, due, noted)
 
     def erase_due(self) -> dict[str, Any]:
         """Give up what must be gone; until when rows are hidden and, where promised, erased."""

@@ -6,7 +6,8 @@ somebody else, rows of a stream that lags would stay staged beyond their lives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,40 +15,74 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.write.staging import SINKS, Staging, brought, staged_repositories
+from mayfly.errors import CommitConflict
 from mayfly.faults import reach
-from mayfly.storage import Segment, vacuum
+from mayfly.storage import Manifest, Segment, vacuum
 from mayfly.storage.directory import Directory
-from mayfly.storage.segment import EXP, segment_batches, write_segment
+from mayfly.storage.segment import EXP, check_content, segment_batches, write_segment
 from mayfly.storage.vacuum import discard, left_behind
+
+ATTEMPTS = 3
+"""How often a stream may stage a batch meanwhile; then its rows go with the next update."""
+
+
+def check_staged(root: str, due: int, properties: Mapping[str, Any]) -> None:
+    """Raise CorruptFile for a damaged file that ``erase_staged`` would have to write anew."""
+    for staging in _stopped(root, properties):
+        for segment in _late(staging.current(), due):
+            if not _all_late(segment, due):
+                check_content(staging.repository.directory, segment)
 
 
 def erase_staged(root: str, due: int, properties: Mapping[str, Any]) -> None:
     """Remove staged rows that expired before ``due``, unless their stream is about to, and files
-    that were left behind: nobody knows what is in them.
+    that were left behind: nobody knows what is in them."""
+    for repository in staged_repositories(root).values():
+        discard(repository, left_behind(repository))
+    for staging in _stopped(root, properties):
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(CommitConflict):
+                _erase(staging, due)
+                break
 
-    ``properties`` are the archive's: they note what an update has taken in and its stream will
-    drop next.
-    """
+
+def _stopped(root: str, properties: Mapping[str, Any]) -> Iterator[Staging]:
+    """Streams that are not about to drop what an update has taken in, as the ``properties`` of the
+    archive note it."""
     notes = properties.get(SINKS, {})
     for name, repository in staged_repositories(root).items():
         staging = Staging(name, repository)
-        discard(repository, left_behind(repository))
         if notes.get(name, {}).get("staged_version") != staging.current().version:
-            _erase(staging, due)
+            yield staging
+
+
+def _late(base: Manifest, due: int) -> list[Segment]:
+    """Files with rows that expired before ``due``."""
+    return [segment for segment in base.segments.values() if segment.exp.low < due]
+
+
+def _all_late(segment: Segment, due: int) -> bool:
+    return bool(segment.exp.high < due)
 
 
 def _erase(staging: Staging, due: int) -> None:
     base = staging.current()
-    late = [segment for segment in base.segments.values() if segment.exp.low < due]
+    late = _late(base, due)
     if not late:
         return
     directory = staging.repository.directory
-    rest = [left for segment in late if (left := _without(directory, segment, due)) is not None]
+    mixed = [segment for segment in late if not _all_late(segment, due)]
+    rest = [left for segment in mixed if (left := _without(directory, segment, due)) is not None]
     lost = sum(segment.rows for segment in late) - sum(segment.rows for segment in rest)
     now = brought(base)
-    current = staging.add(base, rest, late, replace(now, dead=now.dead + lost))
+    try:
+        current = staging.add(base, rest, late, replace(now, dead=now.dead + lost))
+    except CommitConflict:
+        for segment in rest:
+            directory.remove(segment.path)
+        raise
     older = [
-        version for version in staging.repository.stored_versions() if version != current.version
+        segment for segment in staging.repository.stored_versions() if segment != current.version
     ]
     vacuum(staging.repository, keep_versions=1, broken=older)
     for segment in late:  # younger files may belong to a batch under way; these do not
