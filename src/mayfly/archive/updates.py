@@ -61,12 +61,12 @@ class Updates(Part):
         self.origin.settle(first)
 
     def begin(
-        self, batch: Any | None, at: int | None = None, *, checked: bool = False
+        self, batch: Any | None, moment: int | None = None, *, checked: bool = False
     ) -> ArchiveVersion:
         """The version that an update builds on: what the last one left to be done is done, and an
-        open origin is decided by ``at`` or the batch, whose times may be ``checked`` already."""
+        open origin is decided by the ``moment`` or the batch, whose times may be ``checked``."""
         self.committer.prepare()
-        return self.origin.settled_version(batch, at, checked=checked)
+        return self.origin.settled_version(batch, moment, checked=checked)
 
     @known_settings()
     def update(

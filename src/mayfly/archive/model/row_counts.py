@@ -136,11 +136,11 @@ def refuse_announced(announced: Mapping[str, int] | None) -> None:
         )
 
 
-def announced_positions(given: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
+def announced_positions(announced: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
     """How far streams are said to have come, by the columns of positions as they are declared."""
-    if not isinstance(given, Mapping):
-        raise InvalidSetting(f"positions is {given!r}", 'give them like {"position": 100}')
-    positions = by_column(given, sizes)
+    if not isinstance(announced, Mapping):
+        raise InvalidSetting(f"positions is {announced!r}", 'give them like {"position": 100}')
+    positions = by_column(announced, sizes)
     for name, position in positions.items():
         if name not in sizes:
             raise InvalidSetting(

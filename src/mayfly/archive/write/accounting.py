@@ -94,11 +94,11 @@ def dead_rows(
     for segment in (segment for result in results for segment in result.segments):
         new.setdefault(segment.group, []).append(segment)
     old_runs = {r.id for held in runs.values() for r in held if min(r.days) <= horizon}
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for run in old_runs:
         for segment in new.get(run_group(run)) or version.segments_of(run):
-            found.update({day: rows for day, rows in segment.tags[DAYS] if day <= horizon})
-    return found
+            counts.update({day: rows for day, rows in segment.tags[DAYS] if day <= horizon})
+    return counts
 
 
 def moved(results: Iterable[PartResult]) -> dict[str, int]:

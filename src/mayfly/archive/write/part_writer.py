@@ -174,10 +174,10 @@ class Arrivals:
     def stretches(self, write: RunWrite) -> list[Iterator[pa.Table]]:
         """The rows that go into a run, each stretch sorted by key."""
         self._held = [self._sorted()] if self._held else []
-        found = [_sliced(table) for table in self._held]
-        found += self._spills.stretches()
+        arrivals = [_sliced(table) for table in self._held]
+        arrivals += self._spills.stretches()
         settings = self._job.settings
-        own = [_of_days(stretch, settings, write.batch_days) for stretch in found]
+        own = [_of_days(stretch, settings, write.batch_days) for stretch in arrivals]
         if write.only is None:
             return own
         return [_of_sub_index(stretch, settings, write.only) for stretch in own]
