@@ -36,6 +36,7 @@ QUERIES = {
     "join": "SELECT l.k, l.v, r.v AS w FROM a [RANGE 30 us] l, b [RANGE 20 us] r"
     " WHERE l.k = r.k AND l.v < r.v",
     "groups": "SELECT g, COUNT(*) AS n, SUM(v) AS s, MAX(x) AS m FROM a [RANGE 50 us] GROUP BY g",
+    "top": "SELECT k, g FROM a [RANGE 40 us] ORDER BY v DESC, x LIMIT 4",
     "frequent": "SELECT g, FREQUENT(k, 2) AS f, COUNT(*) AS n,"
     " APPROX_FREQUENT(v, 3, 0.1, 'NO FALSE NEGATIVES') AS h"
     " FROM a [RANGE 60 us SLIDE 20 us] GROUP BY g",
@@ -43,6 +44,8 @@ QUERIES = {
     " WHERE l.k = r.k",
 }
 MORE = {
+    "top of groups": "SELECT g, k, COUNT(*) AS n FROM a [RANGE 50 us] GROUP BY g, k"
+    " ORDER BY n DESC, g LIMIT 3 OFFSET 1",
     "extremes": "SELECT g, MAX(x) AS m, MIN(v) AS l FROM a [RANGE 50 us] GROUP BY g",
     "selection": "SELECT k, upper(g) AS g, v * 2 AS w FROM a [RANGE 40 us] WHERE v > 2",
     "frequent everywhere": "SELECT FREQUENT(k, 2) AS f FROM a [RANGE 60 us SLIDE 20 us]",

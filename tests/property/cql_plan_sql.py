@@ -22,6 +22,7 @@ from mayfly.plan.logical import (
     Sort,
     StreamScan,
     SubqueryWindow,
+    Top,
     UnionAll,
 )
 
@@ -58,7 +59,7 @@ def plan_sql(node: Node) -> str:
             return f"SELECT {renamed} FROM ({parts})"
         case ExceptAll(left=left, right=right):
             return f"({plan_sql(left)}) EXCEPT ALL ({plan_sql(right)})"
-        case Sort(child=child):
+        case Sort(child=child) | Top(child=child):
             return _sorted(node, child)
     raise TypeError(f"no SQL for {type(node).__name__}")
 
@@ -111,13 +112,15 @@ def _aggregate(call: AggregateCall) -> str:
     return f"CAST({text} AS BIGINT)" if call.data_type.is_integral else text
 
 
-def _sorted(node: Sort, child: Node) -> str:
+def _sorted(node: Sort | Top, child: Node) -> str:
     keys = [
         f"{sql(key.expression)} {'DESC' if key.descending else 'ASC'}"
         f" NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for key in node.keys
     ]
+    keys += [f"{name(column)} NULLS FIRST" for column in child.schema]
     limit = f" LIMIT {node.limit}" if node.limit is not None else ""
+    limit += f" OFFSET {node.offset}" if node.offset else ""
     return f"SELECT * FROM ({plan_sql(child)}) ORDER BY {', '.join(keys)}{limit}"
 
 

@@ -8,12 +8,13 @@ from sqlglot import exp
 
 from mayfly.cql.blocks import Block, bind_block
 from mayfly.cql.context import Context
+from mayfly.cql.group_clause import GroupedBinder
 from mayfly.cql.literals import MOST_DIGITS
 from mayfly.cql.messages import CqlError, listing
 from mayfly.cql.operators import StreamOperator, drop_rstream, refuse_operator, take_operator
 from mayfly.cql.restrictions import check_plan
 from mayfly.cql.scalar import ScalarBinder
-from mayfly.cql.scope import Item, Scope
+from mayfly.cql.scope import Aliases, Item, Scope
 from mayfly.cql.wstream import bind_wstream, has_wstream
 from mayfly.plan.expressions import Column, Expression, as_type
 from mayfly.plan.logical import (
@@ -27,6 +28,7 @@ from mayfly.plan.logical import (
     Project,
     Sort,
     SortKey,
+    Top,
     UnionAll,
 )
 from mayfly.plan.types import DataType, common_type
@@ -40,7 +42,8 @@ def bind_output(context: Context, tree: exp.Expr, isolation: Isolation | None = 
     operator = take_operator(context, query) if isinstance(query, exp.Select) else None
     block, node = _outermost(context, query, operator)
     kind = operator.kind if operator and operator.kind else OutputKind.VIEW
-    node = _sorted(context, query, node, block, kind)
+    is_list = kind is OutputKind.RSTREAM or context.one_time
+    node = (_sorted if is_list else _topped)(context, query, node, block)
     restore = operator is not None and operator.restore
     position = context.position(operator.place if operator else _first(query))
     output = Output(node, kind, restore, isolation, context.one_time, position=position)
@@ -63,7 +66,7 @@ def _outermost(
             return None, bind_wstream(context, query, operator, bind_subquery)
         block = bind_block(context, query, "", bind_subquery)
         return block, block.node
-    return None, bind_subquery(context, query, "")
+    return None, _part(context, query, "", None)[1]
 
 
 def bind_subquery(
@@ -72,16 +75,21 @@ def bind_subquery(
     """A query inside another, or a part of a set operation; its columns are ``alias.…``."""
     if isinstance(tree, exp.Subquery):
         return bind_subquery(context, tree.this, alias, enclosing)
-    ordering = next((tree.args[p] for p in ("order", "limit", "offset") if tree.args.get(p)), None)
-    if ordering and alias:
-        hint = "order the outermost query; a sub-query is a set of rows without order"
-        raise context.error(ordering, "ORDER BY and LIMIT cannot stand in a sub-query", hint)
+    block, node = _part(context, tree, alias, enclosing)
+    return _topped(context, tree, node, block)
+
+
+def _part(
+    context: Context, tree: exp.Expr, alias: str, enclosing: Scope | None
+) -> tuple[Block | None, Node]:
+    """A query without its order."""
     if isinstance(tree, exp.Select):
         unwrap = drop_rstream if enclosing else refuse_operator
         unwrap(context, tree, "a sub-query")
-        return bind_block(context, tree, alias, bind_subquery, enclosing).node
+        block = bind_block(context, tree, alias, bind_subquery, enclosing)
+        return block, block.node
     if isinstance(tree, exp.SetOperation):
-        return _set_operation(context, tree, alias, enclosing)
+        return None, _set_operation(context, tree, alias, enclosing)
     raise context.error(tree, "expected a query", "write SELECT …")
 
 
@@ -170,25 +178,68 @@ def _renamed(node: Node, alias: str) -> Node:
             return replace(node, child=_renamed(child, alias))
         case ExceptAll(left=left):
             return replace(node, left=_renamed(left, alias))
-    raise TypeError(f"{type(node).__name__} is no query")
+    outputs = tuple(Named(column.name, column) for column in node.schema)
+    return Project(node, outputs, alias, position=node.position)
 
 
 # ── ORDER BY and LIMIT ────────────────────────────────────────────────────────────────────
 
 
-def _sorted(
-    context: Context, query: exp.Expr, node: Node, block: Block | None, kind: OutputKind
-) -> Node:
+def _topped(context: Context, query: exp.Expr, node: Node, block: Block | None) -> Node:
+    """Top-N, where rows are a set: an order without a limit would mean nothing."""
+    wide = _with_order_columns(context, query, node, block)
+    whole = node if wide is None else wide.node
+    ordered = _sorted(context, query, whole, wide or block)
+    if ordered is whole:
+        return node
+    assert isinstance(ordered, Sort)
+    if ordered.limit is None:
+        raise context.error(
+            query.args.get("order") or query.args["offset"],
+            f"{'ORDER BY' if ordered.keys else 'OFFSET'} needs LIMIT here: rows have no order",
+            "add LIMIT n to get the first n at every instant, or write SELECT Rstream(…) around "
+            "the whole query to get rows in order",
+        )
+    top = Top(whole, ordered.keys, ordered.limit, ordered.offset, position=ordered.position)
+    if whole is node:
+        return top
+    outputs = tuple(Named(column.name, column) for column in node.schema)
+    return Project(top, outputs, node.schema[0].relation, position=node.position)
+
+
+def _with_order_columns(
+    context: Context, query: exp.Expr, node: Node, block: Block | None
+) -> Block | None:
+    """A block without groups and DISTINCT that also offers what ORDER BY asks for beside its
+    outputs, if it does."""
+    order = query.args.get("order")
+    if not order or block is None or not isinstance(node, Project):
+        return None
+    if isinstance(block.binder, GroupedBinder):
+        return None
+    places = [place.this for place in order.expressions]
+    beside = [place for place in places if not _is_output(context, place, node, block)]
+    names = Aliases(column.name for column in node.schema)
+    added = tuple(Named(names.fresh("order"), block.binder.bind(place)) for place in beside)
+    outputs = (*block.outputs, *added)
+    return Block(replace(node, outputs=outputs), outputs, block.binder) if added else None
+
+
+def _is_output(context: Context, place: exp.Expr, node: Node, block: Block) -> bool:
+    if isinstance(place, exp.Literal):
+        return True
+    try:
+        _sort_expression(context, place, node, block)
+    except CqlError:
+        return False
+    return True
+
+
+def _sorted(context: Context, query: exp.Expr, node: Node, block: Block | None) -> Node:
     order, limit, offset = (query.args.get(key) for key in ("order", "limit", "offset"))
     first = next((part for part in (order, limit, offset) if part is not None), None)
     if first is None:
         return node
-    if kind is not OutputKind.RSTREAM and not context.one_time:
-        raise context.error(
-            first,
-            f"{'ORDER BY' if order else 'LIMIT'} needs Rstream in a continuous query",
-            "write SELECT Rstream(…); other outputs are changes, which have no order",
-        )
     places = order.expressions if order else []
     keys = tuple(_sort_key(context, place, node, block) for place in places)
     size = _whole(context, limit) if limit else None
@@ -228,9 +279,9 @@ def _sort_expression(
     try:
         return ScalarBinder(context.source, scope, "ORDER BY").bind(place)
     except CqlError:
-        output = _same_output(place, block)
-        if output is not None:
-            return output
+        same = _same_output(place, block)
+        if same is not None:
+            return same
     names = [column.name for column in node.schema]
     problem = "ORDER BY may only use output columns"
     raise context.error(place, problem, f"the output columns are {listing(names)}")
@@ -242,4 +293,4 @@ def _same_output(place: exp.Expr, block: Block | None) -> Column | None:
         return None
     bound = block.binder.bind(place)
     match = next((output for output in block.outputs if output.expression == bound), None)
-    return match.column("") if match else None
+    return match.column(block.node.schema[0].relation) if match else None

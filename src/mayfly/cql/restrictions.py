@@ -23,6 +23,7 @@ from mayfly.plan.logical import (
     RelationScan,
     StreamScan,
     SubqueryWindow,
+    Top,
     UnionAll,
 )
 from mayfly.plan.window_specs import Window
@@ -33,7 +34,7 @@ def check_plan(context: Context, output: Output) -> None:
     for node in output.walk():
         if isinstance(node, SubqueryWindow):
             _check_monotonic(context, node)
-        elif isinstance(node, Distinct | AntiJoin | ExceptAll):
+        elif isinstance(node, Distinct | AntiJoin | ExceptAll | Top):
             _check_external(context, node)
         elif isinstance(node, RelationJoin) and not context.one_time:
             _check_relation_input(context, node)
@@ -56,7 +57,7 @@ def kind_of(node: Node) -> Kind:
             return _window_kind(window)
         case RelationScan(retroactive=retroactive):
             return Kind.STR if retroactive else Kind.MON
-        case AntiJoin() | ExceptAll():
+        case AntiJoin() | ExceptAll() | Top():
             return Kind.STR
         case GroupAggregate(child=child):
             return Kind.MON if _all_internal(child) else Kind.STR
@@ -96,13 +97,12 @@ def _windows(node: Node) -> Iterator[tuple[Node, Window]]:
 def _check_monotonic(context: Context, node: SubqueryWindow) -> None:
     if node.wstream or kind_of(node.child) is Kind.MON:
         return
-    strict = any(
-        isinstance(descendant, Distinct | AntiJoin | ExceptAll) for descendant in node.child.walk()
-    )
+    taking = Distinct | AntiJoin | ExceptAll | Top
+    strict = any(isinstance(below, taking) for below in node.child.walk())
     raise context.error_for(
         _culprit(node.child),
         "a window over a sub-query needs results that never expire, but these do",
-        "put the window on the stream: DISTINCT and negation always withdraw results"
+        "put the window on the stream: DISTINCT, LIMIT and negation always withdraw results"
         if strict
         else "add INTERNAL to the windows inside the sub-query, or window the stream itself",
     )
@@ -118,8 +118,8 @@ def _culprit(node: Node) -> Node:
 
 
 def _check_external(context: Context, node: Node) -> None:
-    """DISTINCT and negation over internal windows would keep results that have to go."""
-    word = "DISTINCT" if isinstance(node, Distinct) else "a negation"
+    """DISTINCT, LIMIT and negation over internal windows would keep results that have to go."""
+    word = {Distinct: "DISTINCT", Top: "LIMIT"}.get(type(node), "a negation")
     for scan, window in _windows(node):
         if window.internal:
             raise context.error_for(

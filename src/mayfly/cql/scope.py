@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,8 +17,8 @@ from mayfly.plan.logical import Node
 class Aliases:
     """Hands out aliases that are unique in a whole query, whatever the case of the letters."""
 
-    def __init__(self) -> None:
-        self._used: set[str] = {""}
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used: set[str] = {"", *(name.casefold() for name in used)}
         self._numbers: dict[str, int] = {}
 
     def fresh(self, base: str) -> str:

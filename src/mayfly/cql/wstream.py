@@ -17,7 +17,15 @@ from mayfly.cql.from_clause import BindQuery
 from mayfly.cql.messages import error_at
 from mayfly.cql.operators import StreamOperator
 from mayfly.cql.scope import Item
-from mayfly.plan.logical import AntiJoin, Distinct, ExceptAll, Node, StreamScan, SubqueryWindow
+from mayfly.plan.logical import (
+    AntiJoin,
+    Distinct,
+    ExceptAll,
+    Node,
+    StreamScan,
+    SubqueryWindow,
+    Top,
+)
 from mayfly.plan.window_specs import Range, Rows, Window
 
 _FORM = "write Wstream(…)[ROWS n] or Wstream(…)[RANGE d]"
@@ -65,8 +73,8 @@ def _window(context: Context, place: exp.Expr) -> Window:
 
 def _windowed(context: Context, place: exp.Expr, inner: Node, window: Window) -> Node:
     for node in inner.walk():
-        if isinstance(node, Distinct | AntiJoin | ExceptAll):
-            word = "DISTINCT" if isinstance(node, Distinct) else "negation"
+        if isinstance(node, Distinct | AntiJoin | ExceptAll | Top):
+            word = {Distinct: "DISTINCT", Top: "LIMIT"}.get(type(node), "negation")
             raise context.error_for(
                 node,
                 f"Wstream over {word} has no meaning: results that had to go would stay",

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import check_codes, group_codes
 from mayfly.kernels.delta import (
@@ -36,11 +35,10 @@ from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.operator import Holding
 from mayfly.kernels.refreshes import Refreshes, rounded
 from mayfly.kernels.room import require_room
-from mayfly.kernels.stateless import values_of
+from mayfly.kernels.row_order import exact_ranks, order_parts
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.logical import OutputKind, SortKey
 from mayfly.plan.plan_text import sort_text
-from mayfly.plan.types import arrow_type
 from mayfly.plan.window_specs import Slide
 from mayfly.storage.segment import EXP, TS
 
@@ -242,13 +240,8 @@ class Sent:
         """By instant, then by ORDER BY, then by value; cut by LIMIT at each instant."""
         if not rows.num_rows:
             return rows
-        ranks = [numbers(rows, TS)]
-        for key in self.keys:
-            values = values_of(key.expression, rows, arrow_type(key.expression.type))
-            ranks += _ranks(values, key.descending, key.nulls_first)
-        for name in self.columns.names:
-            column = whole(rows.column(name))
-            ranks += [] if pa.types.is_nested(column.type) else _ranks(column)
+        parts = order_parts(rows, self.keys, self.columns.names)
+        ranks = [numbers(rows, TS), *(rank for part in parts for rank in exact_ranks(part))]
         rows = taken(rows, np.lexsort(ranks[::-1]))
         if self.limit is None and not self.offset:
             return rows
@@ -355,18 +348,3 @@ def _moved(
         np.array(enter, np.int64),
         np.array(bump, np.int64),
     )
-
-
-def _ranks(values: pa.Array, descending: bool = False, nulls_first: bool = True) -> list[Int64s]:
-    """Integers that sort like the values; NaN is larger than any number."""
-    ranks = []
-    null = pc.is_null(values).to_numpy(zero_copy_only=False)
-    ranks.append(np.where(null, -1 if nulls_first else 1, 0))
-    sign = -1 if descending else 1
-    if pa.types.is_floating(values.type):
-        nan = pc.fill_null(pc.is_nan(values), False)
-        ranks.append(sign * nan.to_numpy(zero_copy_only=False).astype(np.int64))
-        values = pc.if_else(nan, pa.scalar(0.0, values.type), values)
-    dense = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
-    ranks.append(np.where(null, 0, sign * dense.to_numpy().astype(np.int64)))
-    return ranks

@@ -37,6 +37,7 @@ from mayfly.plan.logical import (
     Sort,
     StreamScan,
     SubqueryWindow,
+    Top,
     UnionAll,
 )
 from mayfly.plan.types import DataType
@@ -148,6 +149,8 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
             return _merged(node, inputs)
         case Sort(limit=limit):
             return inputs[0] if limit is None else inputs[0].limited(limit)
+        case Top():
+            return _topped(inputs[0], node)
         case Output():
             return inputs[0]
     raise UnknownNodeError(
@@ -300,6 +303,15 @@ def _grouped(source: Flow, node: GroupAggregate) -> Flow:
     rate = min(updates, groups * SECOND / period) if period else updates
     counts = {(node.alias, key.name): source.known_values(key.expression) for key in node.keys}
     return Flow(rate, groups, rate, _known(counts))
+
+
+def _topped(source: Flow, node: Top) -> Flow:
+    """Top-N: a tuple that comes is among the first N of the alive by chance; others make room."""
+    first = node.offset + node.limit
+    share = min(1.0, first / max(source.size, 1.0))
+    rate = 2 * source.rate * share if node.limit else 0.0
+    size = max(0.0, min(source.size - node.offset, node.limit))
+    return replace(source, rate=rate, size=size, premature=rate, grows=False)
 
 
 def _period(node: Node) -> int | None:

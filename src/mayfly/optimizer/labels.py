@@ -24,6 +24,7 @@ from mayfly.plan.logical import (
     Sort,
     StreamScan,
     SubqueryWindow,
+    Top,
     UnionAll,
 )
 from mayfly.plan.window_specs import Window
@@ -84,6 +85,8 @@ def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
             return choice(inputs[0], what)
         case GroupAggregate():
             return rule.aggregate(inputs[0], what)
+        case Top():
+            return rule.top(inputs[0], what)
         case UnionAll():
             return rule.merge_union(inputs, what)
         case Output(kind=kind):
@@ -144,4 +147,5 @@ _PHRASES: dict[type[Node], str] = {
     Distinct: "DISTINCT",
     ExceptAll: "EXCEPT ALL",
     UnionAll: "UNION ALL",
+    Top: "LIMIT",
 }

@@ -35,6 +35,7 @@ from mayfly.plan.logical import (
     Sort,
     StreamScan,
     SubqueryWindow,
+    Top,
 )
 from mayfly.plan.strategy import Strategy
 
@@ -114,7 +115,7 @@ def _received(estimated: Estimated, child: Costed, upkeep: Upkeep) -> float:
     other inputs into negative tuples too.
     """
     strict = estimated.label.held.kind is Kind.STR and not isinstance(
-        estimated.node, AntiJoin | ExceptAll | GroupAggregate | Distinct
+        estimated.node, AntiJoin | ExceptAll | GroupAggregate | Distinct | Top
     )
     own = child.estimated.label.held.kind not in (Kind.STR, Kind.MON)
     if strict and own and upkeep.announces_all:

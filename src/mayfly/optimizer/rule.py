@@ -23,6 +23,7 @@ from mayfly.plan.logical import (
     RelationScan,
     Sort,
     StreamScan,
+    Top,
     UnionAll,
 )
 from mayfly.plan.strategy import Joining, Strategy
@@ -70,7 +71,7 @@ def rewrite_bottom_up(
 
 def _order_of_inputs_matters(node: Node, order_matters: bool) -> bool:
     match node:
-        case UnionAll() | ExceptAll() | Output() | Sort():
+        case UnionAll() | ExceptAll() | Output() | Sort() | Top():
             return True
         case Project() | GroupAggregate():
             return False

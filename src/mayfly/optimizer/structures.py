@@ -33,6 +33,7 @@ from mayfly.plan.logical import (
     Sort,
     StreamScan,
     SubqueryWindow,
+    Top,
     UnionAll,
 )
 from mayfly.plan.strategy import Strategy, Structure
@@ -175,6 +176,8 @@ def _kept(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
             yield from _distinct_state(estimated, upkeep)
         case GroupAggregate():
             yield from _aggregate_state(estimated, node, upkeep)
+        case Top():
+            yield _stored(inputs[0], (), upkeep)
         case Output():
             yield from _result_state(estimated, node, upkeep)
 

@@ -120,6 +120,12 @@ def aggregate(source: Label, what: str) -> Label:
     return _label(STR, f"because of {what}: the next tuple may replace any value")
 
 
+def top(source: Label, what: str) -> Label:
+    """Top-N: a better row pushes another out, one that goes lets the next move up."""
+    _refuse_internal(source, what)
+    return _label(STR, f"because of {what}: a better tuple pushes out another at any time")
+
+
 # ── binary and n-ary operators ────────────────────────────────────────────────────────────
 
 

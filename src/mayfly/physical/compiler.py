@@ -27,6 +27,7 @@ from mayfly.kernels.nrr import NrrJoinRows
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
+from mayfly.kernels.top_rows import TopRows
 from mayfly.kernels.window_assignment import RANK, WindowRows
 from mayfly.kernels.window_join import JoinRows
 from mayfly.optimizer.join_chains import steps
@@ -64,6 +65,7 @@ from mayfly.plan.logical import (
     Sort,
     StreamScan,
     SubqueryWindow,
+    Top,
     UnionAll,
 )
 from mayfly.plan.strategy import Joining, Strategy, Structure
@@ -175,6 +177,8 @@ class _Compiler:
                 return self._group(labelled, node)
             case UnionAll():
                 return self._union(labelled, node)
+            case Top():
+                return self._top(labelled, node)
             case ExceptAll():
                 return self._except_all(labelled, node)
         raise InvalidSetting(
@@ -434,6 +438,15 @@ class _Compiler:
         longest = [task.longest for task in tasks]
         bound = None if None in longest else max(length for length in longest if length is not None)
         return Task(operator, tasks, columns, any(task.strict for task in tasks), bound)
+
+    def _top(self, labelled: Labelled, node: Top) -> Task:
+        (source,) = labelled.inputs
+        child = self.task(source)
+        operator = TopRows(
+            describe(node), child.columns, node.keys, node.limit, node.offset,
+            self.shape(source, child), early_pruning=self.early_pruning,
+        )  # fmt: skip
+        return Task(operator, (child,), child.columns, True, child.longest)
 
     def _except_all(self, labelled: Labelled, node: ExceptAll) -> Task:
         left, right = (self.task(source) for source in labelled.inputs)

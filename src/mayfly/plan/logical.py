@@ -5,7 +5,7 @@ Invariants every plan keeps (the binder makes them, rewrites must preserve them)
 * A column is identified by (relation, name). Aliases are unique in a whole query, so an
   expression means the same wherever it is moved. ``schema`` lists the columns a node offers.
 * Scans and blocks introduce columns; Select, Join, RelationJoin, AntiJoin, ExceptAll, Distinct,
-  Sort and Output hand on the columns of their inputs unchanged.
+  Top, Sort and Output hand on the columns of their inputs unchanged.
 * ``Output`` is the root and occurs nowhere else. Its columns have the relation "".
 * Windows sit in ``StreamScan`` and ``SubqueryWindow`` only: a Select above them filters what the
   window holds.
@@ -365,6 +365,23 @@ class Sort(Node):
     child: Node
     keys: tuple[SortKey, ...]
     limit: int | None = None
+    offset: int = 0
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return tuple(key.expression for key in self.keys)
+
+
+@dataclass(frozen=True)
+class Top(Node):
+    """Top-N: of the rows alive, ``limit`` in the order of ``keys`` behind the first ``offset``.
+
+    Ties go by the row's values, as in ``Sort``; here, the rows are an answer that is maintained.
+    """
+
+    inputs_of = ("child",)
+    child: Node
+    keys: tuple[SortKey, ...]
+    limit: int
     offset: int = 0
 
     def expressions(self) -> tuple[Expression, ...]:

@@ -22,6 +22,7 @@ from mayfly.plan.logical import (
     SortKey,
     StreamScan,
     SubqueryWindow,
+    Top,
 )
 
 
@@ -84,7 +85,10 @@ def node_detail(node: Node) -> str:
         case GroupAggregate(keys=keys, aggregates=calls, having=having, alias=alias):
             text = aggregate_text([key.expression for key in keys], calls, having)
             return f"{text} as {alias}".strip()
-        case Sort(keys=order, limit=limit, offset=offset):
+        case (
+            Sort(keys=order, limit=limit, offset=offset)
+            | Top(keys=order, limit=limit, offset=offset)
+        ):
             return sort_text(order, limit, offset)
     return ""
 
@@ -162,9 +166,13 @@ def _call(call: AggregateCall) -> str:
 
 
 def sort_text(keys: Sequence[SortKey], limit: int | None, offset: int) -> str:
-    by = ", ".join(
-        expression_text(key.expression) + (" DESC" if key.descending else "") for key in keys
-    )
+    by = ", ".join(map(_sort_key_text, keys))
     most = f"LIMIT {limit}" if limit is not None else ""
     first = f"OFFSET {offset}" if offset else ""
     return " ".join(part for part in (f"BY {by}" if by else "", most, first) if part)
+
+
+def _sort_key_text(key: SortKey) -> str:
+    text = expression_text(key.expression) + (" DESC" if key.descending else "")
+    usual = key.nulls_first is not key.descending
+    return text if usual else f"{text} NULLS {'FIRST' if key.nulls_first else 'LAST'}"

@@ -46,6 +46,7 @@ STREAMS: dict[str, dict[str, str]] = {
 SHAPES = (
     *("select", "join", "distinct", "group", "union", "except"),
     *("not_exists", "not_in", "subquery", "windowed_subquery"),
+    *("top", "top_subquery"),
 )
 
 
@@ -154,6 +155,8 @@ class _Maker:
     def query(self, shape: str) -> Both:
         if shape in ("union", "except"):
             return self._set_operation(shape)
+        if shape == "top":
+            return self._top()
         outputs, rest = self._block(shape)
         distinct = shape == "distinct"
         text = self._outermost(outputs, distinct)
@@ -175,6 +178,34 @@ class _Maker:
         limit = self.rng.choice(("", " LIMIT 3"))
         cql = f" ORDER BY {', '.join(places)}{limit}"
         return Both(cql, f" ORDER BY {' NULLS FIRST, '.join(places)} NULLS FIRST{limit}")
+
+    def _top(self) -> Both:
+        """The first rows of some query, as a view or as its changes."""
+        inner = self.rng.choice(("select", "join", "distinct", "group", "not_exists", "union"))
+        if inner == "union":
+            return both("{}{}", self._set_operation("union", 2), self._limit(2))
+        outputs, rest = self._block(inner, real=False)
+        word = "DISTINCT " if inner == "distinct" else ""
+        listed = both("{}{}", word, joined(", ", outputs))
+        operator = self.rng.choice(("", "", "", "Istream", "Dstream"))
+        selected = Both(f"{operator}({listed.cql})", listed.sql) if operator else listed
+        return both("SELECT {} {}{}", selected, rest, self._limit(len(outputs)))
+
+    def _limit(self, columns: int) -> Both:
+        """ORDER BY and LIMIT; ties go by value, which SQL has to be told."""
+        cql, sql = [], []
+        for number in self.rng.sample(range(columns), self.rng.randint(0, columns)):
+            descending, first = self.rng.random() < 0.5, self.rng.choice((None, True, False))
+            nulls = not descending if first is None else first
+            word = self.rng.choice((" DESC", " desc") if descending else ("", " ASC"))
+            written = "" if first is None else f" NULLS {'FIRST' if first else 'LAST'}"
+            cql.append(self.rng.choice((f"c{number}", str(number + 1))) + word + written)
+            sql.append(f"{number + 1}{word} NULLS {'FIRST' if nulls else 'LAST'}")
+        sql += [f"{number + 1} NULLS FIRST" for number in range(columns)]
+        limit = f" LIMIT {self.rng.choice((0, 1, 1, 2, 3, 5))}"
+        limit += self.rng.choice(("", "", f" OFFSET {self.rng.randint(0, 3)}"))
+        order = f" ORDER BY {', '.join(cql)}" if cql else ""
+        return Both(f"{order}{limit}", f" ORDER BY {', '.join(sql)}{limit}")
 
     # ── FROM ──────────────────────────────────────────────────────────────────────────────
 
@@ -229,7 +260,7 @@ class _Maker:
 
     # ── blocks ────────────────────────────────────────────────────────────────────────────
 
-    def _block(self, shape: str) -> tuple[list[Both], Both]:
+    def _block(self, shape: str, real: bool = True) -> tuple[list[Both], Both]:
         """The outputs of a block and everything from FROM on."""
         origin, scope, conditions = self._origin(shape)
         for _ in range(self.rng.randint(0, 2)):
@@ -239,20 +270,20 @@ class _Maker:
         self.rng.shuffle(conditions)
         where = both(" WHERE {}", joined(" AND ", conditions)) if conditions else Both("", "")
         rest = both("FROM {}{}", origin, where)
-        if shape == "group" or (shape == "subquery" and self.rng.random() < 0.3):
-            return self._grouped(scope, rest)
+        if shape == "group" or (shape.endswith("subquery") and self.rng.random() < 0.3):
+            return self._grouped(scope, rest, real)
         outputs = [self._value(scope) for _ in range(self.rng.randint(1, 3))]
         return [both("{} AS c{}", output, str(n)) for n, output in enumerate(outputs)], rest
 
     def _origin(self, shape: str) -> tuple[Both, Scope, list[Both]]:
-        if shape == "subquery":
-            return self._derived()
+        if shape in ("subquery", "top_subquery"):
+            return self._derived(top=shape == "top_subquery")
         if shape == "windowed_subquery":
             return self._windowed_subquery()
         most = {"join": 4, "select": 1}.get(shape, 2)
         return self._join(self.rng.randint(2 if shape == "join" else 1, most))
 
-    def _derived(self) -> tuple[Both, Scope, list[Both]]:
+    def _derived(self, top: bool = False) -> tuple[Both, Scope, list[Both]]:
         """A sub-query without a window of its own, sometimes joined with a stream."""
         inner = self.rng.choice(("select", "join", "distinct", "not_exists", "not_in"))
         kinds = [self.rng.choice(("number", "text")) for _ in range(2)]
@@ -262,7 +293,8 @@ class _Maker:
         where = both(" WHERE {}", joined(" AND ", conditions)) if conditions else Both("", "")
         outputs = [both("{} AS c{}", self._value(scope, k), str(n)) for n, k in enumerate(kinds)]
         word = "SELECT DISTINCT" if inner == "distinct" else "SELECT"
-        query = both("({} {} FROM {}{})", word, joined(", ", outputs), origin, where)
+        limit = self._limit(len(kinds)) if top else Both("", "")
+        query = both("({} {} FROM {}{}{})", word, joined(", ", outputs), origin, where, limit)
         entry = ("q", {f"c{n}": kind for n, kind in enumerate(kinds)})
         text = both("{} q", query)
         if "number" not in kinds or self.rng.random() < 0.6:
@@ -309,9 +341,9 @@ class _Maker:
         where = joined(" AND ", conditions)
         return both("NOT EXISTS (SELECT * FROM {} WHERE {})", source, where)
 
-    def _grouped(self, scope: Scope, rest: Both) -> tuple[list[Both], Both]:
+    def _grouped(self, scope: Scope, rest: Both, real: bool = True) -> tuple[list[Both], Both]:
         keys = [self._column(scope) for _ in range(self.rng.randint(0, 2))]
-        calls = [self._aggregate(scope) for _ in range(self.rng.randint(1, 3))]
+        calls = [self._aggregate(scope, real) for _ in range(self.rng.randint(1, 3))]
         group = both(" GROUP BY {}", joined(", ", keys)) if keys else Both("", "")
         having = Both("", "")
         if self.rng.random() < 0.4:
@@ -319,9 +351,10 @@ class _Maker:
         outputs = [both("{} AS c{}", output, str(n)) for n, output in enumerate((*keys, *calls))]
         return outputs, both("{}{}{}", rest, group, having)
 
-    def _set_operation(self, shape: str) -> Both:
+    def _set_operation(self, shape: str, columns: int | None = None) -> Both:
         word = "UNION ALL" if shape == "union" else "EXCEPT ALL"
-        kinds = [self.rng.choice(("number", "text")) for _ in range(self.rng.randint(1, 2))]
+        columns = columns or self.rng.randint(1, 2)
+        kinds = [self.rng.choice(("number", "text")) for _ in range(columns)]
         parts = []
         for _ in range(self.rng.randint(2, 3)):
             origin, scope, conditions = self._origin(self.rng.choice(("select", "join")))

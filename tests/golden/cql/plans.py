@@ -17,6 +17,7 @@ from mayfly.plan.logical import (
     Sort,
     StreamScan,
     SubqueryWindow,
+    Top,
     UnionAll,
 )
 
@@ -49,7 +50,9 @@ def _details(node: Node) -> str:
             return _grouping(node)
         case UnionAll(alias=alias):
             return f"{alias}: " if alias else ""
-        case Sort(keys=keys, limit=limit, offset=offset):
+        case (
+            Sort(keys=keys, limit=limit, offset=offset) | Top(keys=keys, limit=limit, offset=offset)
+        ):
             listed = [f"{k.expression.sql()}{' desc' if k.descending else ''}" for k in keys]
             return f"{', '.join(listed)} limit {limit} offset {offset}"
         case Output(kind=kind, restore=restore, isolation=isolation):

@@ -17,6 +17,7 @@ from mayfly.plan.logical import (
     RelationJoin,
     Sort,
     StreamScan,
+    Top,
 )
 from tests.golden.cql.cases import catalog
 
@@ -224,11 +225,15 @@ def test_a_limit_behind_a_union_is_kept_and_has_its_place(query: str) -> None:
     assert isinstance(sort, Sort)
     assert sort.limit == 5
     for wrapped in (
+        query,
         f"SELECT src FROM link1 [NOW] WHERE src NOT IN ({query})",
         f"SELECT src FROM ({query}) q",
+        f"SELECT dst FROM link2 [NOW] EXCEPT ALL ({query})",
+        f"({query}) EXCEPT ALL SELECT dst FROM link2 [NOW]",
     ):
-        with pytest.raises(CqlError, match="ORDER BY and LIMIT cannot stand in a sub-query"):
-            bind(wrapped)
+        top = only(bind(wrapped), Top)
+        assert isinstance(top, Top)
+        assert (top.limit, top.offset) == (5, 0)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ from mayfly.plan.logical import (
     Sort,
     StreamScan,
     SubqueryWindow,
+    Top,
     UnionAll,
 )
 from mayfly.plan.window_specs import Landmark, PartitionRows, Rows, Window
@@ -108,7 +109,7 @@ def evaluate(node: Node, tables: Tables, at: int) -> list[Row]:
             return kept
         case GroupAggregate():
             return _groups(node, inputs[0])
-        case Sort():
+        case Sort() | Top():
             return _sorted(node, inputs[0])
         case Output():
             return inputs[0]
@@ -119,15 +120,16 @@ def _values(row: Row, node: Node) -> tuple[Any, ...]:
     return tuple(row[c.relation, c.name] for c in node.schema)
 
 
-def _sorted(node: Sort, rows: list[Row]) -> list[Row]:
-    """In order, NULLs first, ties by the row's values; then the limit."""
+def _sorted(node: Sort | Top, rows: list[Row]) -> list[Row]:
+    """In order, NULLs where they are asked for, ties by the row's values; then the limit."""
 
-    def nulls_first(found: Any) -> tuple[bool, Any]:
-        return (found is not None, found)
+    def nulls_first(part: Any) -> tuple[bool, Any]:
+        return (part is not None, part)
 
     rows = sorted(rows, key=lambda row: [nulls_first(v) for v in _values(row, node)])
     for key in reversed(node.keys):
         rows.sort(key=lambda row: nulls_first(value(key.expression, row)), reverse=key.descending)
+        rows.sort(key=lambda row: (value(key.expression, row) is None) is not key.nulls_first)
     end = None if node.limit is None else node.offset + node.limit
     return rows[node.offset : end]
 
