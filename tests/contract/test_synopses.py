@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mayfly.errors import CorruptFile, InvalidSetting, NotClosed
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import open_segment, write_segment
-from mayfly.synopses import BasicInterval, Interval, Running, Synopsis
+from mayfly.synopses import BasicInterval, DyadicIntervals, Running, Synopsis
 from mayfly.synopses.contents import (
     Aggregate,
     Content,
@@ -73,7 +73,7 @@ def made(kind: str, algebra: TableAlgebra, panes: int) -> Synopsis[pa.Table]:
         return Running(algebra, panes)
     if kind == "basic interval":
         return BasicInterval(algebra, panes)
-    return Interval(algebra, panes, is_open=kind == "open interval")
+    return DyadicIntervals(algebra, panes, is_open=kind == "open interval")
 
 
 def answers(content: Content, summary: pa.Table, keys: Keys, call: Aggregate) -> dict[Any, Any]:

@@ -18,7 +18,7 @@ from mayfly.spark.api.streams import SparkQuery
 from mayfly.spark.cluster.local_spark import local_spark
 from mayfly.testing import (
     Batch,
-    Column,
+    ColumnSpec,
     StreamSpec,
     Windowed,
     WindowJoinOracle,
@@ -33,7 +33,7 @@ ROWS, ROWS_PER_FILE = 240, 60
 
 
 def chain_rows() -> dict[str, pa.Table]:
-    keys = (Column("k", distinct=60), Column("s", "string", distinct=30, nulls=0.05))
+    keys = (ColumnSpec("k", distinct=60), ColumnSpec("s", "string", distinct=30, nulls=0.05))
     return {
         name: generate(StreamSpec(ROWS, keys=keys, payload=(), ts_type="int64", seed=seed))
         for seed, name in enumerate(WINDOWS)

@@ -12,7 +12,7 @@ from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.spark.api.streams import SparkQuery
 from mayfly.testing import (
-    Column,
+    ColumnSpec,
     JoinCase,
     StreamSpec,
     WindowJoinOracle,
@@ -79,8 +79,8 @@ def _rows(batches: int, seed: int, late: float) -> pa.Table:
         StreamSpec(
             rows=batches * ROWS_PER_FILE,
             rate=1_000,
-            keys=(Column("k", "string", distinct=40, zipf=0.7, nulls=0.05),),
-            payload=(Column("v", distinct=50),),
+            keys=(ColumnSpec("k", "string", distinct=40, zipf=0.7, nulls=0.05),),
+            payload=(ColumnSpec("v", distinct=50),),
             ties=0.2,
             slack=f"{SLACK} us",
             disorder=0.5,

@@ -17,14 +17,14 @@ from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, ProtocolE
 from mayfly.faults import on_reach
 from mayfly.spark.api.session import Session
 from mayfly.spark.stream.receipts import Receipt, accept
-from mayfly.spark.stream.stage_tasks import ProgramTask
+from mayfly.spark.stream.stage_tasks import StageStep
 from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage.segment import DATA
 from mayfly.testing import ManualClock, assert_same_rows
 from tests.faults.by_hand import DriverByHand, PowerCut
 from tests.faults.recorded_links import Undisturbed, assert_ended_right, start_links
 
-Tasks = Sequence[ProgramTask]
+Tasks = Sequence[StageStep]
 Due = Sequence[Sequence[int]]
 
 

@@ -20,7 +20,7 @@ from mayfly.spark.api.streams import SparkQuery, SparkStream
 from mayfly.storage.segment import DATA
 from mayfly.testing import (
     Batch,
-    Column,
+    ColumnSpec,
     JoinCase,
     StreamSpec,
     WindowJoinOracle,
@@ -63,8 +63,8 @@ def declare(
 
 def pair_case(rows: int, size: int, seed: int = 0, slack: int = 0, **settings: Any) -> JoinCase:
     """Two streams of ``rows`` rows, ``size`` per batch, joined on a text that may be NULL."""
-    keys = (Column("k", "string", distinct=15, nulls=0.1),)
-    payload = (Column("v", distinct=20, edges=False),)
+    keys = (ColumnSpec("k", "string", distinct=15, nulls=0.1),)
+    payload = (ColumnSpec("v", distinct=20, edges=False),)
     chosen = {
         "keys": keys,
         "payload": payload,

@@ -17,7 +17,7 @@ from mayfly.plan.types import BIGINT
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.testing import (
-    Column,
+    ColumnSpec,
     JoinCase,
     StreamSpec,
     Windowed,
@@ -83,8 +83,8 @@ def test_a_chain_of_three_with_residuals(spark: SparkSession, tmp_path: Path) ->
         name: generate(
             StreamSpec(
                 240,
-                keys=(Column("k", kind, distinct=25), Column("s", "string", distinct=9)),
-                payload=(Column("v", distinct=10, edges=False),),
+                keys=(ColumnSpec("k", kind, distinct=25), ColumnSpec("s", "string", distinct=9)),
+                payload=(ColumnSpec("v", distinct=10, edges=False),),
                 ts_type="int64",
                 seed=seed,
             )
@@ -134,7 +134,7 @@ KEYS: dict[str, tuple[list[str], list[str]]] = {
 
 
 def keyed(kinds: list[str], seed: int) -> pa.Table:
-    keys = tuple(Column(f"k{at}", kind, distinct=8, nulls=0.1) for at, kind in enumerate(kinds))
+    keys = tuple(ColumnSpec(f"k{at}", kind, distinct=8, nulls=0.1) for at, kind in enumerate(kinds))
     return generate(StreamSpec(60, keys=keys, payload=(), ts_type="int64", seed=seed))
 
 
@@ -254,8 +254,8 @@ def test_neither_cuts_nor_buckets_nor_the_runner_change_the_log(
 
 
 def test_skew_is_reported(spark: SparkSession, tmp_path: Path) -> None:
-    even = pair_case(400, 400, keys=(Column("k", "int64", distinct=400),))
-    hot = pair_case(400, 400, keys=(Column("k", "int64", distinct=1),))
+    even = pair_case(400, 400, keys=(ColumnSpec("k", "int64", distinct=400),))
+    hot = pair_case(400, 400, keys=(ColumnSpec("k", "int64", distinct=1),))
     skews = {}
     runs = {}
     for name, case in (("even", even), ("hot", hot)):

@@ -15,7 +15,7 @@ from mayfly.physical import compiler
 from mayfly.physical.whole_joins import CheapestOrder
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Joining, Strategy
-from mayfly.plan.window_specs import Now, PartitionRows, Range, Rows, Slide, Unbounded, Window
+from mayfly.plan.window_specs import Now, PartitionRows, Range, RowsWindow, Slide, Unbounded, Window
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.testing.random_queries import SECOND, STREAMS, GeneratedQuery, WindowTable
 from tests.property.continuous_cases import Case, Row, catalog
@@ -62,7 +62,7 @@ def _window(rng: Random, partition: str, slide: Slide | None) -> Window:
     seconds = rng.choice((1, 5, 10, 10, 60)) * SECOND
     forms: list[Window] = [
         *[Range(duration=seconds, slide=slide)] * 6,
-        *[Rows(count=rng.randint(1, 6), slide=slide)] * 2,
+        *[RowsWindow(count=rng.randint(1, 6), slide=slide)] * 2,
         PartitionRows(partition_by=(partition,), count=rng.randint(1, 3), slide=slide),
         PartitionRows(partition_by=(partition,), count=2, duration=seconds, slide=slide),
         Unbounded(slide=slide),

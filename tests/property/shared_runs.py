@@ -36,7 +36,7 @@ from mayfly.spark.stream.parcels import COUNTS, MARKER, RECEIPT, Parcel, batch_o
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.runner import Runner
 from mayfly.spark.stream.slots import STREAM
-from mayfly.spark.stream.stage_tasks import ProgramTask
+from mayfly.spark.stream.stage_tasks import StageStep
 from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.segment import TS
@@ -67,7 +67,7 @@ class HereWiring(ProgramWiring):
     def receipts(  # type: ignore[override]
         self,
         parcels: list[Parcel],
-        tasks: Sequence[ProgramTask],
+        tasks: Sequence[StageStep],
         due: Sequence[Sequence[int]],
     ) -> Collected:
         return self.stepped(parcels, tasks, due)
@@ -79,7 +79,7 @@ class HereWiring(ProgramWiring):
     def stepped(  # type: ignore[override]
         self,
         moving: list[Parcel],
-        tasks: Sequence[ProgramTask],
+        tasks: Sequence[StageStep],
         due: Sequence[Sequence[int]],
     ) -> Collected:
         for task, listed in zip(tasks, due, strict=True):

@@ -14,7 +14,7 @@ from mayfly.physical.explain.model import Place
 from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import staged
 from mayfly.runtime.in_process import ContinuousRun
-from mayfly.spark.stream.query_checkpoint import SINCE, Registered
+from mayfly.spark.stream.query_checkpoint import SINCE, RegisteredQueries
 from mayfly.spark.stream.query_history import settle
 from tests.property.continuous_cases import SECOND, _rows, catalog, table_of, told
 from tests.property.shared_runs import program_of, results_of, runner_of
@@ -175,7 +175,9 @@ def test_a_query_that_leaves_changes_no_answer_of_others(
             run.feed(batch, beats)
             if at == 24:
                 here = runner_of(folder, known, {"one": cql}, buckets, streams=read)
-                left = Registered(here.repository, buckets, {"one": {SINCE: None}}, (), ("other",))
+                left = RegisteredQueries(
+                    here.repository, buckets, {"one": {SINCE: None}}, (), ("other",)
+                )
                 settle(here, left)
         assert told(results_of(here, "one"), True) == told(run.lifetimes(), True), seed
 

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mayfly.kernels.anti_join import FEW, NegationState
-from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import numbers
 from mayfly.optimizer.rules import RULES
 from mayfly.plan.logical import OutputKind
@@ -113,9 +113,9 @@ def test_state_is_bounded(shape: str, seed: int) -> None:
 
 
 def bounded(state: Any, clock: int, batch: int) -> bool:
-    kept = [state] if isinstance(state, Kept) else [
+    kept = [state] if isinstance(state, KeptRows) else [
         getattr(state, name) for name in getattr(state, "__dataclass_fields__", {})
-        if isinstance(getattr(state, name), Kept)
+        if isinstance(getattr(state, name), KeptRows)
     ]  # fmt: skip
     for one in kept:
         if len(one.runs) > LIMIT:

@@ -15,7 +15,7 @@ from mayfly.archive.model.calendar import FixedIntervals
 from mayfly.archive.model.contract import Contract, Promise, due_at
 from mayfly.checkpoint.operator_state import parts_of
 from mayfly.checkpoint.state_erasure import COVERS, without_expired
-from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import numbers
 from mayfly.kernels.window_assignment import WindowRows
 from mayfly.lifetime import MIN_TIME
@@ -34,7 +34,7 @@ def expired(state: Any, before: int) -> int:
     """Rows in a state that expired before an instant."""
     found = 0
     for name, part in parts_of(state).items():
-        if isinstance(part, Kept) and name != COVERS:
+        if isinstance(part, KeptRows) and name != COVERS:
             for run in part.runs:
                 found += int(np.count_nonzero(numbers(run.load(), EXP) < before))
     return found

@@ -25,7 +25,7 @@ from mayfly.plan.catalog import Catalog
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.in_process import ContinuousRun
-from mayfly.spark.stream.query_migration import Migration
+from mayfly.spark.stream.query_migration import QueryMigration
 from mayfly.spark.stream.state_format import STATE_FORMAT, renewed
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from mayfly.storage.segment import DATA
@@ -89,7 +89,7 @@ def moved(
         for way in (before, strategy)
     )
     named: dict[str, dict[str, str]] = {name: {} for name in queries}
-    Migration(runner.repository, old, new, buckets, named).done()
+    QueryMigration(runner.repository, old, new, buckets, named).done()
     return runner_of(folder, known, queries, buckets, strategy=strategy)
 
 

@@ -23,7 +23,7 @@ from mayfly.runtime.clock import Clocks
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.runtime.relation_log import Changing
 from mayfly.spark.io.sinks import Delivery
-from mayfly.spark.stream.query_checkpoint import ENTRY, SINCE, WHOLE_FROM, Registered
+from mayfly.spark.stream.query_checkpoint import ENTRY, SINCE, WHOLE_FROM, RegisteredQueries
 from mayfly.spark.stream.query_history import deliver_history, settle
 from mayfly.storage import SetProperties, verify
 from mayfly.testing.random_queries import DECLARATIONS, STREAMS, random_query
@@ -89,7 +89,7 @@ def registered(
     after.relations = relations or {}
     queries: dict[str, dict[str, Any]] = {one: {SINCE: None} for one in running}
     queries[name] = {SINCE: since, ENTRY: entry}
-    settle(after, Registered(after.repository, buckets, queries, (name,), ()))
+    settle(after, RegisteredQueries(after.repository, buckets, queries, (name,), ()))
     return after
 
 

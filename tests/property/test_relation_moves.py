@@ -19,7 +19,7 @@ from mayfly.plan.catalog import RelationDefinition
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.runtime.relation_log import Changing
-from mayfly.spark.stream.query_migration import Migration
+from mayfly.spark.stream.query_migration import QueryMigration
 from mayfly.spark.stream.state_format import STATE_FORMAT, renewed
 from mayfly.storage import SetProperties, verify
 from mayfly.testing.random_queries import DECLARATIONS
@@ -120,7 +120,7 @@ def test_moves_and_formats_change_no_answer(
             else:
                 continue
             both = shared({"q": program}, {})
-            Migration(here.repository, both, both, buckets, {"q": {}}).done()
+            QueryMigration(here.repository, both, both, buckets, {"q": {}}).done()
             here = runner_of(tmp_path, KNOWN, queries, buckets, strategy=strategy)
             here.relations = changing
     own = relations()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mayfly.runtime.clock import Clocks
 from mayfly.runtime.in_process import ContinuousRun
-from mayfly.spark.stream.query_checkpoint import Registered
+from mayfly.spark.stream.query_checkpoint import RegisteredQueries
 from mayfly.storage import verify
 from mayfly.testing.random_queries import STREAMS, random_query
 from tests.property.continuous_cases import _cut, _rows, catalog, table_of, told
@@ -110,7 +110,7 @@ def test_queries_come_and_go(seed: int) -> None:
             Path(folder), known, {"stays": stays, "comes": comes},
             since={"comes": since}, streams=every,
         )  # fmt: skip
-        register = Registered(second.repository, 2, after, ("comes",), ("goes",))
+        register = RegisteredQueries(second.repository, 2, after, ("comes",), ("goes",))
         base = second.repository.current()
         second.repository.commit(base, register.edits(base, second.wiring.stages))
         # the newcomer's clock is that of its streams, and earlier rows are late for it

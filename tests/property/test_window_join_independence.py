@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly.kernels import upkeep, window_join
-from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.window_join import BothKept, JoinRows
 from mayfly.testing import Batch, JoinCase, assert_same_rows, cut_at, together
 from tests.property.busy_streams import busy_cases
@@ -103,7 +103,7 @@ def calendars_of(ranges: int) -> Iterator[None]:
     """Calendar queues of joins have another number of ranges."""
 
     def shaped(join: JoinRows) -> BothKept:
-        left, right = (Kept(replace(one, partitions=ranges)) for one in join.shapes)
+        left, right = (KeptRows(replace(one, partitions=ranges)) for one in join.shapes)
         return BothKept(left, right)
 
     with patch.object(JoinRows, "state", shaped):

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 
-from mayfly.kernels.kept_rows import Kept
-from mayfly.kernels.lifetime_rows import CODE, Run, numbers
+from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.lifetime_rows import CODE, RowRun, numbers
 from mayfly.kernels.window_assignment import WindowState
 from mayfly.kernels.window_join import BothKept
 from mayfly.plan.stream_joins import Stream
@@ -25,7 +25,7 @@ from tests.property.busy_streams import busy_cases
 from tests.property.join_runs import Chain, run, started
 
 
-def check_kept(kept: Kept, clock: int) -> None:
+def check_kept(kept: KeptRows, clock: int) -> None:
     needed = sum(int((numbers(one.load(), EXP) > clock).sum()) for one in kept.runs)
     assert kept.rows <= 1.25 * needed, f"{kept.rows} rows stored, {needed} needed at {clock}"
     assert len(kept.runs) <= LIMIT
@@ -37,14 +37,14 @@ def check_kept(kept: Kept, clock: int) -> None:
         assert (order == np.arange(len(order))).all(), "a kept run is not sorted by (code, ts)"
 
 
-def check_waiting(runs: tuple[Run, ...], clock: int) -> None:
+def check_waiting(runs: tuple[RowRun, ...], clock: int) -> None:
     needed = sum(int((numbers(one.load(), TS) >= clock).sum()) for one in runs)
     stored = sum(one.rows for one in runs)
     assert stored <= 1.25 * needed, f"{stored} rows wait, {needed} of them for {clock} or later"
     assert len(runs) <= LIMIT // 4
 
 
-def check_run(one: Run) -> None:
+def check_run(one: RowRun) -> None:
     """What a run says about itself is true of its rows."""
     table = one.load()
     ts, exp = numbers(table, TS), numbers(table, EXP)

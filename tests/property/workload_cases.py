@@ -19,8 +19,8 @@ from mayfly.periodic import (
     Answer,
     PeriodicQuery,
     Predicate,
+    QueryWorkload,
     Term,
-    Workload,
     any_of,
 )
 from mayfly.periodic.restart import restore, store
@@ -129,7 +129,7 @@ def drawn_steps(
 class Run:
     """What a workload answered, and what it should have."""
 
-    workload: Workload
+    workload: QueryWorkload
     answers: list[Answer] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     expected: list[tuple[str, int]] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Run:
 def run(steps: Sequence[Step], without: Sequence[str] = (), restart: bool = False) -> Run:
     """Feed the steps, and note each refresh that is due while its query is there; perhaps each to
     another workload, restored from the one before."""
-    result = Run(Workload(SCHEMA, without=without))
+    result = Run(QueryWorkload(SCHEMA, without=without))
     clock: int | None = None
     for step in steps:
         if restart:

@@ -19,8 +19,8 @@ from mayfly.arrays.order import Int64s
 from mayfly.checkpoint.operator_state import parts_of
 from mayfly.errors import UnsupportedFormat
 from mayfly.kernels.delta import with_numbers
-from mayfly.kernels.kept_rows import Kept
-from mayfly.kernels.lifetime_rows import CODE, Run, chosen, clustered, numbers
+from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, clustered, numbers
 from mayfly.storage.segment import EXP
 
 Change = Callable[[pa.Table], pa.Table]
@@ -92,7 +92,7 @@ def _under(rows: pa.Table, codes: Int64s) -> pa.Table:
 def _has_codes(part: Any) -> bool:
     if isinstance(part, pa.Table):
         return CODE in part.schema.names
-    return isinstance(part, Kept)
+    return isinstance(part, KeptRows)
 
 
 def _changed(state: Any, changes: dict[str, Change]) -> Any:
@@ -100,13 +100,13 @@ def _changed(state: Any, changes: dict[str, Change]) -> Any:
     parts: dict[str, Any] = {}
     for name, change in changes.items():
         part = parts_of(state)[name]
-        if isinstance(part, Kept):
+        if isinstance(part, KeptRows):
             tables = [(run, change(run.load()).combine_chunks()) for run in part.runs]
-            runs = [Run.of(rows, level=run.level, cell=run.cell) for run, rows in tables if rows]
+            runs = [RowRun.of(rows, level=run.level, cell=run.cell) for run, rows in tables if rows]
             parts[name] = replace(part, runs=tuple(runs))
         elif isinstance(part, pa.Table):
             parts[name] = change(part).combine_chunks()
-    if isinstance(state, Kept):
+    if isinstance(state, KeptRows):
         return parts.get("kept", state)
     return replace(state, **parts) if parts else state
 

@@ -39,7 +39,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptHistory:
     """What a checkpoint says about the rows its queries keep."""
 
     clocks: Clocks
@@ -122,7 +122,7 @@ class History:
     """Per newcomer: the instant from which its answers are whole."""
 
 
-def history_of(stages: StagedProgram, newcomers: frozenset[str], kept: Kept) -> History:
+def history_of(stages: StagedProgram, newcomers: frozenset[str], kept: KeptHistory) -> History:
     """Where the rows come from that the newcomers need, and what that makes of their answers."""
     groups = {output.group for output in stages.answers if output.query in newcomers}
     keepings = list(_keepings(stages, kept))
@@ -195,7 +195,7 @@ def _looks_back(answer: StagedAnswer) -> int:
 
 
 def _fitting(
-    keepings: list[Keeping], access: Access, streams: tuple[str, ...], kept: Kept
+    keepings: list[Keeping], access: Access, streams: tuple[str, ...], kept: KeptHistory
 ) -> list[Keeping]:
     return [
         keeping
@@ -254,7 +254,7 @@ def _reach(window: Window, dual: bool) -> int | None:
 # ── what is kept ──────────────────────────────────────────────────────────────────────────
 
 
-def _keepings(stages: StagedProgram, kept: Kept) -> Iterator[Keeping]:
+def _keepings(stages: StagedProgram, kept: KeptHistory) -> Iterator[Keeping]:
     for feed in stages.feeds:
         task = stages.tasks[feed.task]
         window, group = _window_of(task), stages.groups[task.group]
@@ -292,7 +292,7 @@ def _holders(
     task: StagedTask,
     stream: str,
     columns: Mapping[str, str],
-    kept: Kept,
+    kept: KeptHistory,
     clock: int,
 ) -> Iterator[Held]:
     for answer in stages.answers:

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from mayfly.errors import UnsupportedFormat
 from mayfly.kernels.delta import with_numbers
-from mayfly.kernels.kept_rows import Kept
-from mayfly.kernels.lifetime_rows import CODE, Run, chosen, numbers
+from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, numbers
 from mayfly.kernels.resident import RESIDENTS, place_of
 from mayfly.kernels.upkeep import next_due
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -57,7 +57,7 @@ def stored_paths(states: Mapping[str, Any]) -> set[str]:
 
 def parts_of(state: Any) -> dict[str, Any]:
     """The named parts of a state; one that is a collection itself has a single part."""
-    if isinstance(state, Kept) or not is_dataclass(state):
+    if isinstance(state, KeptRows) or not is_dataclass(state):
         return {"kept": state}
     return {field.name: getattr(state, field.name) for field in fields(state)}
 
@@ -79,7 +79,7 @@ def load_state(
         )
     for name, part in parts.items():
         listed = [segments[path] for path in stored.runs.get(name, ())]
-        if isinstance(part, Kept):
+        if isinstance(part, KeptRows):
             loaded[name] = replace(
                 part, runs=tuple(stored_run(directory, segment) for segment in listed)
             )
@@ -89,7 +89,7 @@ def load_state(
             loaded[name] = stored.numbers[name]
         elif listed:
             loaded[name] = _table(directory, listed[0])
-    if isinstance(blank, Kept):
+    if isinstance(blank, KeptRows):
         return loaded["kept"]
     return replace(blank, **loaded)
 
@@ -107,13 +107,13 @@ def store_state(
     counts: dict[str, int | bool | None] = {}
     added: list[Segment] = []
     for name, part in parts_of(state).items():
-        if isinstance(part, Kept | tuple):
-            held: tuple[Run, ...] = part.runs if isinstance(part, Kept) else part
+        if isinstance(part, KeptRows | tuple):
+            held: tuple[RowRun, ...] = part.runs if isinstance(part, KeptRows) else part
             listed = [piece for run in held for piece in _without_removed(run)]
             stored = [_stored(run, f"{group}/{name}", directory) for run in listed]
             added += [segment for segment, fresh in stored if fresh]
             runs[name] = tuple(segment.path for segment, _ in stored)
-            if isinstance(part, Kept):
+            if isinstance(part, KeptRows):
                 RESIDENTS.move(place_of(part), runs[name])
         elif isinstance(part, pa.Table):
             segment = _store_table(part, f"{group}/{name}", directory)
@@ -126,16 +126,16 @@ def store_state(
     return Stored(runs, counts), added, in_use
 
 
-def _without_removed(run: Run) -> list[Run]:
+def _without_removed(run: RowRun) -> list[RowRun]:
     """The run without rows that were taken out of it; their lifetimes say so."""
     if run.segment is not None or run.exp.low != MIN_TIME:
         return [run]
     table = run.load()
     rest = chosen(table, numbers(table, EXP) != MIN_TIME).combine_chunks()
-    return [Run.of(rest, level=run.level, cell=run.cell)] if rest.num_rows else []
+    return [RowRun.of(rest, level=run.level, cell=run.cell)] if rest.num_rows else []
 
 
-def _stored(run: Run, group: str, directory: Directory) -> tuple[Segment, bool]:
+def _stored(run: RowRun, group: str, directory: Directory) -> tuple[Segment, bool]:
     if run.segment is not None:
         return run.segment, False
     tags = {} if run.cell is None else {"cell": run.cell}
@@ -163,7 +163,7 @@ def check_copied(segments: Iterable[Segment], clock: int, directory: Directory) 
             check_content(directory, segment)
 
 
-def stored_run(directory: Directory, segment: Segment) -> Run:
+def stored_run(directory: Directory, segment: Segment) -> RowRun:
     """A stored segment as a run that is opened when it is first needed."""
     loaded: list[pa.Table] = []
 
@@ -172,7 +172,7 @@ def stored_run(directory: Directory, segment: Segment) -> Run:
             loaded.append(open_segment(directory, segment))
         return loaded[0]
 
-    return Run(
+    return RowRun(
         load=load,
         rows=segment.rows,
         bytes=segment.bytes,
@@ -189,7 +189,7 @@ def next_event(states: Sequence[Any], clock: int) -> int | None:
     instants: list[int] = []
     for state in states:
         for part in parts_of(state).values():
-            if isinstance(part, Kept):
+            if isinstance(part, KeptRows):
                 instants += [max(run.exp.low, clock) for run in part.runs if run.exp.low < NEVER]
             elif isinstance(part, tuple):
                 instants += [instant for instant in [next_due(part, clock)] if instant is not None]

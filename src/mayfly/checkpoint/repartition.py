@@ -26,8 +26,8 @@ from mayfly.checkpoint.open_results import known_results, sent_results
 from mayfly.checkpoint.operator_state import parts_of
 from mayfly.kernels.codes import NULL_CODE, buckets
 from mayfly.kernels.delta import ID, concatenated
-from mayfly.kernels.kept_rows import Kept
-from mayfly.kernels.lifetime_rows import CODE, Run, chosen, gathered, numbers
+from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, gathered, numbers
 from mayfly.kernels.operator import Lying
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import (
@@ -87,7 +87,7 @@ class Resplitting:
         place = self._by_columns(answer.place)
         return self._spread(states, dict.fromkeys(parts_of(states[0]), place))
 
-    def log(self, answer: StagedAnswer, logs: Sequence[Kept]) -> list[Kept]:
+    def log(self, answer: StagedAnswer, logs: Sequence[KeptRows]) -> list[KeptRows]:
         """The kept results of a view, where the task that may cut them runs now."""
         place = self._by_result(answer.task, ID)
         return [part["kept"] for part in self._parts(logs, {"kept": place})]
@@ -194,7 +194,7 @@ class Resplitting:
         place = self._by_result(staged.local[0], CODE)
         shared = states[0].relation
         copies = [
-            replace(shared, runs=tuple(Run.of(r.load(), level=r.level) for r in shared.runs))
+            replace(shared, runs=tuple(RowRun.of(r.load(), level=r.level) for r in shared.runs))
             for _ in range(self.after)
         ]
         parts = self._parts(states, {"results": place})
@@ -205,7 +205,7 @@ class Resplitting:
 
     def _spread(self, states: Sequence[Any], placing: Mapping[str, Placing]) -> list[Any]:
         parts = self._parts(states, placing)
-        if isinstance(states[0], Kept):
+        if isinstance(states[0], KeptRows):
             return [bucket_part["kept"] for bucket_part in parts]
         held = {name: [parts_of(state)[name] for state in states] for name in parts_of(states[0])}
         shares = _shared(held, self.after)
@@ -225,20 +225,20 @@ class Resplitting:
 
     def _part(self, held: Sequence[Any], place: Placing) -> list[Any]:
         first = next((part for part in held if part is not None), None)
-        if isinstance(first, Kept):
+        if isinstance(first, KeptRows):
             runs = self._runs([part.runs for part in held], place)
             return [replace(first, runs=listed).after(_NOTHING, MIN_TIME) for listed in runs]
         if isinstance(first, tuple):
             waiting = self._runs(held, place)
             tables = [[run.load() for run in listed] for listed in waiting]
-            return [(Run.of(gathered(pieces, TS)),) if pieces else () for pieces in tables]
+            return [(RowRun.of(gathered(pieces, TS)),) if pieces else () for pieces in tables]
         if isinstance(first, pa.Table):
             return self._tables(held, place)
         return [None] * self.after
 
-    def _runs(self, held: Sequence[tuple[Run, ...]], place: Placing) -> list[tuple[Run, ...]]:
+    def _runs(self, held: Sequence[tuple[RowRun, ...]], place: Placing) -> list[tuple[RowRun, ...]]:
         """Every run taken apart; those of each old bucket stay in their order."""
-        runs_by_target: list[list[list[Run]]] = [[[] for _ in held] for _ in range(self.after)]
+        runs_by_target: list[list[list[RowRun]]] = [[[] for _ in held] for _ in range(self.after)]
         for bucket, runs in enumerate(held):
             for run in runs:
                 table = run.load()
@@ -246,7 +246,7 @@ class Resplitting:
                 where = np.where(numbers(table, EXP) == MIN_TIME, -1, where)
                 for target in np.unique(where[where >= 0]).tolist():
                     rows = chosen(table, where == target).combine_chunks()
-                    own = Run.of(rows, level=run.level, cell=run.cell if self.cells else None)
+                    own = RowRun.of(rows, level=run.level, cell=run.cell if self.cells else None)
                     runs_by_target[target][bucket].append(own)
         return [tuple(heapq.merge(*lists, key=lambda run: run.ts.low)) for lists in runs_by_target]
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from mayfly.checkpoint.operator_state import parts_of
-from mayfly.kernels.kept_rows import Kept
-from mayfly.kernels.lifetime_rows import Run, chosen, numbers
+from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.lifetime_rows import RowRun, chosen, numbers
 from mayfly.storage.segment import EXP
 
 COVERS = "covers"
@@ -22,26 +22,26 @@ COVERS = "covers"
 
 def without_expired(state: Any, before: int) -> Any:
     """A state without the bytes of rows that expired before an instant."""
-    if isinstance(state, Kept):
+    if isinstance(state, KeptRows):
         return _kept_from(state, before)
     changed = {
         name: _kept_from(part, before)
         for name, part in parts_of(state).items()
-        if isinstance(part, Kept) and name != COVERS
+        if isinstance(part, KeptRows) and name != COVERS
     }
     return replace(state, **changed) if changed else state
 
 
-def _kept_from(kept: Kept, before: int) -> Kept:
+def _kept_from(kept: KeptRows, before: int) -> KeptRows:
     if all(run.exp.low >= before for run in kept.runs):
         return kept
     living = (_living(run, before) for run in kept.runs if run.exp.high >= before)
     return replace(kept, runs=tuple(living))
 
 
-def _living(run: Run, before: int) -> Run:
+def _living(run: RowRun, before: int) -> RowRun:
     if run.exp.low >= before:
         return run
     rows = run.load()
     rest = chosen(rows, numbers(rows, EXP) >= before).combine_chunks()
-    return Run.of(rest, level=run.level, cell=run.cell)
+    return RowRun.of(rest, level=run.level, cell=run.cell)

@@ -13,7 +13,7 @@ import typer
 
 from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, catalog_after, parse
-from mayfly.cql.messages import Source
+from mayfly.cql.messages import SourceText
 from mayfly.cql.script_files import text_of
 from mayfly.errors import MayflyError
 from mayfly.optimizer.optimize import check_rule_names, optimize
@@ -163,7 +163,7 @@ def _queries(file: Path) -> list[Query]:
 
 def _queries_of(statements: list[Statement], file: Path) -> list[Query]:
     """What a file registers, asks or wants explained, in its order."""
-    source = Source(text_of(file))
+    source = SourceText(text_of(file))
     starts = [source.offset(statement.position) for statement in statements]
     ends = [*starts, len(source.text)][1:]
     queries = []

@@ -53,7 +53,7 @@ def _bounded(kind: DataType) -> DataType:
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class AggregateType:
     """What an aggregate takes and gives; ``form`` shows how it is written."""
 
     form: str
@@ -62,23 +62,25 @@ class Aggregate:
     parameters: int = 0
 
 
-_COUNT = Aggregate("COUNT(*), COUNT(x) or COUNT(DISTINCT x)", lambda kind: BIGINT)
-_SPREAD = Aggregate("VAR(x), STDDEV(x)", lambda kind: DOUBLE, numeric=True)
-_KNOWN: dict[str, Aggregate] = {
+_COUNT = AggregateType("COUNT(*), COUNT(x) or COUNT(DISTINCT x)", lambda kind: BIGINT)
+_SPREAD = AggregateType("VAR(x), STDDEV(x)", lambda kind: DOUBLE, numeric=True)
+_KNOWN: dict[str, AggregateType] = {
     "count": _COUNT,
-    "sum": Aggregate("SUM(x)", _sum, numeric=True),
-    "avg": Aggregate("AVG(x)", _mean, numeric=True),
-    "min": Aggregate("MIN(x)", lambda kind: kind),
-    "max": Aggregate("MAX(x)", lambda kind: kind),
+    "sum": AggregateType("SUM(x)", _sum, numeric=True),
+    "avg": AggregateType("AVG(x)", _mean, numeric=True),
+    "min": AggregateType("MIN(x)", lambda kind: kind),
+    "max": AggregateType("MAX(x)", lambda kind: kind),
     "var_samp": _SPREAD,
     "stddev_samp": _SPREAD,
-    "median": Aggregate("MEDIAN(x)", lambda kind: DOUBLE, numeric=True),
-    "quantile": Aggregate("QUANTILE(x, q)", lambda kind: kind, parameters=1),
-    "mode": Aggregate("MODE(x)", lambda kind: kind),
-    "collect_set": Aggregate("COLLECT_SET(x)", array),
-    "top": Aggregate("TOP(x, k)", _counted, parameters=1),
-    EXACT: Aggregate("FREQUENT(x, k [, share] [, 'NO FALSE NEGATIVES'])", _bounded, parameters=1),
-    APPROXIMATE: Aggregate(
+    "median": AggregateType("MEDIAN(x)", lambda kind: DOUBLE, numeric=True),
+    "quantile": AggregateType("QUANTILE(x, q)", lambda kind: kind, parameters=1),
+    "mode": AggregateType("MODE(x)", lambda kind: kind),
+    "collect_set": AggregateType("COLLECT_SET(x)", array),
+    "top": AggregateType("TOP(x, k)", _counted, parameters=1),
+    EXACT: AggregateType(
+        "FREQUENT(x, k [, share] [, 'NO FALSE NEGATIVES'])", _bounded, parameters=1
+    ),
+    APPROXIMATE: AggregateType(
         "APPROX_FREQUENT(x, k [, share] [, 'NO FALSE NEGATIVES'])", _bounded, parameters=1
     ),
 }
@@ -128,7 +130,7 @@ def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
 
 
 def _argument(
-    node: exp.Expr, place: exp.Expr, aggregate: Aggregate, inputs: ScalarBinder
+    node: exp.Expr, place: exp.Expr, aggregate: AggregateType, inputs: ScalarBinder
 ) -> Expression:
     for part in place.walk():
         if is_aggregate(part):

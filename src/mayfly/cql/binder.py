@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.cql.dialect import check_complete, parse_query
 from mayfly.cql.grammar import check_tree
-from mayfly.cql.messages import Source, error_at
+from mayfly.cql.messages import SourceText, error_at
 from mayfly.cql.query_binder import bind_output
 from mayfly.cql.tokens import Cursor, span_of, tokenize
 from mayfly.plan.catalog import Catalog
@@ -19,7 +19,7 @@ def bind_query(text: str, catalog: Catalog, *, one_time: bool = False, name: str
 
     ``name`` is the file the text came from, for messages.
     """
-    source = Source(text, name)
+    source = SourceText(text, name)
     tokens = tokenize(source)
     if tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens = tokens[:-1]
@@ -30,16 +30,20 @@ def bind_query(text: str, catalog: Catalog, *, one_time: bool = False, name: str
     return bind_tokens(source, tokens, catalog, one_time)
 
 
-def bind_tokens(source: Source, tokens: list[Token], catalog: Catalog, one_time: bool) -> Output:
+def bind_tokens(
+    source: SourceText, tokens: list[Token], catalog: Catalog, one_time: bool
+) -> Output:
     """The plan of the query these tokens spell."""
     tokens, isolation = _take_isolation(source, tokens)
     tree = parse_query(source, tokens)
     check_tree(source, tree)
     check_complete(source, tokens, tree)
-    return bind_output(Context(source, catalog, one_time), tree, isolation)
+    return bind_output(BindingContext(source, catalog, one_time), tree, isolation)
 
 
-def _take_isolation(source: Source, tokens: list[Token]) -> tuple[list[Token], Isolation | None]:
+def _take_isolation(
+    source: SourceText, tokens: list[Token]
+) -> tuple[list[Token], Isolation | None]:
     """``… ISOLATION LATEST`` or ``… ISOLATION WINDOW`` behind a query."""
     before, word = tokens[-3:-1] if len(tokens) > 2 else (None, None)
     if before is None or word is None or word.token_type is not TokenType.VAR:

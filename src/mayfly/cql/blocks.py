@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from mayfly.cql.aggregate_types import has_aggregate
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.cql.frequent_check import with_sub_windows
 from mayfly.cql.from_clause import BindQuery, bind_items
 from mayfly.cql.group_clause import GroupedBinder, Grouping
@@ -41,7 +41,7 @@ class _Output:
 
 
 def bind_block(
-    context: Context,
+    context: BindingContext,
     block: exp.Select,
     alias: str,
     bind_query: BindQuery,
@@ -65,7 +65,7 @@ def bind_block(
 
 
 def _rows(
-    context: Context,
+    context: BindingContext,
     block: exp.Select,
     items: list[Item],
     scope: Scope,
@@ -85,7 +85,7 @@ def _rows(
 
 
 def _bind_outputs(
-    context: Context, block: exp.Select, scope: Scope
+    context: BindingContext, block: exp.Select, scope: Scope
 ) -> tuple[ScalarBinder, list[_Output]]:
     having = block.args.get("having")
     candidates = [*block.expressions, *([having.this] if having else [])]
@@ -102,7 +102,9 @@ def _bind_outputs(
     return grouped, _outputs(context, block, scope, grouped)
 
 
-def _group_key(context: Context, block: exp.Select, scope: Scope, place: exp.Expr) -> exp.Expr:
+def _group_key(
+    context: BindingContext, block: exp.Select, scope: Scope, place: exp.Expr
+) -> exp.Expr:
     """GROUP BY 2 and GROUP BY alias mean an output, unless an input column has that name."""
     if isinstance(place, exp.Literal) and not place.is_string:
         number = int(place.name) if place.name.isdecimal() else 0
@@ -118,14 +120,14 @@ def _group_key(context: Context, block: exp.Select, scope: Scope, place: exp.Exp
     return place
 
 
-def _unstarred(context: Context, output: exp.Expr) -> exp.Expr:
+def _unstarred(context: BindingContext, output: exp.Expr) -> exp.Expr:
     if output.is_star:
         raise context.error(output, "* cannot be counted through in GROUP BY", "name the column")
     return output.unalias()
 
 
 def _outputs(
-    context: Context, block: exp.Select, scope: Scope, binder: ScalarBinder
+    context: BindingContext, block: exp.Select, scope: Scope, binder: ScalarBinder
 ) -> list[_Output]:
     outputs: list[_Output] = []
     for place in block.expressions:
@@ -139,7 +141,7 @@ def _outputs(
     return outputs
 
 
-def _starred(context: Context, scope: Scope, place: exp.Expr) -> list[_Output]:
+def _starred(context: BindingContext, scope: Scope, place: exp.Expr) -> list[_Output]:
     qualifier = place.table if isinstance(place, exp.Column) else ""
     items = [i for i in scope.items if not qualifier or i.name.casefold() == qualifier.casefold()]
     if not items:
@@ -168,7 +170,7 @@ def _output(place: exp.Expr, binder: ScalarBinder, number: int) -> _Output:
     return _Output(f"column_{number}", bound, place)
 
 
-def _named(context: Context, outputs: list[_Output]) -> tuple[Named, ...]:
+def _named(context: BindingContext, outputs: list[_Output]) -> tuple[Named, ...]:
     """Output columns with different names; plain columns of one name get their entry in front."""
     counts = Counter(output.name.casefold() for output in outputs)
     folded: set[str] = set()
@@ -185,7 +187,7 @@ def _named(context: Context, outputs: list[_Output]) -> tuple[Named, ...]:
     return tuple(named)
 
 
-def _check_distinct(context: Context, outputs: list[_Output]) -> None:
+def _check_distinct(context: BindingContext, outputs: list[_Output]) -> None:
     for output in outputs:
         if not output.expression.type.is_comparable:
             raise context.error(
@@ -199,7 +201,7 @@ def _check_distinct(context: Context, outputs: list[_Output]) -> None:
 
 
 def _grouped(
-    context: Context, block: exp.Select, rows: Node, binder: GroupedBinder
+    context: BindingContext, block: exp.Select, rows: Node, binder: GroupedBinder
 ) -> GroupAggregate:
     grouping, having = binder.grouping, block.args.get("having")
     condition = None

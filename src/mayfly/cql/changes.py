@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token
 from mayfly.cql.dialect import check_complete, parse_expression
 from mayfly.cql.grammar import check_tree
 from mayfly.cql.literals import folded_cast
-from mayfly.cql.messages import Span, suggestion, with_article
+from mayfly.cql.messages import TextSpan, suggestion, with_article
 from mayfly.cql.places import error_on
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
@@ -61,7 +61,7 @@ class _Change:
         problem = f"{self.relation.name} has no column {name}"
         raise self.cursor.error(problem, suggestion(name, names, "columns"), place)
 
-    def fitted(self, value: Expression, column: ColumnDefinition, span: Span) -> Expression:
+    def fitted(self, value: Expression, column: ColumnDefinition, span: TextSpan) -> Expression:
         """The value in the column's type."""
         if isinstance(value, Literal) and value.value is None and not column.nullable:
             hint = "give a value: the column is NOT NULL or part of the key"
@@ -127,7 +127,7 @@ def _row(change: _Change, columns: list[ColumnDefinition]) -> tuple[Expression, 
     values: dict[str, Expression] = {}
     while True:
         tokens = _until(cursor, (",", ")"))
-        span = Span(tokens[0].start, tokens[-1].end + 1) if tokens else cursor.place
+        span = TextSpan(tokens[0].start, tokens[-1].end + 1) if tokens else cursor.place
         bound = change.bind(tokens, "VALUES", constant=True)
         if len(values) < len(columns):
             column = columns[len(values)]
@@ -174,7 +174,7 @@ def _assignment(change: _Change) -> tuple[str, Expression]:
         raise cursor.error(f"{column.name} is the key of an NRR and cannot change", hint, place)
     cursor.expect("=", "write SET a = 1")
     tokens = _until(cursor, (",", "WHERE", "AT"))
-    span = Span(tokens[0].start, tokens[-1].end + 1) if tokens else cursor.place
+    span = TextSpan(tokens[0].start, tokens[-1].end + 1) if tokens else cursor.place
     return column.name, change.fitted(change.bind(tokens, "SET"), column, span)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlglot.tokenizer_core import Token
 
 from mayfly.cql.free_conditions import bind_scalar, bind_tokens
-from mayfly.cql.messages import Span
+from mayfly.cql.messages import TextSpan
 from mayfly.cql.tokens import Cursor
 from mayfly.plan.catalog import TIME_TYPES, ColumnDefinition
 from mayfly.plan.expressions import Column, Expression
@@ -134,5 +134,5 @@ def _named(bound: Expression, columns: Sequence[ColumnDefinition]) -> ColumnDefi
     return next(column for column in columns if column.name == bound.name)
 
 
-def _span(tokens: list[Token]) -> Span:
-    return Span(tokens[0].start, tokens[-1].end + 1)
+def _span(tokens: list[Token]) -> TextSpan:
+    return TextSpan(tokens[0].start, tokens[-1].end + 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from mayfly.cql.messages import CqlError, Source, Span, error_at
+from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at
 from mayfly.cql.places import error_on, position_of
 from mayfly.cql.scope import Aliases
 from mayfly.plan.catalog import Catalog
@@ -14,10 +14,10 @@ from mayfly.plan.logical import Node, Position
 
 
 @dataclass(frozen=True)
-class Context:
+class BindingContext:
     """The text, what it may refer to, and the aliases used so far."""
 
-    source: Source
+    source: SourceText
     catalog: Catalog
     one_time: bool = False
     in_negation: bool = False
@@ -38,4 +38,4 @@ class Context:
     def error_for(self, node: Node, problem: str, hint: str) -> CqlError:
         """The error for what stands where a plan node came from."""
         start = self.source.offset(node.position) if node.position else 0
-        return error_at(self.source, Span(start, self.source.word_end(start)), problem, hint)
+        return error_at(self.source, TextSpan(start, self.source.word_end(start)), problem, hint)

@@ -17,7 +17,7 @@ from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from mayfly.cql.messages import CqlError, Source, Span, error_at
+from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at
 from mayfly.cql.tokens import Cursor, span_of
 from mayfly.cql.window_clause import read_window
 from mayfly.errors import InvalidSetting
@@ -76,7 +76,7 @@ class CqlParser(SparkParser):
     JSON_OPERATORS: ClassVar[dict[TokenType, Any]] = {}
     STRICT_CAST = True
 
-    source: Source
+    source: SourceText
     read_apart: set[int]
     """Where the tokens start that windows and intervals took out of sqlglot's hands."""
 
@@ -350,24 +350,24 @@ class Cql(Spark):
         COMMANDS: ClassVar[set[TokenType]] = set()
 
 
-def parse_query(source: Source, tokens: list[Token]) -> exp.Expr:
+def parse_query(source: SourceText, tokens: list[Token]) -> exp.Expr:
     """The syntax tree of one query."""
     first = tokens[0] if tokens else None
     if first is None or first.token_type not in (TokenType.SELECT, TokenType.L_PAREN):
         word = first.text if first else "nothing"
-        span = span_of(first) if first else Span(0, 1)
+        span = span_of(first) if first else TextSpan(0, 1)
         hint = _HINTS.get(word.upper(), f"a query is {_ORDER_OF_CLAUSES}")
         raise error_at(source, span, f"expected SELECT, found {word}", hint)
     return _parsed(source, tokens, lambda parser: parser._parse_select(nested=True))
 
 
-def parse_expression(source: Source, tokens: list[Token]) -> exp.Expr:
+def parse_expression(source: SourceText, tokens: list[Token]) -> exp.Expr:
     """The syntax tree of one expression, as in UPDATE and DELETE."""
     return _parsed(source, tokens, lambda parser: parser._parse_disjunction())
 
 
 def _parsed(
-    source: Source, tokens: list[Token], method: Callable[[Any], exp.Expr | None]
+    source: SourceText, tokens: list[Token], method: Callable[[Any], exp.Expr | None]
 ) -> exp.Expr:
     parser = CqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=Cql)
     parser.source, parser.read_apart = source, set()
@@ -388,7 +388,7 @@ def _parsed(
 _NOISE = ("NULLS", "FIRST", "LAST", "ALL", "INNER", "CROSS", "OUTER")
 
 
-def check_complete(source: Source, tokens: list[Token], tree: exp.Expr) -> None:
+def check_complete(source: SourceText, tokens: list[Token], tree: exp.Expr) -> None:
     """Every name and constant of the text is in the tree: sqlglot skips words it can do without."""
     starts = {node.meta["start"] for node in tree.walk() if "start" in node.meta}
     starts |= tree.meta["read_apart"]
@@ -405,13 +405,13 @@ def check_complete(source: Source, tokens: list[Token], tree: exp.Expr) -> None:
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 
-def _placed_error(source: Source, tokens: list[Token], problem: _SyntaxProblem) -> CqlError:
+def _placed_error(source: SourceText, tokens: list[Token], problem: _SyntaxProblem) -> CqlError:
     end = tokens[-1].end + 1
-    span = span_of(problem.token) if problem.token else Span(end, end + 1)
+    span = span_of(problem.token) if problem.token else TextSpan(end, end + 1)
     return error_at(source, span, problem.problem, problem.hint)
 
 
-def _too_deep(source: Source, tokens: list[Token]) -> CqlError:
+def _too_deep(source: SourceText, tokens: list[Token]) -> CqlError:
     hint = "use sub-queries, or fewer parentheses"
     return error_at(source, span_of(tokens[0]), "this is nested too deeply", hint)
 

@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token
 
 from mayfly.cql.dialect import check_complete, parse_expression
 from mayfly.cql.grammar import check_tree
-from mayfly.cql.messages import Source, Span, error_at
+from mayfly.cql.messages import SourceText, TextSpan, error_at
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.tokens import tokenize
@@ -41,7 +41,7 @@ def bind_scalar(text: str, columns: Mapping[str, Mapping[str, DataType]]) -> Exp
 
 
 def bind_tokens(
-    source: Source, tokens: list[Token], columns: Mapping[str, Mapping[str, DataType]]
+    source: SourceText, tokens: list[Token], columns: Mapping[str, Mapping[str, DataType]]
 ) -> Expression:
     """The scalar expression of some tokens of a larger text."""
     binder, tree = _parsed(source, tokens, columns)
@@ -51,15 +51,15 @@ def bind_tokens(
 def _read(
     text: str, columns: Mapping[str, Mapping[str, DataType]], empty: str, hint: str
 ) -> tuple[ScalarBinder, exp.Expr]:
-    source = Source(text)
+    source = SourceText(text)
     tokens = tokenize(source)
     if not tokens:
-        raise error_at(source, Span(0, 1), empty, hint)
+        raise error_at(source, TextSpan(0, 1), empty, hint)
     return _parsed(source, tokens, columns)
 
 
 def _parsed(
-    source: Source, tokens: list[Token], columns: Mapping[str, Mapping[str, DataType]]
+    source: SourceText, tokens: list[Token], columns: Mapping[str, Mapping[str, DataType]]
 ) -> tuple[ScalarBinder, exp.Expr]:
     tree = parse_expression(source, tokens)
     check_tree(source, tree)

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.plan.frequent_call import Frequency, sub_windows
 from mayfly.plan.logical import AggregateCall, GroupAggregate, Node, Project, Select, StreamScan
-from mayfly.plan.window_specs import Range, Rows
+from mayfly.plan.window_specs import Range, RowsWindow
 
 _ADVICE = "use it over one stream with [RANGE d SLIDE s] or [ROWS n SLIDE m ROWS]"
 
 
 def with_sub_windows(
-    context: Context, node: GroupAggregate, call: AggregateCall, place: exp.Expr
+    context: BindingContext, node: GroupAggregate, call: AggregateCall, place: exp.Expr
 ) -> AggregateCall:
     """A FREQUENT call with its number of sub-windows; other calls as they are."""
     if not Frequency.is_asked(call):
@@ -23,7 +23,7 @@ def with_sub_windows(
     scan: Node = node.child
     while isinstance(scan, Select | Project):
         scan = scan.child
-    if not isinstance(scan, StreamScan) or not isinstance(scan.window, Range | Rows):
+    if not isinstance(scan, StreamScan) or not isinstance(scan.window, Range | RowsWindow):
         raise context.error(
             place, "FREQUENT needs tuples that leave in the order they came", _ADVICE
         )
@@ -34,9 +34,9 @@ def with_sub_windows(
     return replace(call, parameters=(k, sub_windows(length, slide), *rest))
 
 
-def _measures(window: Range | Rows) -> tuple[int, int | None]:
+def _measures(window: Range | RowsWindow) -> tuple[int, int | None]:
     """The length of a window and its slide in the same unit, if it has such a one."""
     slide = window.slide
-    if isinstance(window, Rows):
+    if isinstance(window, RowsWindow):
         return window.count, slide.rows if slide else None
     return window.duration, slide.period if slide else None

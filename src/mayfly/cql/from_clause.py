@@ -8,7 +8,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from mayfly.cql.aggregate_types import is_aggregate
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.cql.messages import error_at, suggestion, with_article
 from mayfly.cql.places import error_on
 from mayfly.cql.scope import Item, Scope
@@ -25,11 +25,11 @@ class BindQuery(Protocol):
     """Binds a sub-query whose columns get the given alias; ``enclosing`` is for negations."""
 
     def __call__(
-        self, context: Context, tree: exp.Expr, alias: str, enclosing: Scope | None = None
+        self, context: BindingContext, tree: exp.Expr, alias: str, enclosing: Scope | None = None
     ) -> Node: ...
 
 
-def bind_items(context: Context, block: exp.Select, bind_query: BindQuery) -> list[Item]:
+def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery) -> list[Item]:
     """The entries of FROM in order; aliases must differ."""
     origin = block.args.get("from_")
     if origin is None:
@@ -56,7 +56,7 @@ def bind_items(context: Context, block: exp.Select, bind_query: BindQuery) -> li
     return items
 
 
-def _item(context: Context, place: exp.Expr, bind_query: BindQuery) -> Item:
+def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> Item:
     if isinstance(place, exp.Subquery):
         return _subquery(context, place, bind_query)
     entry = context.catalog.lookup(place.name)
@@ -82,7 +82,9 @@ def _item(context: Context, place: exp.Expr, bind_query: BindQuery) -> Item:
     )
 
 
-def _stream(context: Context, place: exp.Expr, entry: StreamDefinition, alias: str) -> StreamScan:
+def _stream(
+    context: BindingContext, place: exp.Expr, entry: StreamDefinition, alias: str
+) -> StreamScan:
     columns = tuple(
         Column(alias, c.name, c.type, c.nullable and c.name != entry.time) for c in entry.columns
     )
@@ -91,7 +93,7 @@ def _stream(context: Context, place: exp.Expr, entry: StreamDefinition, alias: s
 
 
 def _relation(
-    context: Context, place: exp.Expr, entry: RelationDefinition, alias: str
+    context: BindingContext, place: exp.Expr, entry: RelationDefinition, alias: str
 ) -> RelationScan:
     if "window" in place.meta:
         raise error_at(
@@ -109,7 +111,7 @@ def _columns(declared: tuple[ColumnDefinition, ...], alias: str) -> Schema:
     return tuple(Column(alias, column.name, column.type, column.nullable) for column in declared)
 
 
-def _subquery(context: Context, place: exp.Subquery, bind_query: BindQuery) -> Item:
+def _subquery(context: BindingContext, place: exp.Subquery, bind_query: BindQuery) -> Item:
     name = place.alias or "subquery"
     node = bind_query(context, place.this, context.aliases.fresh(name))
     if not context.relations_suffice and not any(isinstance(n, StreamScan) for n in node.walk()):
@@ -134,7 +136,9 @@ def _nameless(block: exp.Expr, columns: Schema) -> dict[str, Column]:
     return {name: matches[0] for name, matches in candidates.items() if len(matches) == 1}
 
 
-def _partitioned(context: Context, place: exp.Expr, window: Window, columns: Schema) -> Window:
+def _partitioned(
+    context: BindingContext, place: exp.Expr, window: Window, columns: Schema
+) -> Window:
     """The window with the columns of PARTITION BY as the stream spells them."""
     if not isinstance(window, PartitionRows):
         return window

@@ -11,7 +11,7 @@ from collections import Counter
 
 from sqlglot import exp
 
-from mayfly.cql.messages import Source
+from mayfly.cql.messages import SourceText
 from mayfly.cql.places import error_on
 
 _BINARY = ("this", "expression")
@@ -132,7 +132,7 @@ _CHAINS = (exp.And, exp.Or, exp.DPipe, exp.Union, exp.Dot)
 """A chain of these is one level, however long."""
 
 
-def check_tree(source: Source, tree: exp.Expr) -> None:
+def check_tree(source: SourceText, tree: exp.Expr) -> None:
     """Refuse the first node, or clause of a node, that is not in the language or too deep."""
     depths, linked = {id(tree): 1}, Counter[type[exp.Expr]]()
     selects = computed = 0

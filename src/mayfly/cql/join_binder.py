@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.cql.scope import Item
 from mayfly.plan.expressions import Compare, Expression, conjunction
 from mayfly.plan.logical import Equality, Join, Node, Position, RelationJoin, RelationScan, Select
 
 
 def join_items(
-    context: Context, block: exp.Select, items: list[Item], conditions: list[Expression]
+    context: BindingContext, block: exp.Select, items: list[Item], conditions: list[Expression]
 ) -> Node:
     """The rows of FROM that satisfy all conditions."""
     stored: list[Node] = [item.node for item in items if isinstance(item.node, RelationScan)]
@@ -46,7 +46,7 @@ def join_items(
     return Select(node, predicate, position=_where(context, block)) if predicate else node
 
 
-def _where(context: Context, block: exp.Select) -> Position:
+def _where(context: BindingContext, block: exp.Select) -> Position:
     place = block.args.get("where")
     return context.position(place if place is not None else block)
 
@@ -111,7 +111,9 @@ def _side(expression: Expression, sides: list[frozenset[str]]) -> int | None:
     return next((index for index, side in enumerate(sides) if read and read <= side), None)
 
 
-def _check_connected(context: Context, child: Node, nrr: Node, waiting: list[Expression]) -> None:
+def _check_connected(
+    context: BindingContext, child: Node, nrr: Node, waiting: list[Expression]
+) -> None:
     """An NRR reached only through a relation would have to be joined above it, on STR input."""
     own = _aliases(nrr)
     linked = [condition for condition in waiting if condition.relations() & own]

@@ -16,7 +16,7 @@ SHOWN_WIDTH = 100
 
 
 @dataclass(frozen=True)
-class Span:
+class TextSpan:
     """Characters ``start`` to ``end`` (exclusive) of a text."""
 
     start: int
@@ -24,7 +24,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A text of the language and the name of the file it came from, if any."""
 
     text: str
@@ -55,7 +55,7 @@ class Source:
         word = re.compile(r"`[^`]*`|\w+|.").match(self.text, start)
         return word.end() if word else start + 1
 
-    def excerpt(self, span: Span) -> str:
+    def excerpt(self, span: TextSpan) -> str:
         """The line of the place with carets under it; long lines are cut around the place.
 
         What UTF-8 cannot hold is shown as ``?``, so that the message can be printed and stored.
@@ -92,7 +92,7 @@ class CqlError(MayflyError):
         return type(self), (self.message, self.hint, self.problem, self.position)
 
 
-def error_at(source: Source, span: Span, problem: str, hint: str = "") -> CqlError:
+def error_at(source: SourceText, span: TextSpan, problem: str, hint: str = "") -> CqlError:
     """The error for a place in a text."""
     position = source.position(span.start)
     where = f"{source.name}:{position.line}:{position.column}" if source.name else str(position)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from mayfly.cql.aggregate_types import has_aggregate
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.cql.from_clause import BindQuery, bind_items
 from mayfly.cql.join_binder import join_items, split_equalities
 from mayfly.cql.operators import drop_rstream
@@ -50,7 +50,7 @@ def is_negation(node: exp.Expr) -> bool:
 
 
 def apply_negations(
-    context: Context, left: Node, scope: Scope, places: list[exp.Expr], bind_query: BindQuery
+    context: BindingContext, left: Node, scope: Scope, places: list[exp.Expr], bind_query: BindQuery
 ) -> Node:
     """The block's rows without those the negations exclude."""
     for place in places:
@@ -63,7 +63,7 @@ def apply_negations(
 
 
 def _not_exists(
-    context: Context, left: Node, scope: Scope, place: exp.Expr, bind_query: BindQuery
+    context: BindingContext, left: Node, scope: Scope, place: exp.Expr, bind_query: BindQuery
 ) -> Node:
     block = place.this.unnest().this
     while isinstance(block, exp.Subquery):
@@ -91,7 +91,7 @@ def _not_exists(
 
 
 def _not_in(
-    context: Context, left: Node, scope: Scope, place: exp.Expr, bind_query: BindQuery
+    context: BindingContext, left: Node, scope: Scope, place: exp.Expr, bind_query: BindQuery
 ) -> Node:
     inner = place.this.unnest()
     binder = ScalarBinder(context.source, scope, "WHERE")
@@ -115,7 +115,7 @@ def _not_in(
 
 
 def on_conditions(
-    context: Context, block: exp.Select, items: list[Item], scope: Scope
+    context: BindingContext, block: exp.Select, items: list[Item], scope: Scope
 ) -> list[Expression]:
     """The conditions of JOIN … ON; each sees the entries up to its own."""
     conditions: list[Expression] = []
@@ -127,7 +127,7 @@ def on_conditions(
     return conditions
 
 
-def _check_join(context: Context, join: exp.Expr) -> None:
+def _check_join(context: BindingContext, join: exp.Expr) -> None:
     side, kind, method = (join.args.get(key) for key in ("side", "kind", "method"))
     if kind in ("SEMI", "ANTI"):
         hint = "write NOT EXISTS" if kind == "ANTI" else "join (SELECT DISTINCT …)"
@@ -145,7 +145,7 @@ def _check_join(context: Context, join: exp.Expr) -> None:
         raise context.error(join, "JOIN needs ON", "write JOIN … ON a.x = b.x, or CROSS JOIN")
 
 
-def _check_plain(context: Context, block: exp.Expr) -> None:
+def _check_plain(context: BindingContext, block: exp.Expr) -> None:
     if not isinstance(block, exp.Select):
         raise context.error(block, "NOT EXISTS takes one SELECT", "write one NOT EXISTS per part")
     for part in ("distinct", "group", "having", "order", "limit", "offset"):
@@ -164,7 +164,7 @@ def _check_plain(context: Context, block: exp.Expr) -> None:
             )
 
 
-def _check_outputs(context: Context, block: exp.Select, scope: Scope) -> None:
+def _check_outputs(context: BindingContext, block: exp.Select, scope: Scope) -> None:
     """What NOT EXISTS selects does not matter, but its names must exist."""
     binder = ScalarBinder(context.source, scope, "SELECT")
     for output in block.expressions:
@@ -174,7 +174,7 @@ def _check_outputs(context: Context, block: exp.Select, scope: Scope) -> None:
 
 
 def _negated_side(
-    context: Context, block: exp.Select, items: list[Item], conditions: list[Expression]
+    context: BindingContext, block: exp.Select, items: list[Item], conditions: list[Expression]
 ) -> Node:
     """The rows a negation looks for; they may come from a relation alone."""
     right = join_items(replace(context, in_negation=True), block, items, conditions)
@@ -182,7 +182,7 @@ def _negated_side(
     return right
 
 
-def _check_stored(context: Context, right: Node) -> None:
+def _check_stored(context: BindingContext, right: Node) -> None:
     for node in () if any(isinstance(n, StreamScan) for n in right.walk()) else right.walk():
         if isinstance(node, RelationScan) and not node.retroactive:
             raise context.error_for(

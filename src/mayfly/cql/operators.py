@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.cql.messages import CqlError
 from mayfly.cql.scalar import STREAM_OPERATORS
 from mayfly.plan.logical import OutputKind
@@ -28,7 +28,7 @@ class StreamOperator:
     place: exp.Expr
 
 
-def take_operator(context: Context, block: exp.Select) -> StreamOperator | None:
+def take_operator(context: BindingContext, block: exp.Select) -> StreamOperator | None:
     """Unwrap ``SELECT Istream(a, b)``: the block then selects a, b."""
     outputs = block.expressions
     wrapped = [output for output in outputs if _is_operator(output)]
@@ -55,7 +55,7 @@ def take_operator(context: Context, block: exp.Select) -> StreamOperator | None:
     return _checked(context, StreamOperator(_KINDS.get(_plain(name)), name != _plain(name), node))
 
 
-def _checked(context: Context, operator: StreamOperator) -> StreamOperator:
+def _checked(context: BindingContext, operator: StreamOperator) -> StreamOperator:
     if operator.restore and operator.kind is None:
         raise context.error(
             operator.place,
@@ -80,20 +80,20 @@ def _is_operator(node: exp.Expr) -> bool:
     return isinstance(inner, exp.Anonymous) and _plain(inner.name.lower()) in STREAM_OPERATORS
 
 
-def drop_rstream(context: Context, block: exp.Select, where: str) -> None:
+def drop_rstream(context: BindingContext, block: exp.Select, where: str) -> None:
     """Rstream inside a negation means the sub-query's current content, which it is anyway."""
     operator = take_operator(context, block)
     if operator and (operator.kind is not OutputKind.RSTREAM or operator.restore):
         raise _inner_error(context, operator, where)
 
 
-def refuse_operator(context: Context, block: exp.Select, where: str) -> None:
+def refuse_operator(context: BindingContext, block: exp.Select, where: str) -> None:
     operator = take_operator(context, block)
     if operator:
         raise _inner_error(context, operator, where)
 
 
-def _inner_error(context: Context, operator: StreamOperator, where: str) -> CqlError:
+def _inner_error(context: BindingContext, operator: StreamOperator, where: str) -> CqlError:
     return context.error(
         operator.place,
         f"{operator.place.name} cannot stand in {where}",

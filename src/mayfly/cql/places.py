@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from mayfly.cql.messages import CqlError, Source, Span, error_at
+from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at
 from mayfly.plan.logical import Position
 
 # Nodes whose own word is the place; underlining all of them would mark half the query.
 _KEYWORD_NODES = (exp.Query, exp.Join, exp.Group, exp.Order, exp.Limit, exp.Exists, exp.In)
 
 
-def span_of_node(node: exp.Expr) -> Span:
+def span_of_node(node: exp.Expr) -> TextSpan:
     """The characters a node covers, as far as its parts tell."""
     meta = node.meta
     if isinstance(node, _KEYWORD_NODES) and "start" in meta:
-        return Span(meta["start"], meta["end"] + 1)
+        return TextSpan(meta["start"], meta["end"] + 1)
     starts, ends = [], []
     for part in node.walk(prune=lambda n: n is not node and isinstance(n, exp.Query)):
         if "start" in part.meta:
@@ -24,14 +24,14 @@ def span_of_node(node: exp.Expr) -> Span:
         if "window_span" in part.meta and part is not node:
             ends.append(part.meta["window_span"].end)
     if not starts:
-        return span_of_node(node.parent) if node.parent else Span(0, 1)
-    return Span(min(starts), max(ends))
+        return span_of_node(node.parent) if node.parent else TextSpan(0, 1)
+    return TextSpan(min(starts), max(ends))
 
 
-def position_of(source: Source, node: exp.Expr) -> Position:
+def position_of(source: SourceText, node: exp.Expr) -> Position:
     return source.position(span_of_node(node).start)
 
 
-def error_on(source: Source, node: exp.Expr, problem: str, hint: str) -> CqlError:
+def error_on(source: SourceText, node: exp.Expr, problem: str, hint: str) -> CqlError:
     """The error for what stands at a node."""
     return error_at(source, span_of_node(node), problem, hint)

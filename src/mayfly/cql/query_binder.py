@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from mayfly.cql.blocks import Block, bind_block
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.cql.group_clause import GroupedBinder
 from mayfly.cql.literals import MOST_DIGITS
 from mayfly.cql.messages import CqlError, listing
@@ -34,7 +34,9 @@ from mayfly.plan.logical import (
 from mayfly.plan.types import DataType, common_type
 
 
-def bind_output(context: Context, tree: exp.Expr, isolation: Isolation | None = None) -> Output:
+def bind_output(
+    context: BindingContext, tree: exp.Expr, isolation: Isolation | None = None
+) -> Output:
     """The plan of an outermost query."""
     query = tree
     while isinstance(query, exp.Subquery):
@@ -59,7 +61,7 @@ def _first(query: exp.Expr) -> exp.Expr:
 
 
 def _outermost(
-    context: Context, query: exp.Expr, operator: StreamOperator | None
+    context: BindingContext, query: exp.Expr, operator: StreamOperator | None
 ) -> tuple[Block | None, Node]:
     if isinstance(query, exp.Select):
         if has_wstream(query) or (operator and operator.kind is None):
@@ -70,7 +72,7 @@ def _outermost(
 
 
 def bind_subquery(
-    context: Context, tree: exp.Expr, alias: str, enclosing: Scope | None = None
+    context: BindingContext, tree: exp.Expr, alias: str, enclosing: Scope | None = None
 ) -> Node:
     """A query inside another, or a part of a set operation; its columns are ``alias.…``."""
     if isinstance(tree, exp.Subquery):
@@ -80,7 +82,7 @@ def bind_subquery(
 
 
 def _part(
-    context: Context, tree: exp.Expr, alias: str, enclosing: Scope | None
+    context: BindingContext, tree: exp.Expr, alias: str, enclosing: Scope | None
 ) -> tuple[Block | None, Node]:
     """A query without its order."""
     if isinstance(tree, exp.Select):
@@ -97,7 +99,7 @@ def _part(
 
 
 def _set_operation(
-    context: Context, tree: exp.SetOperation, alias: str, enclosing: Scope | None
+    context: BindingContext, tree: exp.SetOperation, alias: str, enclosing: Scope | None
 ) -> Node:
     word = type(tree).__name__.upper()
     if isinstance(tree, exp.Intersect):
@@ -137,7 +139,7 @@ def _operands(tree: exp.SetOperation) -> list[exp.Expr]:
 
 
 def _common_types(
-    context: Context, tree: exp.Expr, parts: list[exp.Expr], nodes: list[Node]
+    context: BindingContext, tree: exp.Expr, parts: list[exp.Expr], nodes: list[Node]
 ) -> list[DataType]:
     types = [column.type for column in nodes[0].schema]
     for part, node in zip(parts[1:], nodes[1:], strict=True):
@@ -159,7 +161,7 @@ def _common_types(
     return types
 
 
-def _conformed(context: Context, node: Node, types: list[DataType]) -> Node:
+def _conformed(context: BindingContext, node: Node, types: list[DataType]) -> Node:
     if [column.type for column in node.schema] == types:
         return node
     outputs = tuple(
@@ -185,7 +187,7 @@ def _renamed(node: Node, alias: str) -> Node:
 # ── ORDER BY and LIMIT ────────────────────────────────────────────────────────────────────
 
 
-def _topped(context: Context, query: exp.Expr, node: Node, block: Block | None) -> Node:
+def _topped(context: BindingContext, query: exp.Expr, node: Node, block: Block | None) -> Node:
     """Top-N, where rows are a set: an order without a limit would mean nothing."""
     wide = _with_order_columns(context, query, node, block)
     whole = node if wide is None else wide.node
@@ -208,7 +210,7 @@ def _topped(context: Context, query: exp.Expr, node: Node, block: Block | None) 
 
 
 def _with_order_columns(
-    context: Context, query: exp.Expr, node: Node, block: Block | None
+    context: BindingContext, query: exp.Expr, node: Node, block: Block | None
 ) -> Block | None:
     """A block without groups and DISTINCT that also offers what ORDER BY asks for beside its
     outputs, if it does."""
@@ -225,7 +227,7 @@ def _with_order_columns(
     return Block(replace(node, outputs=outputs), outputs, block.binder) if added else None
 
 
-def _is_output(context: Context, place: exp.Expr, node: Node, block: Block) -> bool:
+def _is_output(context: BindingContext, place: exp.Expr, node: Node, block: Block) -> bool:
     if isinstance(place, exp.Literal):
         return True
     try:
@@ -235,7 +237,7 @@ def _is_output(context: Context, place: exp.Expr, node: Node, block: Block) -> b
     return True
 
 
-def _sorted(context: Context, query: exp.Expr, node: Node, block: Block | None) -> Node:
+def _sorted(context: BindingContext, query: exp.Expr, node: Node, block: Block | None) -> Node:
     order, limit, offset = (query.args.get(key) for key in ("order", "limit", "offset"))
     first = next((part for part in (order, limit, offset) if part is not None), None)
     if first is None:
@@ -247,7 +249,7 @@ def _sorted(context: Context, query: exp.Expr, node: Node, block: Block | None) 
     return Sort(node, keys, size, skipped, position=context.position(first))
 
 
-def _whole(context: Context, clause: exp.Expr) -> int:
+def _whole(context: BindingContext, clause: exp.Expr) -> int:
     value = clause.args.get("expression")
     word = type(clause).__name__.upper()
     if value is None or not (isinstance(value, exp.Literal) and value.name.isdecimal()):
@@ -258,7 +260,7 @@ def _whole(context: Context, clause: exp.Expr) -> int:
     return int(value.name)
 
 
-def _sort_key(context: Context, place: exp.Expr, node: Node, block: Block | None) -> SortKey:
+def _sort_key(context: BindingContext, place: exp.Expr, node: Node, block: Block | None) -> SortKey:
     expression = _sort_expression(context, place.this, node, block)
     if not expression.type.is_comparable:
         problem = f"values of type {expression.type} have no order"
@@ -267,7 +269,7 @@ def _sort_key(context: Context, place: exp.Expr, node: Node, block: Block | None
 
 
 def _sort_expression(
-    context: Context, place: exp.Expr, node: Node, block: Block | None
+    context: BindingContext, place: exp.Expr, node: Node, block: Block | None
 ) -> Expression:
     if isinstance(place, exp.Literal) and place.name.isdecimal():
         number = int(place.name[:MOST_DIGITS])

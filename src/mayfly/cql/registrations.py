@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mayfly.cql.binder import bind_tokens
-from mayfly.cql.messages import Span, suggestion
+from mayfly.cql.messages import TextSpan, suggestion
 from mayfly.cql.restrictions import kind_of
 from mayfly.cql.stream_declarations import read_clauses, read_connector, read_dead_letters, read_gap
 from mayfly.cql.tokens import Cursor
@@ -82,7 +82,7 @@ def read_archive(cursor: Cursor, catalog: Catalog) -> ArchiveDefinition:
     )
 
 
-def _key(cursor: Cursor) -> list[tuple[str, Span]]:
+def _key(cursor: Cursor) -> list[tuple[str, TextSpan]]:
     wrapped = cursor.take("(")
     key_columns = [_key_column(cursor)]
     while cursor.take(","):
@@ -92,13 +92,13 @@ def _key(cursor: Cursor) -> list[tuple[str, Span]]:
     return key_columns
 
 
-def _key_column(cursor: Cursor) -> tuple[str, Span]:
+def _key_column(cursor: Cursor) -> tuple[str, TextSpan]:
     place = cursor.place
     return cursor.name("a key column"), place
 
 
 def _output_columns(
-    cursor: Cursor, plan: Output, references: list[tuple[str, Span]]
+    cursor: Cursor, plan: Output, references: list[tuple[str, TextSpan]]
 ) -> tuple[str, ...]:
     names: list[str] = []
     for name, span in references:
@@ -114,7 +114,7 @@ def _output_columns(
     return tuple(names)
 
 
-def _check_rows(cursor: Cursor, span: Span, plan: Output, max_lifetime: int | None) -> None:
+def _check_rows(cursor: Cursor, span: TextSpan, plan: Output, max_lifetime: int | None) -> None:
     if plan.kind is not OutputKind.VIEW:
         hint = "write the SELECT list without it: an archive keeps rows with their lifetimes"
         raise cursor.error(f"an archive cannot keep {plan.kind.value}", hint, span)

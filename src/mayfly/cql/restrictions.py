@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.patterns import Kind
 from mayfly.plan.logical import (
     AntiJoin,
@@ -29,7 +29,7 @@ from mayfly.plan.logical import (
 from mayfly.plan.window_specs import Window
 
 
-def check_plan(context: Context, output: Output) -> None:
+def check_plan(context: BindingContext, output: Output) -> None:
     """Refuse plans that have no meaning, pointing at the operator that is the reason."""
     for node in output.walk():
         if isinstance(node, SubqueryWindow):
@@ -94,7 +94,7 @@ def _windows(node: Node) -> Iterator[tuple[Node, Window]]:
 # ── the restrictions ──────────────────────────────────────────────────────────────────────
 
 
-def _check_monotonic(context: Context, node: SubqueryWindow) -> None:
+def _check_monotonic(context: BindingContext, node: SubqueryWindow) -> None:
     if node.wstream or kind_of(node.child) is Kind.MON:
         return
     taking = Distinct | AntiJoin | ExceptAll | Top
@@ -117,7 +117,7 @@ def _culprit(node: Node) -> Node:
         node = worse
 
 
-def _check_external(context: Context, node: Node) -> None:
+def _check_external(context: BindingContext, node: Node) -> None:
     """DISTINCT, LIMIT and negation over internal windows would keep results that have to go."""
     word = {Distinct: "DISTINCT", Top: "LIMIT"}.get(type(node), "a negation")
     for scan, window in _windows(node):
@@ -129,7 +129,7 @@ def _check_external(context: Context, node: Node) -> None:
             )
 
 
-def _check_relation_input(context: Context, node: RelationJoin) -> None:
+def _check_relation_input(context: BindingContext, node: RelationJoin) -> None:
     if kind_of(node.child) is Kind.STR:
         raise context.error_for(
             node.relation,
@@ -140,7 +140,7 @@ def _check_relation_input(context: Context, node: RelationJoin) -> None:
         )
 
 
-def _check_slides(context: Context, node: Node) -> None:
+def _check_slides(context: BindingContext, node: Node) -> None:
     """All windows that are refreshed together share slide and origin."""
     windows = list(_windows(node))
     if not windows:

@@ -11,7 +11,7 @@ from mayfly.cql import functions
 from mayfly.cql.aggregate_types import AGGREGATES
 from mayfly.cql.arithmetic import arithmetic
 from mayfly.cql.literals import folded_cast, negated, number
-from mayfly.cql.messages import CqlError, Source, closest
+from mayfly.cql.messages import CqlError, SourceText, closest
 from mayfly.cql.places import error_on
 from mayfly.cql.scope import Scope
 from mayfly.errors import InvalidSetting
@@ -67,7 +67,7 @@ STREAM_OPERATORS = ("istream", "dstream", "rstream", "wstream")
 class ScalarBinder:
     """Binds expressions over one scope; ``clause`` says where they stand, for messages."""
 
-    def __init__(self, source: Source, scope: Scope, clause: str) -> None:
+    def __init__(self, source: SourceText, scope: Scope, clause: str) -> None:
         self.source = source
         self.scope = scope
         self.clause = clause

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from mayfly.cql.messages import CqlError, Source, listing, suggestion
+from mayfly.cql.messages import CqlError, SourceText, listing, suggestion
 from mayfly.cql.places import error_on
 from mayfly.plan.expressions import Column, Expression, FieldAccess
 from mayfly.plan.logical import Node
@@ -62,7 +62,7 @@ class Scope:
     ``closed`` says why names of the outer block may be recognised, but not used.
     """
 
-    source: Source
+    source: SourceText
     items: tuple[Item, ...]
     outer: Scope | None = None
     closed: str = ""
@@ -153,7 +153,7 @@ class Scope:
         )
 
 
-def _parts(source: Source, node: exp.Expr) -> list[str]:
+def _parts(source: SourceText, node: exp.Expr) -> list[str]:
     """The names of ``a.b.c``, first to last."""
     behind: list[str] = []
     while isinstance(node, exp.Dot):

@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from mayfly.cql.binder import bind_tokens
 from mayfly.cql.changes import read_delete, read_insert, read_update
-from mayfly.cql.messages import Source, suggestion, with_article
+from mayfly.cql.messages import SourceText, suggestion, with_article
 from mayfly.cql.registrations import read_archive, read_query
 from mayfly.cql.statements import (
     Create,
@@ -50,7 +50,7 @@ def parse(text: str, catalog: Catalog | None = None, *, name: str = "") -> list[
     What a CREATE or DROP changes is seen by the statements behind it; the catalog given is not
     changed (``catalog_after`` tells what it becomes).
     """
-    source = Source(text, name)
+    source = SourceText(text, name)
     current_catalog = catalog or Catalog()
     statements: list[Statement] = []
     for tokens in _split(tokenize(source)):

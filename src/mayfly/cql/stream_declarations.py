@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from mayfly.cql.computed_columns import Time, computed_column, read_time
-from mayfly.cql.messages import Span, error_at, suggestion
+from mayfly.cql.messages import TextSpan, error_at, suggestion
 from mayfly.cql.tokens import Cursor
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import NEVER
@@ -93,7 +93,7 @@ def read_relation(cursor: Cursor, retroactive: bool) -> RelationDefinition:
     )
 
 
-def placed(cursor: Cursor, span: Span, make: Callable[[], T]) -> T:
+def placed(cursor: Cursor, span: TextSpan, make: Callable[[], T]) -> T:
     """What ``make`` gives; its refusals point at the place."""
     try:
         return make()
@@ -160,7 +160,7 @@ def _type(cursor: Cursor, column: str) -> DataType:
     if not written:
         hint = "write its type behind the name, like src STRING"
         raise cursor.error(f"the column {column} has no type", hint)
-    return placed(cursor, Span(start, end), lambda: parse_type(written))
+    return placed(cursor, TextSpan(start, end), lambda: parse_type(written))
 
 
 def _declared(cursor: Cursor, columns: tuple[ColumnDefinition, ...], what: str) -> tuple[str, ...]:

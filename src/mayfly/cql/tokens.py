@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from mayfly.cql.messages import CqlError, Source, Span, error_at, listing, suggestion
+from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at, listing, suggestion
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import NEVER, instant, micros, unit_micros
 
@@ -27,11 +27,11 @@ _HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 _NAMES_OF_OPENERS = {"'": "string", "`": "quoted name", '"': "string", "/*": "comment"}
 
 
-def span_of(token: Token) -> Span:
-    return Span(token.start, token.end + 1)
+def span_of(token: Token) -> TextSpan:
+    return TextSpan(token.start, token.end + 1)
 
 
-def tokenize(source: Source) -> list[Token]:
+def tokenize(source: SourceText) -> list[Token]:
     """All tokens of a text; the offsets count from its beginning."""
     # The dialect is built on the parser, which reads windows with the cursor of this module.
     from mayfly.cql.dialect import Cql
@@ -45,41 +45,46 @@ def tokenize(source: Source) -> list[Token]:
     return _joined(tokens)
 
 
-def _pieces(source: Source) -> Iterable[re.Match[str]]:
+def _pieces(source: SourceText) -> Iterable[re.Match[str]]:
     return _PIECE.finditer(source.text)
 
 
-def _refuse_half_pairs(source: Source) -> None:
+def _refuse_half_pairs(source: SourceText) -> None:
     """Neither files nor columns nor Spark can hold them, wherever they stand in the text."""
     if not source.text.isascii() and (half := _HALF_OF_A_PAIR.search(source.text)):
         raise error_at(
             source,
-            Span(*half.span()),
+            TextSpan(*half.span()),
             f"{half[0]!a} is half of a pair (a lone surrogate), which is not Unicode",
             "write the whole letter; only text that UTF-8 can hold is read",
         )
 
 
-def _refuse_double_quotes(source: Source) -> None:
+def _refuse_double_quotes(source: SourceText) -> None:
     for piece in _pieces(source):
         if piece[0].startswith('"') and len(piece[0]) > 1:
             raise error_at(
                 source,
-                Span(*piece.span()),
+                TextSpan(*piece.span()),
                 "double quotes mean a name in some systems and a string in others",
                 "write 'text' for a string and `name` for a quoted name",
             )
 
 
-def _unterminated(source: Source) -> CqlError:
+def _unterminated(source: SourceText) -> CqlError:
     for piece in _pieces(source):
         if piece[0] in _NAMES_OF_OPENERS:
             what = _NAMES_OF_OPENERS[piece[0]]
             closer = "*/" if what == "comment" else piece[0]
             return error_at(
-                source, Span(*piece.span()), f"this {what} has no end", f"close it with {closer}"
+                source,
+                TextSpan(*piece.span()),
+                f"this {what} has no end",
+                f"close it with {closer}",
             )
-    return error_at(source, Span(0, 1), "this text cannot be split into words", "check its quotes")
+    return error_at(
+        source, TextSpan(0, 1), "this text cannot be split into words", "check its quotes"
+    )
 
 
 _TWO_WORDS = {
@@ -126,7 +131,7 @@ def _merged(kind: TokenType, text: str, first: Token, last: Token) -> Token:
 class Cursor:
     """Reads tokens one by one; every refusal names what would have been right."""
 
-    def __init__(self, source: Source, tokens: list[Token], position: int = 0) -> None:
+    def __init__(self, source: SourceText, tokens: list[Token], position: int = 0) -> None:
         self.source = source
         self.tokens = tokens
         self.position = position
@@ -136,12 +141,12 @@ class Cursor:
         return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     @property
-    def place(self) -> Span:
+    def place(self) -> TextSpan:
         """Where the cursor stands; just behind the last token at the end."""
         if self.current:
             return span_of(self.current)
         end = self.tokens[-1].end + 1 if self.tokens else len(self.source.text)
-        return Span(end, end + 1)
+        return TextSpan(end, end + 1)
 
     @property
     def shown(self) -> str:
@@ -149,7 +154,7 @@ class Cursor:
         token = self.current
         return self.source.text[token.start : token.end + 1] if token else "the end"
 
-    def error(self, problem: str, hint: str, span: Span | None = None) -> CqlError:
+    def error(self, problem: str, hint: str, span: TextSpan | None = None) -> CqlError:
         return error_at(self.source, span or self.place, problem, hint)
 
     def word(self) -> str:
@@ -240,7 +245,7 @@ class Cursor:
             return 0
         if end == start:
             raise self._no_duration(what, advice)
-        text, span = text.strip(), Span(start, end)
+        text, span = text.strip(), TextSpan(start, end)
         while self.current and self.current.start < end:
             self.position += 1
         try:
@@ -254,7 +259,9 @@ class Cursor:
     def _no_duration(self, what: str, hint: str) -> CqlError:
         written = re.compile(r"(\d+)\s*(\w*)").match(self.source.text, self.place.start)
         if written and written[2]:
-            return self.error(f"{written[2]} is not a unit of time", hint, Span(*written.span(2)))
+            return self.error(
+                f"{written[2]} is not a unit of time", hint, TextSpan(*written.span(2))
+            )
         if written:
             return self.error(f"{written[1]} has no unit of time", hint)
         return self.error(f"expected {what}, found {self.shown}", hint)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mayfly.cql.messages import Span
+from mayfly.cql.messages import TextSpan
 from mayfly.cql.tokens import Cursor
 from mayfly.plan.window_specs import (
     Landmark,
     Now,
     PartitionRows,
     Range,
-    Rows,
+    RowsWindow,
     Slide,
     Unbounded,
     Window,
@@ -21,7 +21,7 @@ FORMS = (
 )
 
 
-def read_window(cursor: Cursor) -> tuple[Window, Span]:
+def read_window(cursor: Cursor) -> tuple[Window, TextSpan]:
     """The window whose ``[`` is at the cursor, and the text it covers."""
     start = cursor.place.start
     cursor.take("[")
@@ -30,7 +30,7 @@ def read_window(cursor: Cursor) -> tuple[Window, Span]:
         raise cursor.error(f"{cursor.shown} does not belong to a window", f"a window is {FORMS}")
     end = cursor.place.end
     cursor.take("]")
-    return window, Span(start, end)
+    return window, TextSpan(start, end)
 
 
 def _extent(cursor: Cursor) -> Window:
@@ -47,7 +47,7 @@ def _extent(cursor: Cursor) -> Window:
                 "ROWS and RANGE together need PARTITION BY",
                 "write [PARTITION BY a ROWS n RANGE d], or only one of the two",
             )
-        return Rows(count=count)
+        return RowsWindow(count=count)
     if cursor.take("PARTITION BY"):
         return _partition(cursor)
     if cursor.take("LANDMARK"):

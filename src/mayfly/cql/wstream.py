@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from mayfly.cql.aggregate_types import is_aggregate
 from mayfly.cql.blocks import bind_block
-from mayfly.cql.context import Context
+from mayfly.cql.context import BindingContext
 from mayfly.cql.from_clause import BindQuery
 from mayfly.cql.messages import error_at
 from mayfly.cql.operators import StreamOperator
@@ -26,7 +26,7 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     Top,
 )
-from mayfly.plan.window_specs import Range, Rows, Window
+from mayfly.plan.window_specs import Range, RowsWindow, Window
 
 _FORM = "write Wstream(…)[ROWS n] or Wstream(…)[RANGE d]"
 
@@ -45,7 +45,10 @@ def has_wstream(block: exp.Select) -> bool:
 
 
 def bind_wstream(
-    context: Context, block: exp.Select, operator: StreamOperator | None, bind_query: BindQuery
+    context: BindingContext,
+    block: exp.Select,
+    operator: StreamOperator | None,
+    bind_query: BindQuery,
 ) -> Node:
     """The plan of a block whose SELECT list contains, or was wrapped in, Wstream."""
     calls = _calls(block)
@@ -59,11 +62,11 @@ def bind_wstream(
     return _two_levels(context, block, calls, bind_query)
 
 
-def _window(context: Context, place: exp.Expr) -> Window:
+def _window(context: BindingContext, place: exp.Expr) -> Window:
     window = place.meta.get("window")
     if window is None:
         raise context.error(place, "Wstream needs a window", _FORM)
-    plain = isinstance(window, Rows | Range) and window.slide is None and not window.internal
+    plain = isinstance(window, RowsWindow | Range) and window.slide is None and not window.internal
     if not plain:
         span = place.meta["window_span"]
         raise error_at(context.source, span, "Wstream takes a plain window only", _FORM)
@@ -71,7 +74,7 @@ def _window(context: Context, place: exp.Expr) -> Window:
     return window
 
 
-def _windowed(context: Context, place: exp.Expr, inner: Node, window: Window) -> Node:
+def _windowed(context: BindingContext, place: exp.Expr, inner: Node, window: Window) -> Node:
     for node in inner.walk():
         if isinstance(node, Distinct | AntiJoin | ExceptAll | Top):
             word = {Distinct: "DISTINCT", Top: "LIMIT"}.get(type(node), "negation")
@@ -92,7 +95,7 @@ def _internal(node: Node) -> Node:
 
 
 def _two_levels(
-    context: Context, block: exp.Select, calls: list[exp.Anonymous], bind_query: BindQuery
+    context: BindingContext, block: exp.Select, calls: list[exp.Anonymous], bind_query: BindQuery
 ) -> Node:
     """``AGG(Wstream(AGG(x))[w])``: the outer aggregate over the last results of the inner one."""
     call = calls[0]

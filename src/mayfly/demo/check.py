@@ -23,7 +23,7 @@ from mayfly.testing.row_comparison import RowDifference, row_difference
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DemoVerdict:
     """Whether the delivered results are the right ones, and who says so."""
 
     judge: str
@@ -47,7 +47,7 @@ class Verdict:
         return "\n".join(said)
 
 
-def judge(traffic: Traffic, origin: int, places: Places) -> Verdict:
+def judge(traffic: Traffic, origin: int, places: Places) -> DemoVerdict:
     """Compare every result ever delivered, with its lifetime, to what it should be."""
     accepted, late, wrongly_late = {}, 0, 0
     for link, rows in traffic.beginning_at(origin).items():
@@ -60,7 +60,7 @@ def judge(traffic: Traffic, origin: int, places: Places) -> Verdict:
     expected = by_duckdb(accepted) if independent else in_process(accepted)
     results = _stored(places.results)
     delivered = expected.slice(0, 0) if results is None else results
-    return Verdict(
+    return DemoVerdict(
         "DuckDB" if independent else "the in-process runner",
         delivered.num_rows,
         late,

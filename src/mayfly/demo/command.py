@@ -87,9 +87,9 @@ def _story(
     # Imported while Spark starts in its own process: these take a second or more.
     from mayfly.demo.observation import Observer
     from mayfly.demo.story import Story
-    from mayfly.demo.traffic import Feeder, make_traffic
+    from mayfly.demo.traffic import TrafficFeeder, make_traffic
 
-    feeder = Feeder(make_traffic(settings), places)
+    feeder = TrafficFeeder(make_traffic(settings), places)
     return Story(settings, places, show, first, driver, Observer(places.checkpoint), feeder)
 
 

@@ -14,8 +14,8 @@ from mayfly.demo.demo_settings import Places, Settings
 from mayfly.demo.driver_process import DriverProcess
 from mayfly.demo.figures import Figures, counted, seconds
 from mayfly.demo.observation import Observer
-from mayfly.demo.summary import Kill, Summary, disk_use
-from mayfly.demo.traffic import Feeder
+from mayfly.demo.summary import DemoSummary, Kill, disk_use
+from mayfly.demo.traffic import TrafficFeeder
 from mayfly.demo.view import Event, Scene, Show
 from mayfly.errors import MayflyError
 
@@ -35,7 +35,7 @@ class Story:
     scene: Scene
     driver: DriverProcess
     observer: Observer
-    feeder: Feeder
+    feeder: TrafficFeeder
     _kill: Kill | None = field(default=None, init=False)
     _killed_at: float = field(default=0.0, init=False)
     _batch_seconds: list[float] = field(default_factory=list, init=False)
@@ -44,7 +44,7 @@ class Story:
     _ending: bool = field(default=False, init=False)
     _done: bool = field(default=False, init=False)
 
-    def run(self) -> Summary:
+    def run(self) -> DemoSummary:
         """Play it; whatever happens, no process and no thread is left running."""
         try:
             while not self._done:
@@ -161,7 +161,7 @@ class Story:
         self.scene = replace(self.scene, **changes)  # type: ignore[arg-type]
         self.show(self.scene)
 
-    def _closing(self) -> Summary:
+    def _closing(self) -> DemoSummary:
         origin, final, peak = self.feeder.origin, self.scene.figures, self._peak
         assert origin is not None
         assert final is not None
@@ -170,7 +170,7 @@ class Story:
         self._show(doing="computing everything again, undisturbed")
         verdict = judge(self.feeder.traffic, origin, self.places)
         self._show(doing="finished", over=True)
-        return Summary(
+        return DemoSummary(
             settings=self.settings,
             final=final,
             peak=peak,

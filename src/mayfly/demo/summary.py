@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from mayfly.demo.check import Verdict
+from mayfly.demo.check import DemoVerdict
 from mayfly.demo.demo_settings import Settings
 from mayfly.demo.figures import Figures, counted, number, seconds, size
 
@@ -43,7 +43,7 @@ def disk_use(folders: Iterable[Path]) -> DiskUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class DemoSummary:
     settings: Settings
     final: Figures
     peak: Figures
@@ -51,7 +51,7 @@ class Summary:
     batch_seconds: tuple[float, ...]
     kill: Kill | None
     disk: DiskUse
-    verdict: Verdict
+    verdict: DemoVerdict
 
     def lines(self) -> list[tuple[str, str]]:
         """Label and text, in order."""
@@ -97,7 +97,7 @@ class Summary:
         said = "nothing was left to do" if after is None else f"continued after {seconds(after)}"
         return f"1, {self.kill.where}; {said}, from version {self.kill.version}"
 
-    def _check(self, verdict: Verdict) -> str:
+    def _check(self, verdict: DemoVerdict) -> str:
         if verdict.identical:
             return (
                 f"identical to {verdict.judge}'s {number(verdict.results)} results:"

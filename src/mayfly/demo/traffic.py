@@ -106,7 +106,7 @@ def _moved(table: pa.Table, origin: int) -> pa.Table:
 
 
 @dataclass
-class Feeder:
+class TrafficFeeder:
     """A thread that writes each file when its time has come, whether or not anybody reads."""
 
     traffic: Traffic

@@ -21,7 +21,7 @@ from mayfly.errors import BadInput
 from mayfly.kernels.codes import adjacent_equal
 from mayfly.kernels.frequent_items import FREQUENT
 from mayfly.kernels.group_events import Events, Floats, Wide
-from mayfly.kernels.holistic import DECIMAL_SUMS, WAYS, TooLarge, Versions, Way
+from mayfly.kernels.holistic import DECIMAL_SUMS, WAYS, AggregateUpkeep, TooLarge, Versions
 from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.operator import StateKey
 from mayfly.lifetime import instant_text
@@ -102,7 +102,9 @@ class Known:
         return filled
 
 
-TOTAL = Way("a running total", "what comes is added, what goes is subtracted; no row is read", None)
+TOTAL = AggregateUpkeep(
+    "a running total", "what comes is added, what goes is subtracted; no row is read", None
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Aggregator:
         )
 
     @property
-    def way(self) -> Way:
+    def way(self) -> AggregateUpkeep:
         """How it is maintained."""
         if self.kept or (self.call.function == "count" and not self.call.distinct):
             return TOTAL

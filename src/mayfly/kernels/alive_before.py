@@ -21,8 +21,8 @@ from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.codes import unsigned_zeros
 from mayfly.kernels.join_pairs import first_at_least
-from mayfly.kernels.kept_rows import Kept
-from mayfly.kernels.lifetime_rows import CODE, Run, numbers, whole
+from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.lifetime_rows import CODE, RowRun, numbers, whole
 from mayfly.kernels.resident import Part, Parts
 from mayfly.lifetime import MIN_TIME
 from mayfly.storage.segment import EXP
@@ -35,7 +35,7 @@ class Before:
     ``left`` is what the groups that are worth it (``large``) leave for the next step.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[RowRun, ...]
     places: tuple[Int64s, ...]
     """Which rows of each run."""
     order: Int64s
@@ -49,7 +49,7 @@ class Before:
     """Several aggregates may ask about the values of one argument."""
 
     @staticmethod
-    def of(members: Kept, codes: Int64s, began: int, resident: Mapping[int, Parts]) -> Before:
+    def of(members: KeptRows, codes: Int64s, began: int, resident: Mapping[int, Parts]) -> Before:
         """The members of groups (by sorted code) that were alive when the step began."""
         resident_parts, groups = dict[int, Parts](), np.arange(len(codes))
         if resident:

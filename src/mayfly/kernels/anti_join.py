@@ -32,8 +32,8 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join_pairs import matching_pairs
-from mayfly.kernels.kept_rows import Kept, Shape, rows_with
-from mayfly.kernels.lifetime_rows import CODE, Bools, Run, chosen, clustered, numbers
+from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
+from mayfly.kernels.lifetime_rows import CODE, Bools, RowRun, chosen, clustered, numbers
 from mayfly.kernels.operator import (
     NO_IDS,
     Holding,
@@ -61,9 +61,9 @@ _GAPS = f"UniTuple({WRITE}, 4)"
 class NegationState:
     """Left rows, covers by key (``_ts``: last uncovering, ``_exp``: covered until), right rows."""
 
-    left: Kept
-    covers: Kept
-    right: Kept
+    left: KeptRows
+    covers: KeptRows
+    right: KeptRows
 
     @property
     def rows(self) -> int:
@@ -91,8 +91,8 @@ class AntiJoinRows(Operator):
     by_identity: bool = False
 
     def state(self) -> NegationState:
-        covers = Kept(Shape(Structure.COVERS))
-        return NegationState(Kept(self.shapes[0]), covers, Kept(self.shapes[1]))
+        covers = KeptRows(Shape(Structure.COVERS))
+        return NegationState(KeptRows(self.shapes[0]), covers, KeptRows(self.shapes[1]))
 
     def state_key(self) -> StateKey:
         return StateKey(
@@ -260,7 +260,7 @@ class AntiJoinRows(Operator):
         new: pa.Table,
         cut: pa.Table,
         interval: Interval,
-    ) -> tuple[Gaps, Kept, Kept]:
+    ) -> tuple[Gaps, KeptRows, KeptRows]:
         """The uncovered stretches of every key that is concerned, and what is kept of the right."""
         arrived, removed = self._coded_right(right.born), self._coded_right(right.cut)
         blank = _cover_rows(*(np.empty(0, np.int64) for _ in range(3)))
@@ -295,7 +295,7 @@ class AntiJoinRows(Operator):
         return gaps, covers, kept_right
 
     def _recovered(
-        self, right: Kept, codes: Int64s, changed: Int64s, until: Int64s, interval: Interval
+        self, right: KeptRows, codes: Int64s, changed: Int64s, until: Int64s, interval: Interval
     ) -> None:
         """After cuts, how long the remaining right rows cover their keys."""
         touched = np.unique(changed)
@@ -308,7 +308,7 @@ class AntiJoinRows(Operator):
             alive = exp >= interval.began
             np.maximum.at(until, place[alive], exp[alive])
 
-    def _forgotten(self, covers: Kept, left: Kept, new: Int64s, clock: int) -> Kept:
+    def _forgotten(self, covers: KeptRows, left: KeptRows, new: Int64s, clock: int) -> KeptRows:
         """Without uncovered keys of which no left row is kept or new, once they are too many.
 
         A left row that comes later finds its key open for ever, which is just as true for it.
@@ -322,12 +322,12 @@ class AntiJoinRows(Operator):
             exp = numbers(table, EXP)
             useful = (exp >= clock) | ((exp != MIN_TIME) & np.isin(numbers(table, CODE), codes))
             rest = chosen(table, useful).combine_chunks()
-            kept += [Run.of(rest, level=run.level)] if rest.num_rows else []
-        return Kept(covers.shape, tuple(kept))
+            kept += [RowRun.of(rest, level=run.level)] if rest.num_rows else []
+        return KeptRows(covers.shape, tuple(kept))
 
     # ── the answer ────────────────────────────────────────────────────────────────────────
 
-    def _born(self, new: pa.Table, kept: Kept, gaps: Gaps) -> Iterator[pa.Table]:
+    def _born(self, new: pa.Table, kept: KeptRows, gaps: Gaps) -> Iterator[pa.Table]:
         """Left rows that enter: new ones in any gap, kept ones in gaps that open in this step."""
         if new.num_rows:
             yield from self._entered(new, gaps)
@@ -346,7 +346,7 @@ class AntiJoinRows(Operator):
         identity = mixed_ids(numbers(table, ID), ts)
         return with_numbers(table, **{TS: ts, EXP: exp, ID: identity})
 
-    def _ended(self, before: Kept, after: Kept, gaps: Gaps) -> Iterator[pa.Table]:
+    def _ended(self, before: KeptRows, after: KeptRows, gaps: Gaps) -> Iterator[pa.Table]:
         """Left rows in the answer that leave early: their key is covered, or they are cut."""
         held = gaps.old
         if before is after:

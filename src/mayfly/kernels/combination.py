@@ -78,7 +78,7 @@ def merged(first: Sorted, other: Sorted) -> Sorted:
 
 
 @dataclass(frozen=True)
-class Side:
+class SortedSide:
     """One input: what was kept of it, and what is new; the kept rows come first in its table."""
 
     kept: Sorted
@@ -93,7 +93,7 @@ class Side:
 class AtOnce:
     """The inputs of one step, and after which of them partial results have to be checked."""
 
-    sides: Sequence[Side]
+    sides: Sequence[SortedSide]
     rows: Sequence[pa.Table]
     """All rows of every input, the kept ones first."""
     order: tuple[int, ...]

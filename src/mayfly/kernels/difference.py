@@ -32,7 +32,7 @@ from mayfly.kernels.delta import (
     with_numbers,
 )
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept_rows import Kept, Shape, rows_with
+from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.operator import NO_IDS, Holding, Key, Operator, StateKey, same_kind
 from mayfly.kernels.window_join import BothKept, kept_inputs
@@ -53,7 +53,7 @@ class ExceptAllRows(Operator):
     shapes: tuple[Shape, Shape]
 
     def state(self) -> BothKept:
-        return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
+        return BothKept(KeptRows(self.shapes[0]), KeptRows(self.shapes[1]))
 
     def state_key(self) -> StateKey:
         return StateKey(

@@ -20,7 +20,7 @@ from mayfly.arrays.order import Int64s, distinct_of, places_in
 from mayfly.kernels.codes import are_exact, check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept_rows import Kept, Shape, rows_with
+from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, clustered, numbers, whole
 from mayfly.kernels.operator import Alone, Holding, StateKey
 from mayfly.lifetime import MIN_TIME
@@ -40,8 +40,8 @@ class WeakDistinct(Alone):
     columns: pa.Schema
     shape: Shape
 
-    def state(self) -> Kept:
-        return Kept(self.shape)
+    def state(self) -> KeptRows:
+        return KeptRows(self.shape)
 
     def state_key(self) -> StateKey:
         return StateKey(
@@ -86,7 +86,9 @@ class WeakDistinct(Alone):
     def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
         return self._codes(rows)
 
-    def step(self, state: Kept, inputs: Sequence[Delta], interval: Interval) -> tuple[Kept, Delta]:
+    def step(
+        self, state: KeptRows, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[KeptRows, Delta]:
         """A representative for each new value, and a successor where one expires."""
         nothing = Delta.empty(self.columns)
         rows = inputs[0].born.select([*self.columns.names, TS, EXP])

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mayfly.arrays.order import distinct_of
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.lifetime_rows import CODE, numbers
 from mayfly.kernels.multiway_probe import Effort
 
@@ -124,7 +124,7 @@ class Inputs:
     expired: int = 0
 
     @property
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[KeptRows]:
         return [getattr(self, f"kept{member}") for member in range(self.count)]
 
     @property
@@ -135,7 +135,7 @@ class Inputs:
     def bytes(self) -> int:
         return sum(part.bytes for part in self.kept)
 
-    def after(self, kept: Sequence[Kept], fresh: Sequence[pa.Table], horizon: int) -> Inputs:
+    def after(self, kept: Sequence[KeptRows], fresh: Sequence[pa.Table], horizon: int) -> Inputs:
         """With new rows, without those dead at the horizon."""
         changed = {
             f"kept{member}": part.after(rows, horizon)
@@ -182,7 +182,7 @@ class Inputs:
 def blank(shapes: Sequence[Shape]) -> Inputs:
     """The first state of a join of so many inputs."""
     made: Inputs = _class_for(len(shapes))(
-        len(shapes), **{f"kept{member}": Kept(shape) for member, shape in enumerate(shapes)}
+        len(shapes), **{f"kept{member}": KeptRows(shape) for member, shape in enumerate(shapes)}
     )
     return made
 
@@ -192,7 +192,7 @@ def _class_for(inputs: int) -> Any:
     counted = [
         (f"{name}{m}", int, 0) for name in ("arrived", "burst", "values") for m in range(inputs)
     ]
-    kept = [(f"kept{member}", Kept, None) for member in range(inputs)]
+    kept = [(f"kept{member}", KeptRows, None) for member in range(inputs)]
     return make_dataclass("Inputs", [*counted, *kept], bases=(Inputs,), frozen=True)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.group_events import Events
-from mayfly.kernels.holistic import Versions, Way
+from mayfly.kernels.holistic import AggregateUpkeep, Versions
 from mayfly.kernels.summaries import field
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.frequent_call import Frequency
@@ -193,7 +193,7 @@ def _beyond(best: Int64s, leaves: int, threshold: int) -> Int64s:
     return hits[:size]
 
 
-FREQUENT = Way(
+FREQUENT = AggregateUpkeep(
     "the largest counts of each sub-window, and two tournaments over their sums",
     "k counts and a bound stand for all rows of a sub-window (thesis ch. 6)",
     frequent_items,

@@ -41,10 +41,10 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.dominance import EXTREMES, Pruning, obstacle
 from mayfly.kernels.group_events import Events, Wide
-from mayfly.kernels.group_results import COUNT, SHOWN, Results
+from mayfly.kernels.group_results import COUNT, SHOWN, GroupResults
 from mayfly.kernels.holistic import Versions
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept_rows import Kept, Shape, rows_with
+from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.operator import NO_IDS, Alone, Copy, Holding, Key, StateKey, Working, plain_key
 from mayfly.kernels.refreshes import Refreshes, listed
@@ -67,8 +67,8 @@ from mayfly.storage.segment import EXP, TS
 class GroupState:
     """The rows a group is made of, and one row per group: its totals and its last result."""
 
-    members: Kept
-    groups: Kept
+    members: KeptRows
+    groups: KeptRows
     begun: bool = False
     first: int | None = None
     """The instant of the first row, from which on INTERNAL windows answer every refresh."""
@@ -117,7 +117,7 @@ class GroupRows(Alone):
         return not self.keys and bool(self.calls)
 
     def state(self) -> GroupState:
-        return GroupState(Kept(self.shape), Kept(Shape(self._results)))
+        return GroupState(KeptRows(self.shape), KeptRows(Shape(self._results)))
 
     @property
     def _results(self) -> Structure:
@@ -401,7 +401,7 @@ class GroupRows(Alone):
         events: Events,
         interval: Interval,
         resident: Mapping[int, Parts],
-    ) -> tuple[Kept, Delta, Before | None]:
+    ) -> tuple[KeptRows, Delta, Before | None]:
         """Versions against the last results: what is born, what is cut, what is kept."""
         codes = events.codes
         blank = self._group_rows(events, np.empty(0, np.int64), self._blank_totals(0))
@@ -418,8 +418,8 @@ class GroupRows(Alone):
         return kept, delta, versions.before
 
     @cached_property
-    def _output(self) -> Results:
-        return Results(self.columns, len(self.keys), self.is_global, self.dual)
+    def _output(self) -> GroupResults:
+        return GroupResults(self.columns, len(self.keys), self.is_global, self.dual)
 
     # ── values of versions ────────────────────────────────────────────────────────────────
 
@@ -427,7 +427,7 @@ class GroupRows(Alone):
         self,
         events: Events,
         last_results: pa.Table,
-        members: Kept,
+        members: KeptRows,
         interval: Interval,
         resident: Mapping[int, Parts],
     ) -> tuple[Versions, list[Totals]]:

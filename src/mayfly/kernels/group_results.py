@@ -29,7 +29,7 @@ from mayfly.kernels.delta import (
     taken,
     with_numbers,
 )
-from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, numbers, whole
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.segment import EXP, TS
@@ -39,7 +39,7 @@ SHOWN = "_shown"
 
 
 @dataclass(frozen=True)
-class Results:
+class GroupResults:
     """The results of groups: ``keys`` columns that name the group, then its aggregates."""
 
     columns: pa.Schema
@@ -52,8 +52,13 @@ class Results:
         return Delta.empty(self.columns, dual=self.dual)
 
     def replace(
-        self, kept: Kept, last_results: pa.Table, table: pa.Table, versions: Int64s, codes: Int64s
-    ) -> tuple[Kept, Delta]:
+        self,
+        kept: KeptRows,
+        last_results: pa.Table,
+        table: pa.Table,
+        versions: Int64s,
+        codes: Int64s,
+    ) -> tuple[KeptRows, Delta]:
         """The versions in ``table`` (of these groups) against the last results, which are known."""
         previous = places_in(codes, numbers(last_results, CODE))
         # A result keeps the identity that it was born with.
@@ -104,8 +109,8 @@ class Results:
         return with_numbers(taken(rows, order[last]), **life, **{ID: numbers(rows, ID)[since]})
 
     def append(
-        self, groups: Kept, table: pa.Table, versions: Int64s, codes: Int64s
-    ) -> tuple[Kept, Delta]:
+        self, groups: KeptRows, table: pa.Table, versions: Int64s, codes: Int64s
+    ) -> tuple[KeptRows, Delta]:
         """INTERNAL: every version is a result that stays."""
         shown = numbers(table, SHOWN) == 1
         ts = numbers(table, TS)

@@ -88,7 +88,7 @@ Play = Callable[[AggregateCall, Events, Versions, str], pa.Array]
 
 
 @dataclass(frozen=True)
-class Way:
+class AggregateUpkeep:
     """How an aggregate is maintained: from what, why from that, and what plays the events of a step
     over it (nothing does for totals that are kept with the group)."""
 
@@ -280,7 +280,7 @@ def _decimals(
     return pa.array(results, kind)
 
 
-_POSITIONS = Way(
+_POSITIONS = AggregateUpkeep(
     "counts by rank in a Fenwick tree",
     "a position is found in the logarithm of the distinct values; no row is read again",
     None,
@@ -291,26 +291,26 @@ _EXTREMES = replace(
     structure="two heaps, of what came and what went; counts by rank where groups are large",
     play=_extremes,
 )
-_BEST = Way(
+_BEST = AggregateUpkeep(
     "counts by rank in a tournament",
     "the largest counts are found in the logarithm of the distinct values; no row is read again",
     None,
     RANKS,
 )
-_COUNTS = Way(
+_COUNTS = AggregateUpkeep(
     "a count per distinct value",
     "a value comes or goes when its count leaves or reaches 0",
     None,
     RANKS,
 )
-_SUM = Way(
+_SUM = AggregateUpkeep(
     "an exact sum",
     "it is rounded once, so it depends on the rows alone and not on batches",
     _summed,
     SUMS,
 )
-_SPREAD = Way("exact sums of values and of squares", _SUM.why, _summed, SQUARES)
-DECIMAL_SUMS = Way("a sum as a whole number of any size", "decimals are exact", _summed)
+_SPREAD = AggregateUpkeep("exact sums of values and of squares", _SUM.why, _summed, SQUARES)
+DECIMAL_SUMS = AggregateUpkeep("a sum as a whole number of any size", "decimals are exact", _summed)
 WAYS = {
     "count": replace(_COUNTS, play=by_rank(_distinct)),
     "collect_set": replace(_COUNTS, play=by_rank(_set)),

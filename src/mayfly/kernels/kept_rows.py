@@ -20,7 +20,7 @@ from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, concatenated, with_numbers
 from mayfly.kernels.join_pairs import first_at_least
-from mayfly.kernels.lifetime_rows import CODE, Run, numbers
+from mayfly.kernels.lifetime_rows import CODE, RowRun, numbers
 from mayfly.kernels.runs.calendar_queue import CalendarQueue
 from mayfly.kernels.upkeep import Thin, calendar, fifo, scanned, unthinned
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -58,11 +58,11 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRows:
     """The rows one operator keeps of one kind."""
 
     shape: Shape
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RowRun, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -72,7 +72,7 @@ class Kept:
     def bytes(self) -> int:
         return sum(run.bytes for run in self.runs)
 
-    def after(self, fresh: pa.Table, clock: int, thin: Thin = unthinned) -> Kept:
+    def after(self, fresh: pa.Table, clock: int, thin: Thin = unthinned) -> KeptRows:
         """With clustered rows added, and without those whose ``_exp`` is not beyond the clock;
         ``thin`` is applied to rows that are written anew."""
         if not self.runs and not fresh.num_rows:
@@ -80,17 +80,17 @@ class Kept:
         fresh = thin(fresh) if fresh.num_rows else fresh
         return replace(self, runs=_kept(self.shape, self.runs, fresh, clock, thin))
 
-    def aged(self, clock: int) -> Kept:
+    def aged(self, clock: int) -> KeptRows:
         """Without the rows whose ``_exp`` is not beyond the clock."""
         return self.after(_NOTHING, clock)
 
-    def cut(self, rows: pa.Table) -> Kept:
+    def cut(self, rows: pa.Table) -> KeptRows:
         """With the lifetimes of these rows (with code, clustered) shortened to their ``_end``."""
         if not rows.num_rows:
             return self
         codes, ids, ends, ts = (numbers(rows, name) for name in (CODE, ID, END, TS))
 
-        def shortened(run: Run) -> Run:
+        def shortened(run: RowRun) -> RowRun:
             if ts.max() < run.ts.low or ts.min() > run.ts.high:
                 return run
             table = run.load()
@@ -108,10 +108,10 @@ class Kept:
 
         return replace(self, runs=tuple(map(shortened, self.runs)))
 
-    def without(self, codes: Int64s) -> Kept:
+    def without(self, codes: Int64s) -> KeptRows:
         """Without the rows of these codes (sorted, each once)."""
 
-        def rid(run: Run) -> Run:
+        def rid(run: RowRun) -> RowRun:
             places = _of_codes(numbers(run.load(), CODE), codes)
             gone = np.full(len(places), MIN_TIME, np.int64)
             return _changed(run, places, {EXP: gone}) if len(places) else run
@@ -121,7 +121,7 @@ class Kept:
     def due(self, began: int, clock: int) -> list[pa.Table]:
         """The rows that expire in the instants from ``began`` to ``clock``."""
 
-        def falling(run: Run) -> Int64s:
+        def falling(run: RowRun) -> Int64s:
             exp = numbers(run.load(), EXP)
             return np.flatnonzero((exp >= began) & (exp < clock))
 
@@ -138,7 +138,7 @@ class Kept:
     def of_codes(self, codes: Int64s) -> list[pa.Table]:
         """The stored rows of these codes (sorted, each once) that were not removed."""
 
-        def asked(run: Run) -> Int64s:
+        def asked(run: RowRun) -> Int64s:
             table = run.load()
             places = _of_codes(numbers(table, CODE), codes)
             if run.exp.low == MIN_TIME:
@@ -147,12 +147,14 @@ class Kept:
 
         return list(self._chosen(self.runs, asked)) if len(codes) else []
 
-    def _expiring(self, began: int, clock: int) -> tuple[Run, ...]:
+    def _expiring(self, began: int, clock: int) -> tuple[RowRun, ...]:
         if self.shape.structure is Structure.BUFFER:
             return self.runs
         return tuple(run for run in self.runs if run.exp.low < clock and run.exp.high >= began)
 
-    def _chosen(self, runs: tuple[Run, ...], choice: Callable[[Run], Int64s]) -> Iterator[pa.Table]:
+    def _chosen(
+        self, runs: tuple[RowRun, ...], choice: Callable[[RowRun], Int64s]
+    ) -> Iterator[pa.Table]:
         for run in runs:
             places = choice(run)
             if len(places) == run.rows:
@@ -162,8 +164,8 @@ class Kept:
 
 
 def _kept(
-    shape: Shape, runs: tuple[Run, ...], fresh: pa.Table, clock: int, thin: Thin
-) -> tuple[Run, ...]:
+    shape: Shape, runs: tuple[RowRun, ...], fresh: pa.Table, clock: int, thin: Thin
+) -> tuple[RowRun, ...]:
     match shape.form:
         case Structure.BUFFER:
             return scanned(runs, fresh, clock, thin)
@@ -176,14 +178,14 @@ def _kept(
     return fifo(runs, fresh, clock, NEVER, thin)
 
 
-def _changed(run: Run, places: Int64s, changes: dict[str, Int64s]) -> Run:
+def _changed(run: RowRun, places: Int64s, changes: dict[str, Int64s]) -> RowRun:
     """The run with other numbers at some places; its other columns are shared."""
     table = run.load()
     for name, values in changes.items():
         copied = numbers(table, name).copy()
         copied[places] = values
         table = with_numbers(table, **{name: copied})
-    return Run.of(table, level=run.level, cell=run.cell)
+    return RowRun.of(table, level=run.level, cell=run.cell)
 
 
 @compiled(f"{WRITE}({READ}, {READ})")

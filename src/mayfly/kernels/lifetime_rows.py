@@ -39,7 +39,7 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RowRun:
     """An immutable run of rows: in memory, or a stored segment opened when first needed."""
 
     load: Callable[[], pa.Table]
@@ -52,9 +52,9 @@ class Run:
     segment: Segment | None = None
 
     @staticmethod
-    def of(table: pa.Table, *, level: int = 0, cell: int | None = None) -> Run:
+    def of(table: pa.Table, *, level: int = 0, cell: int | None = None) -> RowRun:
         ts, exp = numbers(table, TS), numbers(table, EXP)
-        return Run(
+        return RowRun(
             load=lambda: table,
             rows=table.num_rows,
             bytes=table.nbytes,

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from mayfly.arrays.order import Int64s, common_of, distinct_of
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.combination import AtOnce, Side, Sorted
+from mayfly.kernels.combination import AtOnce, Sorted, SortedSide
 from mayfly.kernels.delta import (
     END,
     ID,
@@ -38,7 +38,7 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.evaluation import Evaluation, Inputs, Ordering, as_given, blank
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.multiway_probe import Check, Effort, Held, Partial
 from mayfly.kernels.operator import Copy, Holding, Key, Operator, StateKey, plain_key
@@ -241,7 +241,7 @@ class MultiwayJoin(Operator):
     # ── what is born ──────────────────────────────────────────────────────────────────────
 
     def _born(
-        self, kept: Sequence[Kept], new: list[pa.Table], order: tuple[int, ...], effort: Effort
+        self, kept: Sequence[KeptRows], new: list[pa.Table], order: tuple[int, ...], effort: Effort
     ) -> Iterator[pa.Table]:
         search: Search | AtOnce
         if self.evaluation.at_once:
@@ -264,7 +264,7 @@ class MultiwayJoin(Operator):
                 yield self._results(combinations, search.tables(origin), combinations.exp)
 
     def _at_once(
-        self, kept: Sequence[Kept], new: Sequence[pa.Table], order: tuple[int, ...]
+        self, kept: Sequence[KeptRows], new: Sequence[pa.Table], order: tuple[int, ...]
     ) -> AtOnce:
         came = [Sorted.of_new(*(numbers(rows, n) for n in (CODE, TS, EXP))) for rows in new]
         touched, _ = _touched(kept, [newcomers.codes for newcomers in came], order)
@@ -281,7 +281,7 @@ class MultiwayJoin(Operator):
         for tables, fresh, newcomers in zip(kept, new, came, strict=True):
             names = fresh.schema.names
             old = pa.concat_tables([fresh.slice(0, 0), *(table.select(names) for table in tables)])
-            sides.append(Side(Sorted.of(old), newcomers.moved(old.num_rows)))
+            sides.append(SortedSide(Sorted.of(old), newcomers.moved(old.num_rows)))
             rows.append(pa.concat_tables([old, fresh]))
         return AtOnce(sides, rows, order, self._halts)
 
@@ -289,8 +289,8 @@ class MultiwayJoin(Operator):
 
     def _cut(
         self,
-        before: Sequence[Kept],
-        after: Sequence[Kept],
+        before: Sequence[KeptRows],
+        after: Sequence[KeptRows],
         cuts: Sequence[pa.Table],
         order: tuple[int, ...],
         effort: Effort,
@@ -421,7 +421,7 @@ def _clustered(rows: pa.Table) -> pa.Table:
 
 
 def _touched(
-    kept: Sequence[Kept], new: Sequence[Int64s], order: tuple[int, ...]
+    kept: Sequence[KeptRows], new: Sequence[Int64s], order: tuple[int, ...]
 ) -> tuple[list[list[pa.Table]], Int64s]:
     """The kept rows whose codes new rows (of sorted codes) bring, and the codes that every input
     has. One that is missing in an input is not looked up in those after it."""

@@ -27,7 +27,7 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join_pairs import matching_pairs
-from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.operator import (
     NO_IDS,
@@ -50,8 +50,8 @@ from mayfly.storage.segment import EXP, TS
 class NrrState:
     """The NRR's versions that later rows may meet, and results that await their cut (NT)."""
 
-    relation: Kept
-    results: Kept
+    relation: KeptRows
+    results: KeptRows
 
     @property
     def rows(self) -> int:
@@ -76,7 +76,7 @@ class NrrJoinRows(Operator):
     dual: bool = False
 
     def state(self) -> NrrState:
-        return NrrState(Kept(Shape()), Kept(Shape(Structure.HASH)))
+        return NrrState(KeptRows(Shape()), KeptRows(Shape(Structure.HASH)))
 
     def state_key(self) -> StateKey:
         return StateKey(

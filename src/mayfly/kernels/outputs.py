@@ -30,7 +30,7 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join_pairs import matching_pairs
-from mayfly.kernels.kept_rows import Kept, Shape, rows_with
+from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.operator import Holding
 from mayfly.kernels.refreshes import Refreshes, rounded
@@ -65,7 +65,7 @@ class Sending:
     ``path`` holds, for the restore forms, the events since the last refresh.
     """
 
-    answer: Kept
+    answer: KeptRows
     path: pa.Table | None = None
     last: pa.Table | None = None
     """What Rstream sent last, where LIMIT may hide changes."""
@@ -94,7 +94,7 @@ class Sent:
     offset: int = 0
 
     def state(self) -> Sending:
-        return Sending(Kept(self.shape))
+        return Sending(KeptRows(self.shape))
 
     @property
     def detail(self) -> str:
@@ -162,18 +162,18 @@ class Sent:
         rows = with_numbers(rows, **{CODE: group_codes(columns, rows.num_rows)})
         return clustered(rows) if rows.num_rows else rows
 
-    def _events(self, born: pa.Table, due: pa.Table, interval: Interval) -> Changes:
+    def _events(self, born: pa.Table, due: pa.Table, interval: Interval) -> NetChanges:
         """Arrivals and departures of values, net of each other at every instant."""
         short = chosen(born, numbers(born, EXP) < interval.clock)
         names = [*self.columns.names, CODE]
         rows = concatenated([table.select(names) for table in (born, short, due)])
         time = np.concatenate([numbers(born, TS), numbers(short, EXP), numbers(due, EXP)])
         sign = np.repeat([1, -1, -1], [born.num_rows, short.num_rows, due.num_rows])
-        changes = Changes.of(rows, time, sign.astype(np.int64))
+        changes = NetChanges.of(rows, time, sign.astype(np.int64))
         # The answer over nothing (COUNT 0) has always been there.
         return changes.where(changes.time > MIN_TIME)
 
-    def _differences(self, events: Changes) -> pa.Table:
+    def _differences(self, events: NetChanges) -> pa.Table:
         sign = 1 if self.kind is OutputKind.ISTREAM else -1
         sent = events.where(events.net * sign > 0)
         return self._stamped(sent.rows, sent.time, np.abs(sent.net))
@@ -255,7 +255,7 @@ class Sent:
     def _restored(
         self,
         state: Sending,
-        events: Changes,
+        events: NetChanges,
         tables: list[pa.Table],
         refreshes: Refreshes | None,
     ) -> tuple[Sending, pa.Table]:
@@ -289,7 +289,7 @@ def _once(rows: pa.Table) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class NetChanges:
     """Net changes of multiplicity per value and instant, sorted by value and instant."""
 
     rows: pa.Table
@@ -297,7 +297,7 @@ class Changes:
     net: Int64s
 
     @staticmethod
-    def of(rows: pa.Table, time: Int64s, sign: Int64s) -> Changes:
+    def of(rows: pa.Table, time: Int64s, sign: Int64s) -> NetChanges:
         code = numbers(rows, CODE)
         order = stable_order(code, time)
         code, time, sign = code[order], time[order], sign[order]
@@ -305,18 +305,18 @@ class Changes:
         columns = [whole(rows.column(n)) for n in rows.schema.names if n != CODE]
         check_codes(code, columns)
         if not len(code):
-            return Changes(rows, time, sign)
+            return NetChanges(rows, time, sign)
         heads = np.append(True, (code[1:] != code[:-1]) | (time[1:] != time[:-1]))
         first = np.flatnonzero(heads)
         net = np.add.reduceat(sign, first)
-        return Changes(taken(rows, first), time[first], net)
+        return NetChanges(taken(rows, first), time[first], net)
 
-    def moved_to(self, last: int) -> Changes:
+    def moved_to(self, last: int) -> NetChanges:
         """As seen by whoever looks only at this instant, and at later ones."""
-        return Changes.of(self.rows, np.maximum(self.time, last), self.net)
+        return NetChanges.of(self.rows, np.maximum(self.time, last), self.net)
 
-    def where(self, keep: np.ndarray) -> Changes:
-        return Changes(chosen(self.rows, keep), self.time[keep], self.net[keep])
+    def where(self, keep: np.ndarray) -> NetChanges:
+        return NetChanges(chosen(self.rows, keep), self.time[keep], self.net[keep])
 
 
 def _moved(

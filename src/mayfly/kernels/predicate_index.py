@@ -29,7 +29,7 @@ WORTHWHILE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class IndexedTerm:
     """``column op value``, one condition of a selection."""
 
     column: str
@@ -41,7 +41,7 @@ class Term:
 class PredicateIndex:
     """Per selection the conditions by which its rows can be found; none if it has no such."""
 
-    terms: tuple[tuple[Term, ...], ...]
+    terms: tuple[tuple[IndexedTerm, ...], ...]
 
     @staticmethod
     def of(predicates: Sequence[Expression]) -> PredicateIndex:
@@ -99,7 +99,7 @@ class _Order:
         order = np.argsort(values, kind="stable")
         return _Order(present[order].astype(np.int64), values[order], words)
 
-    def between(self, terms: Sequence[Term]) -> tuple[int, int]:
+    def between(self, terms: Sequence[IndexedTerm]) -> tuple[int, int]:
         """The slice that satisfies all conditions on this column."""
         low, high = 0, len(self.values)
         for term in terms:
@@ -119,7 +119,7 @@ class _Order:
         return low, max(low, high)
 
 
-def _term(condition: Expression) -> Term | None:
+def _term(condition: Expression) -> IndexedTerm | None:
     """A comparison of a column with a constant that an order can answer."""
     if not isinstance(condition, Compare) or condition.op not in MIRRORED:
         return None
@@ -132,11 +132,11 @@ def _term(condition: Expression) -> Term | None:
     if isinstance(value, bool) or value is None:
         return None
     if left.type.is_integral and isinstance(value, int):
-        return Term(left.name, op, value)
+        return IndexedTerm(left.name, op, value)
     if left.type.name == "double" and isinstance(value, int | float) and value == value:
-        return Term(left.name, op, float(value))
+        return IndexedTerm(left.name, op, float(value))
     if left.type.name == "string" and isinstance(value, str) and op == "=":
-        return Term(left.name, op, value)
+        return IndexedTerm(left.name, op, value)
     return None
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from mayfly.kernels.kept_rows import Kept
-from mayfly.kernels.lifetime_rows import Run
+from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.lifetime_rows import RowRun
 
 LEAST_ROWS = 4096
 """Smaller groups are laid out as quickly as they are looked up."""
@@ -29,7 +29,7 @@ Parts = Mapping[Hashable, Part]
 Place = tuple[Hashable, ...]
 
 
-def place_of(kept: Kept) -> Place:
+def place_of(kept: KeptRows) -> Place:
     """What tells these rows from all others."""
     return tuple(id(run) if run.segment is None else run.segment.path for run in kept.runs)
 
@@ -38,7 +38,7 @@ def place_of(kept: Kept) -> Place:
 class _Entry:
     groups: Mapping[int, Parts]
     bytes: int
-    runs: tuple[Run, ...]
+    runs: tuple[RowRun, ...]
     """Kept alive, so that no other run gets their place."""
 
 
@@ -55,7 +55,7 @@ class Residents:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def take(self, owner: Hashable, rows: Kept) -> Mapping[int, Parts]:
+    def take(self, owner: Hashable, rows: KeptRows) -> Mapping[int, Parts]:
         """What is known of large groups by their code; nobody else gets it."""
         with self._lock:
             groups = self._removed((owner, place_of(rows)))
@@ -63,7 +63,7 @@ class Residents:
             return groups
 
     def put(
-        self, owner: Hashable, rows: Kept, groups: Mapping[int, Parts], *, is_new: bool = True
+        self, owner: Hashable, rows: KeptRows, groups: Mapping[int, Parts], *, is_new: bool = True
     ) -> None:
         """Remember large groups by their code; ``is_new`` if that was made from rows alone."""
         if not groups:

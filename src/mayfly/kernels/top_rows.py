@@ -31,7 +31,7 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.dominance import WITHOUT_CUTS
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept_rows import Kept, Shape, rows_with
+from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, clustered, numbers
 from mayfly.kernels.operator import NO_IDS, Alone, Holding, StateKey, Working
 from mayfly.kernels.room import touch
@@ -52,8 +52,8 @@ MAX_CODE = 2**63 - 1
 class TopState:
     """The rows that are or may come into the answer, and those that are in it, since when."""
 
-    members: Kept
-    shown: Kept
+    members: KeptRows
+    shown: KeptRows
 
     @property
     def rows(self) -> int:
@@ -78,7 +78,7 @@ class TopRows(Alone):
     """Whether rows may go early. The answers are the same, and a state goes on."""
 
     def state(self) -> TopState:
-        return TopState(Kept(self.shape), Kept(Shape(Structure.GROUPS)))
+        return TopState(KeptRows(self.shape), KeptRows(Shape(Structure.GROUPS)))
 
     def state_key(self) -> StateKey:
         return StateKey(
@@ -162,7 +162,7 @@ class TopRows(Alone):
         blank = with_numbers(fresh.slice(0, 0), **{SINCE: NO_IDS})
         before = rows_with([run.load() for run in state.shown.runs], blank)
         shown, delta = self._moved(rows, before, interval)
-        return TopState(later, Kept(state.shown.shape).after(shown, MIN_TIME)), delta
+        return TopState(later, KeptRows(state.shown.shape).after(shown, MIN_TIME)), delta
 
     def _coded(self, rows: pa.Table) -> pa.Table:
         """The rows with the code of their place, clustered."""
@@ -182,7 +182,7 @@ class TopRows(Alone):
 
     # ── the best of those that were there ─────────────────────────────────────────────────
 
-    def _best(self, members: Kept, ending: Int64s, began: int) -> list[pa.Table]:
+    def _best(self, members: KeptRows, ending: Int64s, began: int) -> list[pa.Table]:
         """So many of the best rows that as many as may be in the answer outlive the step.
 
         ``ending`` are the codes of rows that do not outlive it.

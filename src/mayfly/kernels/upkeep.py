@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from mayfly.kernels.lifetime_rows import CODE, Bools, Run, chosen, gathered, numbers
+from mayfly.kernels.lifetime_rows import CODE, Bools, RowRun, chosen, gathered, numbers
 from mayfly.kernels.runs.calendar_queue import CalendarQueue
 from mayfly.lifetime import NEVER
 from mayfly.storage.merge import FAN_IN, LIMIT, plan_merge
@@ -30,7 +30,7 @@ RANGES_PER_WINDOW = 8
 WAITING = LIMIT // 4
 PER_CELL = 2
 
-Runs = tuple[Run, ...]
+Runs = tuple[RowRun, ...]
 Thin = Callable[[pa.Table], pa.Table]
 """Leaves out rows that nobody will miss, of those that are written anyway."""
 
@@ -93,7 +93,7 @@ def waiting(runs: Runs, early: pa.Table, clock: int) -> Runs:
         if run.ts.low < clock <= run.ts.high:
             rest = later(run.load())
             if ALIVE_PER_DEAD * (run.rows - rest.num_rows) > rest.num_rows:
-                run = Run.of(gathered([rest], TS), level=run.level)
+                run = RowRun.of(gathered([rest], TS), level=run.level)
         if run.ts.high >= clock:
             left.append(run)
     return _merged(
@@ -118,7 +118,7 @@ def next_due(runs: Runs, clock: int) -> int | None:
     return min((_first_from(run, clock) for run in runs), default=None)
 
 
-def _first_from(run: Run, clock: int) -> int:
+def _first_from(run: RowRun, clock: int) -> int:
     if run.ts.low >= clock:
         return int(run.ts.low)
     ts = numbers(run.load(), TS)
@@ -126,7 +126,7 @@ def _first_from(run: Run, clock: int) -> int:
 
 
 def _run(rows: pa.Table) -> Runs:
-    return (Run.of(rows),) if rows.num_rows else ()
+    return (RowRun.of(rows),) if rows.num_rows else ()
 
 
 def _living(runs: Runs, clock: int) -> Runs:
@@ -148,22 +148,24 @@ def _living(runs: Runs, clock: int) -> Runs:
     )
 
 
-def _stale(run: Run, dead: int) -> bool:
+def _stale(run: RowRun, dead: int) -> bool:
     return ALIVE_PER_DEAD * dead > run.rows - dead
 
 
-def _filtered(run: Run, alive: Bools) -> Run:
+def _filtered(run: RowRun, alive: Bools) -> RowRun:
     rows = chosen(run.load(), alive).combine_chunks()
-    return Run.of(rows, level=run.level, cell=run.cell)
+    return RowRun.of(rows, level=run.level, cell=run.cell)
 
 
-def _filed(young: Iterable[Run], clock: int, queue: CalendarQueue, thin: Thin) -> Iterator[Run]:
+def _filed(
+    young: Iterable[RowRun], clock: int, queue: CalendarQueue, thin: Thin
+) -> Iterator[RowRun]:
     """One run per calendar range: rows that expire together are dropped together."""
     rows = gathered((run.load() for run in young), CODE)
     rows = thin(chosen(rows, numbers(rows, EXP) > clock))
     cells = queue.groups(numbers(rows, EXP))
     for cell in np.unique(cells).tolist():
-        yield Run.of(chosen(rows, cells == cell).combine_chunks(), cell=cell)
+        yield RowRun.of(chosen(rows, cells == cell).combine_chunks(), cell=cell)
 
 
 def _merged(
@@ -175,9 +177,9 @@ def _merged(
     thin: Thin = unthinned,
 ) -> Runs:
     """Neighbours made one by the rule of ``plan_merge``."""
-    united: dict[int, Run | None] = {}
+    united: dict[int, RowRun | None] = {}
     for level, members in plan_merge(runs, cap=cap, fan_in=FAN_IN, limit=limit):
         table = thin(unite(run.load() for run in members))
-        united[id(members[0])] = Run.of(table, level=level, cell=members[0].cell)
+        united[id(members[0])] = RowRun.of(table, level=level, cell=members[0].cell)
         united.update(dict.fromkeys(map(id, members[1:])))
     return tuple(merged_run for run in runs if (merged_run := united.get(id(run), run)) is not None)

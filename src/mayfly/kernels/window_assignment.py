@@ -32,15 +32,15 @@ from mayfly.kernels.delta import (
     with_numbers,
 )
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept_rows import Kept, Shape
-from mayfly.kernels.lifetime_rows import CODE, Run, chosen, clustered, numbers, whole
+from mayfly.kernels.kept_rows import KeptRows, Shape
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, clustered, numbers, whole
 from mayfly.kernels.operator import NO_IDS, Alone, Holding, Lying, Moving, StateKey
 from mayfly.kernels.refreshes import rounded
 from mayfly.kernels.upkeep import falling_due, waiting
 from mayfly.lifetime import NEVER
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
-from mayfly.plan.window_specs import Landmark, PartitionRows, Rows, Window
+from mayfly.plan.window_specs import Landmark, PartitionRows, RowsWindow, Window
 from mayfly.storage.segment import EXP, TS
 
 RANK = ("_rank",)
@@ -54,10 +54,10 @@ class WindowState:
     whose expiration is still to be announced by a negative tuple (NT).
     """
 
-    waiting: tuple[Run, ...] = ()
+    waiting: tuple[RowRun, ...] = ()
     held: pa.Table | None = None
     pending: pa.Table | None = None
-    leaving: Kept = field(default_factory=lambda: Kept(Shape(Structure.FIFO)))
+    leaving: KeptRows = field(default_factory=lambda: KeptRows(Shape(Structure.FIFO)))
     number: int = 0
     late: int = 0
     first: int | None = None
@@ -280,7 +280,7 @@ class WindowRows(Alone):
         """Rows that later ones displace, or that leave when the window moves on."""
         state, fresh, moves = self._shown(state, rows)
         window = self.window
-        count = window.count if isinstance(window, Rows | PartitionRows) else None
+        count = window.count if isinstance(window, RowsWindow | PartitionRows) else None
         fresh, _ = self._in_landmark(fresh, numbers(fresh, TS))
         shown = numbers(fresh, CODE)
         # Held rows carry: _ts as they came, _code the partition, _exp the announced expiration,
@@ -320,7 +320,7 @@ class WindowRows(Alone):
 
     @property
     def _may_leave(self) -> bool:
-        counted = isinstance(self.window, Rows | PartitionRows)
+        counted = isinstance(self.window, RowsWindow | PartitionRows)
         return counted or _time_bound(self.window) is not None
 
     def _moved_out(self, ts: Int64s, moves: Int64s) -> Int64s:
@@ -414,9 +414,9 @@ class WindowRows(Alone):
         return Delta.empty(self.columns)
 
 
-def _from_instant(run: Run, instant: int) -> Run:
+def _from_instant(run: RowRun, instant: int) -> RowRun:
     rows = run.load()
-    return Run.of(chosen(rows, numbers(rows, TS) >= instant).combine_chunks(), level=run.level)
+    return RowRun.of(chosen(rows, numbers(rows, TS) >= instant).combine_chunks(), level=run.level)
 
 
 def _by_instant(rows: pa.Table, began: int, clock: int) -> tuple[int, pa.Table, pa.Table]:

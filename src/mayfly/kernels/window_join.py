@@ -34,8 +34,8 @@ from mayfly.kernels.delta import (
 )
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join_pairs import lives_together, matching_pairs
-from mayfly.kernels.kept_rows import Kept, Shape
-from mayfly.kernels.lifetime_rows import CODE, Run, chosen, clustered, numbers
+from mayfly.kernels.kept_rows import KeptRows, Shape
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, clustered, numbers
 from mayfly.kernels.operator import (
     NO_IDS,
     Copy,
@@ -146,11 +146,11 @@ def _side_by_side(left: pa.Table, right: pa.Table, pairs: Pairs) -> pa.Table:
 class BothKept:
     """What the two sides of a join remember."""
 
-    left: Kept
-    right: Kept
+    left: KeptRows
+    right: KeptRows
 
     @property
-    def kept(self) -> tuple[Kept, Kept]:
+    def kept(self) -> tuple[KeptRows, KeptRows]:
         return self.left, self.right
 
     @property
@@ -175,7 +175,7 @@ class JoinRows(Operator):
     """Whether results say which left row they belong to."""
 
     def state(self) -> BothKept:
-        return BothKept(Kept(self.shapes[0]), Kept(self.shapes[1]))
+        return BothKept(KeptRows(self.shapes[0]), KeptRows(self.shapes[1]))
 
     def state_key(self) -> StateKey:
         return StateKey(
@@ -377,7 +377,7 @@ def joined_spread(operator: Operator, kept: Sequence[Spread | None]) -> Spread:
     return result
 
 
-def joined_identities(operator: Operator, kept: Sequence[Kept]) -> Int64s:
+def joined_identities(operator: Operator, kept: Sequence[KeptRows]) -> Int64s:
     """The operator's own step over what it keeps, as if all of it came now."""
     inputs = []
     for store in kept:
@@ -405,7 +405,7 @@ def no_rows() -> pa.Table:
     return pa.table({name: pa.array([], pa.int64()) for name in (CODE, TS, EXP, ID)})
 
 
-def _may_meet(rows: pa.Table, run: Run) -> bool:
+def _may_meet(rows: pa.Table, run: RowRun) -> bool:
     if not rows.num_rows:
         return False
     ts, exp = numbers(rows, TS), numbers(rows, EXP)
@@ -416,7 +416,7 @@ def keys_of(rows: pa.Table) -> tuple[Int64s, Int64s, Int64s]:
     return numbers(rows, CODE), numbers(rows, TS), numbers(rows, EXP)
 
 
-def _with_new_ends(old: Run, new: Run) -> pa.Table:
+def _with_new_ends(old: RowRun, new: RowRun) -> pa.Table:
     """The rows with their lifetimes before this step, and how they end after it."""
     changed = new.load()
     table = with_numbers(old.load(), **{END: numbers(changed, EXP)})

@@ -41,7 +41,7 @@ from mayfly.plan.logical import (
     UnionAll,
 )
 from mayfly.plan.types import DataType
-from mayfly.plan.window_specs import PartitionRows, Rows, Window
+from mayfly.plan.window_specs import PartitionRows, RowsWindow, Window
 
 SECOND = 1_000_000
 UNBOUNDED_HORIZON = 86_400.0
@@ -165,7 +165,7 @@ def _counted(columns: Schema, counts: Mapping[str, float]) -> dict[ColumnId, flo
 
 def _windowed(window: Window, rate: float, distinct: Mapping[ColumnId, float]) -> Flow:
     size, grows = rate * UNBOUNDED_HORIZON, False
-    if isinstance(window, Rows):
+    if isinstance(window, RowsWindow):
         size = float(window.count)
     elif isinstance(window, PartitionRows):
         names = {name: count for (_, name), count in distinct.items()}

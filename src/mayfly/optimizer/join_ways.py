@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mayfly.optimizer.join_chains import has_common_key, step, steps
 from mayfly.optimizer.plan_cost import cost_plan
-from mayfly.optimizer.rule import Context
+from mayfly.optimizer.rule import RuleContext
 from mayfly.plan.logical import Join
 
 MOST_PREFIXES = 16
@@ -24,7 +24,7 @@ of its own, which numbers of tuples do not show."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class JoinWay:
     """One way to run a join, and what it touches per second."""
 
     plan: Join
@@ -37,16 +37,16 @@ class Way:
         return first if isinstance(first, Join) else None
 
 
-def ways_to_join(node: Join, context: Context) -> list[Way]:
+def ways_to_join(node: Join, context: RuleContext) -> list[JoinWay]:
     """All at once first."""
     plans = [node]
     if has_common_key(node):
         chain = steps(node)
         plans += [*_prefixes(node), *(chain[-1:] if all(map(has_common_key, chain)) else ())]
-    return [Way(plan, _cost(plan, context)) for plan in dict.fromkeys(plans)]
+    return [JoinWay(plan, _cost(plan, context)) for plan in dict.fromkeys(plans)]
 
 
-def best_way(ways: Sequence[Way]) -> Way:
+def best_way(ways: Sequence[JoinWay]) -> JoinWay:
     """All at once, unless another way is worth it."""
     whole, *others = ways
     best = min(others, key=lambda way: way.cost, default=whole)
@@ -65,6 +65,6 @@ def _prefixes(node: Join) -> list[Join]:
     return joins
 
 
-def _cost(plan: Join, context: Context) -> float:
+def _cost(plan: Join, context: RuleContext) -> float:
     costed = cost_plan(plan, context.statistics, context.strategy, context.weak_distinct)
     return costed.total.total

@@ -16,7 +16,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.optimizer.join_chains import executed
 from mayfly.optimizer.labels import describe
 from mayfly.optimizer.plan_cost import Costed, cost_plan
-from mayfly.optimizer.rule import Context, Rule, aliases
+from mayfly.optimizer.rule import Rule, RuleContext, aliases
 from mayfly.optimizer.rules import RULES
 from mayfly.optimizer.rules.early_pruning import EARLY_PRUNING
 from mayfly.optimizer.rules.keep_panes import PANES
@@ -74,7 +74,7 @@ class Optimized:
 
     bound: Node
     candidates: tuple[Candidate, ...]
-    context: Context
+    context: RuleContext
 
     @property
     def chosen(self) -> Candidate:
@@ -98,7 +98,7 @@ def optimize(
     active = [rule for rule in rules if rule.name not in without]
     weak = WEAK_DISTINCT in active and strategy is not Strategy.NT
     pruning, panes = EARLY_PRUNING in active, PANES in active
-    context = Context(statistics or Statistics(), strategy, weak, joining, pruning, panes)
+    context = RuleContext(statistics or Statistics(), strategy, weak, joining, pruning, panes)
     candidates = sorted(_finish(plan, active, (), context), key=lambda each: each.cost)
     return Optimized(plan, tuple(candidates), context)
 
@@ -113,7 +113,7 @@ def check_rule_names(names: Collection[str], rules: Sequence[Rule] = RULES) -> N
 
 
 def _finish(
-    plan: Node, rules: Sequence[Rule], applied: tuple[Applied, ...], context: Context
+    plan: Node, rules: Sequence[Rule], applied: tuple[Applied, ...], context: RuleContext
 ) -> list[Candidate]:
     """Every candidate the remaining rules lead to; an error if none of them is a valid plan."""
     if not rules:
@@ -138,7 +138,7 @@ def _finish(
     return list(finished.values())
 
 
-def _branches(rule: Rule, plan: Node, context: Context) -> list[Node]:
+def _branches(rule: Rule, plan: Node, context: RuleContext) -> list[Node]:
     if rule.alternatives is not None:
         return rule.alternatives(plan, context)
     return [rule.rewrite(plan, context)] if rule.rewrite is not None else [plan]

@@ -18,7 +18,7 @@ from mayfly.optimizer.estimates import Estimated, Flow, estimate_plan, join_inpu
 from mayfly.optimizer.join_order import order_cost
 from mayfly.optimizer.labels import label_plan
 from mayfly.optimizer.statistics import Statistics
-from mayfly.optimizer.structures import Cost, State, Strict, Upkeep, is_grouped, kept
+from mayfly.optimizer.structures import Cost, StateEstimate, Strict, Upkeep, is_grouped, kept
 from mayfly.patterns import Kind
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import (
@@ -46,7 +46,7 @@ class Costed:
 
     estimated: Estimated
     cost: Cost
-    state: tuple[State, ...]
+    state: tuple[StateEstimate, ...]
     negative: float
     inputs: tuple[Costed, ...]
     strict: Strict = Strict.CALENDAR

@@ -30,7 +30,7 @@ from mayfly.plan.strategy import Joining, Strategy
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class RuleContext:
     """What rules may ask about besides the plan."""
 
     statistics: Statistics = field(default_factory=Statistics)
@@ -41,8 +41,8 @@ class Context:
     panes: bool = True
 
 
-Rewrite: TypeAlias = Callable[[Node, Context], Node]
-Alternatives: TypeAlias = Callable[[Node, Context], list[Node]]
+Rewrite: TypeAlias = Callable[[Node, RuleContext], Node]
+Alternatives: TypeAlias = Callable[[Node, RuleContext], list[Node]]
 
 
 @dataclass(frozen=True, slots=True)

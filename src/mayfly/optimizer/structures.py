@@ -65,7 +65,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateEstimate:
     """One structure as the optimizer reckons with it: what it holds, by which key, how large.
 
     ``maintenance`` is tuples touched per second; ``grows`` says that nothing bounds it, in which
@@ -147,12 +147,12 @@ def maintenance(structure: Structure, flow: Flow, upkeep: Upkeep, buckets: float
     return 2 * flow.rate
 
 
-def kept(estimated: Estimated, upkeep: Upkeep) -> tuple[State, ...]:
+def kept(estimated: Estimated, upkeep: Upkeep) -> tuple[StateEstimate, ...]:
     """Everything the operator has to keep."""
     return tuple(_kept(estimated, upkeep))
 
 
-def _kept(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
+def _kept(estimated: Estimated, upkeep: Upkeep) -> Iterator[StateEstimate]:
     node, inputs = estimated.node, estimated.inputs
     match node:
         case StreamScan(window=window) | SubqueryWindow(window=window):
@@ -182,11 +182,11 @@ def _kept(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
             yield from _result_state(estimated, node, upkeep)
 
 
-def _stored(child: Estimated, keys: tuple[Expression, ...], upkeep: Upkeep) -> State:
+def _stored(child: Estimated, keys: tuple[Expression, ...], upkeep: Upkeep) -> StateEstimate:
     """An input kept whole, under a key."""
     structure, reason = structure_for(child.label.held, upkeep)
     buckets = prod(child.flow.values(key) for key in keys)
-    return State(
+    return StateEstimate(
         structure,
         _name(child),
         tuple(key.sql(lambda column: column.name) for key in keys),
@@ -198,15 +198,15 @@ def _stored(child: Estimated, keys: tuple[Expression, ...], upkeep: Upkeep) -> S
     )
 
 
-def _fifo(estimated: Estimated, holds: str, reason: str, upkeep: Upkeep) -> State:
+def _fifo(estimated: Estimated, holds: str, reason: str, upkeep: Upkeep) -> StateEstimate:
     flow, schema = estimated.flow, estimated.node.schema
     touched = maintenance(Structure.FIFO, flow, upkeep)
-    return State(
+    return StateEstimate(
         Structure.FIFO, holds, (), reason, flow.size, flow.size * row_bytes(schema), touched
     )
 
 
-def _distinct_state(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
+def _distinct_state(estimated: Estimated, upkeep: Upkeep) -> Iterator[StateEstimate]:
     """δ*: the output and at most one spare per value (3.5.2). Strict δ: a count per value."""
     source, flow, schema = estimated.inputs[0], estimated.flow, estimated.node.schema
     names, grows = tuple(column.name for column in schema), source.flow.grows
@@ -217,16 +217,20 @@ def _distinct_state(estimated: Estimated, upkeep: Upkeep) -> Iterator[State]:
         rows = min(2 * flow.size, source.flow.size) if expires else flow.size
         holds = "output and one spare per value" if expires else "output"
         touched = maintenance(structure, source.flow, upkeep, max(1.0, flow.size))
-        yield State(structure, holds, names, f"δ*; {reason}", rows, rows * width, touched, grows)
+        yield StateEstimate(
+            structure, holds, names, f"δ*; {reason}", rows, rows * width, touched, grows
+        )
         return
     yield _stored(source, schema, upkeep)
     touched = maintenance(Structure.COUNTS, source.flow, upkeep)
     reason = "strict δ: a negative tuple when a count reaches 0"
     size = flow.size * (width + _COUNTER_BYTES)
-    yield State(Structure.COUNTS, "values", names, reason, flow.size, size, touched, grows)
+    yield StateEstimate(Structure.COUNTS, "values", names, reason, flow.size, size, touched, grows)
 
 
-def _aggregate_state(estimated: Estimated, node: GroupAggregate, upkeep: Upkeep) -> Iterator[State]:
+def _aggregate_state(
+    estimated: Estimated, node: GroupAggregate, upkeep: Upkeep
+) -> Iterator[StateEstimate]:
     source, flow = estimated.inputs[0], estimated.flow
     keys = tuple(key.expression for key in node.keys)
     yield _stored(source, keys, upkeep)
@@ -235,10 +239,10 @@ def _aggregate_state(estimated: Estimated, node: GroupAggregate, upkeep: Upkeep)
     touched = maintenance(Structure.GROUPS, flow, upkeep)
     reason = "a new value replaces the old one, without a negative tuple"
     grows = source.flow.grows and bool(keys)
-    yield State(Structure.GROUPS, "groups", names, reason, flow.size, size, touched, grows)
+    yield StateEstimate(Structure.GROUPS, "groups", names, reason, flow.size, size, touched, grows)
 
 
-def _result_state(estimated: Estimated, node: Output, upkeep: Upkeep) -> Iterator[State]:
+def _result_state(estimated: Estimated, node: Output, upkeep: Upkeep) -> Iterator[StateEstimate]:
     """The maintained answer; groups are already an array, appended results need no copy."""
     (source,) = estimated.inputs
     if isinstance(source.node, Sort):  # the order and the limit are applied to what is reported
@@ -252,7 +256,7 @@ def _result_state(estimated: Estimated, node: Output, upkeep: Upkeep) -> Iterato
     touched = maintenance(structure, flow, upkeep)
     size = flow.size * row_bytes(source.node.schema)
     grows = pattern == MON
-    yield State(structure, "answer", (), reason, flow.size, size, touched, grows)
+    yield StateEstimate(structure, "answer", (), reason, flow.size, size, touched, grows)
 
 
 def is_grouped(estimated: Estimated) -> bool:

@@ -4,7 +4,7 @@ from mayfly.periodic.predicate import EVERYTHING, Opaque, Predicate, Term, any_o
 from mayfly.periodic.query import PeriodicQuery
 from mayfly.periodic.sharing import RULES
 from mayfly.periodic.sharing_set import Answer
-from mayfly.periodic.workload import Share, Workload
+from mayfly.periodic.workload import QueryWorkload, Share
 from mayfly.synopses.contents import Aggregate
 
 __all__ = [
@@ -15,8 +15,8 @@ __all__ = [
     "Opaque",
     "PeriodicQuery",
     "Predicate",
+    "QueryWorkload",
     "Share",
     "Term",
-    "Workload",
     "any_of",
 ]

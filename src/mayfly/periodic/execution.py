@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from mayfly.kernels.lifetime_rows import whole
 from mayfly.periodic.query import PeriodicQuery
 from mayfly.periodic.sharing import COMPUTATION_RULES
-from mayfly.periodic.sharing.sharing_rule import Combine, Divide, Reading
+from mayfly.periodic.sharing.sharing_rule import Combine, Divide, SynopsisReading
 from mayfly.synopses.contents import Aggregate, Content, Keys, TableAlgebra
 from mayfly.synopses.contents.partial_values import VALUE, Groups
 from mayfly.synopses.join import JoinSynopsis
@@ -28,13 +28,15 @@ Summaries = Mapping[tuple[str, str], pa.Table]
 """By query and synopsis."""
 
 
-def accesses(readings: Iterable[Reading], rules: Collection[str]) -> list[list[Reading]]:
+def accesses(
+    readings: Iterable[SynopsisReading], rules: Collection[str]
+) -> list[list[SynopsisReading]]:
     """The readings in groups that take one access each."""
     active = [rule for rule in COMPUTATION_RULES if rule.name in rules]
-    groups: list[list[Reading]] = []
+    groups: list[list[SynopsisReading]] = []
     ordered = sorted(readings, key=lambda reading: reading.synopsis.name)
     for _, same in groupby(ordered, key=lambda reading: reading.synopsis.name):
-        mine: list[list[Reading]] = []
+        mine: list[list[SynopsisReading]] = []
         for reading in same:
             fits = [
                 group
@@ -48,7 +50,7 @@ def accesses(readings: Iterable[Reading], rules: Collection[str]) -> list[list[R
 
 
 def read_together(
-    readings: Iterable[Reading],
+    readings: Iterable[SynopsisReading],
     synopses: Mapping[str, Synopsis[pa.Table] | JoinSynopsis[pa.Table]],
     rules: Collection[str],
 ) -> Summaries:
@@ -64,7 +66,7 @@ def read_together(
 
 def answer_of(
     query: PeriodicQuery,
-    readings: Iterable[Reading],
+    readings: Iterable[SynopsisReading],
     summaries: Summaries,
     algebras: Mapping[str, TableAlgebra],
 ) -> pa.Table:

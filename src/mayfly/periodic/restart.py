@@ -27,8 +27,8 @@ from mayfly.periodic.sharing.sharing_rule import (
     Probe,
     SynopsisPlan,
 )
-from mayfly.periodic.sharing_set import PANE, Kept, Registered, SharingSet, by_pane
-from mayfly.periodic.workload import Workload
+from mayfly.periodic.sharing_set import PANE, KeptSynopsis, RegisteredQuery, SharingSet, by_pane
+from mayfly.periodic.workload import QueryWorkload
 from mayfly.synopses.contents import CONTENTS, Aggregate, Content, FloatTotal, TableAlgebra
 from mayfly.synopses.stored_form import restored_synopsis, stored_table
 
@@ -49,7 +49,7 @@ class StoredWorkload:
     tables: Mapping[str, pa.Table]
 
 
-def store(workload: Workload) -> StoredWorkload:
+def store(workload: QueryWorkload) -> StoredWorkload:
     """Everything that a workload needs to go on elsewhere."""
     tables: dict[str, pa.Table] = {}
     sets = []
@@ -70,7 +70,7 @@ def restore(
     time: str = "ts",
     without: Collection[str] = (),
     opaque: Iterable[Opaque] = (),
-) -> Workload:
+) -> QueryWorkload:
     """The workload that was stored, over rows of the same schema."""
     head = json.loads(stored.head)
     if head.get("format") != FORMAT:
@@ -78,7 +78,7 @@ def restore(
             f"a workload of the format {head.get('format')}", "use the version that stored it"
         )
     terms = {term.text: term for term in (*EVERYTHING, *opaque) if isinstance(term, Opaque)}
-    workload = Workload(rows, time=time, without=without)
+    workload = QueryWorkload(rows, time=time, without=without)
     workload.clock, workload.late = head["clock"], head["late"]
     workload.first, workload.last = head["first"], head["last"]
     for number, set_head in enumerate(head["sets"]):
@@ -119,12 +119,12 @@ def _fill(some: SharingSet, head: Json, terms: Mapping[str, Opaque]) -> None:
         )  # fmt: skip
         how, parts = entry["access"]
         access: Access = ACCESSES[how](*(tuple(p) if isinstance(p, list) else p for p in parts))
-        some.queries[query.name] = Registered(
+        some.queries[query.name] = RegisteredQuery(
             query, access, entry["rule"], entry["since"], entry["next"]
         )
 
 
-def _query_head(registered: Registered) -> Json:
+def _query_head(registered: RegisteredQuery) -> Json:
     query, access = registered.query, registered.access
     return {
         "name": query.name,
@@ -141,7 +141,7 @@ def _query_head(registered: Registered) -> Json:
     }
 
 
-def _synopsis_head(kept: Kept) -> Json:
+def _synopsis_head(kept: KeptSynopsis) -> Json:
     plan = kept.plan
     settings = {f.name: getattr(plan.content, f.name) for f in fields(plan.content) if f.compare}
     return {
@@ -161,19 +161,21 @@ def _kept(
     tables: Mapping[str, pa.Table],
     rows: pa.Schema,
     terms: Mapping[str, Opaque],
-) -> Kept:
+) -> KeptSynopsis:
     name, settings = head["content"]
     content: Content = STORED_CONTENTS[name](**settings)
     where = _predicate(head["where"], terms)
     keys = tuple(head["keys"])
     plan = SynopsisPlan(head["name"], head["kind"], content, keys, where, head["length"])
     algebra = TableAlgebra(content, keys, rows)
-    kept = Kept(plan, algebra, restored_synopsis(tables[f"{place}/kept"], algebra), head["since"])
+    kept = KeptSynopsis(
+        plan, algebra, restored_synopsis(tables[f"{place}/kept"], algebra), head["since"]
+    )
     kept.open = {end: [part] for end, part in by_pane(tables[f"{place}/open"])}
     return kept
 
 
-def _open_table(kept: Kept) -> pa.Table:
+def _open_table(kept: KeptSynopsis) -> pa.Table:
     """The partial values of open panes, merged, with the last instant of their pane."""
     parts = {end: kept.algebra.merge(some) for end, some in kept.open.items()} or {
         0: kept.algebra.zero

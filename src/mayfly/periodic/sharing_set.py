@@ -27,7 +27,13 @@ from mayfly.periodic.panes import Panes, progressions
 from mayfly.periodic.planner import Placement, place
 from mayfly.periodic.predicate import Predicate, mask_of
 from mayfly.periodic.query import PeriodicQuery
-from mayfly.periodic.sharing.sharing_rule import Access, Board, Forward, Reading, SynopsisPlan
+from mayfly.periodic.sharing.sharing_rule import (
+    Access,
+    Board,
+    Forward,
+    SynopsisPlan,
+    SynopsisReading,
+)
 from mayfly.synopses import Synopsis
 from mayfly.synopses.contents import TableAlgebra
 from mayfly.synopses.stored_form import KINDS
@@ -55,7 +61,7 @@ class Answer:
 
 
 @dataclass
-class Kept:
+class KeptSynopsis:
     """A synopsis and what is on its way into it."""
 
     plan: SynopsisPlan
@@ -68,7 +74,7 @@ class Kept:
 
 
 @dataclass
-class Registered:
+class RegisteredQuery:
     """A query, how it is answered, and its next refresh (None before the first row)."""
 
     query: PeriodicQuery
@@ -85,8 +91,8 @@ class SharingSet:
     def __init__(self, rows: pa.Schema, rules: Collection[str]) -> None:
         self.rows, self.rules = rows, rules
         self.panes = Panes()
-        self.queries: dict[str, Registered] = {}
-        self.synopses: dict[str, Kept] = {}
+        self.queries: dict[str, RegisteredQuery] = {}
+        self.synopses: dict[str, KeptSynopsis] = {}
         self.clock: int | None = None
         self.first: int | None = None
         """The instant of the first row of the stream."""
@@ -107,7 +113,7 @@ class SharingSet:
         if placement.synopsis is not None:
             self._keep(placement.synopsis)
         since = self._since(query, placement)
-        self.queries[query.name] = Registered(query, placement.access, placement.rule, since)
+        self.queries[query.name] = RegisteredQuery(query, placement.access, placement.rule, since)
         self._start(self.queries[query.name], self.clock)
         self._choose_kinds()
 
@@ -144,7 +150,7 @@ class SharingSet:
         algebra = TableAlgebra(plan.content, plan.keys, self.rows)
         synopsis = KINDS[plan.kind](algebra, 1)
         since = MIN_TIME if self.first is None else self.panes.horizon
-        self.synopses[plan.name] = Kept(plan, algebra, synopsis, since)
+        self.synopses[plan.name] = KeptSynopsis(plan, algebra, synopsis, since)
 
     def _since(self, query: PeriodicQuery, placement: Placement) -> int:
         """The first refresh from which on all windows are of whole panes that are kept."""
@@ -164,12 +170,12 @@ class SharingSet:
         missing = np.flatnonzero(~whole)
         return int(refreshes[missing[-1] + 1] if len(missing) else start)
 
-    def _floor(self, kept: Kept) -> int:
+    def _floor(self, kept: KeptSynopsis) -> int:
         """The instant behind which a synopsis has every row."""
         dropped = self.ends[: len(self.ends) - kept.synopsis.covers]
         return max(kept.since, dropped[-1]) if dropped else kept.since
 
-    def _start(self, registered: Registered, clock: int | None) -> None:
+    def _start(self, registered: RegisteredQuery, clock: int | None) -> None:
         """Find the first refresh, once no row can come any more that would be the first."""
         if (
             registered.next is None
@@ -192,7 +198,7 @@ class SharingSet:
                 kept.synopsis = rebuilt(kept.synopsis, KINDS[kind])
             kept.plan = replace(kept.plan, kind=kind, length=longest)
 
-    def _readers(self, synopsis: str) -> list[Registered]:
+    def _readers(self, synopsis: str) -> list[RegisteredQuery]:
         return [r for r in self.queries.values() if synopsis in r.access.synopses]
 
     # ── rows ──────────────────────────────────────────────────────────────────────────────
@@ -244,7 +250,7 @@ class SharingSet:
                     "advance the clock in smaller steps, or use a longer period",
                 )
 
-    def _due(self, clock: int) -> Iterator[tuple[int, list[Registered]]]:
+    def _due(self, clock: int) -> Iterator[tuple[int, list[RegisteredQuery]]]:
         """The refreshes below a clock and the queries that have one there."""
         while True:
             following = [r.next for r in self.queries.values() if r.next is not None]
@@ -274,7 +280,7 @@ class SharingSet:
 
     # ── answers ───────────────────────────────────────────────────────────────────────────
 
-    def _answers(self, refresh: int, due: Sequence[Registered]) -> Iterator[Answer]:
+    def _answers(self, refresh: int, due: Sequence[RegisteredQuery]) -> Iterator[Answer]:
         window = {
             r.query.name: (self.seen[1], self._panes_back_to(refresh - r.query.length))
             for r in due
@@ -303,10 +309,10 @@ class SharingSet:
     def _panes_back_to(self, instant: int) -> int:
         return len(self.ends) - bisect_right(self.ends, instant)
 
-    def _readings(self, name: str, window: Window) -> list[Reading]:
+    def _readings(self, name: str, window: Window) -> list[SynopsisReading]:
         access = self.queries[name].access
         return [
-            Reading(name, self.synopses[synopsis].plan, window[1], access)
+            SynopsisReading(name, self.synopses[synopsis].plan, window[1], access)
             for synopsis in access.synopses
         ]
 

@@ -42,7 +42,7 @@ class Share:
         return f"{self.query.name}: {self.query} — {self.rule}: {self.access}{since}"
 
 
-class Workload:
+class QueryWorkload:
     """Periodic queries over rows of a schema, with a column of times.
 
     ``without`` names rules that are switched off; answers do not depend on it.

@@ -43,7 +43,7 @@ from mayfly.physical.join_conditions import (
 )
 from mayfly.physical.negations import negation
 from mayfly.physical.pane_plan import PanePlan, obstacle, slid_window
-from mayfly.physical.program import Entering, Program, Relation, Stream, Task, shorter
+from mayfly.physical.program import Entering, Program, RelationInput, StreamInput, Task, shorter
 from mayfly.physical.slides import common_slide, outer_slide, without_slides
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
@@ -207,7 +207,7 @@ class _Compiler:
             self.strategy is Strategy.NT,
             self.dual,
         )
-        source = Stream(stream.name, alias, needed)
+        source = StreamInput(stream.name, alias, needed)
         return Task(operator, (source,), columns, self._is_cut(node), self._longest(node))
 
     def _is_cut(self, node: StreamScan | SubqueryWindow) -> bool:
@@ -341,7 +341,7 @@ class _Compiler:
         if isinstance(node, RelationScan):
             columns = payload(node.schema)
             named = tuple(column.name for column in node.schema)
-            source = Relation(node.relation, node.alias, named)
+            source = RelationInput(node.relation, node.alias, named)
             operator = Entering(describe(node), columns, self.dual)
             return Task(operator, (source,), columns, True, None, node, labelled.label)
         if isinstance(node, Select | Project):

@@ -22,7 +22,7 @@ from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical import AggregateCall, GroupAggregate, StreamScan
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.types import INT, DataType
-from mayfly.plan.window_specs import Range, Rows, Slide, Window
+from mayfly.plan.window_specs import Range, RowsWindow, Slide, Window
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Members:
 
     @property
     def _length(self) -> int:
-        assert isinstance(self.window, Range | Rows)
-        return self.window.count if isinstance(self.window, Rows) else self.window.duration
+        assert isinstance(self.window, Range | RowsWindow)
+        return self.window.count if isinstance(self.window, RowsWindow) else self.window.duration
 
     def summarized(self, call: AggregateCall, rows: Task, dual: bool) -> Task:
         """The summaries that a call of FREQUENT reads."""

@@ -18,7 +18,7 @@ from mayfly.plan.strategy import Strategy
 
 
 @dataclass(frozen=True)
-class Stream:
+class StreamInput:
     """Where rows enter: a stream under an alias, with the columns its window needs."""
 
     stream: str
@@ -27,7 +27,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Relation:
+class RelationInput:
     """Where the versions of a stored table enter, under an alias."""
 
     relation: str
@@ -35,7 +35,7 @@ class Relation:
     columns: tuple[str, ...]
 
 
-Source = Stream | Relation
+Source = StreamInput | RelationInput
 
 
 @dataclass(frozen=True, eq=False)

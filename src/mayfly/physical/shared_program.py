@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from mayfly.kernels.operator import Moving, StateKey
-from mayfly.physical.program import Program, Stream, Task
+from mayfly.physical.program import Program, StreamInput, Task
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical import Node, Output
 
@@ -77,7 +77,7 @@ def streams_of(program: Program) -> tuple[str, ...]:
         source.stream
         for task in program.tasks()
         for source in task.inputs
-        if isinstance(source, Stream)
+        if isinstance(source, StreamInput)
     }
     return tuple(sorted(streams))
 
@@ -151,6 +151,8 @@ def _name(
 # ── what things are ───────────────────────────────────────────────────────────────────────
 
 
+_STORED_NAMES = {"StreamInput": "Stream", "RelationInput": "Relation", "RowsWindow": "Rows"}
+"""Checkpoints hold digests of texts in which these classes have shorter names."""
 _FINGERPRINTS: WeakKeyDictionary[Task, str] = WeakKeyDictionary()
 """Those of tasks in use: a deep plan asks for those below again at every level."""
 
@@ -193,7 +195,7 @@ def described(value: Any, names: Mapping[str, str] | None = None) -> str:
             if name == "alias" and isinstance(own, str):
                 own = (names or {}).get(own, own)
             parts.append(f"{name}={described(own, names)}")
-        return f"{type(value).__name__}({','.join(parts)})"
+        return f"{_STORED_NAMES.get(kind.__name__, kind.__name__)}({','.join(parts)})"
     return repr(value)
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from mayfly.kernels.delta import ID, OWNER
 from mayfly.kernels.operator import Moving, Operator
 from mayfly.kernels.outputs import Sent
-from mayfly.physical.program import Relation, Source, Stream, Task
+from mayfly.physical.program import RelationInput, Source, StreamInput, Task
 from mayfly.physical.shared_program import Member, SharedProgram
 from mayfly.physical.stages import (
     Feed,
@@ -105,7 +105,9 @@ class _Stager:
         )
 
     def _staged(self, task: Task, renumbered: dict[Task, int]) -> StagedTask:
-        relation = next((source for source in task.inputs if isinstance(source, Relation)), None)
+        relation = next(
+            (source for source in task.inputs if isinstance(source, RelationInput)), None
+        )
         local = tuple(
             None if number is None else renumbered[self.order[number]]
             for number in self.local[task]
@@ -124,10 +126,10 @@ class _Stager:
 
     def _place(self, task: Task) -> None:
         source = task.inputs[0]
-        if isinstance(source, Relation):
+        if isinstance(source, RelationInput):
             self.floating.add(task)
             return
-        if isinstance(source, Stream):
+        if isinstance(source, StreamInput):
             self._place_window(task, source)
             return
         match task.operator.moving:
@@ -144,7 +146,7 @@ class _Stager:
             case _:
                 self._place_keyed(task)
 
-    def _place_window(self, task: Task, source: Stream) -> None:
+    def _place_window(self, task: Task, source: StreamInput) -> None:
         """Over a stream: in the stage that first needs its rows, unless their order matters."""
         if task.operator.moving is Moving.FREE and self._goes_to_one(task):
             self.floating.add(task)
@@ -336,7 +338,7 @@ class _Stager:
     def _settle(self, task: Task, stage: int, route: Route, bucketed: bool) -> None:
         """A floating chain gets its stage; its selections and projections move before it."""
         operator = task.operator
-        if isinstance(task.inputs[0], Relation):
+        if isinstance(task.inputs[0], RelationInput):
             self._fix(task, stage, bucketed, [None])
             return
         if operator.moving is Moving.MERGED:
@@ -354,7 +356,7 @@ class _Stager:
             path.insert(0, scan.operator)
             (scan,) = [child for child in scan.inputs if isinstance(child, Task)]
         source = scan.inputs[0]
-        if not isinstance(source, Stream):
+        if not isinstance(source, StreamInput):
             self._settle_in_place(task, stage, route, bucketed)
             return
         for moved in [part for part in self._chain(task) if part is not scan]:

@@ -18,7 +18,7 @@ from mayfly.kernels.lifetime_rows import numbers, whole
 from mayfly.kernels.operator import Operator
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.pane_partials import PanePartials
-from mayfly.physical.program import Relation, Stream
+from mayfly.physical.program import RelationInput, StreamInput
 from mayfly.physical.shared_program import ClockGroup
 from mayfly.plan.expressions import Expression
 from mayfly.storage.segment import TS
@@ -69,7 +69,7 @@ class Route:
 class Feed:
     """Rows of a stream on their way to the task that puts a window on them."""
 
-    source: Stream
+    source: StreamInput
     path: tuple[Operator, ...]
     task: int
     stage: int
@@ -113,7 +113,7 @@ class StagedTask:
     operator: Operator
     stage: int
     local: tuple[int | None, ...]
-    relation: Relation | None
+    relation: RelationInput | None
     columns: pa.Schema
     bucketed: bool
     name: str

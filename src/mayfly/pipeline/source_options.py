@@ -23,30 +23,32 @@ _OPEN = ("kafka", "avro", "delta")
 
 
 @dataclass(frozen=True)
-class Kind:
+class OptionKind:
     """The values that an option takes, in words and as a test."""
 
     words: str
     takes: Callable[[str], bool]
 
 
-def _matching(words: str, pattern: str) -> Kind:
+def _matching(words: str, pattern: str) -> OptionKind:
     form = re.compile(pattern, re.IGNORECASE)
-    return Kind(words, lambda value: form.fullmatch(value.strip()) is not None)
+    return OptionKind(words, lambda value: form.fullmatch(value.strip()) is not None)
 
 
-TEXT = Kind("a text", lambda value: True)
-SOME_TEXT = Kind("a text that is not empty", bool)
-LETTER = Kind("one letter or sign", lambda value: len(value) <= 1)
+TEXT = OptionKind("a text", lambda value: True)
+SOME_TEXT = OptionKind("a text that is not empty", bool)
+LETTER = OptionKind("one letter or sign", lambda value: len(value) <= 1)
 FLAG = _matching("true or false", "true|false")
 NUMBER = _matching("a whole number", r"-?\d{1,9}")
 COUNT = _matching("a whole number of 1 or more", r"0*[1-9]\d{0,17}")
 COUNT_OR_NONE = _matching("a whole number of 0 or more", r"\d{1,9}")
 SHARE = _matching("a number from 0 to 1", r"0(\.\d*)?|1(\.0*)?|\.\d+")
 SPAN = _matching("a time such as 100ms, 50s, 10min, 2h or 7d", r"-?\d{1,12}(us|ms|s|m|min|h|d)?")
-PORT = Kind("a port from 1 to 65535", lambda value: value.isdecimal() and 0 < int(value) < 65536)
+PORT = OptionKind(
+    "a port from 1 to 65535", lambda value: value.isdecimal() and 0 < int(value) < 65536
+)
 REBASING = _matching("CORRECTED, LEGACY or EXCEPTION", "corrected|legacy|exception")
-ZONE = Kind("a zone such as Europe/Berlin or +02:00", lambda value: _is_zone(value))
+ZONE = OptionKind("a zone such as Europe/Berlin or +02:00", lambda value: _is_zone(value))
 _OFFSET = re.compile(r"Z|[A-Z]{3}|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}){0,2}")
 
 
@@ -76,19 +78,19 @@ QUOTING = _matching(
 )
 SIZE = _matching("a whole number from 1 to 999,999,999", r"0*[1-9]\d{0,8}")
 LENGTH = _matching("-1, or a whole number of 1 or more", r"-1|0*[1-9]\d{0,8}")
-SEPARATOR = Kind("one or two letters or signs", lambda value: 0 < len(value) < 3)
-DELIMITER = Kind("a text such as ; or \\t", lambda value: value not in ("", "\\"))
-PATTERN = Kind(
+SEPARATOR = OptionKind("one or two letters or signs", lambda value: 0 < len(value) < 3)
+DELIMITER = OptionKind("a text such as ; or \\t", lambda value: value not in ("", "\\"))
+PATTERN = OptionKind(
     "a pattern of Spark such as yyyy-MM-dd HH:mm:ss, other letters in '…'",
     lambda value: _PATTERN.fullmatch(value) is not None,
 )
-GLOB = Kind(
+GLOB = OptionKind(
     "a pattern such as *.json or part-{a,b}*",
     lambda value: _GLOB.fullmatch(value) is not None,
 )
 MODE = _matching("PERMISSIVE, DROPMALFORMED or FAILFAST", "permissive|dropmalformed|failfast")
 
-Options = Mapping[str, Kind]
+Options = Mapping[str, OptionKind]
 _OF_ALL_FILES: Options = {
     "pathGlobFilter": GLOB, "basePath": SOME_TEXT, "recursiveFileLookup": FLAG,
     "ignoreCorruptFiles": FLAG, "ignoreMissingFiles": FLAG,

@@ -112,13 +112,13 @@ def _column_name(column: Column) -> str:
 def _plain(expression: Expression) -> Expression:
     def change(part: Expression) -> Expression:
         if isinstance(part, Literal) and part.data_type.is_integral and part.value is not None:
-            return _Number(part.value, part.data_type)
+            return _BareNumber(part.value, part.data_type)
         return part
 
     return expression.transform(change)
 
 
-class _Number(Literal):
+class _BareNumber(Literal):
     """A whole number without the suffix of its type."""
 
     def sql(self, naming: object = None) -> str:

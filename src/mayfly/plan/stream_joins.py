@@ -89,21 +89,21 @@ class Stream:
                 "give dead_letter=<directory>, or null_time='error'",
             )
 
-    def window(self, range: str | int) -> Windowed:
+    def window(self, range: str | int) -> WindowedStream:
         """``stream [RANGE d]``: each row is alive for ``range`` from its own time on."""
         length = micros(range)
         if length == 0:
             raise InvalidSetting(
                 f"the window over {self.name} has length 0", "use RANGE of 1 microsecond or more"
             )
-        return Windowed(self, length)
+        return WindowedStream(self, length)
 
     def type_of(self, column: str) -> DataType:
         return from_arrow(self.schema.field(column).type)
 
 
 @dataclass(frozen=True)
-class Windowed:
+class WindowedStream:
     """A stream under a time window."""
 
     stream: Stream
@@ -111,7 +111,7 @@ class Windowed:
 
     def join(
         self,
-        other: Windowed,
+        other: WindowedStream,
         on: On,
         where: Expression | None = None,
         select: Sequence[str] | Mapping[str, str] | None = None,
@@ -132,13 +132,13 @@ class JoinClause:
 class JoinQuery:
     """A chain of window joins and the columns to report."""
 
-    inputs: tuple[Windowed, ...]
+    inputs: tuple[WindowedStream, ...]
     clauses: tuple[JoinClause, ...] = ()
     select: Mapping[str, str] = field(default_factory=dict)
 
     def join(
         self,
-        other: Windowed,
+        other: WindowedStream,
         on: On,
         where: Expression | None = None,
         select: Sequence[str] | Mapping[str, str] | None = None,
@@ -231,7 +231,7 @@ class JoinQuery:
             )
         return kind
 
-    def _pair(self, item: str | tuple[str, str], other: Windowed) -> tuple[str, str]:
+    def _pair(self, item: str | tuple[str, str], other: WindowedStream) -> tuple[str, str]:
         if isinstance(item, str):
             owner = next((o.stream for o in self.inputs if item in o.stream.schema.names), None)
             if owner is None:
@@ -317,7 +317,7 @@ def _converts_alike(source: DataType, target: DataType) -> bool:
     return source == target or target.name != "timestamp"
 
 
-def _columns(windowed: Windowed) -> tuple[Column, ...]:
+def _columns(windowed: WindowedStream) -> tuple[Column, ...]:
     stream = windowed.stream
     return tuple(
         Column(stream.name, name, stream.type_of(name), name != stream.time)

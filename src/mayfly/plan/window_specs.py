@@ -119,7 +119,7 @@ class Now(Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows(Window):
+class RowsWindow(Window):
     """The ``count`` latest tuples."""
 
     count: int

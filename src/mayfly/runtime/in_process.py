@@ -29,7 +29,7 @@ from mayfly.kernels.refreshes import repeated, repetitions
 from mayfly.kernels.room import Touched, default_state_bytes, limited
 from mayfly.keywords import known_settings, text
 from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant, instant_text, use_zone
-from mayfly.physical.program import Program, Relation, Stream, Task
+from mayfly.physical.program import Program, RelationInput, StreamInput, Task
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.row_intake import as_table
@@ -80,7 +80,7 @@ class ContinuousRun:
     clocks: Clocks = field(init=False)
     _states: dict[Task, list[Any]] = field(init=False)
     _sending: Any = field(init=False)
-    _delivered: dict[Relation, tuple[int, ...]] = field(init=False)
+    _delivered: dict[RelationInput, tuple[int, ...]] = field(init=False)
     _born: list[pa.Table] = field(init=False)
     _cut: list[pa.Table] = field(init=False)
     _sent: list[pa.Table] = field(init=False)
@@ -98,10 +98,10 @@ class ContinuousRun:
         }
         sent = self.program.sent
         self._sending = sent.state() if sent else None
-        self._delivered = dict.fromkeys(self._sources(Relation), ())
+        self._delivered = dict.fromkeys(self._sources(RelationInput), ())
         self._born, self._cut, self._sent = [], [], []
         self._worked = {task: _Worked() for task in self._tasks}
-        names = tuple(dict.fromkeys(source.stream for source in self._sources(Stream)))
+        names = tuple(dict.fromkeys(source.stream for source in self._sources(StreamInput)))
         self.clocks = Clocks.unset(names)
 
     def __repr__(self) -> str:
@@ -256,13 +256,13 @@ class ContinuousRun:
 
     def _entering(
         self,
-        source: Stream | Relation,
+        source: StreamInput | RelationInput,
         task: Task,
         batch: Mapping[str, pa.Table],
         interval: Interval,
-        delivered: dict[Relation, tuple[int, ...]],
+        delivered: dict[RelationInput, tuple[int, ...]],
     ) -> Delta:
-        if isinstance(source, Relation):
+        if isinstance(source, RelationInput):
             changing = self.relations[source.relation.casefold()]
             delta, delivered[source] = changing.between(source, interval, delivered[source])
             return _with_sight(delta) if task.operator.dual else delta
@@ -297,7 +297,7 @@ class ContinuousRun:
 
     def reads(self, relation: str) -> bool:
         """Whether the query reads a relation or NRR."""
-        names = [source.relation.casefold() for source in self._sources(Relation)]
+        names = [source.relation.casefold() for source in self._sources(RelationInput)]
         return text("the name of a relation", relation).casefold() in names
 
     # ── what came of it ───────────────────────────────────────────────────────────────────
@@ -404,7 +404,7 @@ class ContinuousRun:
             # A window, which knows what came late, has one input; its buckets share the rows.
             late = sum(task.operator.late(state) for state in self._states[task])
             for source in task.inputs:
-                if isinstance(source, Stream):
+                if isinstance(source, StreamInput):
                     counts[source.stream] = max(counts[source.stream], late)
         return counts
 

@@ -25,7 +25,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import chosen, numbers
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
-from mayfly.physical.program import Relation
+from mayfly.physical.program import RelationInput
 from mayfly.plan.catalog import RelationDefinition
 from mayfly.plan.row_intake import as_table
 from mayfly.plan.types import arrow_type
@@ -167,7 +167,7 @@ class Changing:
             self._used |= set(new)
 
     def between(
-        self, source: Relation, interval: Interval, seen: Sequence[int]
+        self, source: RelationInput, interval: Interval, seen: Sequence[int]
     ) -> tuple[Delta, tuple[int, ...]]:
         """The changes a query has not seen that take effect before the clock.
 
@@ -200,7 +200,7 @@ class Changing:
             *(instant for instant, _ in effective),
         )
 
-    def _under_alias(self, source: Relation, rows: pa.Table) -> pa.Table:
+    def _under_alias(self, source: RelationInput, rows: pa.Table) -> pa.Table:
         carried = [name for name in rows.schema.names if name in (*LIFE, END)]
         table = rows.select([*(self._own(name) for name in source.columns), *carried])
         return table.rename_columns([*(f"{source.alias}.{n}" for n in source.columns), *carried])

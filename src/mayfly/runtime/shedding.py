@@ -24,7 +24,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.kernels.codes import group_codes
 from mayfly.kernels.delta import Delta, mixed_ids, payload_names
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import CODE, chosen, numbers, whole
 from mayfly.kernels.operator import Operator
 from mayfly.physical.stages import StagedProgram, StagedTask
@@ -140,7 +140,7 @@ def without_least_promising(
     return after, lost
 
 
-def _promise(side: int, coded: Sequence[pa.Table], kept: Sequence[Kept]) -> Int64s:
+def _promise(side: int, coded: Sequence[pa.Table], kept: Sequence[KeptRows]) -> Int64s:
     """How many combinations the code of each new row of a side has on the other sides."""
     codes = numbers(coded[side], CODE)
     promises = np.ones(len(codes), np.int64)

@@ -1,7 +1,7 @@
 """Synopses: partial answers per interval of a window, from which many lengths are answered."""
 
 from mayfly.synopses.basic_interval import BasicInterval
-from mayfly.synopses.dyadic_intervals import Interval
+from mayfly.synopses.dyadic_intervals import DyadicIntervals
 from mayfly.synopses.join import BasicIntervalJoin, IntervalJoin, JoinSynopsis, RunningJoin
 from mayfly.synopses.running import Running
 from mayfly.synopses.synopsis import Algebra, Entry, Synopsis
@@ -10,8 +10,8 @@ __all__ = [
     "Algebra",
     "BasicInterval",
     "BasicIntervalJoin",
+    "DyadicIntervals",
     "Entry",
-    "Interval",
     "IntervalJoin",
     "JoinSynopsis",
     "Running",

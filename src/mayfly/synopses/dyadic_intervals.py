@@ -24,11 +24,11 @@ def place(first: int, last: int) -> Place:
     return level, last >> level
 
 
-class Interval(Synopsis[Value]):
+class DyadicIntervals(Synopsis[Value]):
     """The number of panes is rounded up to a power of two.
 
     >>> from mayfly.synopses.number_algebra import MAX
-    >>> synopsis = Interval(MAX, panes=7)
+    >>> synopsis = DyadicIntervals(MAX, panes=7)
     >>> for value in range(1, 17): synopsis.slide(value)
     >>> [(entry.first, entry.last) for entry in synopsis.pieces(7)]
     [(10, 10), (11, 12), (13, 16)]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
 from mayfly.synopses.contents import Aggregate, Keys, TableAlgebra, content_for
-from mayfly.synopses.dyadic_intervals import Interval
+from mayfly.synopses.dyadic_intervals import DyadicIntervals
 from mayfly.synopses.running import Running
 from mayfly.synopses.synopsis import Synopsis
 
@@ -35,7 +35,7 @@ class RowWindows:
         self.call, self.keys, self.most, self.step = call, keys, most, step
         self.content = content_for(call, rows)
         algebra = TableAlgebra(self.content, keys, rows)
-        kind = Running if self.content.running else Interval
+        kind = Running if self.content.running else DyadicIntervals
         self.synopsis: Synopsis[pa.Table] = kind(algebra, most // step)
         self._waiting = rows.empty_table()
 

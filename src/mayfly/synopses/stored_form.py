@@ -19,14 +19,14 @@ from mayfly.kernels.lifetime_rows import numbers
 from mayfly.storage.segment import EXP, TS
 from mayfly.synopses.basic_interval import BasicInterval
 from mayfly.synopses.contents import TableAlgebra
-from mayfly.synopses.dyadic_intervals import Interval
+from mayfly.synopses.dyadic_intervals import DyadicIntervals
 from mayfly.synopses.join import BasicIntervalJoin, IntervalJoin, JoinSynopsis, RunningJoin
 from mayfly.synopses.running import Running
 from mayfly.synopses.synopsis import Entry, Synopsis
 
 PLACE, HEAD = "_place", b"mayfly.synopsis"
 KINDS: dict[str, type[Synopsis[Any]]] = {
-    kind.kind: kind for kind in (Running, Interval, BasicInterval)
+    kind.kind: kind for kind in (Running, DyadicIntervals, BasicInterval)
 }
 JOIN_KINDS: dict[str, type[JoinSynopsis[Any]]] = {
     kind.kind: kind for kind in (RunningJoin, IntervalJoin, BasicIntervalJoin)
@@ -54,7 +54,7 @@ def stored_table(synopsis: AnySynopsis) -> pa.Table:
 def _options(synopsis: AnySynopsis) -> dict[str, Any]:
     if isinstance(synopsis, JoinSynopsis):
         return {"spread": synopsis.spread}
-    return {"is_open": synopsis.is_open} if isinstance(synopsis, Interval) else {}
+    return {"is_open": synopsis.is_open} if isinstance(synopsis, DyadicIntervals) else {}
 
 
 def _placed(number: int, entry: Entry[pa.Table], expires: int) -> pa.Table:

@@ -12,7 +12,7 @@ from mayfly.testing.batch_cuts import (
     together,
 )
 from mayfly.testing.cases import JoinCase
-from mayfly.testing.columns import KEY_TYPES, Column, domain
+from mayfly.testing.columns import KEY_TYPES, ColumnSpec, domain
 from mayfly.testing.connections import record_links, tcp_connections, tcp_links
 from mayfly.testing.lateness import Outcome, judge_lateness
 from mayfly.testing.manual_clock import ManualClock
@@ -37,7 +37,7 @@ from mayfly.testing.seeded_streams import (
 __all__ = [
     "KEY_TYPES",
     "Batch",
-    "Column",
+    "ColumnSpec",
     "JoinCase",
     "ManualClock",
     "Outcome",

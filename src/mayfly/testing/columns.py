@@ -83,7 +83,7 @@ KEY_TYPES: tuple[str, ...] = tuple(DOMAINS)
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnSpec:
     """How to fill one column: ``distinct`` values of ``type`` (at most: a boolean has two).
 
     ``zipf`` is the exponent s of the rank-frequency law 1/rank^s, 0 meaning uniform. ``nulls`` is
@@ -122,7 +122,7 @@ class Column:
         return DOMAINS[self.type].type
 
 
-def domain(column: Column) -> pa.Array:
+def domain(column: ColumnSpec) -> pa.Array:
     """The values the column draws from, most frequent first."""
     kind = DOMAINS[column.type]
     edges = kind.edges if column.edges else ()
@@ -134,7 +134,7 @@ def domain(column: Column) -> pa.Array:
     return pa.concat_arrays([pa.array(special, kind.type), pa.array(plain, kind.type)])
 
 
-def draw(column: Column, rows: int, rng: np.random.Generator) -> pa.Array:
+def draw(column: ColumnSpec, rows: int, rng: np.random.Generator) -> pa.Array:
     """``rows`` seeded values of the column."""
     values = domain(column)
     drawn = ranks(len(values), column.zipf, rows, rng)

@@ -18,7 +18,7 @@ from mayfly.plan.window_specs import (
     Now,
     PartitionRows,
     Range,
-    Rows,
+    RowsWindow,
     Slide,
     Unbounded,
     Window,
@@ -118,7 +118,7 @@ def alive_at(
     match window:
         case Landmark(start=start, until=until):
             return [r for r in past if start <= r["ts"] and (until is None or r["ts"] < until)]
-        case Rows(count=count):
+        case RowsWindow(count=count):
             return past[-count:]
         case PartitionRows(partition_by=names, count=count, duration=duration):
             latest = [
@@ -228,7 +228,7 @@ class _Maker:
             *[Range(duration=seconds, slide=self.slide)] * 5,
             Unbounded(slide=self.slide),
             Now(slide=self.slide),
-            *[Rows(count=count, slide=self.slide)] * 2,
+            *[RowsWindow(count=count, slide=self.slide)] * 2,
             PartitionRows(partition_by=names, count=count, duration=duration, slide=self.slide),
             Landmark(start=start, slide=self.slide),
             Landmark(start=start, until=start + seconds, slide=self.slide),
@@ -456,7 +456,7 @@ def _extent_text(window: Window, rng: Random) -> str:
     match window:
         case Range(duration=duration):
             return f"RANGE {_duration_text(duration, rng)}"
-        case Rows(count=count):
+        case RowsWindow(count=count):
             return f"ROWS {count}"
         case Now():
             return "NOW"

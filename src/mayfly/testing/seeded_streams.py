@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.lifetime import Duration, duration
-from mayfly.testing.columns import Column, draw
+from mayfly.testing.columns import ColumnSpec, draw
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 Micros = npt.NDArray[np.int64]
@@ -42,8 +42,8 @@ class StreamSpec:
 
     rows: int
     rate: float = 1_000.0
-    keys: tuple[Column, ...] = (Column("key"),)
-    payload: tuple[Column, ...] = (Column("value", distinct=1_000, edges=False),)
+    keys: tuple[ColumnSpec, ...] = (ColumnSpec("key"),)
+    payload: tuple[ColumnSpec, ...] = (ColumnSpec("value", distinct=1_000, edges=False),)
     start: int = 0
     ties: float = 0.0
     burst: tuple[Duration, Duration] | None = None

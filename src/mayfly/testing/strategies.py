@@ -20,7 +20,7 @@ import pyarrow as pa
 from mayfly.errors import MayflyError
 from mayfly.testing.batch_cuts import Batch, cut_at, together
 from mayfly.testing.cases import JoinCase
-from mayfly.testing.columns import KEY_TYPES, Column, domain
+from mayfly.testing.columns import KEY_TYPES, ColumnSpec, domain
 from mayfly.testing.seeded_streams import as_timestamps, micros_of
 
 try:
@@ -61,12 +61,12 @@ def bucket_counts() -> st.SearchStrategy[int]:
 
 def key_columns(
     types: Sequence[str] = KEY_TYPES, most: int = 1, distinct: int = 8
-) -> st.SearchStrategy[tuple[Column, ...]]:
+) -> st.SearchStrategy[tuple[ColumnSpec, ...]]:
     """One to ``most`` key columns named key, key2, …, with few distinct values each."""
     kinds = st.lists(st.sampled_from(list(types)), min_size=1, max_size=most)
     return kinds.map(
         lambda drawn: tuple(
-            Column("key" if i == 0 else f"key{i + 1}", kind, distinct)
+            ColumnSpec("key" if i == 0 else f"key{i + 1}", kind, distinct)
             for i, kind in enumerate(drawn)
         )
     )
@@ -111,7 +111,7 @@ class _Arrivals:
 
 
 def _arrivals(
-    keys: Sequence[Column], slack: int, late: bool, max_rows: int, start: int, ts_type: str
+    keys: Sequence[ColumnSpec], slack: int, late: bool, max_rows: int, start: int, ts_type: str
 ) -> st.SearchStrategy[_Arrivals]:
     values = [domain(column) for column in keys]
 
@@ -132,7 +132,7 @@ def _arrivals(
 
 
 def streams(
-    keys: Sequence[Column] = (Column("key", distinct=4),),
+    keys: Sequence[ColumnSpec] = (ColumnSpec("key", distinct=4),),
     slack: int = 0,
     late: bool = False,
     max_rows: int = 25,
@@ -170,7 +170,7 @@ def promises(draw: st.DrawFn, batches: Sequence[Batch]) -> list[dict[str, int]]:
     return drawn
 
 
-def other_widths(keys: Sequence[Column]) -> st.SearchStrategy[tuple[Column, ...]]:
+def other_widths(keys: Sequence[ColumnSpec]) -> st.SearchStrategy[tuple[ColumnSpec, ...]]:
     """The same key columns, where a number may have another width than in the first stream."""
     return st.tuples(
         *(

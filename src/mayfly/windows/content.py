@@ -25,7 +25,7 @@ class Visits:
     expire: int = 0
 
 
-class Content(ABC):
+class WindowContent(ABC):
     """The attached basic windows and the buffer of a window."""
 
     rows = 0
@@ -71,10 +71,10 @@ class Content(ABC):
         """Keys with a count, ascending, and their counts; refuses a question about values."""
 
     @abstractmethod
-    def intersection(self, other: Content) -> Any: ...
+    def intersection(self, other: WindowContent) -> Any: ...
 
 
-class ValueContent(Content):
+class ValueContent(WindowContent):
     """Values: basic windows of nodes of an index or, without one, of keys."""
 
     def __init__(
@@ -165,7 +165,7 @@ class ValueContent(Content):
         starts = np.flatnonzero(np.append(True, members[1:] != members[:-1])[: len(members)])
         return members[starts], np.add.reduceat(weights, starts) if len(starts) else weights
 
-    def intersection(self, other: Content) -> list[Any]:
+    def intersection(self, other: WindowContent) -> list[Any]:
         """The values of both, ascending."""
         if not isinstance(other, ValueContent):
             raise _of_two_kinds()

@@ -63,7 +63,7 @@ class FrequentItems:
 
 
 @dataclass(frozen=True)
-class Summary:
+class SubWindowSummary:
     """What a sub-window leaves behind: listed counts by key, what is missing of each, and δ_S."""
 
     counts: Mapping[int, int]
@@ -94,7 +94,7 @@ class Frequent(PacedWindow):
         self.k = at_least_one(k, "k")
         self._domain = Domain()
         self._domain.on_relabel(self._relabel)
-        self._summaries: deque[Summary] = deque()
+        self._summaries: deque[SubWindowSummary] = deque()
         self._total: dict[int, int] = {}
         self._covered: dict[int, int] = {}
         self._errors: dict[int, int] = {}
@@ -173,13 +173,13 @@ class Frequent(PacedWindow):
         keys = keys[keys != NULL_KEY]
         self._counts.change(0, self._counts.probe(keys), None, 1)
 
-    def _summary(self) -> Summary:
+    def _summary(self) -> SubWindowSummary:
         nodes = self._counts.nodes
         keys, counts = nodes.key[: nodes.size], nodes.counts[0][: nodes.size]
         order = np.lexsort((keys, -counts))[: self.k]
         listed = dict(zip(keys[order].tolist(), counts[order].tolist(), strict=True))
         delta = int(counts[order[-1]]) if len(order) == self.k else 0
-        return Summary(listed, delta, rows=int(counts.sum()))
+        return SubWindowSummary(listed, delta, rows=int(counts.sum()))
 
     def _replace_oldest(self) -> None:
         summary = self._summary()
@@ -190,7 +190,7 @@ class Frequent(PacedWindow):
             self._change(self._summaries.popleft(), -1)
         self._domain.keep(np.fromiter(self._total, np.int64))
 
-    def _change(self, summary: Summary, sign: int) -> None:
+    def _change(self, summary: SubWindowSummary, sign: int) -> None:
         self._delta += sign * summary.delta
         self._rows += sign * summary.rows
         for key, count in summary.counts.items():
@@ -210,13 +210,13 @@ class Frequent(PacedWindow):
         return self._rows == 0
 
     def _clear(self) -> None:
-        self._summaries = deque([Summary({}, 0)] * self.slots)
+        self._summaries = deque([SubWindowSummary({}, 0)] * self.slots)
 
     def _relabel(self, old: Int64s, new: Int64s) -> None:
         self._counts.recode(old, new)  # empty where a sketch counts
         places = dict(zip(old.tolist(), new.tolist(), strict=True))
         self._summaries = deque(
-            Summary({places[k]: c for k, c in s.counts.items()}, s.delta, s.error, s.rows)
+            SubWindowSummary({places[k]: c for k, c in s.counts.items()}, s.delta, s.error, s.rows)
             for s in self._summaries
         )
         for name in ("_total", "_covered", "_errors"):
@@ -283,7 +283,7 @@ class ApproximateFrequent(Frequent):
         for key, count in zip(*np.unique(keys[keys != NULL_KEY], return_counts=True), strict=True):
             self._sketch.update(int(key), int(count))
 
-    def _summary(self) -> Summary:
+    def _summary(self) -> SubWindowSummary:
         from datasketches import frequent_items_error_type
 
         sketch = self._sketch
@@ -297,7 +297,7 @@ class ApproximateFrequent(Frequent):
         ranked = sorted(zip((-low for _, _, low, _ in held), keys, strict=True))[: self.k]
         kth = -ranked[-1][0] if len(ranked) == self.k else 0
         listed = {key: -low for low, key in ranked}
-        return Summary(listed, offset + kth, offset, int(sketch.total_weight))
+        return SubWindowSummary(listed, offset + kth, offset, int(sketch.total_weight))
 
 
 _NEVER_SEEN = "\0 no value of a window"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mayfly.errors import InvalidSetting
-from mayfly.windows.content import Content, Visits
+from mayfly.windows.content import Visits, WindowContent
 from mayfly.windows.domain import NULL_KEY, Domain, Int64s
 from mayfly.windows.storage import ListBuffer, Members, recoded
 
@@ -49,7 +49,7 @@ class RangeIntersection:
     at_most: int
 
 
-class Groups:
+class ValueGroups:
     """Declared groups: the values at which one ends and the next begins."""
 
     def __init__(self, edges: Sequence[Any], domain: Domain) -> None:
@@ -99,14 +99,14 @@ class Groups:
         return min(counts if width is None else (*counts, width))
 
 
-class GroupContent(Content):
+class GroupContent(WindowContent):
     """Groups: basic windows of a count per group (GROUP) or of keys (LIST), and G-INDEX over them.
 
     Without the index, the counts of the basic windows are added up whenever something is asked.
     """
 
     def __init__(
-        self, domain: Domain, groups: Groups, *, listed: bool, indexed: bool, slots: int
+        self, domain: Domain, groups: ValueGroups, *, listed: bool, indexed: bool, slots: int
     ) -> None:
         self.domain, self.groups = domain, groups
         self._listed, self._visits = listed, 0
@@ -167,7 +167,7 @@ class GroupContent(Content):
             'use storage="LIST" with index="T" or "H"',
         )
 
-    def intersection(self, other: Content) -> RangeIntersection:
+    def intersection(self, other: WindowContent) -> RangeIntersection:
         """The groups that both have rows in."""
         if not isinstance(other, GroupContent) or self.groups.edges != other.groups.edges:
             raise InvalidSetting(

@@ -25,11 +25,17 @@ from mayfly.lifetime import Duration, duration
 from mayfly.windows.basic import PacedWindow, Take, at_least_one
 from mayfly.windows.bucket_chains import Chains
 from mayfly.windows.combinations import check_settings
-from mayfly.windows.content import Content, ValueContent, Visits
+from mayfly.windows.content import ValueContent, Visits, WindowContent
 from mayfly.windows.counted_order import CountedTree
 from mayfly.windows.dictionary import Dictionary
 from mayfly.windows.domain import NULL_KEY, Domain, Int64s, family
-from mayfly.windows.groups import GroupContent, Groups, RangeCount, RangeIntersection, ValueRange
+from mayfly.windows.groups import (
+    GroupContent,
+    RangeCount,
+    RangeIntersection,
+    ValueGroups,
+    ValueRange,
+)
 from mayfly.windows.index import ValueIndex
 from mayfly.windows.pace import Rows, Span
 from mayfly.windows.rings import RINGS, Ring
@@ -74,11 +80,11 @@ class SlidingWindow(PacedWindow):
         buckets = None if buckets is None else at_least_one(buckets, "buckets")
         other = None if share is None else _sharing(share, index, buckets)
         self._domain = Domain() if other is None else other.domain
-        self._content: Content
+        self._content: WindowContent
         if groups is not None:
             self._content = GroupContent(
                 self._domain,
-                Groups(groups, self._domain),
+                ValueGroups(groups, self._domain),
                 listed=storage == "LIST",
                 indexed=index == "G",
                 slots=self.slots,
@@ -304,7 +310,7 @@ def over_range(d: Duration, slide: Duration, **settings: Any) -> SlidingWindow:
     return window
 
 
-def _content_of(window: object) -> Content:
+def _content_of(window: object) -> WindowContent:
     if not isinstance(window, SlidingWindow):
         raise InvalidSetting(f"{window!r} is no window", "give another SlidingWindow")
     return window._content

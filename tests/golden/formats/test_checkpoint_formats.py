@@ -11,7 +11,7 @@ from mayfly.checkpoint.operator_state import Stored, load_state
 from mayfly.errors import UnsupportedFormat
 from mayfly.faults import on_reach
 from mayfly.runtime.in_process import ContinuousRun
-from mayfly.spark.stream.query_checkpoint import Registered, opened
+from mayfly.spark.stream.query_checkpoint import RegisteredQueries, opened
 from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT, renewed
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from tests.golden.formats.checkpoint_write import (
@@ -127,15 +127,15 @@ def test_a_checkpoint_of_a_window_join_as_it_was_once_run_is_refused(tmp_path: P
 def test_states_that_no_operator_claims_are_refused(tmp_path: Path) -> None:
     runner = golden_runner(copied(CURRENT, tmp_path), CURRENT)
     repository, stages = runner.repository, runner.wiring.stages
-    Registered(repository, 2, {}).check_claimed(stages)
+    RegisteredQueries(repository, 2, {}).check_claimed(stages)
     stored = repository.current().properties["state"]
     name = next(one for one in stored if one.startswith("task/"))
     repository.commit(
         repository.current(), [SetProperties({"state": {**stored, "task/other/0": stored[name]}})]
     )
     with pytest.raises(UnsupportedFormat, match="no operator of its queries goes on from: task/ot"):
-        Registered(repository, 2, {}).check_claimed(stages)
-    Registered(repository, 2, {}, dropped=("gone",)).check_claimed(stages)
+        RegisteredQueries(repository, 2, {}).check_claimed(stages)
+    RegisteredQueries(repository, 2, {}, dropped=("gone",)).check_claimed(stages)
 
 
 def test_parts_of_a_state_that_its_operator_does_not_know_are_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from mayfly.plan.window_specs import (
     Now,
     PartitionRows,
     Range,
-    Rows,
+    RowsWindow,
     Slide,
     Unbounded,
     Window,
@@ -39,11 +39,11 @@ ROWS = [
         (Range(duration=10, slide=Slide(period=25, origin=4)), 54, []),
         (Now(), 20, [1, 2]),
         (Now(), 21, []),
-        (Rows(count=2), 20, [1, 2]),
-        (Rows(count=2), 30, [2, 3]),
-        (Rows(count=2, slide=Slide(rows=3)), 41, [1, 2]),
-        (Rows(count=2, slide=Slide(rows=3)), 55, [4, 5]),
-        (Rows(count=3, slide=Slide(period=40)), 60, [1, 2, 3]),
+        (RowsWindow(count=2), 20, [1, 2]),
+        (RowsWindow(count=2), 30, [2, 3]),
+        (RowsWindow(count=2, slide=Slide(rows=3)), 41, [1, 2]),
+        (RowsWindow(count=2, slide=Slide(rows=3)), 55, [4, 5]),
+        (RowsWindow(count=3, slide=Slide(period=40)), 60, [1, 2, 3]),
         (PartitionRows(partition_by=("k",), count=1), 41, [1, 3, 4]),
         (PartitionRows(partition_by=("k",), count=1), 55, [1, 4, 5]),
         (PartitionRows(partition_by=("k",), count=2, duration=20), 41, [3, 4]),
@@ -60,7 +60,7 @@ def test_rows_are_filtered_before_a_window_over_a_sub_query() -> None:
     def keep(row: Any) -> bool:
         return bool(row["k"] == 1)
 
-    found = alive_at(WindowTable("t1", "s1", Rows(count=2), keep), ROWS, 55)
+    found = alive_at(WindowTable("t1", "s1", RowsWindow(count=2), keep), ROWS, 55)
     assert [row["seq"] for row in found] == [2, 4]
 
 
@@ -72,7 +72,14 @@ def test_every_shape_and_window_occurs() -> None:
     queries = [random_query(Random(seed)) for seed in range(300)]
     assert Counter(query.shape for query in queries).keys() == set(SHAPES)
     windows = [table.window for query in queries for table in query.tables]
-    assert {type(w) for w in windows} == {Unbounded, Range, Now, Rows, PartitionRows, Landmark}
+    assert {type(w) for w in windows} == {
+        Unbounded,
+        Range,
+        Now,
+        RowsWindow,
+        PartitionRows,
+        Landmark,
+    }
     assert any(window.slide and window.slide.origin for window in windows)
     texts = " ".join(query.cql for query in queries)
     for word in ("MEDIAN", "QUANTILE", "DISTINCT", "HAVING", "CASE", "Dstream", "LIMIT", "JOIN"):

@@ -17,7 +17,7 @@ from mayfly import LocalSession, MayflyError
 from mayfly.cql import parse
 from mayfly.cql.from_clause import MOST_JOINED
 from mayfly.cql.grammar import MOST_NESTED
-from mayfly.cql.messages import CqlError, Source
+from mayfly.cql.messages import CqlError, SourceText
 from mayfly.plan.logical import Position
 
 FROM = "FROM s [RANGE 1 h]"
@@ -245,7 +245,7 @@ def test_work_grows_as_the_text_does(name: str) -> None:
 
 def test_places_in_a_text_of_lines() -> None:
     text = "SELECT a\n\n  FROM t\r\n WHERE"
-    source = Source(text)
+    source = SourceText(text)
     for offset in range(len(text) + 3):
         before = text[: min(offset, len(text))]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mayfly.demo.check import Verdict
+from mayfly.demo.check import DemoVerdict
 from mayfly.demo.demo_settings import Settings
 from mayfly.demo.figures import Figures
-from mayfly.demo.summary import DiskUse, Kill, Summary, disk_use
+from mayfly.demo.summary import DemoSummary, DiskUse, Kill, disk_use
 from mayfly.testing.row_comparison import RowDifference
 
 SAME = RowDifference(("src",), (2, 2), Counter(), Counter())
@@ -32,18 +32,18 @@ FINAL = Figures(
     state_bytes=0,
     segments=0,
 )
-SUMMARY = Summary(
+SUMMARY = DemoSummary(
     settings=Settings(),
     final=FINAL,
     peak=replace(FINAL, state_rows=10_944, state_bytes=694_100, segments=8),
     batch_seconds=(0.4, 0.6, 2.0),
     kill=Kill(19, 19, 9.44),
     disk=DiskUse(53, 7_900_000),
-    verdict=Verdict("DuckDB", 344_435, 12, 0, SAME),
+    verdict=DemoVerdict("DuckDB", 344_435, 12, 0, SAME),
 )
 
 
-def printed(summary: Summary) -> str:
+def printed(summary: DemoSummary) -> str:
     file = io.StringIO()
     summary.print(Console(file=file, width=40))
     return file.getvalue()

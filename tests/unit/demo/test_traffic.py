@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mayfly.demo.demo_settings import LINKS, SLACK, Places, Settings
-from mayfly.demo.traffic import DELAY, FILE_EVERY, Feeder, Traffic, make_traffic
+from mayfly.demo.traffic import DELAY, FILE_EVERY, Traffic, TrafficFeeder, make_traffic
 from mayfly.lifetime import micros
 from mayfly.testing.seeded_streams import micros_of
 
@@ -75,7 +75,7 @@ def test_the_feeder_writes_all_rows_with_real_times(tmp_path: Path) -> None:
     traffic = make_traffic(Settings(seconds=0.6, rate=200))
     places = Places(tmp_path / "demo")
     places.create()
-    feeder = Feeder(traffic, places)
+    feeder = TrafficFeeder(traffic, places)
     assert not feeder.done
     begin = time.time_ns() // 1000
     feeder.start()
@@ -88,7 +88,9 @@ def test_the_feeder_writes_all_rows_with_real_times(tmp_path: Path) -> None:
 
 
 def test_a_feeder_that_cannot_write_says_so(tmp_path: Path) -> None:
-    feeder = Feeder(make_traffic(Settings(seconds=0.6, rate=200)), Places(tmp_path / "nowhere"))
+    feeder = TrafficFeeder(
+        make_traffic(Settings(seconds=0.6, rate=200)), Places(tmp_path / "nowhere")
+    )
     feeder.start()
     feeder.join()
     assert isinstance(feeder.error, OSError)
@@ -98,7 +100,7 @@ def test_a_feeder_that_cannot_write_says_so(tmp_path: Path) -> None:
 def test_a_stopped_feeder_stops(tmp_path: Path) -> None:
     places = Places(tmp_path / "demo")
     places.create()
-    feeder = Feeder(make_traffic(Settings(seconds=600, rate=10)), places)
+    feeder = TrafficFeeder(make_traffic(Settings(seconds=600, rate=10)), places)
     feeder.start()
     feeder.stop()
     feeder.join()

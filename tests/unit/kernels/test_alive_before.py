@@ -8,18 +8,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mayfly.kernels.alive_before import Before
-from mayfly.kernels.kept_rows import Kept, Shape
-from mayfly.kernels.lifetime_rows import Run
+from mayfly.kernels.kept_rows import KeptRows, Shape
+from mayfly.kernels.lifetime_rows import RowRun
 from mayfly.kernels.resident import Parts
 
 ROWS = st.lists(st.tuples(st.integers(-2, 4), st.integers(1, 9)), min_size=1, max_size=8)
 
 
-def run_of(rows: list[tuple[int, int]]) -> Run:
+def run_of(rows: list[tuple[int, int]]) -> RowRun:
     """Rows of a code and an expiration; the value is the two of them, NULL for code 0."""
     codes, ends = (np.array(column, np.int64) for column in zip(*sorted(rows), strict=True))
     values = [None if code == 0 else f"{code}:{end}" for code, end in sorted(rows)]
-    return Run.of(pa.table({"_code": codes, "_ts": ends - 1, "_exp": ends, "x": values}))
+    return RowRun.of(pa.table({"_code": codes, "_ts": ends - 1, "_exp": ends, "x": values}))
 
 
 @given(runs=st.lists(ROWS, max_size=4), codes=st.sets(st.integers(-2, 5)), began=st.integers(1, 9))
@@ -30,7 +30,7 @@ def test_rows_alive_stand_group_by_group(
     listed = sorted(codes)
     known: dict[int, Parts] = {code: {"part": (np.empty(0, np.int64),)} for code in (2, 7)}
     before = Before.of(
-        Kept(Shape(), tuple(map(run_of, runs))), np.array(listed, np.int64), began, known
+        KeptRows(Shape(), tuple(map(run_of, runs))), np.array(listed, np.int64), began, known
     )
     alive = [
         (listed.index(code), None if code == 0 else f"{code}:{end}")

@@ -23,7 +23,7 @@ from mayfly.plan.types import (
     decimal,
     from_arrow,
 )
-from mayfly.testing import KEY_TYPES, Column, domain
+from mayfly.testing import KEY_TYPES, ColumnSpec, domain
 
 NTZ = DataType("timestamp_ntz")
 
@@ -37,7 +37,7 @@ def codes(array: pa.Array, kind: DataType | None = None) -> list[int | None]:
 
 @pytest.mark.parametrize("kind", KEY_TYPES)
 def test_distinct_keys_have_distinct_codes_and_null_has_none(kind: str) -> None:
-    values = domain(Column("key", kind, distinct=300))
+    values = domain(ColumnSpec("key", kind, distinct=300))
     kept = [repr(v + 0.0) if isinstance(v, float) else v for v in values.to_pylist()]
     found = codes(pa.concat_arrays([values, pa.nulls(1, values.type), values]))
     half = len(values)

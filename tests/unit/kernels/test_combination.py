@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mayfly.kernels.combination import AtOnce, Side, Sorted, combined, merged
+from mayfly.kernels.combination import AtOnce, Sorted, SortedSide, combined, merged
 from mayfly.kernels.lifetime_rows import CODE, numbers
 from mayfly.kernels.multiway_probe import Effort, Held, Partial
 from mayfly.storage.segment import EXP, TS
@@ -49,7 +49,7 @@ def test_every_combination_with_a_new_row_is_found_once(seed: int) -> None:
     sides = []
     for old, fresh in zip(kept, new, strict=True):
         columns = (numbers(table(fresh), name) for name in (CODE, TS, EXP))
-        sides.append(Side(Sorted.of(table(old)), Sorted.of_new(*columns).moved(len(old))))
+        sides.append(SortedSide(Sorted.of(table(old)), Sorted.of_new(*columns).moved(len(old))))
     rows = [old + fresh for old, fresh in zip(kept, new, strict=True)]
     halting = bool(rng.integers(2))
     search = AtOnce(

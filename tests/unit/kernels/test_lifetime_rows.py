@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.kernels.lifetime_rows import CODE, Run, chosen, clustered, gathered, numbers
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, clustered, gathered, numbers
 from mayfly.storage.bounds import Bounds
 from mayfly.storage.segment import EXP, TS
 
@@ -46,7 +46,7 @@ def test_clustered_runs_of_instants_in_a_row_gather_to_a_clustered_run(parts: li
 
 def test_a_run_describes_its_rows() -> None:
     rows = table([(2, 5), (1, 9), (1, 3)])
-    run = Run.of(rows, level=3, cell=4)
+    run = RowRun.of(rows, level=3, cell=4)
     assert (run.rows, run.bytes, run.level, run.cell) == (3, rows.nbytes, 3, 4)
     assert (run.ts, run.exp) == (Bounds(3, 9), Bounds(13, 19))
     code, ts, exp = run.keys()

@@ -19,8 +19,8 @@ from mayfly.kernels import resident
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.group_by import GroupRows, GroupState
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept_rows import Kept, Shape
-from mayfly.kernels.lifetime_rows import Run
+from mayfly.kernels.kept_rows import KeptRows, Shape
+from mayfly.kernels.lifetime_rows import RowRun
 from mayfly.kernels.resident import RESIDENTS, Part, Residents
 from mayfly.kernels.room import Touched
 from mayfly.runtime.in_process import ContinuousRun
@@ -163,8 +163,8 @@ def test_memory_is_bounded_and_the_latest_used_stay() -> None:
     residents = Residents(limit=1000)
     part: dict[Hashable, Part] = {"m": (np.zeros(50, np.int64),)}
     larger: dict[Hashable, Part] = {"m": (np.zeros(500, np.int64),)}
-    runs = [Run.of(pa.table({"_ts": [n], "_exp": [n + 9]})) for n in range(4)]
-    kept = [Kept(Shape(), (run,)) for run in runs]
+    runs = [RowRun.of(pa.table({"_ts": [n], "_exp": [n + 9]})) for n in range(4)]
+    kept = [KeptRows(Shape(), (run,)) for run in runs]
     for rows in kept[:3]:
         residents.put("q", rows, {1: part})
     assert (len(residents), residents.bytes) == (2, 800)

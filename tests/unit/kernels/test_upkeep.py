@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mayfly.kernels.lifetime_rows import CODE, Run, clustered, numbers
+from mayfly.kernels.lifetime_rows import CODE, RowRun, clustered, numbers
 from mayfly.kernels.runs.calendar_queue import CalendarQueue
 from mayfly.kernels.upkeep import Runs, calendar, fifo, next_due, waiting
 from mayfly.storage.merge import LIMIT
@@ -76,16 +76,16 @@ def test_few_runs_few_dead_rows_and_few_writes(
     assert written <= arrived * (5 + np.log2(per_window) / 2)
 
 
-def unread(run: Run) -> Run:
+def unread(run: RowRun) -> RowRun:
     def load() -> pa.Table:
         raise AssertionError("a run was read")
 
     return replace(run, load=load)
 
 
-def run_of(*lifetimes: tuple[int, int], cell: int | None = None) -> Run:
+def run_of(*lifetimes: tuple[int, int], cell: int | None = None) -> RowRun:
     ts, exp = np.array(lifetimes, np.int64).T
-    return Run.of(pa.table({CODE: np.zeros(len(ts), np.int64), TS: ts, EXP: exp}), cell=cell)
+    return RowRun.of(pa.table({CODE: np.zeros(len(ts), np.int64), TS: ts, EXP: exp}), cell=cell)
 
 
 NOTHING = run_of((0, 1)).load().slice(0, 0)

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayfly import LocalSession
-from mayfly.plan.window_specs import PartitionRows, Range, Rows, Slide, Unbounded, Window
+from mayfly.plan.window_specs import PartitionRows, Range, RowsWindow, Slide, Unbounded, Window
 from mayfly.testing.random_queries import WindowTable, alive_at
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("seq", pa.int64()), ("k", pa.int64())])
 WINDOWS: dict[str, Window] = {
     "RANGE 10 us": Range(duration=10),
-    "ROWS 3": Rows(count=3),
+    "ROWS 3": RowsWindow(count=3),
     "PARTITION BY k ROWS 2 RANGE 8 us": PartitionRows(partition_by=("k",), count=2, duration=8),
     "UNBOUNDED": Unbounded(),
 }

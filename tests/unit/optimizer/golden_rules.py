@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mayfly.optimizer.labels import Labelled, label_plan
-from mayfly.optimizer.rule import Context, Rule
+from mayfly.optimizer.rule import Rule, RuleContext
 from mayfly.optimizer.rules import RULES
 from mayfly.patterns import PatternError
 from mayfly.plan.logical import Node
@@ -48,8 +48,8 @@ def all_cases() -> list[GoldenCase]:
 def rewritten(rule: Rule, plan: Node) -> list[Node]:
     """What the rule makes of a plan: one plan, or its alternatives without the plan itself."""
     if rule.alternatives is not None:
-        return rule.alternatives(plan, Context())[1:]
-    return [rule.rewrite(plan, Context())] if rule.rewrite is not None else [plan]
+        return rule.alternatives(plan, RuleContext())[1:]
+    return [rule.rewrite(plan, RuleContext())] if rule.rewrite is not None else [plan]
 
 
 def rendered(rule: Rule, before: Node, after: list[Node]) -> str:

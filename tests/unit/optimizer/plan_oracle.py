@@ -52,7 +52,7 @@ from mayfly.plan.logical import (
     Top,
     UnionAll,
 )
-from mayfly.plan.window_specs import Landmark, PartitionRows, Rows, Window
+from mayfly.plan.window_specs import Landmark, PartitionRows, RowsWindow, Window
 
 Row = dict[tuple[str, str], Any]
 Tables = Mapping[str, list[dict[str, Any]]]
@@ -162,7 +162,7 @@ def _alive(window: Window, history: list[Row], at: int) -> list[Row]:
     if slide is not None and slide.period:
         at -= (at - slide.origin) % slide.period
         history = [row for row in history if row[TIME] <= at]
-    if isinstance(window, Rows):
+    if isinstance(window, RowsWindow):
         history = history[-window.count :]
     elif isinstance(window, PartitionRows):
         history = _latest_of_each(window, history, at)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mayfly.optimizer import label_plan, optimize
-from mayfly.optimizer.rule import Context
+from mayfly.optimizer.rule import RuleContext
 from mayfly.optimizer.rules.fold_constants import fold
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
 from mayfly.optimizer.rules.merge_joins import MERGE_JOINS
@@ -31,7 +31,7 @@ from mayfly.plan.logical import (
 )
 from mayfly.plan.plan_text import plan_text
 from mayfly.plan.types import BIGINT, INT
-from mayfly.plan.window_specs import Range, Rows, Window
+from mayfly.plan.window_specs import Range, RowsWindow, Window
 from tests.unit.optimizer.plan_oracle import answer
 from tests.unit.optimizer.window_tables import INSTANTS, random_tables
 
@@ -76,13 +76,13 @@ def rewritten(rule_plan: Node, before: Node) -> None:
 
 def lower(plan: Node) -> Node:
     assert JOIN_RELATIONS_FIRST.rewrite is not None
-    return JOIN_RELATIONS_FIRST.rewrite(plan, Context())
+    return JOIN_RELATIONS_FIRST.rewrite(plan, RuleContext())
 
 
 def test_nested_joins_become_one() -> None:
     nested = Join((Join((S1, S2), (equal("s1.a", "s2.a"),)), S3), (equal("s2.b", "s3.b"),))
     assert MERGE_JOINS.rewrite is not None
-    merged = MERGE_JOINS.rewrite(root(nested), Context())
+    merged = MERGE_JOINS.rewrite(root(nested), RuleContext())
     assert plan_text(merged.children()[0].children()[0]).splitlines() == [
         "Join s1.a = s2.a AND s2.b = s3.b",
         "  Stream s1 [RANGE 5 us] (a, b)",
@@ -148,12 +148,12 @@ def test_a_relation_above_an_nrr_stays_where_it_is() -> None:
 
 
 def test_distinct_stays_above_a_join_while_an_input_has_duplicates() -> None:
-    rows = scan("s1", Rows(count=3))
+    rows = scan("s1", RowsWindow(count=3))
 
     def distincts(first: Node) -> list[type[Node]]:
         plan = root(Distinct(Join((first, S2), (equal("s1.a", "s2.a"),))))
         assert PUSH_DISTINCT.alternatives is not None
-        _, pushed = PUSH_DISTINCT.alternatives(plan, Context())
+        _, pushed = PUSH_DISTINCT.alternatives(plan, RuleContext())
         rewritten(pushed, plan)
         return [type(node) for node in pushed.children()[0].children()]
 
@@ -162,7 +162,7 @@ def test_distinct_stays_above_a_join_while_an_input_has_duplicates() -> None:
 
 
 def test_a_count_window_below_a_relation_join_is_refused() -> None:
-    plan = root(RelationJoin(scan("s1", Rows(count=3)), R, (equal("s1.a", "r.k"),)))
+    plan = root(RelationJoin(scan("s1", RowsWindow(count=3)), R, (equal("s1.a", "r.k"),)))
     with pytest.raises(PatternError, match=r"negative tuples.*ROWS 3"):
         optimize(plan)
 
@@ -171,7 +171,7 @@ def test_a_retroactive_join_can_be_pulled_above_a_stream_join() -> None:
     related = RelationJoin(S1, R, (equal("s1.b", "r.k"),))
     plan = root(Join((related, S2), (equal("s1.a", "s2.a"),)))
     assert PLACE_NEGATION.alternatives is not None
-    first, second = PLACE_NEGATION.alternatives(plan, Context())
+    first, second = PLACE_NEGATION.alternatives(plan, RuleContext())
     assert first == plan
     assert isinstance(second.children()[0].children()[0], RelationJoin)
     rewritten(second, plan)
@@ -181,13 +181,13 @@ def test_an_nrr_join_never_moves_past_a_stream_join() -> None:
     related = RelationJoin(S1, N, (equal("s1.b", "n.k"),))
     plan = root(Join((related, S2), (equal("s1.a", "s2.a"),)))
     assert PLACE_NEGATION.alternatives is not None
-    assert PLACE_NEGATION.alternatives(plan, Context()) == [plan]
+    assert PLACE_NEGATION.alternatives(plan, RuleContext()) == [plan]
 
 
 def test_pulling_a_negation_above_distinct_makes_it_weak() -> None:
     plan = root(Distinct(LEFT_OUT))
     assert PLACE_NEGATION.alternatives is not None
-    _, pulled = PLACE_NEGATION.alternatives(plan, Context())
+    _, pulled = PLACE_NEGATION.alternatives(plan, RuleContext())
     distinct = next(each for each in label_plan(pulled).walk() if isinstance(each.node, Distinct))
     assert distinct.pattern == WK
     rewritten(pulled, plan)
@@ -202,7 +202,7 @@ def test_a_join_taken_by_position_keeps_its_order() -> None:
 
 
 def test_a_selection_stays_above_a_count_window() -> None:
-    rows = scan("s1", Rows(count=2))
+    rows = scan("s1", RowsWindow(count=2))
     predicate = Compare("=", column("s1", "a"), Literal(1, BIGINT))
     assert push(rows, (predicate,)).children() == (rows,)
 

@@ -11,7 +11,14 @@ from mayfly.optimizer import SourceStatistics, Statistics
 from mayfly.optimizer.estimates import Flow
 from mayfly.optimizer.labels import UnknownNodeError, label_plan
 from mayfly.optimizer.plan_cost import Costed, cost_plan
-from mayfly.optimizer.structures import Cost, State, Strict, Upkeep, maintenance, structure_for
+from mayfly.optimizer.structures import (
+    Cost,
+    StateEstimate,
+    Strict,
+    Upkeep,
+    maintenance,
+    structure_for,
+)
 from mayfly.patterns import MON, STR, WK, Pattern, wks
 from mayfly.plan.logical import AntiJoin, Distinct, GroupAggregate, Join, Node, Output, StreamScan
 from mayfly.plan.strategy import Strategy, Structure
@@ -42,7 +49,7 @@ def flow(plan: Costed, kind: type[Node]) -> Flow:
     return of(plan, kind).estimated.flow
 
 
-def structures(states: tuple[State, ...]) -> list[Structure]:
+def structures(states: tuple[StateEstimate, ...]) -> list[Structure]:
     return [state.structure for state in states]
 
 

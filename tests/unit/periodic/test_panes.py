@@ -8,7 +8,7 @@ import pytest
 
 from mayfly.errors import BadInput, InvalidSetting, LimitExceeded
 from mayfly.lifetime import MIN_TIME
-from mayfly.periodic import Aggregate, PeriodicQuery, Workload
+from mayfly.periodic import Aggregate, PeriodicQuery, QueryWorkload
 from mayfly.periodic.panes import Panes, grid_of, next_edges, panes_within, progressions
 
 SUM = Aggregate("SUM", "x")
@@ -24,7 +24,9 @@ def rows(*instants: int) -> pa.Table:
     return pa.table([instants, instants], schema=SCHEMA)
 
 
-def values(workload: Workload, table: pa.Table, clock: int) -> dict[tuple[str, int], int | None]:
+def values(
+    workload: QueryWorkload, table: pa.Table, clock: int
+) -> dict[tuple[str, int], int | None]:
     answers = workload.feed(table, clock)
     return {(a.query, a.as_of): a.rows.to_pylist()[0]["value"] for a in answers}
 
@@ -67,7 +69,7 @@ def test_a_newcomer_cuts_behind_the_last_pane_that_has_rows() -> None:
 
 
 def test_a_late_query_says_from_when_and_answers_from_what_is_kept() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(query("all", 20, 10))
     assert values(workload, rows(1, 12, 15), 14) == {("all", 10): 1}
     fits = workload.add(query("fits", 10, 10))
@@ -84,7 +86,7 @@ def test_a_late_query_says_from_when_and_answers_from_what_is_kept() -> None:
 
 
 def test_a_late_query_waits_for_panes_in_place_of_those_that_were_dropped() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(query("first", 15, 10))
     assert values(workload, rows(3, 8, 13), 16) == {("first", 10): 11}
     assert workload.add(query("longer", 20, 10)).since == 30
@@ -96,7 +98,7 @@ def test_a_late_query_waits_for_panes_in_place_of_those_that_were_dropped() -> N
 
 
 def test_a_query_that_comes_and_cuts_an_open_pane_waits_for_whole_ones() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(query("slow", 100, 100))
     workload.feed(rows(5, 30), 10)
     share = workload.add(query("quick", 10, 10))
@@ -106,14 +108,14 @@ def test_a_query_that_comes_and_cuts_an_open_pane_waits_for_whole_ones() -> None
 
 
 def test_the_first_refresh_is_that_of_the_first_row_in_whatever_batch_it_comes() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(query("q", 2, 2))
     assert values(workload, rows(5), 1) == {}
     assert values(workload, rows(1), 5) == {("q", 2): 1, ("q", 4): None}
 
 
 def test_silence_costs_no_panes() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(query("q", 10, 1_000_000))
     workload.feed(rows(1), 2)
     before = workload.read
@@ -126,7 +128,7 @@ def test_silence_costs_no_panes() -> None:
 
 
 def test_windows_shorter_than_their_period_keep_no_panes_between() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(query("q", 10, 100))
     assert values(workload, rows(*range(1, 101)), 101) == {("q", 100): sum(range(91, 101))}
     workload.feed(rows(*range(101, 190)), 190)
@@ -134,7 +136,7 @@ def test_windows_shorter_than_their_period_keep_no_panes_between() -> None:
 
 
 def test_queries_that_would_cut_too_many_panes_share_nothing() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     first = workload.add(query("long", 3_000_000, 1_000_000))
     second = workload.add(query("short", 100, 100))
     assert (first.access, second.access) == (second.access, first.access)
@@ -143,7 +145,7 @@ def test_queries_that_would_cut_too_many_panes_share_nothing() -> None:
 
 
 def test_input_that_makes_no_sense_is_refused() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(query("q", 2, 1))
     with pytest.raises(InvalidSetting, match="there is a query 'q' already"):
         workload.add(query("q", 2, 1))
@@ -168,4 +170,4 @@ def test_input_that_makes_no_sense_is_refused() -> None:
         workload.feed(rows(), 4)
     assert workload.feed(rows(2), 5) == []
     assert workload.late == 1
-    assert Workload(SCHEMA).clock == MIN_TIME
+    assert QueryWorkload(SCHEMA).clock == MIN_TIME

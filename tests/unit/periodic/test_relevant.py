@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from mayfly.errors import InvalidSetting
-from mayfly.periodic import Aggregate, Opaque, PeriodicQuery, Predicate, Term, Workload, any_of
+from mayfly.periodic import Aggregate, Opaque, PeriodicQuery, Predicate, QueryWorkload, Term, any_of
 from mayfly.periodic.predicate import EVERYTHING, text_of
 from mayfly.periodic.sharing.relevant import relevant
 from mayfly.periodic.sharing.sharing_rule import Combine
@@ -102,7 +102,7 @@ def test_the_answers_over_six_packets(
     schema = pa.schema(
         {"ts": pa.int64(), "protocol": pa.string(), "user": pa.string(), "length": pa.int64()}
     )
-    workload = Workload(schema)
+    workload = QueryWorkload(schema)
     call = Aggregate(function, "length")
     for number, where in enumerate([*existing, asked]):
         share = workload.add(PeriodicQuery(f"q{number}", call, (10,), 10, where=where))

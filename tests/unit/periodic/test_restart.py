@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from mayfly.errors import CorruptFile, InvalidSetting
-from mayfly.periodic import Aggregate, Opaque, PeriodicQuery, Term, Workload, any_of
+from mayfly.periodic import Aggregate, Opaque, PeriodicQuery, QueryWorkload, Term, any_of
 from mayfly.periodic.restart import StoredWorkload, restore, store
 
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64()})
@@ -19,7 +19,7 @@ def rows(*instants: int) -> pa.Table:
 
 
 def test_a_restart_answers_no_refresh_twice_and_cuts_no_pane_that_has_rows() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(PeriodicQuery("slow", Aggregate("SUM", "x"), (100,), 100))
     workload.add(PeriodicQuery("every", Aggregate("COUNT DISTINCT", "x"), (10,), 50))
     assert [answer.as_of for answer in workload.feed(rows(1, 30, 60, 80), 55)] == [50]
@@ -36,7 +36,7 @@ def test_a_restart_answers_no_refresh_twice_and_cuts_no_pane_that_has_rows() -> 
 
 
 def test_opaque_terms_are_handed_in_again() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(PeriodicQuery("q", Aggregate("SUM", "x"), (10,), 10, where=any_of(SMALL)))
     workload.feed(rows(1, 2, 7), 9)
     with pytest.raises(InvalidSetting, match="stored by its text only"):
@@ -46,7 +46,7 @@ def test_opaque_terms_are_handed_in_again() -> None:
 
 
 def test_what_cannot_be_stored_or_restored_is_refused() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     query = PeriodicQuery("q", Aggregate("COUNT"), (1,), 1, where=any_of(Term("x", "=", b"1")))
     workload.add(query)
     with pytest.raises(InvalidSetting, match="is no text or number"):

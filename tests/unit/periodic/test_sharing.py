@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from mayfly.errors import InvalidSetting
-from mayfly.periodic import RULES, Aggregate, PeriodicQuery, Term, Workload, any_of
+from mayfly.periodic import RULES, Aggregate, PeriodicQuery, QueryWorkload, Term, any_of
 from mayfly.periodic.cost import joint_groups, kind_for, probe_merges, slide_merges
 from mayfly.periodic.execution import accesses
 from mayfly.periodic.predicate import EVERYTHING, Predicate
@@ -19,8 +19,8 @@ from mayfly.periodic.sharing.sharing_rule import (
     Divide,
     Forward,
     Probe,
-    Reading,
     SynopsisPlan,
+    SynopsisReading,
 )
 from mayfly.periodic.sharing.ss3_join import SS3
 from mayfly.periodic.sharing.ss4_relevant_set import pays
@@ -65,18 +65,18 @@ def query(
 def test_two_queries_and_the_rule_between_them(
     first: PeriodicQuery, second: PeriodicQuery, rule: str, access: Access
 ) -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(first)
     share = workload.add(second)
     assert (share.rule, share.access) == (rule, access)
     if rule not in ("own synopsis", "SS1, grown"):
-        alone = Workload(SCHEMA, without=RULES)
+        alone = QueryWorkload(SCHEMA, without=RULES)
         alone.add(first)
         assert alone.add(second).access == Probe("S2")
 
 
 def test_an_average_takes_a_sum_and_a_count_of_others() -> None:
-    workload = Workload(SCHEMA, without=["SS1", "SS4"])
+    workload = QueryWorkload(SCHEMA, without=["SS1", "SS4"])
     workload.add(query("sum", SUM))
     workload.add(query("rows", Aggregate("COUNT")))
     assert workload.add(query("early", AVG)).rule == "own synopsis"
@@ -113,9 +113,9 @@ def test_joins_share_within_the_spread() -> None:
 
 def reading(
     name: str, kind: str, panes: int | tuple[int, int], access: Access | None = None
-) -> Reading:
+) -> SynopsisReading:
     plan = SynopsisPlan("S", kind, Counters("x"), (), EVERYTHING, 100)
-    return Reading(name, plan, panes, access or Probe("S"))
+    return SynopsisReading(name, plan, panes, access or Probe("S"))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_one_access_for_two_readings(
 
 def values_read(without: list[str], *queries: PeriodicQuery) -> int:
     """By all answers at the instant 24, over panes of 2 with a row each."""
-    workload = Workload(SCHEMA, without=without)
+    workload = QueryWorkload(SCHEMA, without=without)
     for one in queries:
         workload.add(one)
     rows = [{"ts": t, "k": "a", "x": t % 5, "y": 0} for t in range(24)]
@@ -176,7 +176,7 @@ def test_values_read_with_and_without_each_computation_rule() -> None:
 
 
 def test_a_follower_reads_nothing_and_goes_on_when_its_leader_leaves() -> None:
-    workload = Workload(SCHEMA)
+    workload = QueryWorkload(SCHEMA)
     workload.add(query("lead", MAX, 4, 2))
     workload.add(query("follow", MAX, 4, 4))
     rows = [{"ts": t, "k": "a", "x": t, "y": 0} for t in range(1, 9)]
@@ -216,4 +216,4 @@ def test_windows_that_are_seldom_due_together_are_no_reason_to_scan() -> None:
 
 def test_a_rule_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="no sharing rule 'SS9'"):
-        Workload(SCHEMA, without=["SS9"])
+        QueryWorkload(SCHEMA, without=["SS9"])

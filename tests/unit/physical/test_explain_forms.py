@@ -13,7 +13,7 @@ from rich.console import Console
 from mayfly.cql import catalog_after, parse
 from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
-from mayfly.physical.explain.model import Operator
+from mayfly.physical.explain.model import ExplainedOperator
 from mayfly.physical.explain.words import number, size
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
@@ -146,7 +146,7 @@ def test_figures_for_people() -> None:
 
 def test_walks_are_parents_first() -> None:
     plan = explanation("chain").chosen.physical
-    seen: list[Operator] = list(plan.root.walk())
+    seen: list[ExplainedOperator] = list(plan.root.walk())
     assert seen[0] is plan.root
     assert [each.name for each in seen[:3]] == ["view", "Project", "Join"]
 

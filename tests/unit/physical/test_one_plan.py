@@ -13,12 +13,12 @@ import pytest
 
 from mayfly.checkpoint.operator_state import parts_of
 from mayfly.cql import bind_query, catalog_after, parse
-from mayfly.kernels.kept_rows import Kept
+from mayfly.kernels.kept_rows import KeptRows
 from mayfly.optimizer import optimize
 from mayfly.optimizer.structures import Strict
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
-from mayfly.physical.explain.model import Operator, PhysicalPlan, Place
+from mayfly.physical.explain.model import ExplainedOperator, PhysicalPlan, Place
 from mayfly.physical.program import Program
 from mayfly.physical.shared_program import canonical, fingerprint, shared
 from mayfly.physical.stager import staged
@@ -87,7 +87,7 @@ def run_exchanges(stages: StagedProgram) -> Counter[tuple[int, str]]:
     return found
 
 
-def check_operators(plan: PhysicalPlan, stages: StagedProgram) -> dict[int, Operator]:
+def check_operators(plan: PhysicalPlan, stages: StagedProgram) -> dict[int, ExplainedOperator]:
     shown = {one.task: one for one in plan.operators if one.task is not None}
     assert sorted(shown) == [task.number for task in stages.tasks]
     for task in stages.tasks:
@@ -108,7 +108,7 @@ def structures_in(state: Any) -> dict[str, Structure | None]:
     """The parts of a state that have rows, with the structure of those that have one."""
     found: dict[str, Structure | None] = {}
     for name, part in parts_of(state).items():
-        if isinstance(part, Kept):
+        if isinstance(part, KeptRows):
             found[name] = part.shape.form if part.rows else None
     return {name: form for name, form in found.items() if form is not None}
 

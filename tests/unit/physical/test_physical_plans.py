@@ -8,7 +8,7 @@ from mayfly.cql import bind_query
 from mayfly.errors import InvalidSetting
 from mayfly.optimizer import Statistics
 from mayfly.physical.explain.explainer import explain
-from mayfly.physical.explain.model import Exchange, Operator, PhysicalPlan, Place
+from mayfly.physical.explain.model import Exchange, ExplainedOperator, PhysicalPlan, Place
 from mayfly.plan.catalog import (
     Catalog,
     ColumnDefinition,
@@ -51,7 +51,7 @@ def stages(plan: PhysicalPlan) -> list[tuple[Place, tuple[str, ...], list[str]]]
     ]
 
 
-def counts(plan: PhysicalPlan, one: Operator) -> bool:
+def counts(plan: PhysicalPlan, one: ExplainedOperator) -> bool:
     timed = one.name == "Window" and "ROWS" not in one.detail
     return not timed and not (one is plan.answer and one.name == "Project")
 
@@ -61,7 +61,7 @@ def exchanges(plan: PhysicalPlan) -> list[str]:
     return sorted(str(edge.exchange) for edge in edges if edge.exchange)
 
 
-def operator(plan: PhysicalPlan, name: str) -> Operator:
+def operator(plan: PhysicalPlan, name: str) -> ExplainedOperator:
     return next(each for each in plan.root.walk() if each.name == name)
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from mayfly.synopses import BasicInterval, Interval, Running, Synopsis
+from mayfly.synopses import BasicInterval, DyadicIntervals, Running, Synopsis
 from mayfly.synopses.number_algebra import MAX, SUM
 from mayfly.synopses.pieces import mean_reads, worst_reads
 
@@ -45,7 +45,7 @@ def test_stored_and_read_values_of_each_kind(b: int) -> None:
     rng = Random(b)
     raw: list[int] = []
     running, basic = Running(SUM, b), BasicInterval(MAX, b)
-    closed, opened = Interval(MAX, b), Interval(MAX, b, is_open=True)
+    closed, opened = DyadicIntervals(MAX, b), DyadicIntervals(MAX, b, is_open=True)
     worst, worst_open, stored = [0] * (b + 1), [0] * (b + 1), set()
     mean = [0] * (b + 1)
     for u in range(1, 5 * b + 1):
@@ -77,7 +77,7 @@ def test_stored_and_read_values_of_each_kind(b: int) -> None:
 
 
 def test_running_and_interval_synopses_read_for_each_length_of_several() -> None:
-    running, interval = Running(SUM, 8), Interval(MAX, 8)
+    running, interval = Running(SUM, 8), DyadicIntervals(MAX, 8)
     for value in range(16):
         running.slide(value)
         interval.slide(value)
@@ -100,7 +100,7 @@ def test_the_table_of_break_even_points() -> None:
 
 
 def test_figure_2_5() -> None:
-    synopsis = Interval(MAX, 8)
+    synopsis = DyadicIntervals(MAX, 8)
     for value in range(1, 17):
         synopsis.slide(value)
     assert [(p.first, p.last) for p in synopsis.pieces(7)] == [(10, 10), (11, 12), (13, 16)]
@@ -122,7 +122,10 @@ def test_growth_from_four_to_six_panes_is_whole_two_updates_later() -> None:
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_an_interval_synopsis_that_grows_and_shrinks_ends_as_one_of_its_size(is_open: bool) -> None:
-    changed, plain = Interval(MAX, 4, is_open=is_open), Interval(MAX, 8, is_open=is_open)
+    changed, plain = (
+        DyadicIntervals(MAX, 4, is_open=is_open),
+        DyadicIntervals(MAX, 8, is_open=is_open),
+    )
     for value in range(1, 70):
         changed.resize({10: 16, 40: 8}.get(value, changed.panes))
         changed.slide(value * 7 % 31)

@@ -9,7 +9,7 @@ import pytest
 
 from mayfly.testing import (
     KEY_TYPES,
-    Column,
+    ColumnSpec,
     StreamSpec,
     assert_same_rows,
     generate,
@@ -104,7 +104,7 @@ def test_types_that_cannot_be_sorted_are_compared_too() -> None:
 
 @pytest.mark.parametrize("kind", KEY_TYPES)
 def test_every_key_type_can_be_compared_in_any_order(kind: str) -> None:
-    rows = generate(StreamSpec(200, keys=(Column("key", kind, 20, nulls=0.2),)))
+    rows = generate(StreamSpec(200, keys=(ColumnSpec("key", kind, 20, nulls=0.2),)))
     assert_same_rows(shuffle_within_slack(rows, "1 h", seed=1), rows)
 
 

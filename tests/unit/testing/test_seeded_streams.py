@@ -12,7 +12,7 @@ import pytest
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.testing import (
     KEY_TYPES,
-    Column,
+    ColumnSpec,
     StreamSpec,
     as_micros,
     as_timestamps,
@@ -53,7 +53,7 @@ def test_the_same_spec_gives_the_same_table_and_another_seed_another() -> None:
 
 
 def test_one_aspect_does_not_disturb_another() -> None:
-    with_nulls = replace(PLAIN, keys=(Column("key", nulls=0.5),))
+    with_nulls = replace(PLAIN, keys=(ColumnSpec("key", nulls=0.5),))
     assert generate(PLAIN)["ts"].equals(generate(with_nulls)["ts"])
     assert generate(PLAIN)["value"].equals(generate(with_nulls)["value"])
 
@@ -117,7 +117,7 @@ def test_shuffling_without_slack_mixes_the_rows_of_one_instant_only() -> None:
 
 def test_uniform_keys_are_even_and_zipf_keys_follow_rank() -> None:
     def counts(zipf: float) -> list[int]:
-        column = Column("key", distinct=50, zipf=zipf, edges=False)
+        column = ColumnSpec("key", distinct=50, zipf=zipf, edges=False)
         drawn = generate(StreamSpec(50_000, keys=(column,)))["key"]
         return [pc.sum(pc.equal(drawn, value)).as_py() for value in domain(column)]
 
@@ -129,7 +129,7 @@ def test_uniform_keys_are_even_and_zipf_keys_follow_rank() -> None:
 
 @pytest.mark.parametrize("kind", KEY_TYPES)
 def test_every_key_type_has_its_arrow_type_its_values_and_nulls(kind: str) -> None:
-    column = Column("key", kind, distinct=12, nulls=0.25)
+    column = ColumnSpec("key", kind, distinct=12, nulls=0.25)
     table = generate(StreamSpec(2_000, keys=(column,)))
     drawn = table["key"]
     assert drawn.type == column.arrow_type
@@ -141,7 +141,7 @@ def test_every_key_type_has_its_arrow_type_its_values_and_nulls(kind: str) -> No
 
 @pytest.mark.parametrize("kind", ["double", "float"])
 def test_floats_hold_nan_in_two_bit_patterns_and_both_zeros(kind: str) -> None:
-    values = domain(Column("key", kind, distinct=10)).to_numpy()
+    values = domain(ColumnSpec("key", kind, distinct=10)).to_numpy()
     nans = values[np.isnan(values)]
     assert len({value.tobytes() for value in nans}) == 2
     zeros = values[values == 0]
@@ -151,19 +151,19 @@ def test_floats_hold_nan_in_two_bit_patterns_and_both_zeros(kind: str) -> None:
 @pytest.mark.parametrize("kind", [k for k in KEY_TYPES if k not in ("double", "float", "boolean")])
 @pytest.mark.parametrize("edges", [True, False])
 def test_the_values_of_a_domain_are_distinct(kind: str, edges: bool) -> None:
-    values = domain(Column("key", kind, distinct=100, edges=edges))
+    values = domain(ColumnSpec("key", kind, distinct=100, edges=edges))
     assert len(pc.unique(values)) == 100
 
 
 def test_an_offset_shares_only_part_of_the_keys() -> None:
-    first = set(domain(Column("key", distinct=10)).to_pylist())
-    second = set(domain(Column("key", distinct=10, offset=7)).to_pylist())
+    first = set(domain(ColumnSpec("key", distinct=10)).to_pylist())
+    second = set(domain(ColumnSpec("key", distinct=10, offset=7)).to_pylist())
     assert len(first & second) == 3
 
 
 def test_payload_nulls_are_independent_of_key_nulls() -> None:
     spec = StreamSpec(
-        4_000, keys=(Column("key", nulls=0.5),), payload=(Column("value", nulls=0.5),)
+        4_000, keys=(ColumnSpec("key", nulls=0.5),), payload=(ColumnSpec("value", nulls=0.5),)
     )
     table = generate(spec)
     both = pc.sum(pc.and_(table["key"].is_null(), table["value"].is_null())).as_py()
@@ -191,7 +191,7 @@ def test_null_and_misplaced_times_are_bad_input() -> None:
         {"ties": 1.5},
         {"ts_type": "datetime"},
         {"burst": (0, 5)},
-        {"keys": (Column("ts"),)},
+        {"keys": (ColumnSpec("ts"),)},
     ],
 )
 def test_impossible_specs_are_refused(change: dict[str, object]) -> None:
@@ -204,4 +204,4 @@ def test_impossible_specs_are_refused(change: dict[str, object]) -> None:
 )
 def test_impossible_columns_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(InvalidSetting, match="'key'"):
-        Column("key", **settings)  # type: ignore[arg-type]
+        ColumnSpec("key", **settings)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from mayfly.testing import KEY_TYPES, Column, JoinCase, assert_same_rows, micros_of
+from mayfly.testing import KEY_TYPES, ColumnSpec, JoinCase, assert_same_rows, micros_of
 from mayfly.testing.strategies import (
     SILENCE,
     batch_cuts,
@@ -92,7 +92,7 @@ def test_a_case_with_a_late_row_shrinks_to_a_few_rows_that_can_be_read() -> None
 def test_cuts_keep_the_stream_and_disorder_stays_within_slack(
     data: st.DataObject, slack: int
 ) -> None:
-    keys = (Column("a", "string"), Column("b", "double"))
+    keys = (ColumnSpec("a", "string"), ColumnSpec("b", "double"))
     stream = data.draw(streams(keys, slack=slack, start=1_000, ts_type="int64"))
     assert stream.column_names == ["ts", "a", "b", "value", "seq"]
     largest = 0

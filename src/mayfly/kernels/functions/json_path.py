@@ -29,7 +29,7 @@ class Style(Enum):
     FLAT = "flat"
 
 
-class _Number(str):
+class _WrittenNumber(str):
     """A number as it is written out."""
 
 
@@ -42,8 +42,8 @@ def _refused(name: str) -> None:
 
 
 _DECODER = json.JSONDecoder(
-    parse_float=lambda text: _Number(shortest(float(text))),
-    parse_int=lambda text: _Number(int(text)),
+    parse_float=lambda text: _WrittenNumber(shortest(float(text))),
+    parse_int=lambda text: _WrittenNumber(int(text)),
     parse_constant=_refused,
     object_pairs_hook=_Object,
     strict=False,
@@ -154,7 +154,7 @@ _ESCAPED = str.maketrans(
 
 def _written(value: Any) -> str:
     """Compact JSON."""
-    if isinstance(value, _Number):
+    if isinstance(value, _WrittenNumber):
         return str(value)
     if isinstance(value, str):
         return f'"{value.translate(_ESCAPED)}"'

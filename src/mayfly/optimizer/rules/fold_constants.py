@@ -15,7 +15,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from mayfly.optimizer.rule import Context, Rule
+from mayfly.optimizer.rule import Rule, RuleContext
 from mayfly.plan.expressions import (
     And,
     Arithmetic,
@@ -204,7 +204,7 @@ def _fold_call(call: AggregateCall) -> AggregateCall:
     return replace(call, argument=fold(call.argument)) if call.argument else call
 
 
-def rewrite(plan: Node, context: Context) -> Node:
+def rewrite(plan: Node, context: RuleContext) -> Node:
     return plan.transform(_fold_plan_node)
 
 

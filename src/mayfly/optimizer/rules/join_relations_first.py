@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.rule import Context, Rule, offers, rewrite_bottom_up
+from mayfly.optimizer.rule import Rule, RuleContext, offers, rewrite_bottom_up
 from mayfly.optimizer.rules.place_negation import pull_above_projection, pull_up
 from mayfly.plan.expressions import Compare, conjunction, conjuncts
 from mayfly.plan.logical import AntiJoin, Distinct, Join, Node, Project, RelationJoin
@@ -75,7 +75,7 @@ def _together(outer: RelationJoin, inner: RelationJoin) -> Node:
     )
 
 
-def rewrite(plan: Node, context: Context) -> Node:
+def rewrite(plan: Node, context: RuleContext) -> Node:
     return rewrite_bottom_up(plan, _lower)
 
 

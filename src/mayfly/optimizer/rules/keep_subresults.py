@@ -9,12 +9,12 @@ That is so where c is fast and few of a and b match. Most joins on one key stay 
 from __future__ import annotations
 
 from mayfly.optimizer.join_ways import best_way, ways_to_join
-from mayfly.optimizer.rule import Context, Rule
+from mayfly.optimizer.rule import Rule, RuleContext
 from mayfly.plan.logical import Join, Node
 from mayfly.plan.strategy import Joining
 
 
-def rewrite(plan: Node, context: Context) -> Node:
+def rewrite(plan: Node, context: RuleContext) -> Node:
     if context.joining is not Joining.COST:
         return plan
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.rule import Context, Rule
+from mayfly.optimizer.rule import Rule, RuleContext
 from mayfly.plan.expressions import conjunction, conjuncts
 from mayfly.plan.logical import Join, Node
 
@@ -29,7 +29,7 @@ def merge(node: Node) -> Node:
     )
 
 
-def rewrite(plan: Node, context: Context) -> Node:
+def rewrite(plan: Node, context: RuleContext) -> Node:
     return plan.transform(merge)
 
 

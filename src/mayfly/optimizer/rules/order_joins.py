@@ -12,11 +12,11 @@ from dataclasses import replace
 from mayfly.optimizer.estimates import estimate_plan, join_inputs
 from mayfly.optimizer.join_order import choose_order
 from mayfly.optimizer.labels import label_plan
-from mayfly.optimizer.rule import Context, Rule, rewrite_bottom_up
+from mayfly.optimizer.rule import Rule, RuleContext, rewrite_bottom_up
 from mayfly.plan.logical import Join, Node
 
 
-def rewrite(plan: Node, context: Context) -> Node:
+def rewrite(plan: Node, context: RuleContext) -> Node:
     def order(node: Node, order_matters: bool) -> Node:
         if not isinstance(node, Join) or order_matters:
             return node

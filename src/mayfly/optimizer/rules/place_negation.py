@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from mayfly.optimizer.estimates import equality_classes, estimate_plan
 from mayfly.optimizer.labels import label_plan
-from mayfly.optimizer.rule import Context, Rule, offers, single_steps, substituted
+from mayfly.optimizer.rule import Rule, RuleContext, offers, single_steps, substituted
 from mayfly.optimizer.rules.merge_joins import merge
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import (
@@ -30,7 +30,7 @@ from mayfly.plan.logical import (
 MOST_PLANS = 24
 
 
-def alternatives(plan: Node, context: Context) -> list[Node]:
+def alternatives(plan: Node, context: RuleContext) -> list[Node]:
     """Every plan a few single steps away, the given one first."""
 
     def steps(node: Node, order_matters: bool) -> list[Node]:
@@ -98,7 +98,7 @@ def pull_above_projection(node: Node) -> list[AntiJoin]:
     return [replace(child, left=below, equalities=pairs, residual=residual)]
 
 
-def _push_down(node: Node, context: Context) -> list[Node]:
+def _push_down(node: Node, context: RuleContext) -> list[Node]:
     """The negation lowered into one input of the join below it, or below DISTINCT."""
     if not isinstance(node, AntiJoin):
         return []
@@ -123,7 +123,7 @@ def _push_down(node: Node, context: Context) -> list[Node]:
     return []
 
 
-def _places(node: AntiJoin, join: Join, context: Context) -> list[tuple[int, AntiJoin]]:
+def _places(node: AntiJoin, join: Join, context: RuleContext) -> list[tuple[int, AntiJoin]]:
     """The inputs to lower the negation into: its own, and the smallest that is equated with it."""
     own = [place for place, child in enumerate(join.inputs) if offers(child, *left_reads(node))]
     equated = {
@@ -136,7 +136,7 @@ def _places(node: AntiJoin, join: Join, context: Context) -> list[tuple[int, Ant
     return places if smallest is None else [*places, (smallest, equated[smallest])]
 
 
-def _size(node: Node, context: Context) -> float:
+def _size(node: Node, context: RuleContext) -> float:
     return estimate_plan(label_plan(node, context.weak_distinct), context.statistics).flow.size
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.rule import Context, Rule
+from mayfly.optimizer.rule import Rule, RuleContext
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import (
     AntiJoin,
@@ -110,7 +110,7 @@ def _all(node: Node) -> Requested:
     return frozenset((column.relation, column.name) for column in node.schema)
 
 
-def rewrite(plan: Node, context: Context) -> Node:
+def rewrite(plan: Node, context: RuleContext) -> Node:
     return prune(plan, _all(plan))
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mayfly.optimizer.labels import label_plan
-from mayfly.optimizer.rule import Context, Rule, rewrite_bottom_up
+from mayfly.optimizer.rule import Rule, RuleContext, rewrite_bottom_up
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import Distinct, Join, Named, Node, Project, RelationJoin, UnionAll
 
 
-def alternatives(plan: Node, context: Context) -> list[Node]:
+def alternatives(plan: Node, context: RuleContext) -> list[Node]:
     """The plan, and the plan with every DISTINCT pushed as far as it goes."""
 
     def push(node: Node, order_matters: bool) -> Node:

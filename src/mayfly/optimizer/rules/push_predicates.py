@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.optimizer.rule import Context, Rule, moved, offers, substituted
+from mayfly.optimizer.rule import Rule, RuleContext, moved, offers, substituted
 from mayfly.plan.expressions import Compare, Expression, conjunction, conjuncts
 from mayfly.plan.logical import (
     AntiJoin,
@@ -146,7 +146,7 @@ def _push_aggregate(node: GroupAggregate, terms: Terms) -> Node:
     return _filtered(changed, above)
 
 
-def rewrite(plan: Node, context: Context) -> Node:
+def rewrite(plan: Node, context: RuleContext) -> Node:
     return push(plan)
 
 

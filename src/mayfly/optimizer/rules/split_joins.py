@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.join_chains import has_common_key, step
-from mayfly.optimizer.rule import Context, Rule, offers, rewrite_bottom_up
+from mayfly.optimizer.rule import Rule, RuleContext, offers, rewrite_bottom_up
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical import Join, Node
 
@@ -47,7 +47,7 @@ def _member(node: Node, members: list[Expression]) -> Expression | None:
     return next((member for member in members if offers(node, member)), None)
 
 
-def rewrite(plan: Node, context: Context) -> Node:
+def rewrite(plan: Node, context: RuleContext) -> Node:
     return rewrite_bottom_up(plan, split)
 
 

@@ -8,10 +8,10 @@ Right since the merged content is identical. Other lengths share nothing there.
 
 from __future__ import annotations
 
-from mayfly.periodic.sharing.sharing_rule import PROBED, ComputationRule, Probe, Reading
+from mayfly.periodic.sharing.sharing_rule import PROBED, ComputationRule, Probe, SynopsisReading
 
 
-def together(reading: Reading, other: Reading) -> bool:
+def together(reading: SynopsisReading, other: SynopsisReading) -> bool:
     return (
         reading.synopsis.kind in PROBED
         and reading.panes == other.panes

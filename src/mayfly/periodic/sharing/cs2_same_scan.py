@@ -8,10 +8,16 @@ Right since every window is a beginning of the longest scan.
 
 from __future__ import annotations
 
-from mayfly.periodic.sharing.sharing_rule import SCANNED, Combine, ComputationRule, Reading, either
+from mayfly.periodic.sharing.sharing_rule import (
+    SCANNED,
+    Combine,
+    ComputationRule,
+    SynopsisReading,
+    either,
+)
 
 
-def together(reading: Reading, other: Reading) -> bool:
+def together(reading: SynopsisReading, other: SynopsisReading) -> bool:
     return reading.synopsis.kind == SCANNED and not either(reading, other, Combine)
 
 

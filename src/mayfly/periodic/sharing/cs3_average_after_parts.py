@@ -9,10 +9,16 @@ For averages by SS2, and windows of equal length.
 
 from __future__ import annotations
 
-from mayfly.periodic.sharing.sharing_rule import Combine, ComputationRule, Divide, Reading, either
+from mayfly.periodic.sharing.sharing_rule import (
+    Combine,
+    ComputationRule,
+    Divide,
+    SynopsisReading,
+    either,
+)
 
 
-def together(reading: Reading, other: Reading) -> bool:
+def together(reading: SynopsisReading, other: SynopsisReading) -> bool:
     return (
         reading.panes == other.panes
         and either(reading, other, Divide)

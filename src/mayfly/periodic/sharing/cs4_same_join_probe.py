@@ -10,12 +10,12 @@ from mayfly.periodic.sharing.sharing_rule import (
     PROBED_JOINS,
     Combine,
     ComputationRule,
-    Reading,
+    SynopsisReading,
     either,
 )
 
 
-def together(reading: Reading, other: Reading) -> bool:
+def together(reading: SynopsisReading, other: SynopsisReading) -> bool:
     return (
         reading.synopsis.kind in PROBED_JOINS
         and reading.panes == other.panes

@@ -10,12 +10,12 @@ from mayfly.periodic.sharing.sharing_rule import (
     SCANNED_JOIN,
     Combine,
     ComputationRule,
-    Reading,
+    SynopsisReading,
     either,
 )
 
 
-def together(reading: Reading, other: Reading) -> bool:
+def together(reading: SynopsisReading, other: SynopsisReading) -> bool:
     return reading.synopsis.kind == SCANNED_JOIN and not either(reading, other, Combine)
 
 

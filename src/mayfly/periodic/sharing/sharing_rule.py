@@ -144,7 +144,7 @@ class StateRule:
 
 
 @dataclass(frozen=True)
-class Reading:
+class SynopsisReading:
     """What one query reads of one synopsis at a refresh: how many panes, or pairs of them."""
 
     query: str
@@ -159,9 +159,9 @@ class ComputationRule:
 
     name: str
     title: str
-    together: Callable[[Reading, Reading], bool]
+    together: Callable[[SynopsisReading, SynopsisReading], bool]
 
 
-def either(reading: Reading, other: Reading, access: type[Access]) -> bool:
+def either(reading: SynopsisReading, other: SynopsisReading, access: type[Access]) -> bool:
     """Whether at least one of two readings is of a kind."""
     return isinstance(reading.access, access) or isinstance(other.access, access)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mayfly.optimizer.join_chains import has_common_key
-from mayfly.optimizer.join_ways import Way, ways_to_join
-from mayfly.optimizer.rule import Context, aliases
+from mayfly.optimizer.join_ways import JoinWay, ways_to_join
+from mayfly.optimizer.rule import RuleContext, aliases
 from mayfly.optimizer.rules.merge_joins import merge
 from mayfly.physical.explain.words import number
 from mayfly.plan.logical import Join, Node
 
 
-def reasons_of_joins(plan: Node, context: Context) -> dict[Node, str]:
+def reasons_of_joins(plan: Node, context: RuleContext) -> dict[Node, str]:
     """By the outermost join of each group of inputs that are joined with each other."""
     return dict(_reasons(plan, context))
 
 
-def _reasons(node: Node, context: Context) -> Iterator[tuple[Node, str]]:
+def _reasons(node: Node, context: RuleContext) -> Iterator[tuple[Node, str]]:
     inputs = list(node.children())
     if isinstance(node, Join):
         whole = _merged(node)
@@ -36,7 +36,7 @@ def _merged(node: Join) -> Join:
     return node
 
 
-def _reason(node: Join, whole: Join, context: Context) -> str:
+def _reason(node: Join, whole: Join, context: RuleContext) -> str:
     if not has_common_key(whole):
         return f"step by step: no key is common to {', '.join(map(_name, whole.inputs))}"
     if not context.joining.whole:
@@ -51,7 +51,7 @@ def _reason(node: Join, whole: Join, context: Context) -> str:
     return "; ".join(words)
 
 
-def _words(way: Way) -> str:
+def _words(way: JoinWay) -> str:
     if way.kept is None:
         return "all inputs at once, no intermediate result"
     return f"{_name(way.kept)} kept"

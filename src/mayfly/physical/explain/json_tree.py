@@ -9,11 +9,11 @@ from mayfly.optimizer.structures import Cost
 from mayfly.physical.explain.model import (
     Edge,
     Explained,
+    ExplainedOperator,
     ExplainedPlan,
-    Operator,
+    ExplainedState,
     RuleRun,
     Stage,
-    State,
 )
 from mayfly.physical.explain.words import encodable, results_words
 from mayfly.plan.plan_text import plan_lines
@@ -87,7 +87,7 @@ def _stage(stage: Stage) -> Json:
     }
 
 
-def _operator(operator: Operator) -> Json:
+def _operator(operator: ExplainedOperator) -> Json:
     position = operator.node.position if operator.node else None
     pattern = operator.label.pattern
     return {
@@ -113,7 +113,7 @@ def _operator(operator: Operator) -> Json:
     }
 
 
-def _state(state: State) -> Json:
+def _state(state: ExplainedState) -> Json:
     return {
         "holds": state.holds,
         "structure": state.structure.value,

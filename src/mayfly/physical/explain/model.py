@@ -29,7 +29,7 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ExplainedState:
     """One structure an operator keeps: what it holds, by which key, why, and how large it gets.
 
     ``part`` is its name in the operator's state. ``grows`` says that nothing bounds it, in which
@@ -69,12 +69,12 @@ class Exchange:
 class Edge:
     """An input of an operator, shuffled on the way or not."""
 
-    source: Operator
+    source: ExplainedOperator
     exchange: Exchange | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class ExplainedOperator:
     """One operator that runs: its name and detail in words, the label of its output, what it keeps.
 
     ``task`` is its number in the program, None for what is done to rows before the first exchange
@@ -88,7 +88,7 @@ class Operator:
     place: Place
     stage: int
     inputs: tuple[Edge, ...] = ()
-    state: tuple[State, ...] = ()
+    state: tuple[ExplainedState, ...] = ()
     cost: Cost = NOTHING
     rate: float | None = None
     size: float | None = None
@@ -114,7 +114,7 @@ class Operator:
         wrapped = (f"({name})" if " " in name and len(names) > 1 else name for name in names)
         return self.sign.join(wrapped)
 
-    def walk(self) -> Iterator[Operator]:
+    def walk(self) -> Iterator[ExplainedOperator]:
         """This operator and everything below it, parents first."""
         yield self
         for edge in self.inputs:
@@ -128,7 +128,7 @@ class Stage:
     number: int
     place: Place
     key: tuple[str, ...]
-    operators: tuple[Operator, ...]
+    operators: tuple[ExplainedOperator, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Warned:
 class PhysicalPlan:
     """Everything that will run."""
 
-    root: Operator
+    root: ExplainedOperator
     output: Output
     strategy: Strategy
     cuts: bool
@@ -154,7 +154,7 @@ class PhysicalPlan:
     """What depends on a time zone, in words, each with the zone."""
 
     @property
-    def answer(self) -> Operator:
+    def answer(self) -> ExplainedOperator:
         """The operator whose output is the relation the query maintains."""
         return self.root.inputs[0].source
 
@@ -163,7 +163,7 @@ class PhysicalPlan:
         return sum((operator.cost for operator in self.operators), Cost())
 
     @property
-    def operators(self) -> tuple[Operator, ...]:
+    def operators(self) -> tuple[ExplainedOperator, ...]:
         """Each once, parents first: a task may feed several others."""
         return tuple({id(operator): operator for operator in self.root.walk()}.values())
 
@@ -178,7 +178,7 @@ class PhysicalPlan:
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The steps in the order in which they run; the one before the first exchange is 0."""
-        groups: dict[int, list[Operator]] = {}
+        groups: dict[int, list[ExplainedOperator]] = {}
         for operator in self.operators:
             if operator.place is not Place.ANSWER:
                 groups.setdefault(operator.stage, []).append(operator)
@@ -188,12 +188,12 @@ class PhysicalPlan:
         )
 
 
-def _place_of(operators: list[Operator]) -> Place:
+def _place_of(operators: list[ExplainedOperator]) -> Place:
     places = {operator.place for operator in operators}
     return Place.KERNEL if Place.KERNEL in places else places.pop()
 
 
-def _stage_key(operators: list[Operator]) -> tuple[str, ...]:
+def _stage_key(operators: list[ExplainedOperator]) -> tuple[str, ...]:
     """The key by which rows enter the stage."""
     for operator in reversed(operators):
         for edge in operator.inputs:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mayfly.physical.explain.model import Explained, ExplainedPlan, Operator, PhysicalPlan
+from mayfly.physical.explain.model import Explained, ExplainedOperator, ExplainedPlan, PhysicalPlan
 from mayfly.physical.explain.svg import STYLE, drawing
 from mayfly.physical.explain.words import (
     assumption_words,
@@ -121,7 +121,7 @@ def _states(physical: PhysicalPlan) -> str:
     return f"<table><tr><th>operator</th><th>keeps</th><th>why</th></tr>{rows}</table>"
 
 
-def _state_row(operator: Operator) -> str:
+def _state_row(operator: ExplainedOperator) -> str:
     pairs = [(state_words(state), state.reason) for state in operator.state]
     pairs += [
         (f"{working.what} from {working.structure}", working.reason)

@@ -14,14 +14,21 @@ from mayfly.kernels.operator import Operator as Kernel
 from mayfly.optimizer.estimates import row_bytes
 from mayfly.optimizer.join_chains import executed
 from mayfly.optimizer.plan_cost import Costed
-from mayfly.optimizer.rule import Context
+from mayfly.optimizer.rule import RuleContext
 from mayfly.optimizer.structures import Cost
 from mayfly.patterns import MON, STR, WK, Label
 from mayfly.patterns.propagation import unbounded
 from mayfly.physical.compiler import runnable
-from mayfly.physical.explain.model import Edge, Exchange, Operator, PhysicalPlan, Place, State
+from mayfly.physical.explain.model import (
+    Edge,
+    Exchange,
+    ExplainedOperator,
+    ExplainedState,
+    PhysicalPlan,
+    Place,
+)
 from mayfly.physical.explain.warnings import warnings_of
-from mayfly.physical.program import Program, Relation, Source, Task
+from mayfly.physical.program import Program, RelationInput, Source, Task
 from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import stage_tasks
 from mayfly.physical.stages import Feed, Route, StagedTask
@@ -43,7 +50,7 @@ REASONS = {
 
 
 def picture(
-    program: Program, costed: Costed, context: Context, reasons: Mapping[Node, str]
+    program: Program, costed: Costed, context: RuleContext, reasons: Mapping[Node, str]
 ) -> PhysicalPlan:
     """What runs for a query, with the figures of its costed plan, and why it runs so."""
     drawn = _Picture(program, costed, context, reasons)
@@ -57,13 +64,13 @@ def picture(
 
 class _Picture:
     def __init__(
-        self, program: Program, costed: Costed, context: Context, reasons: Mapping[Node, str]
+        self, program: Program, costed: Costed, context: RuleContext, reasons: Mapping[Node, str]
     ) -> None:
         self.program, self.joining = program, context.joining
         together = shared({"query": program}, {})
         self.stages, self.origins = stage_tasks(together)
         self.tasks = {id(task.operator): task for task in together.tasks()}
-        self.drawn: dict[int, Operator] = {}
+        self.drawn: dict[int, ExplainedOperator] = {}
         self.feeds = {feed.task: feed for feed in self.stages.feeds}
         self.links = {(link.consumer, link.side): link for link in self.stages.links}
         self.readers: dict[int, Kernel] = {}
@@ -79,7 +86,7 @@ class _Picture:
         """What the optimizer reckons for a node; it reckons with joins as they run."""
         return None if node is None else self.figures.get(executed(node, self.joining))
 
-    def root(self) -> Operator:
+    def root(self) -> ExplainedOperator:
         (answer,) = self.stages.answers
         source = self.task(answer.task)
         plan, sent = runnable(self.program.plan), answer.sent
@@ -88,7 +95,7 @@ class _Picture:
             held = Holding("kept", Structure.APPEND, "answer", 0, (), "changes are logged")
             log = self._state(held, [Edge(source)], plan, label.pattern == MON)
             edges = (Edge(source),)
-            return Operator(
+            return ExplainedOperator(
                 name, "", label, Place.ANSWER, source.stage, edges, (log,), cost, node=plan
             )
         exchange = None
@@ -102,19 +109,19 @@ class _Picture:
         place = Place.SINGLE if answer.route.single else Place.KERNEL
         if exchange is None:
             place = source.place
-        return Operator(
+        return ExplainedOperator(
             name, sent.detail, label, place, answer.stage + 1, (edge,), state, cost, node=plan
         )
 
     # ── tasks ─────────────────────────────────────────────────────────────────────────────
 
-    def task(self, number: int) -> Operator:
+    def task(self, number: int) -> ExplainedOperator:
         """One that several others read is the same in each of them."""
         if number not in self.drawn:
             self.drawn[number] = self._task(number)
         return self.drawn[number]
 
-    def _task(self, number: int) -> Operator:
+    def _task(self, number: int) -> ExplainedOperator:
         staged, origin = self.stages.tasks[number], self.origins[number]
         kernel = staged.operator
         feed = self.feeds.get(number)
@@ -141,7 +148,7 @@ class _Picture:
         exchange = self._exchange(link.route, staged.operator.reason)
         return Edge(self.task(link.task), replace(exchange, straight=link.straight))
 
-    def _window(self, staged: StagedTask, origin: Task, feed: Feed) -> Operator:
+    def _window(self, staged: StagedTask, origin: Task, feed: Feed) -> ExplainedOperator:
         """A window over a stream, behind what is done to rows before they are exchanged."""
         scan = self._node(origin)
         endless = unbounded(feed.source.alias)
@@ -149,12 +156,14 @@ class _Picture:
         own = self._figures(scan)
         rate = own.estimated.flow.rate if own else None
         alias = feed.source.alias
-        below = Operator("Stream", detail, endless, Place.BEFORE, 0, rate=rate, alias=alias)
+        below = ExplainedOperator(
+            "Stream", detail, endless, Place.BEFORE, 0, rate=rate, alias=alias
+        )
         top = origin
         for kernel in feed.path:
             top = self.tasks[id(kernel)]
             figures = self._figures(top.node)
-            below = Operator(
+            below = ExplainedOperator(
                 kernel.title, kernel.detail, endless, Place.BEFORE, 0, (Edge(below),),
                 cost=figures.cost if figures else Cost(),
                 rate=figures.estimated.flow.rate if figures else None, node=top.node,
@@ -182,14 +191,16 @@ class _Picture:
         stage: int,
         edges: list[Edge],
         number: int,
-    ) -> Operator:
+    ) -> ExplainedOperator:
         node = origin.node
         figures = self._figures(node)
-        relation = next((source for source in origin.inputs if isinstance(source, Relation)), None)
+        relation = next(
+            (source for source in origin.inputs if isinstance(source, RelationInput)), None
+        )
         grows = any(self._grows(edge.source) for edge in edges)
         state = tuple(self._state(holding, edges, node, grows) for holding in kernel.holdings())
         flow = figures.estimated.flow if figures else None
-        return Operator(
+        return ExplainedOperator(
             kernel.title,
             _source_words(relation.relation, relation) if relation else kernel.detail,
             origin.label or _helper_label(origin),
@@ -220,11 +231,13 @@ class _Picture:
         figures = self._figures(node)
         return figures.cost if figures else Cost()
 
-    def _grows(self, operator: Operator) -> bool:
+    def _grows(self, operator: ExplainedOperator) -> bool:
         figures = self._figures(operator.node)
         return figures is not None and figures.estimated.flow.grows
 
-    def _state(self, holding: Holding, edges: list[Edge], node: Node | None, grows: bool) -> State:
+    def _state(
+        self, holding: Holding, edges: list[Edge], node: Node | None, grows: bool
+    ) -> ExplainedState:
         """What is held, with its size if the rows are those of a node that was estimated."""
         rows = size = None
         of = edges[holding.side].source.node if holding.side is not None and edges else node
@@ -241,7 +254,7 @@ class _Picture:
         reason = "; ".join(
             filter(None, (holding.reason or REASONS[holding.structure], holding.note))
         )
-        return State(
+        return ExplainedState(
             holding.part,
             holding.structure,
             holds,

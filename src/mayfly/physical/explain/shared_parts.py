@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mayfly.kernels.predicate_index import MANY_SELECTIONS, PredicateIndex
-from mayfly.physical.program import Program, Relation, Stream, Task
+from mayfly.physical.program import Program, RelationInput, StreamInput, Task
 from mayfly.physical.shared_program import SharedProgram, moves_freely, shared
 from mayfly.physical.stager import staged
 from mayfly.physical.stages import StagedProgram, feeds_of
@@ -152,9 +152,9 @@ def _sources(task: Task) -> tuple[str, ...]:
     for part in dict.fromkeys(task.walk()):
         for source in part.inputs:
             window = part.operator.opens
-            if isinstance(source, Stream) and window is not None:
+            if isinstance(source, StreamInput) and window is not None:
                 sources.append(f"{source.stream} {window.cql()}")
-            elif isinstance(source, Relation):
+            elif isinstance(source, RelationInput):
                 sources.append(source.relation)
     return tuple(sources)
 

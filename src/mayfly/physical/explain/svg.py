@@ -9,7 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import wrap
 
-from mayfly.physical.explain.model import Edge, Operator, PhysicalPlan, Place, State
+from mayfly.physical.explain.model import (
+    Edge,
+    ExplainedOperator,
+    ExplainedState,
+    PhysicalPlan,
+    Place,
+)
 from mayfly.physical.explain.words import (
     PATTERN_MEANING,
     amount_words,
@@ -46,7 +52,7 @@ LETTERS = int((WIDTH - 2 * PAD) / CHARACTER)
 class _Box:
     """An operator with its lines of text and its place on the sheet."""
 
-    operator: Operator
+    operator: ExplainedOperator
     lines: list[tuple[str, str]]
     inputs: list[tuple[_Box, Edge]]
     x: float = 0.0
@@ -89,7 +95,7 @@ def drawing(plan: PhysicalPlan) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _box(operator: Operator) -> _Box:
+def _box(operator: ExplainedOperator) -> _Box:
     lines = [(part, "") for part in _wrapped(operator.detail, 4)]
     if operator.place is not Place.ANSWER:
         lines += [(part, "soft") for part in _wrapped(place_words(operator), 2)]
@@ -102,7 +108,7 @@ def _box(operator: Operator) -> _Box:
     return _Box(operator, lines, inputs)
 
 
-def _short(state: State) -> str:
+def _short(state: ExplainedState) -> str:
     parts = [structure_words(state), *(word.replace(" ", NO_BREAK) for word in amount_words(state))]
     return f"{state.holds}: {', '.join(parts)}"
 

@@ -12,8 +12,8 @@ from rich.text import Text
 from mayfly.physical.explain.model import (
     Edge,
     Explained,
+    ExplainedOperator,
     ExplainedPlan,
-    Operator,
     PhysicalPlan,
     Place,
 )
@@ -108,7 +108,7 @@ def _plan_lines(plan: ExplainedPlan, title: str, timings: bool) -> Iterator[Line
         yield [("          → ", "dim"), (warning.hint, "")]
 
 
-def _reason(operator: Operator) -> Line:
+def _reason(operator: ExplainedOperator) -> Line:
     pattern = operator.label.pattern
     return [(str(pattern), PATTERN_STYLE[pattern.name]), (f" {operator.label.reason}", "")]
 
@@ -122,12 +122,12 @@ def _stage_lines(physical: PhysicalPlan) -> Iterator[Line]:
         yield [(f"{head} ", "dim"), (f"{where}{names}", "")]
 
 
-def tree_lines(root: Operator) -> Iterator[Line]:
+def tree_lines(root: ExplainedOperator) -> Iterator[Line]:
     yield [(root.name, "bold"), (f" {root.detail}" if root.detail else "", "")]
     yield from _inside(root, "")
 
 
-def _inside(operator: Operator, indent: str) -> Iterator[Line]:
+def _inside(operator: ExplainedOperator, indent: str) -> Iterator[Line]:
     """Where the operator runs, what it keeps, and its inputs."""
     bar = "│  " if operator.inputs else "   "
     if operator.place is not Place.ANSWER:

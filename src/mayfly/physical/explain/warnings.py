@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mayfly.optimizer.labels import describe
-from mayfly.physical.explain.model import Operator, PhysicalPlan, Warned
+from mayfly.physical.explain.model import ExplainedOperator, PhysicalPlan, Warned
 from mayfly.plan.expressions import Literal
 from mayfly.plan.logical import (
     AntiJoin,
@@ -25,7 +25,7 @@ def warnings_of(plan: PhysicalPlan) -> tuple[Warned, ...]:
     return tuple(dict.fromkeys(_warnings(plan.root, plan.output)))
 
 
-def _warnings(operator: Operator, above: Node) -> Iterator[Warned]:
+def _warnings(operator: ExplainedOperator, above: Node) -> Iterator[Warned]:
     """What has no node of its own is a part of what is ``above`` it."""
     node = operator.node or above
     yield from _own(operator, node)
@@ -33,7 +33,7 @@ def _warnings(operator: Operator, above: Node) -> Iterator[Warned]:
         yield from _warnings(edge.source, node)
 
 
-def _own(operator: Operator, node: Node) -> Iterator[Warned]:
+def _own(operator: ExplainedOperator, node: Node) -> Iterator[Warned]:
     if operator.alone:
         yield _single_task(node)
     growing = [state.holds for state in operator.state if state.grows]

@@ -6,7 +6,13 @@ import html
 import re
 
 from mayfly.optimizer.structures import Cost
-from mayfly.physical.explain.model import Explained, Operator, PhysicalPlan, Place, State
+from mayfly.physical.explain.model import (
+    Explained,
+    ExplainedOperator,
+    ExplainedState,
+    PhysicalPlan,
+    Place,
+)
 from mayfly.plan.logical import OutputKind
 
 PATTERN_MEANING = {
@@ -68,20 +74,20 @@ def cost_words(cost: Cost) -> str:
     )
 
 
-def state_words(state: State) -> str:
+def state_words(state: ExplainedState) -> str:
     """One structure in one line."""
     by = f" by {', '.join(state.keyed_by)}" if state.keyed_by else ""
     return f"{state.holds}{by}: " + ", ".join([structure_words(state), *amount_words(state)])
 
 
-def structure_words(state: State) -> str:
+def structure_words(state: ExplainedState) -> str:
     name = str(state.structure.value)
     if state.partitions is None:
         return name
     return name.replace("calendar queue", f"calendar queue of {state.partitions} ranges")
 
 
-def amount_words(state: State) -> list[str]:
+def amount_words(state: ExplainedState) -> list[str]:
     """How large it is reckoned to get."""
     if state.rows is None or state.bytes is None:
         return []
@@ -89,7 +95,7 @@ def amount_words(state: State) -> list[str]:
     return [f"{rows(state.rows)}, {size(state.bytes)}{growth}"]
 
 
-def flow_words(operator: Operator) -> str:
+def flow_words(operator: ExplainedOperator) -> str:
     """What leaves the operator."""
     parts = [] if operator.rate is None else [f"{number(operator.rate)}/s"]
     if operator.size:
@@ -99,7 +105,7 @@ def flow_words(operator: Operator) -> str:
     return ", ".join(parts)
 
 
-def place_words(operator: Operator) -> str:
+def place_words(operator: ExplainedOperator) -> str:
     if operator.place is Place.ANSWER:
         return "answer"
     if operator.place is Place.BEFORE:

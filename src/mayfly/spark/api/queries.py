@@ -48,7 +48,7 @@ from mayfly.spark.stream.query_checkpoint import (
     PLAN,
     TEXT,
     ZONE,
-    Registered,
+    RegisteredQueries,
     check_zone,
     differing,
     opened,
@@ -457,7 +457,7 @@ class Queries:
         wall_clock: Callable[[], int] | None = None,
         pace: Pace | None = None,
         replay: bool = False,
-    ) -> tuple[Runner, Registered]:
+    ) -> tuple[Runner, RegisteredQueries]:
         spark, leaving = self.session.spark, set() if commands is None else commands.leaving
         names = streams_known_to(root, self.session.streams())
         streams = self.streams([name for name in names if name not in leaving])

@@ -30,7 +30,7 @@ from mayfly.spark.cluster.causes import own_error
 from mayfly.spark.io.sinks import Unfinished
 from mayfly.spark.stream.checkpoint_properties import REFRESHES
 from mayfly.spark.stream.operator_progress import operator_states
-from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, Registered
+from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, RegisteredQueries
 from mayfly.spark.stream.results import EVERYTHING, Bounds, Results
 from mayfly.spark.stream.runner import Runner
 from mayfly.spark.stream.stage_tasks import LOG, SENT
@@ -52,7 +52,7 @@ class QueryRun:
     drain: bool = False
     """Whether the input ends by itself, and the last instant is then closed."""
     name: str = QUERY
-    register: Registered | None = field(default=None, repr=False)
+    register: RegisteredQueries | None = field(default=None, repr=False)
     serving: Serving | None = field(default=None, repr=False)
     """What starts the queries anew when the control log asks for others, if something does."""
 

@@ -11,7 +11,7 @@ from mayfly.display import one_line
 from mayfly.lifetime import Duration, duration, format_micros
 from mayfly.plan.expressions import Expression
 from mayfly.plan.strategy import Strategy
-from mayfly.plan.stream_joins import JoinQuery, On, Stream, Windowed
+from mayfly.plan.stream_joins import JoinQuery, On, Stream, WindowedStream
 from mayfly.spark.api.queries import CqlQuery
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class SparkWindow:
     """A stream under a window; join it with another one."""
 
     session: Session
-    windowed: Windowed
+    windowed: WindowedStream
 
     def __repr__(self) -> str:
         return one_line(self, self.windowed.stream.name, format_micros(self.windowed.length))

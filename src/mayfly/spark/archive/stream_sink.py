@@ -211,7 +211,7 @@ class ArchiveSink:
         version = self.archive.version()
         directory = self.staging.repository.directory
         beyond = self._beyond()
-        task = _Task(
+        task = _Worker(
             StageRows(
                 directory.address,
                 directory.sync,
@@ -263,7 +263,7 @@ class ArchiveSink:
         directory = self.staging.repository.directory
         for held in days_of(base).values():
             while files := due_for_merge(held):
-                task = _Task(MergeFiles(directory.address, directory.sync, tuple(files)))
+                task = _Worker(MergeFiles(directory.address, directory.sync, tuple(files)))
                 frame = self.archive.spark.range(0, 1, 1, 1)
                 written = frame.mapInArrow(task, f"{RESULT} STRING").collect()
                 results = [decode_result(row[0]) for row in written]
@@ -413,7 +413,7 @@ class ArchivedResults:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _Worker:
     """Runs a piece of work over the rows of a task and brings its result back as text."""
 
     work: StageRows | MergeFiles

@@ -51,7 +51,7 @@ DERIVATION = "derivation of "
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredQueries:
     """The queries of a checkpoint: when each began, and what is new and gone."""
 
     repository: Repository
@@ -117,7 +117,7 @@ class Registered:
         return [DropSegments(tuple(sorted(gone))), SetProperties(properties)]
 
 
-def moved_sources(register: Registered, base: Manifest) -> dict[str, Any]:
+def moved_sources(register: RegisteredQueries, base: Manifest) -> dict[str, Any]:
     """Where Spark goes on if the sources are others now, as properties; the folder is written."""
     move = register.move
     if move is None or not move.needed:
@@ -169,7 +169,7 @@ def registered(
     sync: bool,
     remembered: Mapping[str, Any] | None = None,
     replace: Collection[str] = (),
-) -> Registered:
+) -> RegisteredQueries:
     """The checkpoint at ``root`` for these queries; made with what is to be remembered if there
     is none. Those to ``replace`` begin anew if they are not what their name stands for there."""
     for name in [query for query in replace if query not in queries]:
@@ -177,7 +177,7 @@ def registered(
     if not Repository.exists(root):
         named = {name: {**query, SINCE: None} for name, query in queries.items()}
         properties = {**empty_properties(streams, named, buckets), **(remembered or {})}
-        return Registered(Repository.create(root, properties, sync=sync), buckets, named)
+        return RegisteredQueries(Repository.create(root, properties, sync=sync), buckets, named)
     repository = opened(root, sync=sync, buckets=asked)
     manifest = repository.current()
     stored = manifest.properties
@@ -193,7 +193,7 @@ def registered(
     now = {
         name: {**query, **_entered(manifest, old, name, query)} for name, query in queries.items()
     }
-    return Registered(
+    return RegisteredQueries(
         repository,
         stored["buckets"],
         now,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.checkpoint.history import WAITING, Filling, History, Kept, history_of
+from mayfly.checkpoint.history import WAITING, Filling, History, KeptHistory, history_of
 from mayfly.checkpoint.source_log import part_of
 from mayfly.faults import reach
 from mayfly.kernels.interval import Interval
@@ -25,7 +25,7 @@ from mayfly.physical.stages import StagedProgram
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.stream.micro_batch import BatchFacts
 from mayfly.spark.stream.parcels import Parcel, batch_of
-from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, Registered, moved_sources
+from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, RegisteredQueries, moved_sources
 from mayfly.spark.stream.receipts import Receipt, collected
 from mayfly.spark.stream.row_split import prepared, sent
 from mayfly.spark.stream.runner import Runner
@@ -48,7 +48,7 @@ AT_ONCE = {"0/0": MIN_TIME}
 
 
 @dataclass(frozen=True)
-class Piece:
+class FeedPiece:
     """Stored rows for one feed: the names of their columns, and which of them are wanted."""
 
     segment: Segment
@@ -64,7 +64,7 @@ class HistoryReader:
 
     root: str
     program: StagedProgram
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FeedPiece, ...]
     counts: tuple[int, ...]
     """Buckets per stage."""
     times: Mapping[str, pa.DataType]
@@ -78,7 +78,7 @@ class HistoryReader:
                 for rows in segment_batches(directory, piece.segment):
                     yield batch_of(self._parcels(piece, pa.Table.from_batches([rows])))
 
-    def _parcels(self, piece: Piece, rows: pa.Table) -> Iterator[Parcel]:
+    def _parcels(self, piece: FeedPiece, rows: pa.Table) -> Iterator[Parcel]:
         feed = self.program.feeds[piece.feed]
         rows = chosen(rows, numbers(rows, TS) >= piece.since)
         time = rows.column(TS).cast(self.times[feed.source.stream])
@@ -91,7 +91,7 @@ class HistoryReader:
 
 
 def settle(
-    runner: Runner, register: Registered, remembered: Mapping[str, Any] | None = None
+    runner: Runner, register: RegisteredQueries, remembered: Mapping[str, Any] | None = None
 ) -> None:
     """Write down which queries there are now, and what else is to be remembered; newcomers get
     to know what is kept."""
@@ -134,10 +134,12 @@ def deliver_history(runner: Runner) -> None:
     runner.repository.commit(base, [DropSegments(tuple(gone)), SetProperties({UNSENT: {}})])
 
 
-def _history(runner: Runner, register: Registered, base: Manifest, came: frozenset[str]) -> History:
+def _history(
+    runner: Runner, register: RegisteredQueries, base: Manifest, came: frozenset[str]
+) -> History:
     stored = base.properties
     names = [query for query in register.queries if query not in register.added]
-    kept = Kept(
+    kept = KeptHistory(
         Clocks.from_json(stored["clocks"]),
         stored["totals"]["late"],
         stored["totals"].get("shed", {}),
@@ -226,7 +228,7 @@ def _stepped(
     return receipts, seen
 
 
-def _pieces(base: Manifest, fillings: Sequence[Filling]) -> Iterator[Piece]:
+def _pieces(base: Manifest, fillings: Sequence[Filling]) -> Iterator[FeedPiece]:
     for filling in fillings:
         for (name, part), columns in filling.keeping.places.items():
             since = max(filling.since, filling.keeping.clock) if part == WAITING else filling.since
@@ -236,7 +238,7 @@ def _pieces(base: Manifest, fillings: Sequence[Filling]) -> Iterator[Piece]:
                 for path in stored["runs"].get(part, ()):
                     segment = base.segments[path]
                     if segment.ts.high >= since:
-                        yield Piece(segment, filling.access.feed, columns, since)
+                        yield FeedPiece(segment, filling.access.feed, columns, since)
 
 
 def _edited(base: Manifest, edits: Sequence[Any]) -> Manifest:

@@ -32,7 +32,7 @@ _OTHER_STRUCTURES = ("shape", "shapes")
 
 
 @dataclass(frozen=True)
-class Migration:
+class QueryMigration:
     """From the program a checkpoint was made for to the one that goes on with it."""
 
     repository: Repository
@@ -85,7 +85,7 @@ def migrated(root: str, queries: Mapping[str, CqlQuery], buckets: int | None) ->
         name: {**entry, **after[name].description()} for name, entry in stored_queries.items()
     }
     count = asked or stored["buckets"]
-    Migration(repository, old, new, count, descriptions).done()
+    QueryMigration(repository, old, new, count, descriptions).done()
     return int(count)
 
 

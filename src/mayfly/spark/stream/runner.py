@@ -66,7 +66,7 @@ from mayfly.spark.stream.receipts import Receipt, account_for, collected
 from mayfly.spark.stream.relation_reads import RelationReads
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.row_split import LIMITS
-from mayfly.spark.stream.stage_tasks import LOG, OUT, SENT, ProgramTask
+from mayfly.spark.stream.stage_tasks import LOG, OUT, SENT, StageStep
 from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage import (
     AddSegments,
@@ -407,14 +407,14 @@ class Runner:
         intervals: tuple[Interval, ...],
         facts: BatchFacts,
         changed: Mapping[str, tuple[Delta, tuple[int, ...]]],
-    ) -> ProgramTask:
+    ) -> StageStep:
         states = self._states_of(base, stage)
         relations = {}
         for task in self.reads.tasks():
             if task.stage == stage:
                 delta, _ = changed[task.name]
                 relations[str(task.number)] = packed(delta.born), packed(delta.cut)
-        return ProgramTask(
+        return StageStep(
             root=self.repository.directory.address,
             sync=self.settings.sync,
             program=self.wiring.stages,

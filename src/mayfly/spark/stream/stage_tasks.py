@@ -29,7 +29,7 @@ from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
 from mayfly.kernels.delta import ID, Delta, concatenated, payload_names, united, with_numbers
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.outputs import Sent, seen
 from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
@@ -53,7 +53,7 @@ Pieces = Iterator[Delta]
 
 
 @dataclass(frozen=True)
-class ProgramTask:
+class StageStep:
     """One stage of a program in any bucket."""
 
     root: str
@@ -175,7 +175,7 @@ class ProgramTask:
 class _Step:
     """One step of a stage in one bucket."""
 
-    task: ProgramTask
+    task: StageStep
     bucket: int
     parcels_in: Mapping[str, list[bytes]]
     directory: Directory
@@ -482,7 +482,7 @@ class _Step:
 
     def _log_view(self, answer: StagedAnswer, delta: Delta) -> None:
         """Results that may be cut lie in the log by their identity."""
-        log: Kept = self._load(f"{LOG}/{answer.query}", Kept(Shape(Structure.APPEND)))
+        log: KeptRows = self._load(f"{LOG}/{answer.query}", KeptRows(Shape(Structure.APPEND)))
         cut = with_numbers(delta.cut, **{CODE: numbers(delta.cut, ID)})
         log = log.cut(clustered(cut)) if cut.num_rows else log
         rows = with_numbers(delta.born, **{CODE: numbers(delta.born, ID)})

@@ -21,8 +21,8 @@ from mayfly.checkpoint.repartition import lies_by_code
 from mayfly.errors import UnsupportedFormat
 from mayfly.faults import reach
 from mayfly.kernels.delta import ID, mixed_ids, with_numbers
-from mayfly.kernels.kept_rows import Kept
-from mayfly.kernels.lifetime_rows import CODE, Run, clustered, numbers
+from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.lifetime_rows import CODE, RowRun, clustered, numbers
 from mayfly.kernels.operator import Moving
 from mayfly.kernels.outputs import Sent
 from mayfly.physical.shared_program import SharedProgram
@@ -127,7 +127,7 @@ class _Upgrade:
         return replace(state, waiting=waiting, leaving=leaving)
 
 
-def _through(feed: Feed, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+def _through(feed: Feed, runs: tuple[RowRun, ...]) -> tuple[RowRun, ...]:
     """Rows as a feed brings them; those that already are have other columns, or pass unchanged."""
     new_runs, names = [], {f"{feed.source.alias}.{name}" for name in feed.source.columns}
     for run in runs:
@@ -136,7 +136,7 @@ def _through(feed: Feed, runs: tuple[Run, ...]) -> tuple[Run, ...]:
             for operator in feed.path:
                 rows = operator.prepared(rows)
         if rows.num_rows:
-            new_runs.append(Run.of(rows.combine_chunks(), level=run.level))
+            new_runs.append(RowRun.of(rows.combine_chunks(), level=run.level))
     return tuple(new_runs)
 
 
@@ -161,16 +161,18 @@ def _numbered(
     runs = dict(stored.runs)
     if operator.moving is Moving.FREE and runs.get("leaving"):
         state = load_state(operator.state(), stored, base.segments, directory)
-        left = Kept(state.leaving.shape, tuple(_renamed(run, bucket) for run in state.leaving.runs))
+        left = KeptRows(
+            state.leaving.shape, tuple(_renamed(run, bucket) for run in state.leaving.runs)
+        )
         group = f"state/task/{task.name}/{bucket}/leaving"
         written, added, _ = store_state(left, group.removesuffix("/leaving"), directory)
         runs["leaving"] = written.runs["kept"]
     return Stored(runs, {**stored.numbers, "number": number}), added
 
 
-def _renamed(run: Run, bucket: int) -> Run:
+def _renamed(run: RowRun, bucket: int) -> RowRun:
     """Format 1 mixed the bucket into identities when rows left the window."""
     rows = run.load()
     ids = numbers(rows, ID)
     mixed = mixed_ids(ids, ids * 0 + bucket)
-    return Run.of(clustered(with_numbers(rows, **{ID: mixed, CODE: mixed})), level=run.level)
+    return RowRun.of(clustered(with_numbers(rows, **{ID: mixed, CODE: mixed})), level=run.level)

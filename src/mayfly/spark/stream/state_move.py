@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from mayfly.checkpoint.operator_state import Stored, load_state, store_state, stored_paths
 from mayfly.checkpoint.repartition import Resplitting
-from mayfly.kernels.kept_rows import Kept, Shape
+from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.outputs import Sent
 from mayfly.physical.shared_program import SharedProgram
 from mayfly.physical.stager import staged
@@ -137,7 +137,7 @@ class StateMove:
             self._stay(f"{log}/0", f"{log}/0")
             return
         if answer.strict:
-            logs = self._loaded(log, [Kept(Shape(Structure.APPEND))])
+            logs = self._loaded(log, [KeptRows(Shape(Structure.APPEND))])
             self._written(log, self.resplit.log(answer, logs))
         else:
             self._gather(log)

@@ -22,7 +22,7 @@ from mayfly.spark.stream.parcels import COUNTS, DDL, MARKER, RECEIPT
 from mayfly.spark.stream.pushdown import wanted_rows
 from mayfly.spark.stream.row_split import Splitter
 from mayfly.spark.stream.slots import HEARTBEAT, STREAM, Slots, projection
-from mayfly.spark.stream.stage_tasks import ProgramTask
+from mayfly.spark.stream.stage_tasks import StageStep
 from mayfly.storage import TS
 
 SHARES = 1_000_000
@@ -128,7 +128,7 @@ class ProgramWiring:
     def receipts(
         self,
         parcels: DataFrame,
-        tasks: Sequence[ProgramTask],
+        tasks: Sequence[StageStep],
         due: Sequence[Sequence[int]],
     ) -> DataFrame:
         """All stages over a batch as ``tagged`` made it, as one DataFrame of receipts; only one
@@ -150,7 +150,7 @@ class ProgramWiring:
     def stepped(
         self,
         moving: DataFrame,
-        tasks: Sequence[ProgramTask],
+        tasks: Sequence[StageStep],
         due: Sequence[Sequence[int]],
     ) -> DataFrame:
         """All stages over parcels that are not exchanged yet, as receipts."""

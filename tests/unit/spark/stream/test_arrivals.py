@@ -28,7 +28,7 @@ from mayfly.spark.stream.arrivals import (
 )
 from mayfly.spark.stream.parcels import COUNTS, Parcel, batch_of, parcels_of
 from mayfly.spark.stream.slots import HEARTBEAT
-from mayfly.spark.stream.stage_tasks import ProgramTask
+from mayfly.spark.stream.stage_tasks import StageStep
 from mayfly.spark.stream.wiring import ProgramWiring
 from tests.property.shared_runs import program_of
 
@@ -130,14 +130,14 @@ def test_parcels_in_the_wrong_place_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(stage_tasks, "this_partition", lambda: 0)
     task = replace(_task(), placed=True)
     strays = batch_of([Parcel(1, 0, "feed/0", b"rows of bucket 1")])
-    monkeypatch.setattr(ProgramTask, "_stepped", lambda *_: iter(()))
+    monkeypatch.setattr(StageStep, "_stepped", lambda *_: iter(()))
     with pytest.raises(ProtocolError, match="rows of other buckets came to the task of bucket 0"):
         list(task(iter([strays])))
     assert list(task(iter([batch_of([Parcel(0, 0, "feed/0", b"its own")])]))) == []
 
 
-def _task() -> ProgramTask:
-    return ProgramTask(
+def _task() -> StageStep:
+    return StageStep(
         root="", sync=False, program=wiring().stages, stage=0, buckets=2, intervals=(), states={},
         segments={}, relations={}, history=1, max_state_bytes=1 << 20, first=(),
     )  # fmt: skip

@@ -12,7 +12,12 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.stream_joins import Stream, WallClock
 from mayfly.spark.stream.micro_batch import clock_record
-from mayfly.spark.stream.query_checkpoint import Registered, check_zone, moved_sources, registered
+from mayfly.spark.stream.query_checkpoint import (
+    RegisteredQueries,
+    check_zone,
+    moved_sources,
+    registered,
+)
 from mayfly.storage import SetProperties
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
@@ -23,7 +28,7 @@ def query(text: str, plan: str = "p", **more: Any) -> dict[str, Any]:
     return {"text": text, "plan": plan, "streams": ["a"], **more}
 
 
-def opened(root: Path, queries: dict[str, Any], asked: int | None = None) -> Registered:
+def opened(root: Path, queries: dict[str, Any], asked: int | None = None) -> RegisteredQueries:
     return registered(str(root), STREAMS, queries, 2, asked, sync=False)
 
 
@@ -76,7 +81,7 @@ LEFT = {"sources": ["a", "b"]}
 C = Stream("c", SCHEMA)
 
 
-def said(root: Path, properties: dict[str, Any]) -> Registered:
+def said(root: Path, properties: dict[str, Any]) -> RegisteredQueries:
     """A checkpoint that says what the properties do, opened again."""
     repository = opened(root, SAME).repository
     repository.commit(repository.current(), [SetProperties(properties)])
