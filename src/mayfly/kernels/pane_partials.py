@@ -37,7 +37,7 @@ _MASK = np.int64(2**32 - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class PaneNumber:
     """One number of a pane: ``function`` of the argument's values, in a column of its own."""
 
     function: str
@@ -50,10 +50,10 @@ class Content:
         return f"{'COUNT' if self.function == ROWS else self.function.upper()}({inner})"
 
     @property
-    def merging(self) -> Content:
+    def merging(self) -> PaneNumber:
         """What makes one number of those of parts of a pane."""
         added = SUM if self.function in (ROWS, COUNT) else self.function
-        return Content(added, self.column, self.column)
+        return PaneNumber(added, self.column, self.column)
 
     def amounts(self, rows: pa.Table, kind: pa.DataType) -> pa.Array:
         """What each row brings."""
@@ -81,7 +81,7 @@ class PanePartials(Passing):
     window: Range
     keys: tuple[Expression, ...]
     values: tuple[Expression, ...]
-    contents: tuple[Content, ...]
+    contents: tuple[PaneNumber, ...]
     columns: pa.Schema
 
     def state_key(self) -> StateKey:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from mayfly.kernels.delta import payload
-from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, Content, PanePartials
+from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber, PanePartials
 from mayfly.optimizer.labels import describe
 from mayfly.physical.program import Task
 from mayfly.plan.expressions import Column, Expression
@@ -80,7 +80,7 @@ class PanePlan:
     window: Range
     keys: tuple[Column, ...]
     values: tuple[tuple[Expression, Column], ...]
-    contents: tuple[Content, ...]
+    contents: tuple[PaneNumber, ...]
     calls: tuple[AggregateCall, ...]
     weights: tuple[Column | None, ...]
 
@@ -91,11 +91,11 @@ class PanePlan:
             naming.column(expression_text(key.expression), key.expression.type) for key in node.keys
         )
         values: dict[Expression, Column] = {}
-        contents: dict[tuple[str, Expression | None], Content] = {}
+        contents: dict[tuple[str, Expression | None], PaneNumber] = {}
 
         def content(function: str, argument: Expression | None, kind: DataType) -> Column:
             if (function, argument) not in contents:
-                blank = Content(function, argument, Column("", "", kind))
+                blank = PaneNumber(function, argument, Column("", "", kind))
                 column = naming.column(blank.words, kind)
                 contents[function, argument] = replace(blank, column=column)
             return contents[function, argument].column

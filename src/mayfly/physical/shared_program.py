@@ -151,7 +151,10 @@ def _name(
 # ── what things are ───────────────────────────────────────────────────────────────────────
 
 
-_STORED_NAMES = {"StreamInput": "Stream", "RelationInput": "Relation", "RowsWindow": "Rows"}
+_STORED_NAMES = {
+    "StreamInput": "Stream", "RelationInput": "Relation", "RowsWindow": "Rows",
+    "PaneNumber": "Content",
+}  # fmt: skip
 """Checkpoints hold digests of texts in which these classes have shorter names."""
 _FINGERPRINTS: WeakKeyDictionary[Task, str] = WeakKeyDictionary()
 """Those of tasks in use: a deep plan asks for those below again at every level."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from mayfly.kernels.delta import payload
-from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, Content, PanePartials
+from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber, PanePartials
 from mayfly.plan.expressions import Column
 from mayfly.plan.types import BIGINT, DOUBLE, STRING, DataType, decimal
 from mayfly.plan.window_specs import Range, Slide
@@ -26,9 +26,9 @@ def of(name: str) -> Column:
     return Column("s", name, KINDS[name])
 
 
-def content(function: str, name: str | None, kind: DataType) -> Content:
+def content(function: str, name: str | None, kind: DataType) -> PaneNumber:
     argument = None if name is None else of(name)
-    return Content(function, argument, Column("", f"{function} {name}", kind))
+    return PaneNumber(function, argument, Column("", f"{function} {name}", kind))
 
 
 CONTENTS = (
