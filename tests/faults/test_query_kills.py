@@ -77,8 +77,8 @@ def test_a_query_is_killed_between_its_stages(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["frequent", "frequent rows", "extremes"])
-def test_summaries_and_pruned_rows_go_on_after_a_kill(
+@pytest.mark.parametrize("name", ["frequent", "frequent rows", "extremes", "rstream"])
+def test_summaries_panes_and_pruned_rows_go_on_after_a_kill(
     spark: SparkSession, streams: Path, tmp_path: Path, name: str
 ) -> None:
     """FREQUENT keeps summaries of sub-windows, MIN and MAX the rows that may still be an answer."""

@@ -91,12 +91,14 @@ def random_query(rng: Random) -> Query:
     )
 
 
-def random_batches(rng: Random) -> list[list[dict[str, Any]]]:
+def random_batches(
+    rng: Random, count: int = 0, sizes: tuple[int, ...] = (0, 1, 4, 12)
+) -> list[list[dict[str, Any]]]:
     """Rows in disorder, some late; silence, and batches without rows."""
     at, made = 0, []
-    for _ in range(rng.randint(1, 6)):
+    for _ in range(count or rng.randint(1, 6)):
         batch = []
-        for _ in range(rng.choice((0, 1, 4, 12))):
+        for _ in range(rng.choice(sizes)):
             at += rng.choice((0, 0, 1, 2, 3, 25 if rng.random() < 0.1 else 1))
             late = rng.choice((0, 0, 0, 3, 5, 9, 30))
             batch.append(

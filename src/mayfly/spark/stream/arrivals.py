@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.arrays.order import Int64s
+from mayfly.kernels.lifetime_rows import Bools
 from mayfly.lifetime import MIN_TIME
 from mayfly.runtime.max_gap import Limits, Spans, spans
 from mayfly.spark.stream.slots import STREAM
@@ -80,29 +83,48 @@ def counted(rows: pa.Table, limits: Sequence[Limits]) -> list[Arrived]:
     """Per stream, what tagged rows say; those before its limit are late."""
     which = rows.column(STREAM).combine_chunks().to_numpy()
     times = rows.column(TS).combine_chunks()
-    timed = pc.is_valid(times).to_numpy(zero_copy_only=False)
-    instants = (pc.fill_null(times, MIN_TIME) if times.null_count else times).to_numpy()
+    return counted_groups(which, times, times, np.ones(len(which), np.int64), limits)
+
+
+def counted_groups(
+    which: npt.NDArray[np.int32],
+    least: pa.Array,
+    largest: pa.Array,
+    sizes: Int64s,
+    limits: Sequence[Limits],
+) -> list[Arrived]:
+    """The same of groups of rows, all of one tag and either late or not, or beyond the limit: their
+    first and last time, and how many they are."""
+    timed = pc.is_valid(largest).to_numpy(zero_copy_only=False)
+    first, last = (
+        (pc.fill_null(times, MIN_TIME) if times.null_count else times).to_numpy()
+        for times in (least, largest)
+    )
     arrivals = []
     for number, limit in enumerate(limits):
         own = (which == number) | (which == unwanted(number))
-        near = timed & (instants <= limit.beyond)
-        own_times, promises = instants[own & near], which == promise(number)
-        promised, fresh = instants[promises & near], own_times[own_times >= limit.late]
+        near = timed & (last <= limit.beyond)
+        timely, promises = own & near, which == promise(number)
+        fresh, promised = timely & (first >= limit.late), promises & near
         arrivals.append(
             Arrived(
-                largest=int(own_times.max()) if len(own_times) else None,
-                smallest=int(fresh.min()) if len(fresh) else None,
-                rows=int(np.count_nonzero(own)),
-                timeless=int(np.count_nonzero(own & ~timed)),
-                late=int(np.count_nonzero(own_times < limit.late)),
-                shed=int(np.count_nonzero(which == left_out(number))),
-                promised=int(promised.max()) if len(promised) else None,
-                beyond=int(np.count_nonzero((own | promises) & timed & ~near)),
-                spans=() if limit.step is None else spans(own_times, limit.step),
-                promises=() if limit.step is None else spans(promised, limit.step),
+                largest=int(last[timely].max()) if timely.any() else None,
+                smallest=int(first[fresh].min()) if fresh.any() else None,
+                rows=int(sizes[own].sum()),
+                timeless=int(sizes[own & ~timed].sum()),
+                late=int(sizes[timely & ~fresh].sum()),
+                shed=int(sizes[which == left_out(number)].sum()),
+                promised=int(last[promised].max()) if promised.any() else None,
+                beyond=int(sizes[(own | promises) & timed & ~near].sum()),
+                spans=_spans(first, last, timely, limit.step),
+                promises=_spans(first, last, promised, limit.step),
             )
         )
     return arrivals
+
+
+def _spans(first: Int64s, last: Int64s, chosen: Bools, step: int | None) -> Spans:
+    return () if step is None else spans(np.append(first[chosen], last[chosen]), step)
 
 
 def added(counts: Iterable[Sequence[Arrived]], streams: int) -> list[Arrived]:

@@ -30,6 +30,9 @@ STREAM_SETTINGS = {
 }
 """For the session that Spark makes for each stream; the user's own is left as it is."""
 
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+"""As many as there are buckets: panes are few, whatever their rows were."""
+
 
 class Interrupted(Exception):
     """A batch that Spark's own stop has cut short.

@@ -42,16 +42,14 @@ def wanted_rows(feeds: Sequence[Feed]) -> str | None:
     for feed in feeds:
         predicate = feed.selects
         terms = predicate.terms if isinstance(predicate, And) else (predicate,)
-        understood = [
-            term.sql(lambda c: quoted(c.name)) for term in terms if term and _pushes(term)
-        ]
+        understood = [term.sql(lambda c: quoted(c.name)) for term in terms if term and pushes(term)]
         if not understood:
             return None
         conditions.append(" AND ".join(understood))
     return " OR ".join(f"({condition})" for condition in dict.fromkeys(conditions))
 
 
-def _pushes(expression: Expression) -> bool:
+def pushes(expression: Expression) -> bool:
     """Whether an expression means the same in every session, and cannot fail."""
     match expression:
         case Column():
@@ -61,5 +59,5 @@ def _pushes(expression: Expression) -> bool:
             return plain and expression.type.name in _TYPES
         case Cast(child=child):
             wider = _WHOLE[_WHOLE.index(child.type.name) :] if child.type.name in _WHOLE else ()
-            return expression.type.name in wider and _pushes(child)
-    return isinstance(expression, _KNOWN) and all(map(_pushes, expression.children()))
+            return expression.type.name in wider and pushes(child)
+    return isinstance(expression, _KNOWN) and all(map(pushes, expression.children()))

@@ -53,6 +53,7 @@ from mayfly.spark.stream.dead_letters import (
 from mayfly.spark.stream.micro_batch import (
     CLOCKS,
     NEW_CLOCK,
+    SHUFFLE_PARTITIONS,
     STREAM_SETTINGS,
     BatchFacts,
     Interrupted,
@@ -206,7 +207,8 @@ class Runner:
     def _settle(self, session: SparkSession) -> None:
         # Every batch brings another handle on the one session of its stream.
         if self._session is None and session is not self.spark:
-            for name, value in STREAM_SETTINGS.items():
+            settings = {**STREAM_SETTINGS, SHUFFLE_PARTITIONS: str(self.settings.buckets)}
+            for name, value in settings.items():
                 session.conf.set(name, value)
         self._session = session
 
@@ -224,19 +226,24 @@ class Runner:
         if not self._limits:
             self._limits = self._planned(Clocks.from_json(base.properties["clocks"]))
         self._tell(self._limits)
+        limits = [self._limits[name] for name in self._names]
         try:
-            facts = self._recorded(rows, base, batch_id)
-            together = self.clocks_together(facts.clocks)
-            for clocks in together:
-                clocks.check_gap(self.settings.max_gap)
-            if self.settings.pace is not None:
-                waited = self.settings.pace.wait_for(max(clocks.query for clocks in together))
-                self._began = None if self._began is None else self._began + waited
-            committed = self._step(rows, base, batch_id, facts)
+            with self.wiring.parcels(rows, limits) as parcels:
+                committed = self._step_paced(parcels, base, batch_id)
         finally:
             self._tell(None)
         self._clean_up(batch_id)
         return committed
+
+    def _step_paced(self, parcels: DataFrame, base: Manifest, batch_id: int) -> Manifest:
+        facts = self._recorded(parcels, base, batch_id)
+        together = self.clocks_together(facts.clocks)
+        for clocks in together:
+            clocks.check_gap(self.settings.max_gap)
+        if self.settings.pace is not None:
+            waited = self.settings.pace.wait_for(max(clocks.query for clocks in together))
+            self._began = None if self._began is None else self._began + waited
+        return self._step(parcels, base, batch_id, facts)
 
     def clocks_together(self, clocks: Clocks) -> list[Clocks]:
         """The clocks of streams whose rows wait for each other."""

@@ -3,7 +3,8 @@ each on one DataFrame."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -16,8 +17,11 @@ from mayfly.physical.stager import staged
 from mayfly.physical.stages import StagedProgram
 from mayfly.plan.expressions import quoted
 from mayfly.plan.stream_joins import Stream
+from mayfly.runtime.max_gap import Limits
 from mayfly.runtime.shedding import NOTHING, Shedding
 from mayfly.spark.stream.arrivals import Arrived, added, decoded, left_out, promise, unwanted
+from mayfly.spark.stream.pane_pass import PanePass
+from mayfly.spark.stream.pane_split import PaneSplitter
 from mayfly.spark.stream.parcels import COUNTS, DDL, MARKER, RECEIPT
 from mayfly.spark.stream.pushdown import wanted_rows
 from mayfly.spark.stream.row_split import Splitter
@@ -42,6 +46,8 @@ class ProgramWiring:
     """What is left out on purpose."""
     zone: str = "UTC"
     """In which times have a day and an hour."""
+    panes: PanePass | None = None
+    """What Spark SQL makes of rows that need not cross into Python, if none has to."""
 
     @staticmethod
     def of(
@@ -63,7 +69,10 @@ class ProgramWiring:
             if stream.dead_letter is not None:
                 needed = dict.fromkeys(stream.schema.names)
             placed.append(slots.place([(name, types[stream.name][name]) for name in needed]))
-        return ProgramWiring(program, stages, tuple(streams), slots.types, tuple(placed), buckets)
+        panes = PanePass.of(stages.feeds, streams, placed)
+        return ProgramWiring(
+            program, stages, tuple(streams), slots.types, tuple(placed), buckets, panes=panes
+        )
 
     @property
     def splitter(self) -> Splitter:
@@ -72,7 +81,8 @@ class ProgramWiring:
         return Splitter(self.stages, names, self.slots, self.buckets, kept, self.zone)
 
     def tagged(self, frames: Mapping[str, DataFrame], heartbeat: DataFrame | None) -> DataFrame:
-        """One streaming DataFrame of parcels, split and exchanged, and of their counts."""
+        """One streaming DataFrame of parcels, split and exchanged, and of their counts; where
+        panes are made of rows, of the rows."""
         parts = [
             self._tagged(number, stream, frames[stream.name])
             for number, stream in enumerate(self.streams)
@@ -81,7 +91,23 @@ class ProgramWiring:
             nothing = [f"{HEARTBEAT} AS {STREAM}", f"CAST(NULL AS BIGINT) AS {TS}"]
             parts.append(heartbeat.selectExpr(*nothing, *projection(self.slot_types, {})))
         rows = reduce(DataFrame.unionAll, parts)
+        if self.panes is not None:
+            return rows
         return self._exchanged(rows.mapInArrow(self.splitter, DDL))
+
+    @contextmanager
+    def parcels(self, batch: DataFrame, limits: Sequence[Limits]) -> Iterator[DataFrame]:
+        """What ``tagged`` gives for a batch, as parcels: two actions may use these."""
+        if self.panes is None:
+            yield batch
+            return
+        splitter = PaneSplitter(self.stages, self.panes, self.buckets, tuple(limits), self.zone)
+        groups = self.panes.aggregated(batch, limits[0])
+        parcels = self._exchanged(groups.mapInArrow(splitter, DDL)).persist()
+        try:
+            yield parcels
+        finally:
+            parcels.unpersist()
 
     def _exchanged(self, parcels: DataFrame) -> DataFrame:
         return parcels.repartitionById(self.buckets, "_bucket")

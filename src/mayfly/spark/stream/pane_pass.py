@@ -1,0 +1,247 @@
+"""Partial values of panes made by Spark SQL: rows that only panes need never leave the JVM.
+
+Idea: one aggregation of a batch serves all queries of its stream. Rows are grouped by the keys of
+each query (GROUPING SETS where these differ) and by pane, cut at every edge that one of them uses;
+predicates are FILTER clauses, equal numbers are computed once. What comes to Python, a row for each
+key and pane, is merged to the panes of each query and counted (pane_split.py).
+Invariant: only what ``pushes`` (means the same in every session, cannot fail) is given to Spark; if
+a query needs more, all rows of the stream cross as before, and its panes are made there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import broadcast, coalesce, col, expr, grouping, lit, when
+
+from mayfly.kernels.delta import column_name
+from mayfly.kernels.pane_partials import ROWS, SUM, Content
+from mayfly.lifetime import MIN_TIME
+from mayfly.physical.stages import Feed
+from mayfly.plan.expressions import Column, Expression, conjunction
+from mayfly.plan.stream_joins import Stream
+from mayfly.plan.window_specs import Range
+from mayfly.runtime.max_gap import Limits
+from mayfly.spark.stream.pushdown import pushes
+from mayfly.spark.stream.slots import STREAM
+from mayfly.storage import TS
+
+KIND, SET, NUMBER, LEAST, LARGEST = "_kind", "_set", "_rows", "_least", "_largest"
+LATE, BEYOND = "_late", "_beyond"
+MOST_EDGES = 64
+"""Families of edges in one set of panes: each is looked at for every row."""
+_KEYS = ("date", "timestamp", "decimal")
+"""Types of columns that may be keys and arguments beside those that ``pushes`` knows."""
+_FAR = 4 * 10**18
+"""Times beyond this are panes of their own: the next edge might not be a number any more."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A content of panes in columns of the aggregation: whole, or ``high`` times 2^32 beside it."""
+
+    low: str
+    high: str | None = None
+
+
+@dataclass(frozen=True)
+class PaneFeed:
+    """What a feed takes from the aggregation."""
+
+    number: int
+    feed: Feed
+    set: int
+    keys: tuple[str, ...]
+    """Columns of its keys and values."""
+    numbers: tuple[Number, ...]
+    rows: str
+    """The column that says how many rows its predicate lets through."""
+
+
+@dataclass(frozen=True)
+class PanePass:
+    """The aggregation of one stream's rows for all its feeds."""
+
+    keys: tuple[str, ...]
+    """Expressions over slots, named ``_k0``, ``_k1`` …"""
+    panes: tuple[str, ...]
+    """One for each set: ``_p0``, ``_p1`` …"""
+    sets: tuple[tuple[int, ...], ...]
+    """Of each set, which keys."""
+    numbers: tuple[str, ...]
+    """Aggregates, named ``_n0``, ``_n1`` …"""
+    feeds: tuple[PaneFeed, ...]
+
+    @staticmethod
+    def of(
+        feeds: Sequence[Feed], streams: Sequence[Stream], slots: Sequence[Mapping[str, str]]
+    ) -> PanePass | None:
+        """None if there are rows that have to cross."""
+        if len(streams) != 1 or streams[0].dead_letter is not None or not feeds:
+            return None
+        columns = {column: slot for slot, column in slots[0].items()}
+        made = _Making(columns, streams[0].max_gap)
+        return made.result(feeds)
+
+    def aggregated(self, rows: DataFrame, limits: Limits) -> DataFrame:
+        """One row for each key, pane and kind of row."""
+        # As a row of its own: as constants the limits would be compiled anew with every batch.
+        late, beyond = max(limits.late, MIN_TIME + 1), limits.beyond
+        measured = rows.sparkSession.sql(
+            f"SELECT * FROM VALUES ({late}L, {beyond}L) AS limits({LATE}, {BEYOND})"
+        )
+        named = [f"IF({KIND} = 0, {sql}, NULL) AS _k{n}" for n, sql in enumerate(self.keys)]
+        # Rows that only count have panes, too: gaps between their times matter in a replay.
+        named += [f"{sql} AS _p{n}" for n, sql in enumerate(self.panes)]
+        kind = (
+            f"CASE WHEN {TS} IS NULL THEN 1 WHEN {TS} > {BEYOND} THEN 2 WHEN {TS} < {LATE} THEN 3 "
+            f"WHEN {STREAM} != 0 THEN 4 ELSE 0 END AS {KIND}"
+        )
+        prepared = rows.crossJoin(broadcast(measured)).selectExpr("*", kind)
+        prepared = prepared.selectExpr("*", *named)
+        counts = [f"count(*) AS {NUMBER}", f"min({TS}) AS {LEAST}", f"max({TS}) AS {LARGEST}"]
+        numbers = [f"{sql} AS _n{n}" for n, sql in enumerate(self.numbers)]
+        aggregates = [expr(sql) for sql in (*counts, *numbers)]
+        sets = [self._columns(number) for number in range(len(self.sets))]
+        if len(sets) == 1:
+            return prepared.groupBy(*sets[0]).agg(lit(0).alias(SET), *aggregates)
+        every = list(dict.fromkeys(name for names in sets for name in names))
+        grouped = prepared.groupingSets(
+            [[col(name) for name in names] for names in sets], *map(col, every)
+        )
+        cases = [when(grouping(f"_p{n}") == 0, n) for n in range(len(sets))]
+        return grouped.agg(coalesce(*cases).alias(SET), *aggregates)
+
+    def _columns(self, number: int) -> list[str]:
+        return [STREAM, KIND, f"_p{number}", *(f"_k{key}" for key in self.sets[number])]
+
+
+@dataclass
+class _Making:
+    """Collects what the feeds of a stream need, each thing once."""
+
+    slots: Mapping[str, str]
+    max_gap: int | None
+    keys: dict[str, int] = field(default_factory=dict)
+    sets: dict[tuple[int, ...], list[Range]] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
+
+    def result(self, feeds: Sequence[Feed]) -> PanePass | None:
+        taken = [self._feed(number, feed) for number, feed in enumerate(feeds)]
+        listed = [pane_feed for pane_feed in taken if pane_feed is not None]
+        families = [edges(windows) for windows in self.sets.values()]
+        shortest = min((period for period, _ in families[0]), default=0) if families else 0
+        # In a replay, gaps between rows are seen between panes only.
+        unseen = self.max_gap is not None and self.max_gap < shortest
+        if len(listed) < len(feeds) or unseen or any(len(some) > MOST_EDGES for some in families):
+            return None
+        return PanePass(
+            tuple(self.keys), tuple(map(pane_sql, families)), tuple(self.sets),
+            tuple(self.numbers), tuple(listed),
+        )  # fmt: skip
+
+    def _feed(self, number: int, feed: Feed) -> PaneFeed | None:
+        panes, path = feed.panes, _Path.of(feed)
+        if panes is None or path is None:
+            return None
+        parts = [path.over(part) for part in (*panes.keys, *panes.values)]
+        arguments = [content.argument and path.over(content.argument) for content in panes.contents]
+        used = [*parts, *(argument for argument in arguments if argument is not None)]
+        if not all(map(_crosses, used)) or not all(map(pushes, path.conditions)):
+            return None
+        keys = [self.keys.setdefault(self._sql(part), len(self.keys)) for part in parts]
+        own = tuple(sorted(set(keys)))
+        self.sets.setdefault(own, []).append(panes.window)
+        where = self._sql(conjunction(path.conditions)) if path.conditions else ""
+        numbers = tuple(
+            self._number(content, argument, where)
+            for content, argument in zip(panes.contents, arguments, strict=True)
+        )
+        return PaneFeed(
+            number, feed, list(self.sets).index(own), tuple(f"_k{key}" for key in keys), numbers,
+            self._column("count(*)", where),
+        )  # fmt: skip
+
+    def _number(self, content: Content, argument: Expression | None, where: str) -> Number:
+        if argument is None or content.function == ROWS:
+            return Number(self._column("count(*)", where))
+        sql, kind = self._sql(argument), content.column.type
+        if content.function != SUM:
+            return Number(self._column(f"{content.function}({sql})", where))
+        if argument.type.name == "bigint":
+            low = self._column(f"sum({sql} & 4294967295L)", where)
+            return Number(low, self._column(f"sum(shiftright({sql}, 32))", where))
+        return Number(self._column(f"sum(CAST({sql} AS {kind.sql()}))", where))
+
+    def _column(self, sql: str, where: str) -> str:
+        text = f"{sql} FILTER (WHERE {where})" if where else sql
+        return self.numbers.setdefault(text, f"_n{len(self.numbers)}")
+
+    def _sql(self, expression: Expression | None) -> str:
+        assert expression is not None
+        return expression.sql(lambda column: self.slots[column.name])
+
+
+@dataclass(frozen=True)
+class _Path:
+    """What the selections and projections of a feed compute, over columns of the stream."""
+
+    columns: Mapping[str, Expression]
+    conditions: tuple[Expression, ...] = ()
+
+    @staticmethod
+    def of(feed: Feed) -> _Path | None:
+        """None if something else is done to rows on their way."""
+        path: _Path | None = _Path({})
+        for operator in feed.path[:-1]:
+            path = path and path._after(operator.selects, operator.computes())
+        return path
+
+    def _after(
+        self, selected: Expression | None, computed: Sequence[tuple[str, Expression]] | None
+    ) -> _Path | None:
+        if selected is not None:
+            return replace(self, conditions=(*self.conditions, self.over(selected)))
+        if computed is not None:
+            return replace(self, columns={name: self.over(output) for name, output in computed})
+        return None
+
+    def over(self, expression: Expression) -> Expression:
+        def computed(node: Expression) -> Expression:
+            return self.columns.get(column_name(node), node) if isinstance(node, Column) else node
+
+        return expression.transform(computed)
+
+
+def _crosses(expression: Expression) -> bool:
+    """Whether a value may be a key or an argument in Spark SQL."""
+    plain = isinstance(expression, Column) and expression.type.name in _KEYS
+    return plain or pushes(expression)
+
+
+def edges(windows: Sequence[Range]) -> list[tuple[int, int]]:
+    """The instants at which panes end, as (period, phase): those of which none has all."""
+    families = set()
+    for window in windows:
+        assert window.slide is not None
+        assert window.slide.period
+        period, origin = window.slide.period, window.slide.origin
+        families |= {(period, origin % period), (period, (origin - window.duration) % period)}
+    return sorted(
+        family
+        for family in families
+        if not any(
+            finer != family and family[0] % finer[0] == 0 and (family[1] - finer[1]) % finer[0] == 0
+            for finer in families
+        )
+    )
+
+
+def pane_sql(families: Sequence[tuple[int, int]]) -> str:
+    """The first edge that is not before a row."""
+    listed = [f"{TS} + pmod({phase}L - {TS}, {period}L)" for period, phase in families]
+    first = reduce(lambda earlier, edge: f"LEAST({earlier}, {edge})", listed)
+    return f"IF({TS} BETWEEN -{_FAR}L AND {_FAR}L, {first}, {TS})"

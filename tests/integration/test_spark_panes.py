@@ -1,0 +1,138 @@
+"""Many aggregates over windows with SLIDE on Spark: panes made by Spark SQL, for all in one pass.
+
+Every answer is compared with DuckDB over the rows that its refresh shows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.spark.api.query_run import QueryRun
+from mayfly.spark.api.session import Session
+from mayfly.spark.stream import runner
+from tests.integration.recorded import declare, record, run_over
+from tests.property.test_panes import (
+    SCHEMA,
+    SLACK,
+    Query,
+    admitted,
+    instants,
+    oracle,
+    random_batches,
+    random_query,
+    shown,
+)
+
+
+def queries_of(rng: Random, count: int) -> dict[str, Query]:
+    """Without sums that may not fit: these end a run, as they should."""
+    made: dict[str, Query] = {}
+    while len(made) < count:
+        query = random_query(rng)
+        if "SUM(v)" not in query.calls:
+            made[f"q{len(made)}"] = query
+    return made
+
+
+def session_of(spark: SparkSession, folder: Path) -> Session:
+    session = Session(spark)
+    declare(session, folder, {"s": SCHEMA}, slack=f"{SLACK} us")
+    return session
+
+
+def recorded(folder: Path, batches: list[list[dict[str, Any]]], first: int = 0) -> None:
+    tables = [{"s": pa.Table.from_pylist(batch, schema=SCHEMA)} for batch in batches]
+    record(folder, tables, first)
+
+
+def lifetimes(run: QueryRun) -> pa.Table:
+    """What came of a view, each row until it was replaced."""
+    table = run.changes()
+    for name, endless in (("ts", MIN_TIME), ("exp", NEVER)):
+        times = pc.fill_null(table[name].cast(pa.int64()), endless)
+        table = table.set_column(table.schema.get_field_index(name), name, times)
+    return table
+
+
+def compared(runs: dict[str, QueryRun], queries: dict[str, Query], rows: list[Any]) -> None:
+    rng = Random(1)
+    for name, query in queries.items():
+        table = lifetimes(runs[name])
+        for instant in instants(rows, rng)[:4]:
+            expected = oracle(query, rows, instant)
+            assert shown(table, instant) == expected, (query.cql, instant)
+
+
+class Killed(Exception):
+    """Stands for the death of the driver."""
+
+
+def check(
+    spark: SparkSession, folder: Path, seed: int, count: int, kills: pytest.MonkeyPatch
+) -> dict[str, QueryRun]:
+    """A part of the input, a death before its second batch is committed, the rest of it."""
+    rng = Random(seed)
+    queries, batches = queries_of(rng, count), random_batches(rng, 3, (40, 60))
+    texts = {name: query.cql for name, query in queries.items()}
+    recorded(folder, batches[:2])
+    begun, reached = session_of(spark, folder).queries(**texts), list[str]()
+
+    def reach(place: str) -> None:
+        reached.append(place)
+        if reached.count("batch.receipts") == 2:
+            raise Killed
+
+    with kills.context() as deadly:
+        deadly.setattr(runner, "reach", reach)
+        settings: Any = {"sync": False, "history": "forever", "buckets": 2}
+        runs = begun.start(folder / "ck", available_now=True, **settings)
+        with pytest.raises(Killed):
+            runs["q0"].await_done(240)
+    recorded(folder, batches[2:], 2)
+    runs = run_over(session_of(spark, folder).queries(**texts), folder / "ck", ends=True)
+    compared(runs, queries, admitted(batches))
+    return runs
+
+
+def test_twenty_queries_answer_from_panes_that_spark_makes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = check(spark, tmp_path, 5, 20, monkeypatch)
+    wiring = runs["q0"].runner.wiring
+    assert wiring.panes is not None, "rows cross into Python"
+    assert len(wiring.panes.feeds) == 20
+    assert len(wiring.panes.sets) > 1
+
+
+@pytest.mark.slow
+def test_240_queries_answer_from_panes_that_spark_makes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(spark, tmp_path, 6, 240, monkeypatch)
+
+
+def test_sums_of_panes_that_do_not_fit_are_whole(spark: SparkSession, tmp_path: Path) -> None:
+    """Those of panes leave 64 bits; what they cancel is exact."""
+    large = 2**63 - 1
+    listed = {1: large, 2: large, 3: large, 11: -large, 12: -large, 13: -large, 14: 8, 21: -large}
+    listed |= {22: -(2**63), 40: 1}
+    rows = [{"ts": ts, "k": 1, "g": "a", "v": v, "m": None} for ts, v in listed.items()]
+    recorded(tmp_path, [rows])
+    query = Query((), ("AVG(v)", "COUNT(v)"), "", 20, 10, 0)
+    queries = session_of(spark, tmp_path).queries(q=query.cql)
+    runs = run_over(queries, tmp_path / "ck", ends=True, buckets=2)
+    assert runs["q"].runner.wiring.panes is not None
+    table = lifetimes(runs["q"])
+    assert [shown(table, refresh) for refresh in (10, 20, 30)] == [
+        [(float(large), 3)],
+        [(8 / 7, 7)],
+        [((8 - 4 * large - 2**63) / 6, 6)],
+    ]

@@ -1,0 +1,116 @@
+"""Which rows Spark SQL makes panes of, and where it cuts them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mayfly.cql import catalog_after, parse
+from mayfly.plan.window_specs import Range, Slide
+from mayfly.runtime.max_gap import Limits, spans
+from mayfly.spark.stream.arrivals import counted, counted_groups, unwanted
+from mayfly.spark.stream.pane_pass import PanePass, edges
+from mayfly.spark.stream.slots import STREAM
+from tests.property.shared_runs import runner_of
+from tests.property.test_panes import DECLARED
+
+WINDOW = "[RANGE 10 us SLIDE 4 us]"
+
+
+def window(duration: int, period: int, origin: int = 0) -> Range:
+    return Range(duration=duration, slide=Slide(period=period, origin=origin))
+
+
+def next_edge(families: list[tuple[int, int]], ts: int) -> int:
+    return min(ts + (phase - ts) % period for period, phase in families)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_panes_are_cut_at_the_edges_of_all_windows(seed: int) -> None:
+    rng = Random(seed)
+    windows = [
+        window(rng.randint(1, 12), rng.choice((1, 2, 3, 4, 6)), rng.randint(0, 5))
+        for _ in range(rng.randint(1, 4))
+    ]
+    families = edges(windows)
+    for ts in range(-30, 30):
+        edge = next_edge(families, ts)
+        for each in windows:
+            assert each.slide is not None
+            for time in (ts, ts + each.duration):
+                shift = edge - ts
+                assert each.slide.at_or_after(time) == each.slide.at_or_after(time + shift)
+
+
+def test_edges_that_others_have_are_left_out() -> None:
+    assert edges([window(60, 60), window(3600, 300), window(120, 60)]) == [(60, 0)]
+    assert edges([window(10, 4)]) == [(4, 0), (4, 2)]
+    assert edges([window(60, 60), window(60, 60, 30)]) == [(60, 0), (60, 30)]
+
+
+def passed(tmp_path: object, *queries: str, declared: str = DECLARED) -> PanePass | None:
+    texts = {f"q{number}": cql for number, cql in enumerate(queries)}
+    return runner_of(str(tmp_path), catalog_after(parse(declared)), texts).wiring.panes
+
+
+def test_one_pass_serves_queries_with_equal_numbers(tmp_path: object) -> None:
+    panes = passed(
+        tmp_path,
+        f"SELECT g, SUM(v) FROM s {WINDOW} WHERE v > 1 GROUP BY g",
+        "SELECT g, SUM(v), COUNT(*) FROM s [RANGE 60 us SLIDE 6 us] WHERE v > 1 GROUP BY g",
+        f"SELECT k, COUNT(*) FROM s {WINDOW} GROUP BY k",
+    )
+    assert panes is not None
+    assert len(panes.sets) == 2
+    counts = [sql for sql in panes.numbers if sql.startswith("count(*)")]
+    sums = [sql for sql in panes.numbers if sql.startswith("sum")]
+    assert (len(counts), len(sums)) == (2, 2)
+    assert all("FILTER (WHERE" in sql for sql in sums)
+
+
+@pytest.mark.parametrize(
+    "cql",
+    [
+        "SELECT g FROM s [RANGE 10 us]",
+        f"SELECT MEDIAN(v) FROM s {WINDOW}",
+        f"SELECT SUM(v + v) FROM s {WINDOW}",
+        f"SELECT COUNT(*) FROM s {WINDOW} WHERE upper(g) = 'A'",
+    ],
+)
+def test_rows_cross_if_a_query_needs_them(tmp_path: object, cql: str) -> None:
+    assert passed(tmp_path, f"SELECT SUM(v) FROM s {WINDOW}", cql) is None
+
+
+def test_rows_cross_if_gaps_would_be_inside_of_panes(tmp_path: object) -> None:
+    declared = DECLARED.replace("SLACK 5 us", "SLACK 5 us MAX GAP 50 us")
+    assert declared != DECLARED
+    short, long = "[RANGE 60 us SLIDE 50 us]", "[RANGE 120 us SLIDE 60 us]"
+    cql = "SELECT SUM(v) FROM s "
+    assert passed(f"{tmp_path}/1", cql + short, declared=declared) is not None
+    assert passed(f"{tmp_path}/2", cql + long, declared=declared) is None
+
+
+def test_groups_are_counted_as_their_rows() -> None:
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        limit = Limits(late=20, beyond=80, step=10)
+        tags = rng.choice([0, unwanted(0), -1, -2, -3], 60).astype(np.int32)
+        times = pa.array(rng.integers(0, 100, 60), mask=rng.random(60) < 0.1)
+        rows = pa.table({STREAM: tags, "_ts": times})
+        kinds = [None if t is None else (t > 80) - (t < 20) for t in times.to_pylist()]
+        panes = [None if t is None else t // 10 for t in times.to_pylist()]
+        groups = (
+            rows.append_column("kind", pa.array(kinds))
+            .append_column("pane", pa.array(panes))
+            .group_by([STREAM, "kind", "pane"])
+            .aggregate([("_ts", "min"), ("_ts", "max"), ([], "count_all")])
+            .combine_chunks()
+        )
+        least, largest = (groups[name].combine_chunks() for name in ("_ts_min", "_ts_max"))
+        sizes = groups["count_all"].to_numpy()
+        which = groups[STREAM].to_numpy()
+        assert counted_groups(which, least, largest, sizes, [limit]) == counted(rows, [limit])
+    assert spans(np.array([1, 5, 30]), 10) == ((1, 5), (30, 30))
