@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from html import escape
+from typing import Any
 
 LONGEST = 60
 
@@ -21,6 +23,25 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 def one_line(value: object, *facts: object) -> str:
     """What ``repr`` shows of something with more inside than anybody would read."""
     return f"<{type(value).__name__} {', '.join(map(str, facts))}>"
+
+
+class Facts:
+    """A value that shows itself by its facts: one line at a prompt, a table in a notebook."""
+
+    __slots__ = ()
+
+    def facts(self) -> Mapping[str, object]:
+        """What there is to tell, by name, times in words; of a dataclass all that is not empty."""
+        declared: Any = self
+        values = {field.name: getattr(self, field.name) for field in fields(declared)}
+        return {name: value for name, value in values.items() if value not in (None, (), {}, "")}
+
+    def __repr__(self) -> str:
+        facts = self.facts().items()
+        return one_line(self, *(f"{name} {shortened(str(fact))}" for name, fact in facts))
+
+    def _repr_html_(self) -> str:
+        return html_table(type(self).__name__, self.facts())
 
 
 def html_table(title: str, facts: Mapping[str, object]) -> str:

@@ -28,7 +28,8 @@ from mayfly.archive.read.questions import Reading
 from mayfly.archive.read.stored_files import let_go
 from mayfly.archive.updates import ARCHIVE, Updates
 from mayfly.archive.write.committer import Committer, Executor
-from mayfly.errors import CorruptFile, StorageError, VersionExpired
+from mayfly.display import html_table
+from mayfly.errors import CorruptFile, MayflyError, StorageError, VersionExpired
 from mayfly.storage import Manifest, Repository
 
 enlist(Waves, Cells, Counts)
@@ -58,6 +59,12 @@ class Archive:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.repository.directory.address!r})"
+
+    def _repr_html_(self) -> str:
+        try:
+            return html_table("Archive", self.inspect.status().facts())
+        except MayflyError as problem:
+            return html_table("Archive", {"path": self.repository.directory.address, "!": problem})
 
     @classmethod
     def create(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from mayfly.archive.advice.wave_constants import Prediction
 from mayfly.archive.erase.erasure import Erasure
+from mayfly.archive.listings import History, PlanLines, Reports
 from mayfly.archive.model.ledger import Ledger, Part
 from mayfly.archive.model.reports import reports_of
 from mayfly.archive.model.state import ArchiveVersion
@@ -35,22 +34,22 @@ class Inspection(Part):
         return replace(figures, last=self.reports()[-1]) if figures.last else figures
 
     @known_settings()
-    def reports(self) -> list[Mapping[str, Any]]:
+    def reports(self) -> Reports:
         """The reports of the last updates, oldest first; they outlive their versions."""
         version = self.version()
         history = reports_of(version.manifest.properties)
         if history and version.settings.contract.erased_within is not None:
             history[-1] = {**history[-1], "erased_until": self.erased_until()}
-        return history
+        return Reports(history)
 
     def erased_until(self) -> int:
         """Rows that expired up to this instant have left the data files."""
         return self.erasure.erased_until()
 
     @known_settings()
-    def history(self) -> list[ArchiveVersion]:
+    def history(self) -> History:
         """The retained versions, oldest first."""
-        versions = []
+        versions = History()
         for number in self.repository.versions():
             with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
                 versions.append(ArchiveVersion.of(self.repository.load(number)))
@@ -63,10 +62,11 @@ class Inspection(Part):
         return version.settings.family.predictions(version.manifest.properties)
 
     @known_settings()
-    def plan(self, updates: int = 10) -> list[str]:
+    def plan(self, updates: int = 10) -> PlanLines:
         """The coming transitions as the lines of a table."""
         if whole("updates", updates) < 1:
             raise InvalidSetting(f"a plan of {updates} updates", "ask for 1 or more")
         version = self.version()
         first = version.state.update + 1
-        return version.settings.family.plan_lines(version, range(first, first + updates))
+        coming = range(first, first + updates)
+        return PlanLines(version.settings.family.plan_lines(version, coming))

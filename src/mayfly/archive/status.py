@@ -7,14 +7,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mayfly.archive.advice.cell_advice import pending_proposal
+from mayfly.archive.layouts.operations import format_days
 from mayfly.archive.layouts.run_plan import Run, is_packed
 from mayfly.archive.model.origin import ORIGIN_IS_OPEN
 from mayfly.archive.model.reports import reports_of
 from mayfly.archive.model.state import DAYS, ArchiveVersion
+from mayfly.display import Facts
+from mayfly.lifetime import instant_text
 
 
-@dataclass(frozen=True)
-class IndexStatus:
+@dataclass(frozen=True, repr=False)
+class IndexStatus(Facts):
     """One constituent or temporary."""
 
     name: str
@@ -30,9 +33,14 @@ class IndexStatus:
     bytes: int
     packed: bool
 
+    def facts(self) -> dict[str, object]:
+        days = format_days(frozenset(self.days))
+        rows = f"{self.rows:,} ({self.dead_rows:,} dead)"
+        return {"name": self.name, "days": days, "rows": rows, "runs": self.runs}
 
-@dataclass(frozen=True)
-class ArchiveStatus:
+
+@dataclass(frozen=True, repr=False)
+class ArchiveStatus(Facts):
     """A version of an archive in figures."""
 
     path: str
@@ -82,6 +90,18 @@ class ArchiveStatus:
     of queries that feed the archive (``source`` of a sink), µs."""
     proposal: Mapping[str, Any] | None = None
     """What an automatic archive proposes and nobody has carried out yet: ``text``, ``update``."""
+
+    def facts(self) -> dict[str, object]:
+        last = f"{self.update} at {instant_text(self.time)}" if self.update else "none yet"
+        return {
+            "path": self.path,
+            "kept": f"{self.kept}, {self.counted}",
+            "key": ", ".join(self.key),
+            "update": last,
+            "version": self.version,
+            "rows": f"{self.rows:,} alive, {self.dead_rows:,} dead",
+            "files": f"{self.files:,} of {self.bytes:,} bytes",
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values."""

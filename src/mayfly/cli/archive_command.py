@@ -273,7 +273,7 @@ def plan(
         if path is not None:
             of_schemes = ("window", "constituents", "spread")
             refuse_given(context, of_schemes, "goes with --scheme", "leave it out")
-            lines = mayfly.archive.open(path).inspect.plan(updates)
+            lines: list[str] = mayfly.archive.open(path).inspect.plan(updates)
         else:
             assert scheme is not None
             days = range(window, window + updates)

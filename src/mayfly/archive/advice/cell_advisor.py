@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from mayfly.archive.advice.cell_cost import CellConstants, CellCost, CellLoad, cell_cost
 from mayfly.archive.advice.wave_advisor import Need, fewest_near_the_least, figure
 from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout, PartitionRule, baseline
+from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 
 LARGE = 1600.0
@@ -43,8 +44,8 @@ class RuleOfThumb:
         return f"{size} and {asked}"
 
 
-@dataclass(frozen=True, slots=True)
-class CellAdvice:
+@dataclass(frozen=True, slots=True, repr=False)
+class CellAdvice(Facts):
     """Candidates, the best first, and what they were chosen for."""
 
     load: CellLoad
@@ -62,6 +63,13 @@ class CellAdvice:
     header: ClassVar[tuple[str, ...]] = (
         "layout", "work s", "update s", "written MB", "MB", "runs", "probe ms", "scan s",
     )  # fmt: skip
+
+    def facts(self) -> dict[str, object]:
+        return {
+            "best": cell_name(self.best.layout),
+            "candidates": len(self.candidates),
+            "in words": self.explain(),
+        }
 
     def figures(self, most: int) -> list[list[str]]:
         """The first candidates, the papers' choice and what the archive is now, under the

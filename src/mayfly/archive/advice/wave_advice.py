@@ -29,6 +29,7 @@ from mayfly.archive.model.key_order import sorted_by_key
 from mayfly.archive.model.reports import CHANGED_AT, reports_of
 from mayfly.archive.model.settings import ROW_GROUP_BYTES
 from mayfly.archive.model.state import ArchiveVersion
+from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 from mayfly.storage.directory import Directory
 from mayfly.storage.store import local_root
@@ -65,8 +66,8 @@ class Workload:
         )
 
 
-@dataclass(frozen=True)
-class ArchiveAdvice:
+@dataclass(frozen=True, repr=False)
+class ArchiveAdvice(Facts):
     """What the advisor says about an archive: candidates, and what it is now."""
 
     advice: Advice
@@ -75,6 +76,9 @@ class ArchiveAdvice:
     """Seconds every update takes, whatever the layout; not part of the candidates' work."""
 
     header: ClassVar[tuple[str, ...]] = Advice.header
+
+    def facts(self) -> dict[str, object]:
+        return {**self.advice.facts(), "in words": self.explain()}
 
     def figures(self, most: int) -> list[list[str]]:
         """The first candidates and what the archive is now, under the ``header``."""

@@ -19,6 +19,7 @@ from mayfly.archive.advice.cost_parameters import CostParameters
 from mayfly.archive.advice.wave_cost import WaveCost, wave_cost
 from mayfly.archive.layouts.run_plan import UpdateTechnique
 from mayfly.archive.layouts.wave import WaveLayout, WaveScheme
+from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 
 LONGEST_PRICED = 2_000
@@ -70,8 +71,8 @@ class Need:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+@dataclass(frozen=True, slots=True, repr=False)
+class Advice(Facts):
     """Candidates, the best first, and what they were chosen for."""
 
     parameters: CostParameters
@@ -81,6 +82,13 @@ class Advice:
     header: ClassVar[tuple[str, ...]] = (
         "layout", "n", "work s", "trans. s", "prep. s", "MB", "probe ms", "scan s",
     )  # fmt: skip
+
+    def facts(self) -> dict[str, object]:
+        return {
+            "best": _name(self.best),
+            "candidates": len(self.candidates),
+            "in words": self.explain(),
+        }
 
     def figures(self, most: int) -> list[list[str]]:
         """The first candidates, their figures under the ``header``."""

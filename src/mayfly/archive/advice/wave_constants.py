@@ -26,6 +26,7 @@ from mayfly.archive.advice.cost_parameters import CostParameters
 from mayfly.archive.advice.wave_cost import day_price
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import RUN, ArchiveVersion
+from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import Segment, check_content
@@ -58,14 +59,18 @@ class MeasuredUpdates:
         return self.overhead + now, later
 
 
-@dataclass(frozen=True)
-class Prediction:
+@dataclass(frozen=True, repr=False)
+class Prediction(Facts):
     """What the model expected of an update, from the reports before it, and what it took."""
 
     update: int
     expected: float | None
     """Seconds; None while there are no earlier reports to go by."""
     took: float
+
+    def facts(self) -> dict[str, object]:
+        expected = "nothing" if self.expected is None else f"{self.expected:.3g} s"
+        return {"update": self.update, "expected": expected, "took": f"{self.took:.3g} s"}
 
     @property
     def error(self) -> float | None:

@@ -32,6 +32,7 @@ from mayfly.archive.write.committer import Committer
 from mayfly.archive.write.job_plan import PlannedCommit
 from mayfly.archive.write.part_writer import PartResult
 from mayfly.archive.write.staging import require_nothing_staged
+from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.keywords import known_settings
@@ -42,8 +43,8 @@ from mayfly.storage.edits import Edit
 METHODS = ("rebuild", "side by side")
 
 
-@dataclass(frozen=True)
-class MigrationReport:
+@dataclass(frozen=True, repr=False)
+class MigrationReport(Facts):
     """What a migration did."""
 
     layout: str

@@ -29,6 +29,7 @@ from mayfly.archive.read.version_reader import Reader
 from mayfly.archive.write.committer import Committer
 from mayfly.archive.write.job_plan import PlannedCommit
 from mayfly.archive.write.local_jobs import as_declared
+from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.keywords import known_settings
@@ -37,8 +38,8 @@ from mayfly.storage import AddSegments, Segment, SetProperties
 from mayfly.storage.segment import write_segment
 
 
-@dataclass(frozen=True)
-class VoidReport:
+@dataclass(frozen=True, repr=False)
+class VoidReport(Facts):
     """What ``invalidate`` found."""
 
     rows: int

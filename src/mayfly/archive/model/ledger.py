@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
+from mayfly.display import one_line
 from mayfly.storage import Repository
 
 
@@ -40,6 +41,9 @@ class Part:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+
+    def __repr__(self) -> str:
+        return one_line(self, f"of {self.repository.directory.address}")
 
     @property
     def repository(self) -> Repository:

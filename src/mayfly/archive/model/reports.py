@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mayfly.lifetime import instant_text
+
 REPORTS = "reports"
 REPORTS_KEPT = 60
 CHANGED_AT = "changed_at"
@@ -29,3 +31,22 @@ def reports_after(
 def reports_of(properties: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The reports a manifest holds, oldest first."""
     return list(properties.get(REPORTS, ()))
+
+
+def report_facts(report: Mapping[str, Any]) -> dict[str, object]:
+    """A report as people read it."""
+    number = report["update"]
+    if report.get("repeated"):
+        return {"update": number, "done": "before: nothing to do"}
+    took = report["transition_seconds"] + report["pre_transition_seconds"]
+    counts = {name: report[name] for name in ("late", "dead_on_arrival") if report.get(name)}
+    instants = {name: report.get(name) for name in ("hidden_until", "erased_until")}
+    return {
+        "update": number,
+        "in": f"{report['stored']:,} rows",
+        "out": f"{report['removed']:,} rows",
+        **{name.replace("_", " "): f"{count:,} rows" for name, count in counts.items()},
+        "written": f"{report['bytes_written']:,} bytes",
+        "took": f"{took:.3g} s",
+        **{n.replace("_", " "): instant_text(t) for n, t in instants.items() if t is not None},
+    }

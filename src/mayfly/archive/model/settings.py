@@ -23,6 +23,7 @@ from mayfly.archive.model.column_names import column_named
 from mayfly.archive.model.contract import HARD, Contract, longest_interval
 from mayfly.archive.model.family import Family, family_of
 from mayfly.archive.model.lifetimes import Lifetimes
+from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import text
 from mayfly.lifetime import format_micros
@@ -49,8 +50,8 @@ MOST_CONSTITUENTS = 100_000
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
-@dataclass(frozen=True)
-class ArchiveSettings:
+@dataclass(frozen=True, repr=False)
+class ArchiveSettings(Facts):
     """Columns (name → Spark type), search key, time column, calendar and layout.
 
     With ``lifetimes`` every row has its own, and the layout is a doubly partitioned one; without,
@@ -137,6 +138,17 @@ class ArchiveSettings:
                 f"the key {', '.join(self.key)} is not of atomic types",
                 "use atomic columns, or one ARRAY of an atomic type",
             )
+
+    def facts(self) -> dict[str, object]:
+        return {
+            "columns": ", ".join(f"{name} {kind}" for name, kind in self.all_columns.items()),
+            "key": ", ".join(self.key),
+            "time": self.time,
+            "kept": self.family.description().kept,
+            "refresh": self.calendar,
+            "late rows": self.late.value,
+            "parts": self.parts,
+        }
 
     @cached_property
     def all_columns(self) -> dict[str, str]:

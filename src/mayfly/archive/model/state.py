@@ -12,6 +12,8 @@ from mayfly.archive.layouts.run_plan import IndexRuns, Run, is_old
 from mayfly.archive.model.invalidation import INVALID, Invalidation
 from mayfly.archive.model.row_counts import Positions
 from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.display import Facts
+from mayfly.lifetime import instant_text
 from mayfly.storage.manifest import Manifest
 from mayfly.storage.segment import Segment
 
@@ -108,8 +110,8 @@ class ArchiveState:
         )
 
 
-@dataclass(frozen=True)
-class ArchiveVersion:
+@dataclass(frozen=True, repr=False)
+class ArchiveVersion(Facts):
     """One version of an archive: its manifest, read as settings and state."""
 
     manifest: Manifest
@@ -124,6 +126,15 @@ class ArchiveVersion:
             ArchiveSettings.from_json(properties["archive"]),
             ArchiveState.from_json(properties["state"]),
         )
+
+    def facts(self) -> dict[str, object]:
+        last = f"{self.state.update} at {instant_text(self.time)}"
+        return {
+            "version": self.manifest.version,
+            "update": last if self.state.update else "none yet",
+            "rows": f"{self.manifest.rows:,} stored",
+            "written at": instant_text(self.manifest.written_at),
+        }
 
     @property
     def time(self) -> int:

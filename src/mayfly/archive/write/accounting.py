@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from mayfly.archive.layouts.operations import NO_DAYS
 from mayfly.archive.layouts.run_plan import IndexRuns, is_old
 from mayfly.archive.model.admission import AdmissionSummary
+from mayfly.archive.model.reports import report_facts
 from mayfly.archive.model.state import DAYS, ArchiveVersion, run_group
 from mayfly.archive.write.job_plan import PlannedCommit
 from mayfly.archive.write.part_writer import PartResult
+from mayfly.display import Facts
 from mayfly.storage.segment import Segment
 
 MOVED = ("files_read", "bytes_read", "files_written", "bytes_written")
 
 
-@dataclass(frozen=True)
-class UpdateReport:
+@dataclass(frozen=True, repr=False)
+class UpdateReport(Facts):
     """What one update did."""
 
     update: int
@@ -49,6 +51,9 @@ class UpdateReport:
     """A better layout, if the archive was created with layout="auto" and its load has changed."""
     repeated: bool = False
     """The batch had been committed before: nothing was done."""
+
+    def facts(self) -> dict[str, object]:
+        return report_facts(asdict(self))
 
 
 def account(
