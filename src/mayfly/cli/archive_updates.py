@@ -15,7 +15,7 @@ import mayfly.archive
 from mayfly.archive import Archive, UpdateReport, Workload
 from mayfly.archive.advice.cell_advice import AUTO, laid_out_for
 from mayfly.archive.advice.wave_advice import with_advised_layout
-from mayfly.archive.layouts import UpdateTechnique
+from mayfly.archive.layouts import UpdateTechnique, WaveScheme
 from mayfly.archive.local_archives import declared_for
 from mayfly.archive.model.declaration import Declaration, WindowRequest
 from mayfly.archive.read.key_text import instant_from_text
@@ -69,7 +69,7 @@ def create(
     ] = None,
     scheme: Annotated[
         str,
-        typer.Option("--scheme", help="DEL, REINDEX, REINDEX+, REINDEX++, WATA, RATA or auto."),
+        typer.Option("--scheme", help=f"{', '.join(WaveScheme)} or auto."),
     ] = "WATA",
     constituents: Annotated[
         int | None, typer.Option("--constituents", help="How many; by default about √W.")
