@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import broadcast, coalesce, col, expr, grouping, lit, when
 
 from mayfly.kernels.delta import column_name
-from mayfly.kernels.pane_partials import ROWS, SUM, Content
+from mayfly.kernels.pane_partials import ROWS, SUM, PaneNumber
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import Feed
 from mayfly.plan.expressions import Column, Expression, conjunction
@@ -165,7 +165,7 @@ class _Making:
             self._column("count(*)", where),
         )  # fmt: skip
 
-    def _number(self, content: Content, argument: Expression | None, where: str) -> Number:
+    def _number(self, content: PaneNumber, argument: Expression | None, where: str) -> Number:
         if argument is None or content.function == ROWS:
             return Number(self._column("count(*)", where))
         sql, kind = self._sql(argument), content.column.type
