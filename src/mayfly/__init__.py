@@ -7,14 +7,16 @@ from mayfly.errors import MayflyError
 
 if TYPE_CHECKING:
     from mayfly.runtime.local_session import LocalSession
+    from mayfly.serving.places import open
     from mayfly.spark.api.session import Session
     from mayfly.spark.io.data_source import register
 
 __version__ = "0.1.0"
-__all__ = ["LocalSession", "MayflyError", "Session", "__version__", "register"]
+__all__ = ["LocalSession", "MayflyError", "Session", "__version__", "open", "register"]
 _PLACES = {
     "LocalSession": "mayfly.runtime.local_session",
     "Session": "mayfly.spark.api.session",
+    "open": "mayfly.serving.places",
     "register": "mayfly.spark.io.data_source",
 }
 """What needs PySpark, or time, is imported only when it is asked for."""

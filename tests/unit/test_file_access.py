@@ -51,6 +51,7 @@ ALLOWED = {
     "pipeline.connectors": USERS,
     "checkpoint.result_folders": USERS,
     "pipeline.spark_jars": "jars and settings of the Spark on this machine",
+    "serving.declared_files": USERS,
     "spark.io.named_sources": USERS,
     "spark.io.sinks": USERS,
     "cli": USERS,

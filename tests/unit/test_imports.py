@@ -52,7 +52,10 @@ LAYERS: dict[str, set[str]] = {
     "archive.advice.cost_parameters": GROUND,
     "pipeline": GROUND | PLANNING | {"archive", "checkpoint", "runtime"},
     "periodic": GROUND | COMPUTING | PLANNING,
-    "serving": GROUND | {"storage", "runtime", "checkpoint", "archive", "pipeline", "periodic"},
+    "serving": GROUND
+    | COMPUTING
+    | PLANNING
+    | {"runtime", "checkpoint", "archive", "pipeline", "periodic"},
 }
 # What may import anything, pyspark included. The package itself only re-exports.
 OUTER = ("spark", "cli", "dashboard", "testing", "demo", "__main__")

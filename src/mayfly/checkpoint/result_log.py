@@ -20,6 +20,8 @@ from mayfly.storage.directory import Directory
 from mayfly.storage.merge import plan_merge
 from mayfly.storage.segment import EXP, Segment, segment_batches, write_segment
 
+LOG = "log"
+"""The folder of logs among the states of a checkpoint."""
 DELIVERY = "delivery"
 """Tag: the number under which the results of a segment are delivered."""
 COMPRESSION = "lz4"

@@ -39,6 +39,10 @@ COMMANDS = {
         "mayfly.cli.status_command:status_command",
         "Show a pipeline in figures, running or stopped; starts no Spark.",
     ),
+    "query": (
+        "mayfly.cli.query_command:query_command",
+        "Answer SQL over the views, relations and archives of a pipeline; starts no Spark.",
+    ),
     "control": ("mayfly.cli.control:app", "Tell a running pipeline something."),
     "explain": (
         "mayfly.cli.explain:explain_command",

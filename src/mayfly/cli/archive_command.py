@@ -21,9 +21,9 @@ from mayfly.cli import archive_cases as cases
 from mayfly.cli import archive_lifetimes as lifetimes
 from mayfly.cli import archive_updates as feeding
 from mayfly.cli import archive_views as views
-from mayfly.cli.archive_rows import Form, print_rows
 from mayfly.cli.options import refuse_given
 from mayfly.cli.output import count, print_json, refusals, size
+from mayfly.cli.row_output import Form, print_rows
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros, micros
 

@@ -12,9 +12,14 @@ from mayfly.cql.context import BindingContext
 from mayfly.cql.messages import error_at, suggestion, with_article
 from mayfly.cql.places import error_on
 from mayfly.cql.scope import Item, Scope
-from mayfly.plan.catalog import ColumnDefinition, RelationDefinition, StreamDefinition
+from mayfly.plan.catalog import (
+    ColumnDefinition,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
 from mayfly.plan.expressions import Column
-from mayfly.plan.logical import Node, RelationScan, Schema, StreamScan, SubqueryWindow
+from mayfly.plan.logical import Node, OutputKind, RelationScan, Schema, StreamScan, SubqueryWindow
 from mayfly.plan.window_specs import PartitionRows, Unbounded, Window
 
 MOST_JOINED = 64
@@ -65,7 +70,9 @@ def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> It
             e.name for e in context.catalog if isinstance(e, StreamDefinition | RelationDefinition)
         ]
         hint = suggestion(place.name, names, "declared")
-        raise context.error(place, f"there is no stream or relation called {place.name}", hint)
+        raise context.error(
+            place, f"there is no {context.catalog.offers} called {place.name}", hint
+        )
     name = place.alias or place.name
     if isinstance(entry, StreamDefinition):
         return Item(name, _stream(context, place, entry, context.aliases.fresh(name)))
@@ -75,9 +82,14 @@ def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> It
         "query": "repeat its text as a sub-query: FROM (SELECT …)",
         "archive": "read it with probe() and scan(), or spark.read.format('mayfly')",
     }
+    if isinstance(entry, QueryDefinition) and entry.plan.kind is not OutputKind.VIEW:
+        advice["query"] = (
+            f"it sends {entry.plan.kind.value} and keeps no answer: mayfly query --changes "
+            f"{entry.name} shows what it has sent"
+        )
     raise context.error(
         place,
-        f"{entry.name} is {with_article(entry.kind)}, not a stream or relation",
+        f"{entry.name} is {with_article(entry.kind)}, not a {context.catalog.offers}",
         advice[entry.kind],
     )
 

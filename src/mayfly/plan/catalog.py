@@ -7,7 +7,7 @@ whatever the case of their letters, and are unique across all kinds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
@@ -170,6 +170,8 @@ class Catalog:
     """Everything declared, in the order it was declared."""
 
     entries: Mapping[str, Definition] = field(default_factory=lambda: MappingProxyType({}))
+    offers: str = "stream or relation"
+    """What FROM may name, in messages."""
 
     def lookup(self, name: str) -> Definition | None:
         return self.entries.get(name.casefold())
@@ -187,7 +189,9 @@ class Catalog:
                 f"there is already a {existing.kind} called {existing.name}",
                 "choose another name, or DROP it first",
             )
-        return Catalog(MappingProxyType({**self.entries, entry.name.casefold(): entry}))
+        return replace(
+            self, entries=MappingProxyType({**self.entries, entry.name.casefold(): entry})
+        )
 
     def drop(self, name: str) -> Catalog:
         """Without the entry; refused while a query or archive reads it."""
@@ -197,7 +201,7 @@ class Catalog:
                 f"{name} is still read by {', '.join(users)}", "drop its readers first"
             )
         kept = {key: entry for key, entry in self.entries.items() if key != name.casefold()}
-        return Catalog(MappingProxyType(kept))
+        return replace(self, entries=MappingProxyType(kept))
 
     def users(self, name: str) -> tuple[QueryDefinition | ArchiveDefinition, ...]:
         """The queries and archives that read a stream or relation."""

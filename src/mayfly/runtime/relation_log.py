@@ -181,13 +181,8 @@ class Changing:
                 break
             effective.append((max(change.instant, interval.began), change))
         ended = {row: instant for instant, change in effective for row in change.deleted}
-        born, fresh = [], set()
-        for instant, change in effective:
-            ids = numbers(change.inserted, ID)
-            fresh |= set(ids.tolist())
-            exp = np.array([ended.get(row, NEVER) for row in ids.tolist()], dtype=np.int64)
-            rows = with_numbers(change.inserted, **{TS: np.full(len(ids), instant), EXP: exp})
-            born.append(chosen(rows, exp > instant))
+        born = self._lives(effective)
+        fresh = {row for _, change in effective for row in numbers(change.inserted, ID).tolist()}
         old = {row: instant for row, instant in ended.items() if row not in fresh}
         cut = self._ended(old, seen)
         nothing = Delta.empty(self._schema())
@@ -199,6 +194,27 @@ class Changing:
             *seen,
             *(instant for instant, _ in effective),
         )
+
+    def versions(self, instants: Sequence[int]) -> pa.Table:
+        """The rows that the first changes inserted, with their lifetimes; ``instants`` says when
+        each of these changes took effect."""
+        effective = list(zip(instants, self.changes, strict=False))
+        nothing = Delta.empty(self._schema()).born
+        lives = concatenated(
+            [nothing, *(t.select(nothing.schema.names) for t in self._lives(effective))]
+        )
+        return lives.drop_columns([ID])
+
+    def _lives(self, effective: Sequence[tuple[int, Change]]) -> list[pa.Table]:
+        """The rows of changes that took effect at these instants, from their insertion on."""
+        ends = {row: instant for instant, change in effective for row in change.deleted}
+        lives = []
+        for instant, change in effective:
+            ids = numbers(change.inserted, ID)
+            exp = np.array([ends.get(row, NEVER) for row in ids.tolist()], dtype=np.int64)
+            rows = with_numbers(change.inserted, **{TS: np.full(len(ids), instant), EXP: exp})
+            lives.append(chosen(rows, exp > instant))
+        return lives
 
     def _under_alias(self, source: RelationInput, rows: pa.Table) -> pa.Table:
         carried = [name for name in rows.schema.names if name in (*LIFE, END)]

@@ -89,13 +89,18 @@ def read_status(checkpoint: str | os.PathLike[str]) -> PipelineStatus:
     """The figures of the newest committed version."""
     repository = Repository.open(checkpoint)
     manifest = repository.current()
+    check_pipeline(checkpoint, manifest)
+    return status_of_pipeline(str(repository.directory.address), manifest)
+
+
+def check_pipeline(checkpoint: str | os.PathLike[str], manifest: Manifest) -> None:
+    """Refuse what is no checkpoint of a pipeline."""
     if QUERIES not in manifest.properties:
         raise InvalidSetting(
             f"{os.fspath(checkpoint)} holds no queries of a pipeline",
             "name the checkpoint that `mayfly run` was given; of archives, "
             "`mayfly archive status` tells",
         )
-    return status_of_pipeline(str(repository.directory.address), manifest)
 
 
 def status_of_pipeline(checkpoint: str, manifest: Manifest) -> PipelineStatus:

@@ -19,6 +19,7 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
+from mayfly.serving.places import ARCHIVES
 from mayfly.spark.api.queries import Queries
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
@@ -28,9 +29,6 @@ from mayfly.spark.io.named_sources import declare_stream, relation_rows
 from mayfly.spark.io.sinks import Console, ParquetFiles, Sink
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.start import StartSettings
-
-ARCHIVES = "archives"
-"""The folder beside a pipeline file in which the archives it declares are kept."""
 
 
 @dataclass(frozen=True)

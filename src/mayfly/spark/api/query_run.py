@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.checkpoint.recent_batches import Progress
+from mayfly.checkpoint.result_log import LOG
+from mayfly.checkpoint.stored_results import EVERYTHING, Extent
 from mayfly.display import html_table, one_line
 from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, VersionExpired
 from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, instant_text
@@ -31,9 +33,9 @@ from mayfly.spark.io.sinks import Unfinished
 from mayfly.spark.stream.checkpoint_properties import REFRESHES
 from mayfly.spark.stream.operator_progress import operator_states
 from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, RegisteredQueries
-from mayfly.spark.stream.results import EVERYTHING, Bounds, Results
+from mayfly.spark.stream.results import Results, frame_of
 from mayfly.spark.stream.runner import Runner
-from mayfly.spark.stream.stage_tasks import LOG, SENT
+from mayfly.spark.stream.stage_tasks import SENT
 from mayfly.storage import Manifest, VacuumReport, VerifyReport, vacuum, verify
 
 QUERY = "query"
@@ -197,16 +199,15 @@ class QueryRun:
             directory = self.runner.repository.directory
             yield from self.results.log_reader(directory, manifest, EVERYTHING).batches(directory)
 
-    def _read(self, manifest: Manifest, bounds: Bounds) -> pa.Table:
+    def _read(self, manifest: Manifest, extent: Extent) -> pa.Table:
         directory = self.runner.repository.directory
-        reader = self.results.log_reader(directory, manifest, bounds)
-        return pa.Table.from_batches(list(reader.batches(directory)), schema=reader.schema)
+        return self.results.log_reader(directory, manifest, extent).table(directory)
 
-    def _frame_of(self, manifest: Manifest, bounds: Bounds) -> DataFrame:
-        reader = self.results.log_reader(self.runner.repository.directory, manifest, bounds)
-        return reader.frame(self.runner.spark, self.results.ddl(log=True))
+    def _frame_of(self, manifest: Manifest, extent: Extent) -> DataFrame:
+        reader = self.results.log_reader(self.runner.repository.directory, manifest, extent)
+        return frame_of(reader, self.runner.spark, self.results.ddl(log=True))
 
-    def _bounds(self, since: int | str | None, until: int | str | None) -> Bounds:
+    def _bounds(self, since: int | str | None, until: int | str | None) -> Extent:
         low = MIN_TIME if since is None else instant(since)
         return low, NEVER if until is None else instant(until), None
 

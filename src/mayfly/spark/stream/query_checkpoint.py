@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mayfly.checkpoint.operator_state import stored_paths
+from mayfly.checkpoint.result_log import LOG
 from mayfly.checkpoint.source_log import (
     HEARTBEAT,
     PART,
@@ -36,7 +37,7 @@ from mayfly.plan.time_zones import same_zone
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.stream.checkpoint_properties import REFRESHES, empty_properties
 from mayfly.spark.stream.micro_batch import clock_record
-from mayfly.spark.stream.stage_tasks import LOG, OUT, SENT
+from mayfly.spark.stream.stage_tasks import OUT, SENT
 from mayfly.spark.stream.start import beats, check_spark_part
 from mayfly.spark.stream.state_format import check_format
 from mayfly.storage import Directory, DropSegments, Manifest, Repository, SetProperties

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mayfly.checkpoint.stored_relations import store_relations
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
 from mayfly.physical.stages import StagedProgram, StagedTask
 from mayfly.runtime.relation_log import Changing
-from mayfly.storage import Manifest
+from mayfly.storage import Directory, Edit, Manifest
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,27 @@ class RelationReads:
             count = max(len(seen[task.name]), len(read.get(name, ())))
             read[name] = changing.digests(count)
         return read
+
+    def stored(
+        self,
+        base: Manifest,
+        directory: Directory,
+        seen: Mapping[str, Sequence[int]],
+        horizon: int,
+    ) -> list[Edit]:
+        """Edits that store the tables as their tasks have read them, for other processes."""
+        effective: dict[str, Sequence[int]] = {}
+        for task in self.tasks():
+            assert task.relation is not None
+            name = task.relation.relation.casefold()
+            effective[name] = max(effective.get(name, ()), seen[task.name], key=len)
+        return store_relations(
+            directory,
+            base,
+            effective,
+            lambda name, instants: self.changing[name].versions(instants),
+            horizon,
+        )
 
     def check(
         self,

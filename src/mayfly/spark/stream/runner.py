@@ -25,7 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mayfly.archive.model.contract import Promise, due_at
 from mayfly.checkpoint.operator_state import stored_paths
 from mayfly.checkpoint.recent_batches import RECENT, Batch, with_batch
-from mayfly.checkpoint.result_log import horizon
+from mayfly.checkpoint.result_log import LOG, horizon
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.delta import Delta
@@ -67,7 +67,7 @@ from mayfly.spark.stream.receipts import Receipt, account_for, collected
 from mayfly.spark.stream.relation_reads import RelationReads
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.row_split import LIMITS
-from mayfly.spark.stream.stage_tasks import LOG, OUT, SENT, StageStep
+from mayfly.spark.stream.stage_tasks import OUT, SENT, StageStep
 from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage import (
     AddSegments,
@@ -382,6 +382,9 @@ class Runner:
         edits = self._edits(base, batch, facts, interval, receipts)
         read = self.reads.digests(seen)
         edits.append(SetProperties({"relations": seen, "read": read, **asked}))
+        oldest = min((group.clock for group in intervals), default=interval.clock)
+        dead = horizon(oldest, self.history)
+        edits += self.reads.stored(base, self.repository.directory, seen, dead)
         committed = self.repository.commit(base, edits)
         reach("batch.committed")
         return committed

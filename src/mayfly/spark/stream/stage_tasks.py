@@ -23,7 +23,7 @@ from mayfly.checkpoint.operator_state import (
     next_event,
     store_state,
 )
-from mayfly.checkpoint.result_log import DELIVERY, ResultLog, alive_from, horizon
+from mayfly.checkpoint.result_log import DELIVERY, LOG, ResultLog, alive_from, horizon
 from mayfly.checkpoint.state_erasure import without_expired
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
@@ -46,7 +46,7 @@ from mayfly.storage.directory import Directory
 from mayfly.storage.segment import EXP, TS, Segment, segment_batches, write_segment
 
 OUT, BORN, CUT = "out", "born", "cut"
-LOG, SENT = "log", "sent"
+SENT = "sent"
 PARCELS_AT_ONCE = 64
 Pieces = Iterator[Delta]
 """Results that are made when they are drawn, once."""

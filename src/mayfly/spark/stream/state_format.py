@@ -18,6 +18,7 @@ from typing import Any
 from mayfly.checkpoint.code_upgrade import recoded, without_copies
 from mayfly.checkpoint.operator_state import Stored, load_state, store_state, stored_paths
 from mayfly.checkpoint.repartition import lies_by_code
+from mayfly.checkpoint.result_log import LOG
 from mayfly.errors import UnsupportedFormat
 from mayfly.faults import reach
 from mayfly.kernels.delta import ID, mixed_ids, with_numbers
@@ -29,7 +30,7 @@ from mayfly.physical.shared_program import SharedProgram
 from mayfly.physical.stager import staged
 from mayfly.physical.stages import IDENTITIES, Feed, StagedProgram, StagedTask
 from mayfly.runtime.clock import Clocks
-from mayfly.spark.stream.stage_tasks import LOG, OUT, SENT
+from mayfly.spark.stream.stage_tasks import OUT, SENT
 from mayfly.spark.stream.state_move import StateMove
 from mayfly.storage import AddSegments, DropSegments, Manifest, Repository, Segment, SetProperties
 

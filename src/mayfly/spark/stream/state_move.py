@@ -11,13 +11,14 @@ from typing import Any, Protocol
 
 from mayfly.checkpoint.operator_state import Stored, load_state, store_state, stored_paths
 from mayfly.checkpoint.repartition import Resplitting
+from mayfly.checkpoint.result_log import LOG
 from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.outputs import Sent
 from mayfly.physical.shared_program import SharedProgram
 from mayfly.physical.stager import staged
 from mayfly.physical.stages import StagedAnswer, StagedTask, first_state
 from mayfly.plan.strategy import Structure
-from mayfly.spark.stream.stage_tasks import LOG, SENT
+from mayfly.spark.stream.stage_tasks import SENT
 from mayfly.storage import (
     AddSegments,
     DropSegments,

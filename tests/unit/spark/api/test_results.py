@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from mayfly.checkpoint.stored_results import SegmentReader
 from mayfly.errors import CorruptFile, VersionExpired
-from mayfly.spark.stream.results import SegmentReader
 from mayfly.storage import AddSegments, DropSegments, Manifest, Repository, vacuum, write_segment
 
 ROWS = pa.table({"q.k": [7], "_ts": [1], "_exp": [9]})

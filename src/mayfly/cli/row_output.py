@@ -1,19 +1,22 @@
-"""Rows of an archive on the terminal, as JSON lines or as CSV."""
+"""Rows on the terminal, as JSON lines or as CSV."""
 
 from __future__ import annotations
 
 import csv
+import io
+import itertools
 import json
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import typer
 
-from mayfly.archive import ReadReport
 from mayfly.cli.output import cell, count, plain, print_table, size
+
+if TYPE_CHECKING:
+    from mayfly.archive import ReadReport
 
 SHOWN = 20
 """Rows of a table that are printed unless a limit is given."""
@@ -37,26 +40,24 @@ class Form:
         return self.limit or None
 
 
-def print_rows(tables: Iterator[pa.Table], form: Form, report: ReadReport) -> None:
+def print_rows(tables: Iterator[pa.Table], form: Form, report: ReadReport | None = None) -> None:
     """Print the rows as they come, up to the limit, and what the read touched if asked.
 
     The first table tells the columns; there is one.
     """
     first = next(tables)
-    names, rows = first.column_names, _up_to(chain([first], tables), form.most)
+    names, rows = first.column_names, _up_to(itertools.chain([first], tables), form.most)
     if form.json:
         for table in rows:
             for row in table.to_pylist():
                 typer.echo(json.dumps(plain(row), ensure_ascii=False))
     elif form.csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names)
-        for table in rows:
-            for values in zip(*(table[name].to_pylist() for name in names), strict=True):
-                writer.writerow(["" if value is None else cell(value) for value in values])
+        values = (row for table in rows for row in rows_of(table))
+        for line in csv_lines(names, values):
+            typer.echo(line)
     else:
         _print_page(rows, names, form)
-    if form.report:
+    if form.report and report is not None:
         typer.echo(
             f"read {count(report.row_groups)} row groups of {count(report.files)} files in "
             f"{count(report.constituents)} constituents, {size(report.bytes)}",
@@ -64,12 +65,25 @@ def print_rows(tables: Iterator[pa.Table], form: Form, report: ReadReport) -> No
         )
 
 
+def rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """The rows as tuples of values."""
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def csv_lines(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """A line of names, then the rows; NULL is empty."""
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="")
+    cells = (["" if value is None else cell(value) for value in row] for row in rows)
+    for line in itertools.chain([names], cells):
+        target.seek(0)
+        target.truncate()
+        writer.writerow(line)
+        yield target.getvalue()
+
+
 def _print_page(rows: Iterator[pa.Table], names: list[str], form: Form) -> None:
-    shown = [
-        [cell(value) for value in values]
-        for table in rows
-        for values in zip(*(table[name].to_pylist() for name in names), strict=True)
-    ]
+    shown = [[cell(value) for value in values] for table in rows for values in rows_of(table)]
     print_table(names, shown)
     full = form.most is not None and len(shown) == form.most
     more = " shown; --limit 0 for all" if full else ""

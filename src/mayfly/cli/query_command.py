@@ -1,0 +1,136 @@
+"""``mayfly query``: one-time SQL over what a pipeline keeps, running or stopped."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+
+from mayfly.cli.output import count, plain, refusals
+from mayfly.cli.row_output import Form, print_rows
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import instant_text
+from mayfly.serving.answer import Answer
+from mayfly.serving.pipeline_reader import read_newest
+from mayfly.serving.places import open as open_place
+
+Place = Annotated[
+    Path, typer.Argument(help="The checkpoint of the pipeline, or its file.", metavar="PIPELINE")
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", help="The instant of the answer (default: the last closed one)."),
+]
+
+
+def query_command(
+    pipeline: Place,
+    sql: Annotated[
+        str | None, typer.Argument(help="SELECT … FROM a view, a relation or an archive.")
+    ] = None,
+    as_of: AsOf = None,
+    changes: Annotated[
+        str | None, typer.Option("--changes", help="The log of this query, in place of SQL.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Changes of this instant and later.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Changes before this.")] = None,
+    archive: Annotated[
+        list[str] | None,
+        typer.Option("--archive", help="A further archive, NAME=FOLDER; may be repeated."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the plan instead of the answer.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object: as_of, partial, rows.")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", help="Write a Parquet file.", metavar="FILE")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", help="Print so many rows at most, 0 for all (default: 20)."),
+    ] = None,
+) -> None:
+    """Answer SQL over the views, relations and archives of a pipeline; starts no Spark.
+
+    The answer is of one committed version, at the instant that is printed with it as `as_of`;
+    reasons why rows may be missing are printed as `partial`. Nothing is written to the pipeline.
+    """
+    with refusals():
+        _check_options(sql, changes, (since, until), (json, csv, parquet is not None))
+        if sql is None and (explain or as_of is not None):
+            raise InvalidSetting("--explain and --as-of are for a query", "leave --changes out")
+        reader = open_place(pipeline, archives=_archives(archive or ()))
+        form = Form(json, csv, limit)
+        if explain:
+            typer.echo(reader.explain(str(sql)).text())
+        elif changes is not None:
+            rows = read_newest(
+                reader, lambda newest: newest.changes(changes, since=since, until=until)
+            )
+            print_table_rows(rows, form, parquet)
+        else:
+            answer = read_newest(reader, lambda newest: newest.query(str(sql), as_of=as_of))
+            print_answer(answer, form, parquet)
+
+
+def print_answer(answer: Answer, form: Form, parquet: Path | None = None) -> None:
+    """The rows, and with them the instant they are of and what may be missing."""
+    if form.json:
+        rows = answer.rows.slice(0, form.most).to_pylist()
+        value = {**answer.to_json(), "rows": plain(rows)}
+        typer.echo(json_text.dumps(value, ensure_ascii=False))
+        return
+    print_table_rows(answer.rows, form, parquet, answer.to_json())
+    typer.echo(f"as of {instant_text(answer.as_of)} UTC", err=True)
+    for reason in answer.partial:
+        typer.echo(f"partial: {reason}", err=True)
+
+
+def print_table_rows(
+    rows: pa.Table,
+    form: Form,
+    parquet: Path | None = None,
+    facts: Mapping[str, object] | None = None,
+) -> None:
+    """Rows in the form that was chosen; a Parquet file has the facts in its metadata."""
+    if parquet is None:
+        print_rows(iter([rows]), form)
+        return
+    noted = {"mayfly": json_text.dumps(facts or {})}
+    pq.write_table(rows.replace_schema_metadata(noted), parquet)
+    typer.echo(f"wrote {count(rows.num_rows)} rows to {parquet}", err=True)
+
+
+def _archives(listed: Iterable[str]) -> dict[str, Path]:
+    pairs = [pair.partition("=") for pair in listed]
+    for name, sign, folder in pairs:
+        if not (name and sign and folder):
+            raise InvalidSetting(f"--archive {name} names no folder", "write --archive NAME=FOLDER")
+    return {name: Path(folder) for name, _, folder in pairs}
+
+
+def _check_options(
+    sql: str | None,
+    changes: str | None,
+    bounds: Iterable[str | None],
+    forms: Iterable[bool],
+) -> None:
+    if (sql is None) == (changes is None):
+        raise InvalidSetting(
+            "there is no query" if sql is None else "there are a query and --changes",
+            'give one of them: mayfly query CHECKPOINT "SELECT … FROM view"',
+        )
+    if changes is None and any(bound is not None for bound in bounds):
+        raise InvalidSetting("--since and --until are for --changes", "use --as-of for a query")
+    if sum(forms) > 1:
+        raise InvalidSetting("--json, --csv and --parquet are three forms", "choose one of them")

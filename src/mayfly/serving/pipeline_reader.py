@@ -1,0 +1,224 @@
+"""A pipeline read from outside, running or stopped: no Spark, and nothing is written.
+
+A reader shows one committed version of the checkpoint for as long as it lives; ``latest()`` is a
+reader of the newest one. It leaves no pin behind, so a vacuum may take its version away: a read
+that needs a file which is gone says so (VersionExpired).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from mayfly.checkpoint.stored_relations import STORED_RELATIONS
+from mayfly.cql import bind_query
+from mayfly.cql.messages import suggestion
+from mayfly.display import html_table, one_line
+from mayfly.errors import InvalidSetting, UnsupportedFormat, VersionExpired
+from mayfly.keywords import known_settings, text
+from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant
+from mayfly.physical.explain.explainer import explain
+from mayfly.physical.explain.explanation import Explanation
+from mayfly.pipeline.control_log import DECLARED
+from mayfly.pipeline.declared_catalog import declared_catalog
+from mayfly.plan.catalog import (
+    Catalog,
+    Definition,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
+from mayfly.plan.strategy import Strategy
+from mayfly.runtime.clock import Clocks
+from mayfly.serving.answer import Answer
+from mayfly.serving.one_time_query import OneTimePlan
+from mayfly.serving.pipeline_status import (
+    QUERIES,
+    PipelineStatus,
+    check_pipeline,
+    status_of_pipeline,
+)
+from mayfly.serving.sources import StoredArchive, StoredRelation, TableSource, View
+from mayfly.storage import Manifest, Repository
+
+Moment = int | str
+ATTEMPTS = 20
+"""How often a version may be vacuumed away while it is read, until the reader says so."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PipelineReader:
+    """The queries of a checkpoint, as one committed version has them."""
+
+    repository: Repository
+    manifest: Manifest
+    archives: Mapping[str, StoredArchive] = field(default_factory=dict)
+    """By name."""
+
+    @staticmethod
+    def open(
+        checkpoint: str | os.PathLike[str],
+        archives: Mapping[str, str | os.PathLike[str]] | None = None,
+    ) -> PipelineReader:
+        """The newest version of a checkpoint, with these archives by name."""
+        repository = Repository.open(checkpoint)
+        manifest = repository.current()
+        check_pipeline(checkpoint, manifest)
+        opened = {name: StoredArchive.open(name, path) for name, path in (archives or {}).items()}
+        return PipelineReader(repository, manifest, opened)
+
+    def __repr__(self) -> str:
+        return one_line(self, self.checkpoint, f"version {self.version}", *self.views)
+
+    def _repr_html_(self) -> str:
+        facts = {view.name: view.text for view in self.views.values()}
+        return html_table(f"{self.checkpoint}, version {self.version}", facts)
+
+    @property
+    def checkpoint(self) -> str:
+        return self.repository.directory.address
+
+    @property
+    def version(self) -> int:
+        """The committed version that is shown."""
+        return self.manifest.version
+
+    def latest(self) -> PipelineReader:
+        """A reader of the newest version; archives at their newest ones, too."""
+        archives = {
+            name: StoredArchive.open(name, archive.reading.repository.directory.address)
+            for name, archive in self.archives.items()
+        }
+        return replace(self, manifest=self.repository.current(), archives=archives)
+
+    @property
+    def zone(self) -> str:
+        """The time zone in which the pipeline computes."""
+        return str(self.manifest.properties.get("zone", "UTC"))
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The streams and relations as they were declared."""
+        declared = self.manifest.properties.get(DECLARED)
+        if declared is None:
+            raise UnsupportedFormat(
+                f"the checkpoint {self.checkpoint} does not say what its streams are: an earlier "
+                "version of Mayfly wrote it",
+                "start the pipeline once with this version",
+            )
+        return declared_catalog(declared)
+
+    @cached_property
+    def views(self) -> Mapping[str, View]:
+        """The queries, those that send changes too, by name."""
+        stored: Mapping[str, Any] = self.manifest.properties[QUERIES]
+        catalog, directory = self.catalog, self.repository.directory
+        with in_zone(self.zone):
+            plans = {name: bind_query(query["text"], catalog) for name, query in stored.items()}
+        return {
+            name: View(name, stored[name]["text"], plan, directory, self.manifest)
+            for name, plan in plans.items()
+        }
+
+    @cached_property
+    def relations(self) -> Mapping[str, StoredRelation]:
+        """The relations that the queries read, by name."""
+        stored = self.manifest.properties.get(STORED_RELATIONS, {})
+        return {
+            relation.name: StoredRelation(relation, self.repository.directory, self.manifest)
+            for relation in self.catalog.of_kind(RelationDefinition)
+            if relation.name.casefold() in stored
+        }
+
+    def status(self) -> PipelineStatus:
+        """Clocks, rows, state and results in figures."""
+        return status_of_pipeline(self.checkpoint, self.manifest)
+
+    @known_settings()
+    def view(self, name: str, *, as_of: Moment | None = None) -> Answer:
+        """The answer of a query at a closed instant, by default the last one."""
+        view = self._view(name)
+        moment = view.latest() if as_of is None else instant(as_of)
+        columns = [column.name for column in view.columns]
+        rows = view.rows(moment, columns, {})
+        return Answer(rows, moment, tuple(view.missing(moment)), self.version)
+
+    @known_settings()
+    def changes(
+        self, name: str, *, since: Moment | None = None, until: Moment | None = None
+    ) -> pa.Table:
+        """Results generated in ``[since, until)``; a view's have their lifetimes as known now."""
+        low = MIN_TIME if since is None else instant(since)
+        return self._view(name).changes(low, NEVER if until is None else instant(until))
+
+    @known_settings()
+    def query(self, sql: str, *, as_of: Moment | None = None) -> Answer:
+        """A one-time query over views, relations and archives together.
+
+        ``as_of`` is the instant of which the answer is; by default the last one that is closed for
+        all views that are read.
+        """
+        with in_zone(self.zone):
+            plan = OneTimePlan.of(text("the query", sql), self.tables(), self.unreadable())
+            moment = plan.instant(self.last_instant()) if as_of is None else instant(as_of)
+            return plan.answer(moment, self.version)
+
+    @known_settings()
+    def explain(self, query: str) -> Explanation:
+        """The plan of a query of the pipeline, by its name, or of a one-time query."""
+        with in_zone(self.zone):
+            view = self.views.get(query)
+            if view is None:
+                return OneTimePlan.of(query, self.tables(), self.unreadable()).explain()
+            stored = self.manifest.properties[QUERIES][query]
+            way = Strategy.named(stored.get("strategy", "UPA"))
+            return explain(view.plan, self.catalog, view.text, strategy=way)
+
+    def tables(self) -> Iterator[TableSource]:
+        """What one-time queries can read; an archive stands before the query that feeds it."""
+        hidden = {name.casefold() for name in self.archives}
+        yield from self.archives.values()
+        for view in self.views.values():
+            if not view.sends and view.name.casefold() not in hidden:
+                yield view
+        yield from self.relations.values()
+
+    def unreadable(self) -> Iterator[Definition]:
+        """What one-time queries cannot read; a message says why."""
+        for view in self.views.values():
+            if view.sends:
+                yield QueryDefinition(view.name, view.plan, view.text)
+        yield from self.catalog.of_kind(StreamDefinition)
+        yield from self.catalog.of_kind(RelationDefinition)
+
+    def _view(self, name: str) -> View:
+        for view in self.views.values():
+            if view.name.casefold() == text("the name of a query", name).casefold():
+                return view
+        raise InvalidSetting(
+            f"{self.checkpoint} has no query {name}", suggestion(name, self.views, "its queries")
+        )
+
+    def last_instant(self) -> int:
+        """The last one that is closed for some query."""
+        clock = Clocks.from_json(self.manifest.properties["clocks"]).query
+        return max((v.latest() for v in self.views.values() if v.clock != MIN_TIME), default=clock)
+
+
+def read_newest(reader: PipelineReader, read: Callable[[PipelineReader], T]) -> T:
+    """Read, from newer versions if this one is vacuumed away meanwhile."""
+    for _ in range(ATTEMPTS):
+        try:
+            return read(reader)
+        except VersionExpired:
+            newest = reader.latest()
+            if newest.version == reader.version:
+                raise
+            reader = newest
+    return read(reader)

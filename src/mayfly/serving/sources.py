@@ -1,0 +1,241 @@
+"""What one-time queries read: the views and relations of a checkpoint, and archives.
+
+Each shows its rows at an instant, of one committed version, and says what is missing. A reader
+writes nothing, pins included: if its version is vacuumed away meanwhile, it is told so
+(VersionExpired), and opens the newest one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from mayfly.archive.model.ledger import Ledger
+from mayfly.archive.model.state import ArchiveVersion
+from mayfly.archive.read.questions import Reading, selection
+from mayfly.archive.read.version_reader import Reader
+from mayfly.checkpoint.stored_relations import relation_at
+from mayfly.checkpoint.stored_results import TIMESTAMP, StoredResults
+from mayfly.errors import InvalidSetting, StorageError, VersionExpired
+from mayfly.kernels.delta import column_name
+from mayfly.lifetime import MIN_TIME, NEVER, instant_text
+from mayfly.physical.slides import outer_slide
+from mayfly.plan.added_columns import LifetimeColumns
+from mayfly.plan.catalog import ColumnDefinition, RelationDefinition
+from mayfly.plan.logical import Output, OutputKind
+from mayfly.plan.types import arrow_type, parse_type
+from mayfly.runtime.clock import Clocks, closed_instant
+from mayfly.storage import Directory, Manifest, Repository
+
+Keys = Mapping[str, tuple[Any, ...]]
+"""By column: the values that are looked for."""
+
+
+class TableSource(Protocol):
+    """Something with a name, columns, and rows at an instant."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def columns(self) -> tuple[ColumnDefinition, ...]: ...
+
+    def latest(self) -> int | None:
+        """The last instant that it shows; None if it shows whichever others do."""
+
+    def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
+        """The columns of the rows at an instant; of others than with these keys, perhaps none."""
+
+    def missing(self, instant: int) -> Iterator[str]:
+        """Why rows of the instant may be missing."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The results of a query in a checkpoint."""
+
+    name: str
+    text: str
+    plan: Output
+    directory: Directory
+    manifest: Manifest
+
+    kind = "view"
+
+    @cached_property
+    def columns(self) -> tuple[ColumnDefinition, ...]:
+        return tuple(
+            ColumnDefinition(column.name, column.type, column.nullable)
+            for column in self.plan.schema
+        )
+
+    @property
+    def sends(self) -> bool:
+        """Whether a stream operator sends its results, so that there is no answer to look at."""
+        return self.plan.kind is not OutputKind.VIEW
+
+    @property
+    def times(self) -> LifetimeColumns:
+        """What the times of results are called, beside the columns of the query."""
+        return LifetimeColumns.beside(column.name for column in self.columns)
+
+    @property
+    def clock(self) -> int:
+        stored = self.manifest.properties
+        clocks = Clocks.from_json(stored["clocks"])
+        return clocks.of(self._registered.get("streams", clocks.streams)).query
+
+    @property
+    def _registered(self) -> Mapping[str, Any]:
+        registered: Mapping[str, Any] = self.manifest.properties["queries"][self.name]
+        return registered
+
+    def latest(self) -> int:
+        return closed_instant(None, self.clock)
+
+    def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
+        self._check_readable(closed_instant(instant, self.clock))
+        results = self._stored(columns)
+        reader = results.log_reader(self.directory, self.manifest, (MIN_TIME, instant + 1, instant))
+        return reader.table(self.directory)
+
+    def changes(self, since: int = MIN_TIME, until: int = NEVER) -> pa.Table:
+        """Results generated in [since, until), with their times as known now."""
+        names = [column.name for column in self.columns]
+        times = (self.times.ts, self.times.exp)[: 1 if self.sends else 2]
+        results = self._stored(names, times)
+        return results.log_reader(self.directory, self.manifest, (since, until, None)).table(
+            self.directory
+        )
+
+    def missing(self, instant: int) -> Iterator[str]:
+        whole = self._registered.get("whole_from")
+        if whole is not None and instant < whole:
+            until = "for ever" if whole == NEVER else f"until {instant_text(whole)}"
+            yield f"{self.name} was added later and does not know all earlier rows, {until}"
+        streams = self._registered.get("streams", ())
+        totals = self.manifest.properties["totals"]
+        for figure, words in (("shed", "left out on purpose"), ("beyond", "beyond MAX GAP")):
+            for stream in streams:
+                if count := totals.get(figure, {}).get(stream, 0):
+                    yield f"{count:,} rows of {stream} were {words}"
+
+    def _stored(self, columns: Sequence[str], times: Sequence[str] = ()) -> StoredResults:
+        own = {column.name: column for column in self.plan.schema}
+        fields = [(name, arrow_type(own[name].type)) for name in columns]
+        schema = pa.schema([*fields, *((name, TIMESTAMP) for name in times)])
+        slide = outer_slide(self.plan) if self.plan.kind is OutputKind.RSTREAM else None
+        sources = tuple(column_name(own[name]) for name in columns)
+        return StoredResults(self.name, schema, sources, not self.sends, slide)
+
+    def _check_readable(self, instant: int) -> None:
+        if self.sends:
+            raise InvalidSetting(
+                f"the query {self.name} sends {self.plan.kind.value}; it has no answer to look at",
+                "read its log: changes(), or mayfly query --changes; or leave the stream operator "
+                "out to keep a view",
+            )
+        oldest = self.manifest.properties["kept_from"].get(self.name, MIN_TIME)
+        since, whole = self._registered.get("since"), self._registered.get("whole_from")
+        if instant < oldest:
+            raise VersionExpired(
+                f"the instant {instant_text(instant)} is older than the kept history of "
+                f"{self.name}",
+                f"ask for {instant_text(oldest)} or later, or run with a longer --history",
+            )
+        if since is not None and instant < since and (whole is None or instant < whole):
+            raise VersionExpired(
+                f"the query {self.name} was added at {instant_text(since)}; it knows nothing of "
+                f"{instant_text(instant)}",
+                "ask for a later instant",
+            )
+
+
+@dataclass(frozen=True)
+class StoredRelation:
+    """A relation as the queries of a checkpoint have read it."""
+
+    definition: RelationDefinition
+    directory: Directory
+    manifest: Manifest
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def kind(self) -> str:
+        return self.definition.kind
+
+    @property
+    def columns(self) -> tuple[ColumnDefinition, ...]:
+        return self.definition.columns
+
+    def latest(self) -> None:
+        return None
+
+    def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
+        kinds = {column.name: arrow_type(column.type) for column in self.columns}
+        names = [f"{self.name}.{column}" for column in columns]
+        rows = relation_at(self.directory, self.manifest, self.name, names, instant)
+        if rows is None:
+            return pa.schema([(name, kinds[name]) for name in columns]).empty_table()
+        return rows.rename_columns(list(columns))
+
+    def missing(self, instant: int) -> Iterator[str]:
+        return iter(())
+
+
+@dataclass(frozen=True)
+class StoredArchive:
+    """An archive as one of its versions shows it."""
+
+    name: str
+    reading: Reading
+    version: ArchiveVersion
+
+    kind = "archive"
+
+    @staticmethod
+    def open(name: str, path: str | os.PathLike[str]) -> StoredArchive:
+        repository = Repository.open(path)
+        if repository.current().properties.get("kind") != "archive":
+            raise StorageError(
+                f"{repository.directory.address} is no archive", "name the folder of an archive"
+            )
+        reading = Reading(Ledger(repository))
+        return StoredArchive(name, reading, reading.version())
+
+    @cached_property
+    def columns(self) -> tuple[ColumnDefinition, ...]:
+        listed = self.version.settings.all_columns.items()
+        return tuple(ColumnDefinition(name, parse_type(kind)) for name, kind in listed)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(self.version.settings.key)
+
+    def latest(self) -> int:
+        return self.version.time
+
+    def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
+        directory = self.reading.repository.directory
+        reader = Reader(directory, self._version_at(instant))
+        chosen = selection(reader.settings, instant)
+        own = self.key
+        if len(own) == 1 and own[0] in keys and not reader.settings.array_key:
+            return reader.probe(keys[own[0]], chosen, list(columns))
+        return reader.scan(chosen, list(columns))
+
+    def missing(self, instant: int) -> Iterator[str]:
+        if self.version.time < instant:
+            yield f"archive {self.name} was last updated at {instant_text(self.version.time)}"
+
+    def _version_at(self, instant: int) -> ArchiveVersion:
+        return self.version if self.version.time <= instant else self.reading.version_at(instant)
