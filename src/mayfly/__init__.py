@@ -7,7 +7,7 @@ from mayfly.errors import MayflyError
 
 if TYPE_CHECKING:
     from mayfly.runtime.local_session import LocalSession
-    from mayfly.serving.places import open
+    from mayfly.serving.pipeline_places import open
     from mayfly.spark.api.session import Session
     from mayfly.spark.io.data_source import register
 
@@ -16,7 +16,7 @@ __all__ = ["LocalSession", "MayflyError", "Session", "__version__", "open", "reg
 _PLACES = {
     "LocalSession": "mayfly.runtime.local_session",
     "Session": "mayfly.spark.api.session",
-    "open": "mayfly.serving.places",
+    "open": "mayfly.serving.pipeline_places",
     "register": "mayfly.spark.io.data_source",
 }
 """What needs PySpark, or time, is imported only when it is asked for."""

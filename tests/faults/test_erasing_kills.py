@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.spark.api.pipelines import ARCHIVES, load_pipeline
+from mayfly.serving.pipeline_places import ARCHIVES
+from mayfly.spark.api.pipelines import load_pipeline
 from tests.faults.pipeline_driver import SETTINGS
 from tests.faults.test_pipeline_kills import live, rows_in
 from tests.integration.recorded import record

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.spark.api.pipelines import ARCHIVES, load_pipeline
+from mayfly.serving.pipeline_places import ARCHIVES
+from mayfly.spark.api.pipelines import load_pipeline
 from tests.faults.pipeline_driver import SETTINGS
 from tests.faults.processes import Program
 from tests.integration.recorded import assert_nothing_orphaned, record

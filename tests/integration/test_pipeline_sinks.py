@@ -15,7 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.errors import InvalidSetting
-from mayfly.spark.api.pipelines import ARCHIVES, load_pipeline
+from mayfly.serving.pipeline_places import ARCHIVES
+from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.spark.archive.archives import SparkArchive

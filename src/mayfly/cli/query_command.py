@@ -16,8 +16,8 @@ from mayfly.cli.row_output import Form, print_rows
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import instant_text
 from mayfly.serving.answer import Answer
+from mayfly.serving.pipeline_places import open as open_place
 from mayfly.serving.pipeline_reader import read_newest
-from mayfly.serving.places import open as open_place
 
 Place = Annotated[
     Path, typer.Argument(help="The checkpoint of the pipeline, or its file.", metavar="PIPELINE")

@@ -68,7 +68,11 @@ class FileStream:
 def declared_rows(definition: StreamDefinition | RelationDefinition, folder: Path) -> pa.Table:
     """The rows of a stream or relation, with the columns that its files bring."""
     source = definition.source
-    columns = definition.given if isinstance(definition, StreamDefinition) else definition.columns
+    columns = (
+        definition.supplied_columns
+        if isinstance(definition, StreamDefinition)
+        else definition.columns
+    )
     kinds = {column.name: column.type for column in columns}
     if source is None:
         return as_table(definition.name, [], kinds)

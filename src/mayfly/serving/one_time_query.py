@@ -247,8 +247,9 @@ def _equalities(predicate: Expression) -> Iterator[tuple[str, str | int]]:
         if not (isinstance(term, Compare) and term.op == "="):
             continue
         for column, value in ((term.left, term.right), (term.right, term.left)):
-            compared = isinstance(column, Column) and isinstance(value, Literal)
-            if compared and isinstance(value.value, str | int) and value.type == column.type:
+            if not isinstance(column, Column) or not isinstance(value, Literal):
+                continue
+            if isinstance(value.value, str | int) and value.type == column.type:
                 yield column.name, value.value
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-import mayfly
+from mayfly.archive import create
 from mayfly.cli.app import command_line
 from tests.unit.serving.stored_pipelines import PEOPLE, expected, fed
 
@@ -67,7 +67,7 @@ def test_earlier_instants_logs_and_plans(checkpoint: Path) -> None:
 
 
 def test_archives_are_joined_with_views_and_relations(checkpoint: Path, tmp_path: Path) -> None:
-    archive = mayfly.archive.create(
+    archive = create(
         tmp_path / "visits", {"user": "string", "shop": "string", "ts": "timestamp"}, key="user",
         window="9 minutes", time="ts", refresh="10 seconds", origin="1970-01-01",
     )  # fmt: skip

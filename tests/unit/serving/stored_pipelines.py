@@ -95,6 +95,7 @@ def expected(name: str, second: int) -> list[tuple[Any, ...]]:
     """What a view holds at a second, by the definition of its window."""
     length = {"recent": 10, "totals": 20, "towns": 5}[name]
     rows = [row for row in clicks(0, second + 1) if row["ts"] > (second - length) * SECOND]
+    answer: list[tuple[Any, ...]]
     if name == "recent":
         answer = [(row["user"], row["page"], row["n"]) for row in rows]
     elif name == "towns":

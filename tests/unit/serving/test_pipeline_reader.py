@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import mayfly
+from mayfly.archive import create
 from mayfly.errors import (
     InvalidSetting,
     NotClosed,
@@ -198,7 +199,7 @@ def test_a_pipeline_file_stands_for_its_checkpoint_and_archives(tmp_path: Path) 
     with pytest.raises(StorageError, match="has no checkpoint yet"):
         mayfly.open(file)
     fed(tmp_path / "p.state")
-    mayfly.archive.create(
+    create(
         tmp_path / "archives" / "days", {"user": "string", "ts": "timestamp"}, key="user",
         window="9 days", time="ts",
     )  # fmt: skip

@@ -19,7 +19,7 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.serving.places import ARCHIVES
+from mayfly.serving.pipeline_places import ARCHIVES
 from mayfly.spark.api.queries import Queries
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
