@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.cql import CqlError, bind_query
-from mayfly.cql.messages import Source, Span, error_at
+from mayfly.cql.messages import SourceText, TextSpan, error_at
 from mayfly.kernels.delta import taken
 from mayfly.kernels.row_order import exact_ranks, order_parts
 from mayfly.lifetime import zone
@@ -87,7 +87,7 @@ class OneTimePlan:
             if catalog.lookup(definition.name) is None:
                 catalog = catalog.declare(definition)
         bound = bind_query(text, catalog, one_time=True)
-        _check(Source(text), bound, {*listed, *fed})
+        _check(SourceText(text), bound, {*listed, *fed})
         return OneTimePlan(text, listed, bound, fed)
 
     @cached_property
@@ -177,7 +177,7 @@ class OneTimePlan:
         return ordered.slice(sort.offset, sort.limit)
 
 
-def _check(source: Source, bound: Output, tables: Collection[str]) -> None:
+def _check(source: SourceText, bound: Output, tables: Collection[str]) -> None:
     """Refuse what has no answer at one instant."""
     if bound.kind is not OutputKind.VIEW:
         raise _error(
@@ -198,9 +198,9 @@ def _check(source: Source, bound: Output, tables: Collection[str]) -> None:
             )  # fmt: skip
 
 
-def _error(source: Source, node: Node, problem: str, hint: str) -> CqlError:
+def _error(source: SourceText, node: Node, problem: str, hint: str) -> CqlError:
     start = source.offset(node.position) if node.position else 0
-    return error_at(source, Span(start, source.word_end(start)), problem, hint)
+    return error_at(source, TextSpan(start, source.word_end(start)), problem, hint)
 
 
 def _fed(node: Node) -> Node:
