@@ -15,7 +15,7 @@ from mayfly.cli.output import count, plain, refusals
 from mayfly.cli.row_output import Form, print_rows
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import instant_text
-from mayfly.serving.answer import Answer
+from mayfly.serving.answer import QueryAnswer
 from mayfly.serving.pipeline_places import open as open_place
 from mayfly.serving.pipeline_reader import read_newest
 
@@ -83,7 +83,7 @@ def query_command(
             print_answer(answer, form, parquet)
 
 
-def print_answer(answer: Answer, form: Form, parquet: Path | None = None) -> None:
+def print_answer(answer: QueryAnswer, form: Form, parquet: Path | None = None) -> None:
     """The rows, and with them the instant they are of and what may be missing."""
     if form.json:
         rows = answer.rows.slice(0, form.most).to_pylist()

@@ -12,7 +12,7 @@ from mayfly.lifetime import instant_text
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryAnswer:
     """Rows of one committed version, at one instant."""
 
     rows: pa.Table

@@ -48,7 +48,7 @@ from mayfly.plan.logical import (
 from mayfly.plan.types import BIGINT
 from mayfly.plan.window_specs import Unbounded
 from mayfly.runtime.in_process import ContinuousRun
-from mayfly.serving.answer import Answer
+from mayfly.serving.answer import QueryAnswer
 from mayfly.serving.declared_files import FileStream
 from mayfly.serving.sources import Keys, TableSource
 
@@ -130,7 +130,7 @@ class OneTimePlan:
         last = [instant for stream in self.feeds if (instant := stream.latest()) is not None]
         return max(last) if last else min((instant for _, instant in instants), default=default)
 
-    def answer(self, instant: int, version: int = -1) -> Answer:
+    def answer(self, instant: int, version: int = -1) -> QueryAnswer:
         """The rows at an instant."""
         chosen = optimize(self._unsorted).chosen
         assert isinstance(chosen.plan, Output)
@@ -143,7 +143,7 @@ class OneTimePlan:
         run.feed(batch, heartbeats=dict.fromkeys(run.clocks.streams, time + 1))
         partial = (reason for table in self.reads for reason in table.missing(instant))
         rows = self._ordered(run.snapshot(time))
-        return Answer(rows, instant, tuple(dict.fromkeys(partial)), version)
+        return QueryAnswer(rows, instant, tuple(dict.fromkeys(partial)), version)
 
     def _time(self, instant: int) -> int:
         """What the rows of tables have as their time."""

@@ -35,7 +35,7 @@ from mayfly.plan.catalog import (
 )
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.clock import Clocks
-from mayfly.serving.answer import Answer
+from mayfly.serving.answer import QueryAnswer
 from mayfly.serving.one_time_query import OneTimePlan
 from mayfly.serving.pipeline_status import (
     QUERIES,
@@ -141,13 +141,13 @@ class PipelineReader:
         return status_of_pipeline(self.checkpoint, self.manifest)
 
     @known_settings()
-    def view(self, name: str, *, as_of: Moment | None = None) -> Answer:
+    def view(self, name: str, *, as_of: Moment | None = None) -> QueryAnswer:
         """The answer of a query at a closed instant, by default the last one."""
         view = self._view(name)
         moment = view.latest() if as_of is None else instant(as_of)
         columns = [column.name for column in view.columns]
         rows = view.rows(moment, columns, {})
-        return Answer(rows, moment, tuple(view.missing(moment)), self.version)
+        return QueryAnswer(rows, moment, tuple(view.missing(moment)), self.version)
 
     @known_settings()
     def changes(
@@ -158,7 +158,7 @@ class PipelineReader:
         return self._view(name).changes(low, NEVER if until is None else instant(until))
 
     @known_settings()
-    def query(self, sql: str, *, as_of: Moment | None = None) -> Answer:
+    def query(self, sql: str, *, as_of: Moment | None = None) -> QueryAnswer:
         """A one-time query over views, relations and archives together.
 
         ``as_of`` is the instant of which the answer is; by default the last one that is closed for
