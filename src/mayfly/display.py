@@ -1,4 +1,4 @@
-"""How objects show themselves: one line at a prompt, a small table in a notebook."""
+"""How things are shown: objects on one line or as a small table, counts and sizes in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def one_line(value: object, *facts: object) -> str:
-    """What ``repr`` shows of something with more inside than anybody would read."""
+    """What ``repr`` shows of something too large to print."""
     return f"<{type(value).__name__} {', '.join(map(str, facts))}>"
 
 
@@ -52,3 +52,39 @@ def html_table(title: str, facts: Mapping[str, object]) -> str:
         for name, fact in facts.items()
     )
     return f"<b>{escape(title)}</b><table>{rows}</table>"
+
+
+def number(value: float) -> str:
+    """A number as people write it.
+
+    >>> number(0.25), number(4.2), number(1234)
+    ('0.25', '4.2', '1,234')
+    """
+    if value == 0:
+        return "0"
+    if value < 1:
+        return f"{value:.2g}" if value >= 0.01 else "<0.01"
+    if value < 10:
+        return f"{value:.1f}".removesuffix(".0")
+    return f"{value:,.0f}"
+
+
+def counted(count: float, singular: str, plural: str | None = None) -> str:
+    """
+    >>> counted(1, "row"), counted(1200, "row"), counted(2, "query", "queries")
+    ('1 row', '1,200 rows', '2 queries')
+    """
+    return f"{number(count)} {singular if count == 1 else plural or singular + 's'}"
+
+
+def size(count: float) -> str:
+    """Bytes in the largest unit that leaves at least 1.
+
+    >>> size(0), size(999), size(1234), size(56_000_000)
+    ('0 B', '999 B', '1.2 kB', '56 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{number(count)} {unit}"
+        count /= 1000
+    return f"{number(count)} TB"

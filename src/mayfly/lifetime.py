@@ -109,7 +109,7 @@ def duration(value: str | int | timedelta) -> int:
 
 
 LIVE_GAP = 86_400_000_000
-"""How far ahead of the wall clock rows may be, if nobody says."""
+"""How far ahead of the wall clock rows may be by default."""
 
 
 def gap_of(gap: Duration | None) -> int | None:

@@ -48,7 +48,7 @@ def test_files_are_loaded_interval_by_interval(
     arguments = ["create", path, tmp_path / "given.parquet", "--key", "k", "--window", "2"]
     assert run(*arguments, "--parts", "2") == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("update 1: 1 rows in, 0 out, ")
+    assert told[0].startswith("update 1: 1 row in, 0 out, ")
     assert told[1].startswith("update 2: 2 rows in, 0 out, ")
     assert "(expected " in told[1]
     assert told[2] == f"created {path}: WATA over 2 updates in 2 constituents, packed shadow"
@@ -71,7 +71,7 @@ def test_rows_of_a_wrong_year_are_refused_unless_somebody_says_that_they_are_rig
     capsys.readouterr()
     assert run("update", path, file) == 2
     said = capsys.readouterr().err
-    assert "1 rows: the row is later than the wall clock plus max_gap" in said
+    assert "1 row: the row is later than the wall clock plus max_gap" in said
     assert "--max-gap none" in said
     assert run("update", path, file, "--max-gap", "5") == 2
     assert "cannot read the duration '5'" in capsys.readouterr().err

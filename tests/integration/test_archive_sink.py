@@ -183,7 +183,7 @@ def test_a_promise_about_bytes_and_dead_letters_exclude_each_other(
         spark, tmp_path / "a", window=None, max_lifetime="3 h", lifetime="3 h",
         contract="PHYSICAL WITHIN 1 h",
     )  # fmt: skip
-    with pytest.raises(InvalidSetting, match="nobody would remove them"):
+    with pytest.raises(InvalidSetting, match="they would never go"):
         archive.sink(dead_letter=tmp_path / "late")
 
 

@@ -214,10 +214,10 @@ def test_refused_rows_are_counted_over_all_parts(archive: SparkArchive) -> None:
     message = caught.value.message
     assert message.startswith("update 4: 5 of 35 rows were refused, nothing was written")
     for line in (
-        "1 rows: the generation time is NULL",
+        "1 row: the generation time is NULL",
         "2 rows: the search key is NULL",
-        "1 rows: the row was generated after the time of this update",
-        "1 rows: the row belongs to an earlier update",
+        "1 row: the row was generated after the time of this update",
+        "1 row: the row belongs to an earlier update",
         "k=None, ts=310",
         "k=None, ts=311",
         "k=2, ts=401",

@@ -178,7 +178,7 @@ def test_rows_without_a_time_stop_the_query_or_are_set_aside(
     rows = {**case.batches[1], "b": pa.concat_tables([case.batches[1]["b"], timeless])}
     record(tmp_path, [case.batches[0], rows])
     run = pair_query(Session(spark), tmp_path, case).start(tmp_path / "ck", available_now=True)
-    with pytest.raises(BadInput, match="3 rows of stream b have no ts"):
+    with pytest.raises(BadInput, match="3 rows of stream b without ts"):
         run.await_done()
     assert run.status().batch == 0, "nothing of the second batch was applied"
 

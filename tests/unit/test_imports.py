@@ -37,7 +37,7 @@ LAYERS: dict[str, set[str]] = {
     "plan": GROUND,
     "cql": GROUND | {"plan"},
     "optimizer": GROUND | {"plan"},
-    "storage": {"errors", "lifetime", "faults", "arrays"},
+    "storage": {"errors", "lifetime", "faults", "arrays", "display"},
     **dict.fromkeys(COMPUTING, GROUND | COMPUTING | {"plan", "storage"}),
     "windows": GROUND | {"plan", "storage"},
     "physical": GROUND | COMPUTING | {"plan", "storage", "optimizer"},

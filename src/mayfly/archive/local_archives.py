@@ -1,7 +1,7 @@
 """Archives without Spark: created, updated with Arrow tables and read in this process.
 
-Reading never needs Spark, whoever wrote the archive. Updates in one process are for notebooks,
-tests and small data; ``Session.open_archive`` updates the same archive by Spark jobs.
+Reading never needs Spark, whichever process wrote the archive. Updates in one process are for
+notebooks, tests and small data; ``Session.open_archive`` updates the same archive by Spark jobs.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Maintenance(Part):
                 f"version {version} holds rows that were declared void and must be gone",
                 f"roll back to version {clean} or a later one",
             )
-        with contextlib.suppress(CorruptFile):  # of a damaged one nobody knows how rows were staged
+        with contextlib.suppress(CorruptFile):  # how rows of a damaged one were staged is unknown
             now, target = self.version(), ArchiveVersion.of(self.repository.load(version))
             root = self.repository.directory.address
             require_nothing_staged(root, now.settings, target.settings)

@@ -89,7 +89,7 @@ class ArchiveStatus(Facts):
     """And of those that expired up to this one no byte is left: neither here nor in the checkpoints
     of queries that feed the archive (``source`` of a sink), µs."""
     proposal: Mapping[str, Any] | None = None
-    """What an automatic archive proposes and nobody has carried out yet: ``text``, ``update``."""
+    """What an automatic archive proposes and is not carried out yet: ``text``, ``update``."""
 
     def facts(self) -> dict[str, object]:
         last = f"{self.update} at {instant_text(self.time)}" if self.update else "none yet"

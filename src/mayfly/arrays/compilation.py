@@ -1,7 +1,7 @@
 """Functions that numba compiles when they are first called.
 
 Idea: numba and the machine code of all kernels take seconds to load, and a plan is made without
-them; so a decorated function only stands for itself until something calls it. Invariant: what numba
+them; so a decorated function is only a stand-in until its first call. Invariant: what numba
 compiles calls compiled functions only, and no module keeps a stand-in whose function is compiled.
 Cost: none after the first call. Machine code is kept on disk where a folder is writable.
 """

@@ -3,7 +3,7 @@
 Idea: a hashed code is made anew from the columns of its row; identities stay what they were, so
 that results in logs and in other states are still found. What a negation keeps of its right side
 has the hash of a key and not the key: it is known where a left row has both. A key that no left
-row has cannot be told, and the checkpoint is refused. Cost: every row of a state is read once.
+row has is unknown, and the checkpoint is refused. Cost: every row of a state is read once.
 """
 
 from __future__ import annotations

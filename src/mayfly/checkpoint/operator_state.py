@@ -26,7 +26,7 @@ from mayfly.storage.segment import EXP, TS, Segment, check_content, open_segment
 
 OWN_EXP = "own_exp"
 _OWN = {"own_ts": TS, OWN_EXP: EXP}
-"""A table is kept as long as its operator wants: its segment lives for ever, and its own times
+"""A table is kept as long as its operator needs it: its segment lives for ever, and its own times
 have other names."""
 Numbers = Mapping[str, int | bool | None]
 

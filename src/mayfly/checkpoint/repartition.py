@@ -2,7 +2,7 @@
 
 Idea: a row belongs to the bucket of its code under the route by which it once came, so a state is
 taken apart row by row and put together again. Where a task keeps rows under the code of their key,
-that says it; others tell the columns; windows over streams find it by their route; rows that nobody
+that says it; others tell the columns; windows over streams find it by their route; rows that no one
 will look for (they are never cut) may stay anywhere. Results in the log must lie where the task
 that may cut them now runs: it is asked which results it still knows, by identity
 (``known_results``). Tasks that need everything in one place stay as they are.

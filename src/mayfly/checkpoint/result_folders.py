@@ -35,7 +35,7 @@ def check_owner(folder: Path, source: str) -> None:
 
 
 def take_possession(folder: Path, source: str) -> None:
-    """Write down whose the folder is, unless somebody did."""
+    """Write down whose the folder is, unless that is done."""
     owner = folder / OWNER
     if owner.exists():
         return

@@ -1,6 +1,6 @@
 """The log of results that are never cut: appended as they come, merged late, dropped when dead.
 
-Idea: nobody looks for a result whose lifetime is known for good, so it is logged without identity,
+Idea: a result whose lifetime is final is never looked for, so it is logged without identity,
 in the order in which results are made, and in bounded batches: no process holds those of one hot
 key. What a batch has to deliver is the segment with the number of its delivery.
 Invariant: segments are in the order of their batches; a merge keeps the order of rows.

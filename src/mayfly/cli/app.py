@@ -1,4 +1,4 @@
-"""The command ``mayfly``: its subcommands, and how errors are told."""
+"""The command ``mayfly``: its subcommands, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _summarized() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command; what Mayfly or the system refuses is told in a message, not a trace."""
+    """Run one command; what Mayfly or the system refuses is reported in a message, not a trace."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with ending_signals():

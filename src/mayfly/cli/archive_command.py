@@ -22,8 +22,9 @@ from mayfly.cli import archive_lifetimes as lifetimes
 from mayfly.cli import archive_updates as feeding
 from mayfly.cli import archive_views as views
 from mayfly.cli.options import refuse_given
-from mayfly.cli.output import count, print_json, refusals, size
+from mayfly.cli.output import count, print_json, refusals
 from mayfly.cli.row_output import Form, print_rows
+from mayfly.display import counted, size
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros, micros
 
@@ -209,7 +210,7 @@ def vacuum(
             print_json(asdict(done))
             return
         typer.echo(
-            f"removed {count(done.versions_removed)} versions and {count(done.files_removed)} "
+            f"removed {counted(done.versions_removed, 'version')} and {count(done.files_removed)} "
             f"files, {size(done.bytes_removed)}"
             + (f"; {count(done.files_too_young)} left, younger than {format_micros(micros(grace))}"
                if done.files_too_young else "")
@@ -244,7 +245,7 @@ def rollback(
             return
         typer.echo(
             f"version {after.manifest.version} is version {version} again: update "
-            f"{after.state.update}, {count(after.manifest.rows)} rows stored"
+            f"{after.state.update}, {counted(after.manifest.rows, 'row')} stored"
         )
 
 

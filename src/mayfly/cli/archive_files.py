@@ -51,7 +51,7 @@ def format_of(files: Sequence[Path], choice: str | None) -> str:
 
 
 def columns_in(files: Sequence[Path], format: str) -> dict[str, str]:
-    """The columns that Parquet files declare; other files must be told."""
+    """The columns that Parquet files declare; others need --columns."""
     if format != "parquet":
         raise InvalidSetting(
             f"{format} files do not say what types their columns have",

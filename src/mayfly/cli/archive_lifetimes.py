@@ -11,6 +11,7 @@ import mayfly.archive
 from mayfly.archive.read.key_text import key_from_values
 from mayfly.cli.archive_updates import ArchivePath, Json
 from mayfly.cli.output import print_json, refusals
+from mayfly.display import counted
 
 
 def migrate(
@@ -86,8 +87,10 @@ def migrate(
             print_json(asdict(report))
             return
         left = f"; {report.left} former indexes run empty" if report.left else ""
-        ended = f"; {report.ended:,} rows have ended by it" if report.ended else ""
-        typer.echo(f"{path} is now {report.layout}, {report.rows:,} rows alive{left}{ended}")
+        ended = f"; {counted(report.ended, 'row')} ended by it" if report.ended else ""
+        typer.echo(
+            f"{path} is now {report.layout}, {counted(report.rows, 'row')} alive{left}{ended}"
+        )
 
 
 def invalidate(
@@ -108,4 +111,4 @@ def invalidate(
             print_json(asdict(report))
             return
         gone = "and gone" if report.erased else "and go when their sub-index is updated"
-        typer.echo(f"{report.rows:,} rows are no longer returned, {gone}")
+        typer.echo(f"{counted(report.rows, 'row')} no longer returned, {gone}")

@@ -314,7 +314,7 @@ def _advised(
 def _opened_on_spark(path: Path) -> SparkArchive:
     console = Console(stderr=True)
     waiting = console.status("starting Spark …") if console.is_terminal else nullcontext()
-    mayfly.archive.open(path)  # a wrong path is told before Spark starts
+    mayfly.archive.open(path)  # a wrong path is reported before Spark starts
     with waiting:
         from mayfly.spark.api.session import Session
 

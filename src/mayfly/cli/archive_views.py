@@ -13,7 +13,8 @@ from mayfly.archive import Archive, ArchiveStatus, UpdateReport
 from mayfly.archive.advice.wave_constants import Prediction
 from mayfly.archive.layouts import format_days
 from mayfly.archive.status import IndexStatus
-from mayfly.cli.output import count, on_terminal, print_table, seconds, size
+from mayfly.cli.output import count, on_terminal, print_table, seconds
+from mayfly.display import counted, size
 from mayfly.lifetime import MIN_TIME, instant_text
 from mayfly.storage import VerifyReport
 
@@ -50,7 +51,7 @@ def _facts(status: ArchiveStatus) -> Iterable[Text]:
         )
     yield Text(
         f"key {', '.join(status.key)} · time {status.time_column} · late rows: {status.late} · "
-        f"{status.parts} parts"
+        f"{counted(status.parts, 'part')}"
     )
     when = (
         "its first row decides"
@@ -95,8 +96,8 @@ def _afterwards(status: ArchiveStatus, last: Prediction | None) -> Iterable[Text
     if expired:
         yield Text("† expired: stored, but left out of every answer", style="dim")
     yield Text(
-        f"{count(status.rows)} rows alive, {count(status.dead_rows)} dead but stored; "
-        f"{count(status.files)} files, {size(status.bytes)}"
+        f"{counted(status.rows, 'row')} alive, {count(status.dead_rows)} dead but stored; "
+        f"{counted(status.files, 'file')}, {size(status.bytes)}"
     )
     if not status.prepared:
         yield Text("the pre-transition work of the last update is still to be done")
@@ -104,7 +105,7 @@ def _afterwards(status: ArchiveStatus, last: Prediction | None) -> Iterable[Text
         took = f"took {seconds(last.took)}"
         expected = f", the model expected {seconds(last.expected)}" if last.expected else ""
         yield Text(
-            f"last update: {count(status.last['rows_in'])} rows in, "
+            f"last update: {counted(status.last['rows_in'], 'row')} in, "
             f"{count(status.last['removed'])} out, {took}{expected}"
         )
     if status.proposal is not None:
@@ -113,7 +114,8 @@ def _afterwards(status: ArchiveStatus, last: Prediction | None) -> Iterable[Text
         clock = "–" if sink["clock"] is None else instant_text(sink["clock"])
         query = f"; results of the query {sink['source']}" if "/" in (sink["source"] or "") else ""
         yield Text(
-            f"stream {name}: {count(sink['rows'])} rows in {count(sink['batch'] + 1)} batches, "
+            f"stream {name}: {counted(sink['rows'], 'row')} in "
+            f"{counted(sink['batch'] + 1, 'batch', 'batches')}, "
             f"{count(sink['staged_rows'])} staged, {count(sink['late'])} late, "
             f"{count(sink['dead'])} dead on arrival; clock {clock}{query}"
         )
@@ -126,7 +128,7 @@ def show_update(report: UpdateReport, expected: float | None) -> None:
         return
     took = report.transition_seconds + report.pre_transition_seconds
     parts = [
-        f"{count(report.stored)} rows in",
+        f"{counted(report.stored, 'row')} in",
         f"{count(report.removed)} out",
         *([f"{count(report.late)} late"] if report.late else []),
         *([f"{count(report.dead_on_arrival)} dead on arrival"] if report.dead_on_arrival else []),
@@ -182,9 +184,9 @@ def show_verdict(report: VerifyReport) -> None:
     for problem in report.problems:
         typer.echo(f"{problem.path}: {problem.what}")
     typer.echo(
-        f"version {report.version}: {count(report.segments)} files, "
-        f"{count(report.readable_rows)} rows readable, "
-        f"{count(len(report.problems))} problems"
+        f"version {report.version}: {counted(report.segments, 'file')}, "
+        f"{counted(report.readable_rows, 'row')} readable, "
+        f"{counted(len(report.problems), 'problem')}"
     )
 
 

@@ -154,7 +154,7 @@ def _told(control: ControlLog, command: Command, wait: float) -> None:
 
 
 def _waiting(command: Command) -> str:
-    """What will become of a command that nobody has applied yet."""
+    """What will become of a command that is not applied yet."""
     if command.kind == STOP:
         return "stops the pipeline if it is running; a later start is not stopped"
     return "waits for the pipeline"

@@ -15,6 +15,7 @@ from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cql import CqlError, Create, Explain, OneTimeQuery, Statement, catalog_after, parse
 from mayfly.cql.messages import SourceText
 from mayfly.cql.script_files import text_of
+from mayfly.display import counted
 from mayfly.errors import MayflyError
 from mayfly.optimizer.optimize import check_rule_names, optimize
 from mayfly.physical.explain.explainer import explain
@@ -129,7 +130,10 @@ def check_command(
         typer.echo(f"{each.name}: {label}")
         for warning in explanation.chosen.physical.warnings:
             typer.echo(f"  warning: {warning.message}\n    → {warning.hint}")
-    typer.echo(f"{file}: {len(statements)} statements, {len(shown)} queries, no errors")
+    typer.echo(
+        f"{file}: {counted(len(statements), 'statement')}, "
+        f"{counted(len(shown), 'query', 'queries')}, no errors"
+    )
 
 
 def _checked(each: Query, explanation: Explanation) -> dict[str, object]:
@@ -145,7 +149,7 @@ def _checked(each: Query, explanation: Explanation) -> dict[str, object]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What is wrong with the input is told in a message and ends with exit code 2."""
+    """What is wrong with the input is reported in a message, with exit code 2."""
     try:
         yield
     except (MayflyError, OSError) as error:
@@ -162,7 +166,7 @@ def _queries(file: Path) -> list[Query]:
 
 
 def _queries_of(statements: list[Statement], file: Path) -> list[Query]:
-    """What a file registers, asks or wants explained, in its order."""
+    """What a file registers, asks or has explained, in its order."""
     source = SourceText(text_of(file))
     starts = [source.offset(statement.position) for statement in statements]
     ends = [*starts, len(source.text)][1:]

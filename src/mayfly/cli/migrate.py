@@ -11,6 +11,7 @@ from rich.console import Console
 from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cli.output import refusals
 from mayfly.cli.run import File
+from mayfly.display import counted
 from mayfly.errors import InvalidSetting
 from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.runtime.buckets import checked_buckets
@@ -48,4 +49,4 @@ def migrate_command(
         named = {query.name: session.query_of(query) for query in pipeline.queries}
         with console.status("moving state"):
             Queries(session, named).migrate(place, buckets=buckets)
-        console.print(f"{place} has {buckets} buckets; mayfly run goes on from there")
+        console.print(f"{place} has {counted(buckets, 'bucket')}; mayfly run goes on from there")

@@ -24,7 +24,7 @@ _SPARK = ("pyspark.", "py4j.")
 
 @contextlib.contextmanager
 def refusals() -> Iterator[None]:
-    """What cannot be done is told in one message, without a stack trace."""
+    """What cannot be done is reported in one message, without a stack trace."""
     try:
         yield
     except BrokenPipeError:
@@ -92,19 +92,6 @@ def on_terminal() -> bool:
 
 def count(number: int) -> str:
     return f"{number:,}"
-
-
-def size(bytes: int) -> str:
-    """
-    >>> size(0), size(999), size(1234), size(56_000_000)
-    ('0 B', '999 B', '1.2 kB', '56 MB')
-    """
-    value, unit = float(bytes), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
 
 
 def seconds(value: float | None) -> str:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import typer
 
-from mayfly.cli.output import cell, count, plain, print_table, size
+from mayfly.cli.output import cell, count, plain, print_table
+from mayfly.display import counted, size
 
 if TYPE_CHECKING:
     from mayfly.archive import ReadReport
@@ -59,7 +60,7 @@ def print_rows(tables: Iterator[pa.Table], form: Form, report: ReadReport | None
         _print_page(rows, names, form)
     if form.report and report is not None:
         typer.echo(
-            f"read {count(report.row_groups)} row groups of {count(report.files)} files in "
+            f"read {counted(report.row_groups, 'row group')} of {counted(report.files, 'file')} in "
             f"{count(report.constituents)} constituents, {size(report.bytes)}",
             err=True,
         )
@@ -87,7 +88,7 @@ def _print_page(rows: Iterator[pa.Table], names: list[str], form: Form) -> None:
     print_table(names, shown)
     full = form.most is not None and len(shown) == form.most
     more = " shown; --limit 0 for all" if full else ""
-    typer.echo(f"{count(len(shown))} rows{more}", err=True)
+    typer.echo(f"{counted(len(shown), 'row')}{more}", err=True)
 
 
 def _up_to(tables: Iterable[pa.Table], most: int | None) -> Iterator[pa.Table]:

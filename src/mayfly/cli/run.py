@@ -20,11 +20,10 @@ from mayfly.cli.output import refusals, seconds
 from mayfly.cli.signals import StopRequest, stop_signals
 from mayfly.cql.script_files import text_of
 from mayfly.errors import InvalidSetting, MayflyError
-from mayfly.lifetime import MIN_TIME, NEVER, format_micros, in_zone, instant, micros
+from mayfly.lifetime import MIN_TIME, NEVER, format_micros, in_zone, instant, instant_text, micros
 from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import staged
 from mayfly.pipeline.pipeline_file import PipelineFile
-from mayfly.plan.window_specs import instant_text
 from mayfly.runtime.buckets import checked_buckets
 from mayfly.runtime.pacing import Pace
 from mayfly.runtime.shedding import Shedding
@@ -267,7 +266,7 @@ def _watch(
     end: int | None,
     followed: Followed,
 ) -> Pipeline | None:
-    """Until the queries have ended or reached ``end``, somebody asks to stop, the control log
+    """Until the queries have ended or reached ``end``, a stop is requested, the control log
     asks for something else, or the file has changed: then what it says now. Errors of the
     queries are raised."""
     from mayfly.spark.api.control_loop import awaited
@@ -318,7 +317,7 @@ def _losses(now: dict[str, Status]) -> Iterator[Text]:
         ("rows too far ahead to be true (MAX GAP)", [status.beyond for status in now.values()]),
     ):
         lost: dict[str, int] = {}
-        for counter in counts:  # a stream that several read is told by each
+        for counter in counts:  # a stream that several read is reported by each
             lost.update({stream: count for stream, count in counter.items() if count})
         if lost:
             rows = ", ".join(f"{count:,} of {stream}" for stream, count in lost.items())
@@ -352,7 +351,7 @@ def _cells(name: str, now: Status) -> dict[str, str]:
     return {
         "query": name,
         "batches": f"{now.batch + 1}",
-        "clock": "–" if now.clock is None else instant_text(now.clock).removesuffix("+00:00"),
+        "clock": "–" if now.clock is None else instant_text(now.clock),
         "behind": _behind(now),
         "rows": f"{sum(now.rows.values()):,}",
         "rows/s": f"{now.rate:,.0f}",

@@ -56,7 +56,7 @@ class StopRequest:
         self.running = running
         self.number: int | None = None
         self.pass_on: Callable[[], object] = lambda: None
-        """Tells those who work that they are to stop, too; it takes no lock either."""
+        """Tells the threads that work to stop, too; it takes no lock either."""
         self._since = 0.0
         self._woken, self._wake = os.pipe()
 

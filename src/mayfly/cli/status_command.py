@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.output import count, print_json, print_table, refusals, seconds, size
+from mayfly.cli.output import count, print_json, print_table, refusals, seconds
+from mayfly.display import counted, size
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros, instant_text
 from mayfly.serving.pipeline_status import PipelineStatus, read_status
@@ -82,8 +83,8 @@ def _lines(status: PipelineStatus) -> Iterable[str]:
         over = ", the input is closed" if status.ended else ""
         yield f"version {status.version}, batch {status.batch} committed{when}{over}"
     yield (
-        f"state {count(status.state_rows)} rows, {size(status.state_bytes)} in "
-        f"{status.buckets} buckets; results {count(status.result_rows)} rows, "
+        f"state {counted(status.state_rows, 'row')}, {size(status.state_bytes)} in "
+        f"{counted(status.buckets, 'bucket')}; results {counted(status.result_rows, 'row')}, "
         f"{size(status.result_bytes)}"
     )
     if status.batch_seconds:

@@ -111,7 +111,7 @@ class Reports:
 
 
 class Orders:
-    """Reads stdin: ``end`` asks to finish; if it closes, nobody is left to work for."""
+    """Reads stdin: ``end`` asks to finish; if it closes, the demo has ended."""
 
     def __init__(self) -> None:
         self.end = threading.Event()

@@ -39,19 +39,6 @@ def number(value: float) -> str:
     return f"{round(value):,}"
 
 
-def size(count: float) -> str:
-    """Bytes in a unit that leaves at most four digits.
-
-    >>> size(812), size(81_200), size(8_120_000)
-    ('812 B', '81.2 kB', '8.1 MB')
-    """
-    units = ["B", "kB", "MB", "GB", "TB"]
-    while count >= 999.95 and len(units) > 1:
-        count /= 1000
-        units.pop(0)
-    return f"{count:.0f} B" if units[0] == "B" else f"{count:.1f} {units[0]}"
-
-
 def seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 100 else f"{value:,.0f} s"
 
@@ -66,10 +53,6 @@ def event_time(clock: int | None) -> str:
     if clock is None:
         return "not set"
     return datetime.fromtimestamp(clock / 1e6, UTC).strftime("%H:%M:%S.%f")[:-5]
-
-
-def counted(count: int, singular: str) -> str:
-    return f"{number(count)} {singular}{'' if count == 1 else 's'}"
 
 
 def curve(values: tuple[int | None, ...], width: int, height: int = 1) -> list[str]:

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field, replace
 from mayfly.demo.check import judge
 from mayfly.demo.demo_settings import Places, Settings
 from mayfly.demo.driver_process import DriverProcess
-from mayfly.demo.figures import Figures, counted, seconds
+from mayfly.demo.figures import Figures, seconds
 from mayfly.demo.observation import Observer
 from mayfly.demo.summary import DemoSummary, Kill, disk_use
 from mayfly.demo.traffic import TrafficFeeder
 from mayfly.demo.view import Event, Scene, Show
+from mayfly.display import counted
 from mayfly.errors import MayflyError
 
 LOOK_EVERY = 0.05
 KILL_AT_SHARE = 0.5
 PATIENCE = 300.0
-"""Seconds without any sign of life after which the demo gives up."""
+"""Seconds without any sign of life after which the demo ends."""
 
 
 @dataclass

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from mayfly.demo.check import DemoVerdict
 from mayfly.demo.demo_settings import Settings
-from mayfly.demo.figures import Figures, counted, number, seconds, size
+from mayfly.demo.figures import Figures, number, seconds
+from mayfly.display import counted, size
 
 
 @dataclass(frozen=True, slots=True)

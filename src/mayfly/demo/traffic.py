@@ -107,7 +107,7 @@ def _moved(table: pa.Table, origin: int) -> pa.Table:
 
 @dataclass
 class TrafficFeeder:
-    """A thread that writes each file when its time has come, whether or not anybody reads."""
+    """A thread that writes each file when its time has come, whether or not it is read."""
 
     traffic: Traffic
     places: Places

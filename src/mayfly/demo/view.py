@@ -15,14 +15,13 @@ from mayfly.demo.demo_settings import WINDOW
 from mayfly.demo.figures import (
     GAP,
     Figures,
-    counted,
     curve,
     elapsed,
     event_time,
     number,
     seconds,
-    size,
 )
+from mayfly.display import counted, size
 
 TITLE = f"Mayfly demo: connections on two links, joined by source over {WINDOW} windows"
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -3,7 +3,7 @@
 Totals (COUNT; SUM and AVG of whole numbers) are exact integers that arrivals add to and departures
 subtract from, kept with the group. Values, positions, other sums and variances are played over the
 rows that were alive before the step (holistic.py), the counts of FREQUENT over summaries of these
-(frequent_items.py). A result depends on nothing but the rows alive. NULL arguments are passed over,
+(frequent_items.py). A result depends on nothing but the rows alive. NULL arguments are ignored,
 as in SQL; NaN is larger than any number.
 """
 
@@ -64,7 +64,7 @@ class Totals:
 
 
 def without_repeats(versions: Versions, totals: list[Totals]) -> tuple[Versions, list[Totals]]:
-    """Without versions that nobody will see, as they equal the one before: fewer rows to make.
+    """Without versions that will not be seen, as they equal the one before: fewer rows to make.
 
     The last version of a group stays, as the next step goes on from it. Nothing is left out where
     that is not worth it, or values are not quickly compared.

@@ -78,7 +78,7 @@ class NegationState:
 class AntiJoinRows(Operator):
     """The left rows without an alive right row of equal key.
 
-    Rows without a key (NULL) match nothing: left ones stay, right ones are passed over. With
+    Rows without a key (NULL) match nothing: left ones stay, right ones are ignored. With
     ``by_identity`` the right input is the join of both sides, and the key is the left row itself.
     ``strict`` says that right rows may be cut.
     """

@@ -7,7 +7,7 @@ happens at an instant moves it further than by as many rows.
 Invariant: after each instant, exactly max(v1 - v2, 0) left rows of a value are in the answer, and
 ``_since`` says since when (NEVER: not in it). Every arrival and end on either side may add or
 remove (spec; the thesis's 2.2.2 overlooks some). Cost: O(events + alive rows of their values),
-apart from dead rows of this step that the border passes over.
+apart from dead rows of this step that the border crosses.
 """
 
 from __future__ import annotations

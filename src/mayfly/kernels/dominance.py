@@ -48,7 +48,7 @@ class Pruning:
     """Drops dominated rows from tables that are about to be kept, and remembers which.
 
     ``clock`` is the first open instant. What is dropped leaves its group at the instant before,
-    where rows that dominate it are: whoever counts the rows of the group goes on counting right.
+    where rows that dominate it are: counts of the rows of the group stay right.
     """
 
     calls: Sequence[AggregateCall]

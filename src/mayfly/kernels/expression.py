@@ -2,7 +2,7 @@
 
 That meaning is ANSI mode's, in UTC: overflow, division by zero and text that is no number are
 errors. An operand is evaluated only for the rows on which Spark would: CASE and COALESCE reach
-their arms row by row, AND and OR stop at FALSE and TRUE, and operators pass over the rows in which
+their arms row by row, AND and OR stop at FALSE and TRUE, and operators skip the rows in which
 an earlier operand is NULL. Which expressions run inside Spark's tasks is another question, and
 ``plan.expressions.is_kernel_expression`` answers it.
 """
@@ -46,7 +46,7 @@ def evaluate(expression: ex.Expression, resolve: Resolve) -> Operand:
         value = _evaluate(expression, columns)
     except (pa.ArrowInvalid, Undefined, OverflowError, UnicodeDecodeError) as error:
         raise BadInput(
-            # Sources have names here that nobody wrote.
+            # Sources have generated names here.
             f"cannot evaluate {expression.sql(lambda column: column.name)}: {error}",
             "guard the expression, use TRY_CAST, or cast its operands to a wider type",
         ) from error

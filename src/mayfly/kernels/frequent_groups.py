@@ -2,7 +2,7 @@
 
 Summaries come from all buckets (summaries.py) and are merged as they enter and as they leave; what
 they say at each instant is played by frequent_items.py. Raw rows are members too if other
-aggregates of the query need them; each aggregate passes over the rows of the others, as they have
+aggregates of the query need them; each aggregate ignores the rows of the others, as they have
 no argument for it. Invariant: k + 1 members per group, sub-window and call, whatever it counted.
 """
 

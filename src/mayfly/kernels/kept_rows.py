@@ -3,7 +3,7 @@
 Idea: rows lie in immutable runs clustered by code; what differs is how they leave. FIFO and
 calendar queues (thesis 3.5.2) drop whole dead runs and look for what falls due in runs whose
 range of expirations says so; the insertion-order buffer of DIRECT looks at every row every time;
-the hash of NT is told of each death by a cut. Invariant: whatever the structure, reading gives
+the hash of NT receives each death as a cut. Invariant: whatever the structure, reading gives
 the same rows. At most LIMIT runs, and few stored rows are dead (see ``upkeep``).
 Cost: a cut is found by its code; the lifetimes of the run it hits are copied, its rows are not.
 """

@@ -1,6 +1,6 @@
 """What every operator says of itself; a new operator overrides what is different with it.
 
-Idea: whoever places, stores, moves or explains operators asks them, and knows none by its class.
+Idea: code that places, stores, moves or explains operators asks them, and knows none by its class.
 The defaults are those of an operator that keeps nothing and needs rows nowhere in particular.
 Invariant: a key is named in the columns of the rows that the operator reads, in one order for all
 sides; ``holdings`` names every part of the state that ever has rows, with the shape it has there.
@@ -38,7 +38,7 @@ NO_IDS: Int64s = np.empty(0, np.int64)
 class Moving(Enum):
     """Where an operator has to be with its rows."""
 
-    FREE = "prepares the rows of one source for whoever reads them, wherever that is"
+    FREE = "prepares the rows of one source for its readers, wherever they are"
     NEAR = "where its first input is"
     MERGED = "where its inputs are"
     COUNTED = "where the rows of one partition come in their order, or in one place"
@@ -242,7 +242,7 @@ class Operator:
         raise NotImplementedError
 
     def keyless(self, rows: pa.Table, side: int) -> int:
-        """How many rows of a side have no key, because a part of it is NULL: they meet nobody."""
+        """How many rows of a side have no key, as a part of it is NULL: they have no partners."""
         raise NotImplementedError
 
     @property

@@ -312,7 +312,7 @@ class NetChanges:
         return NetChanges(taken(rows, first), time[first], net)
 
     def moved_to(self, last: int) -> NetChanges:
-        """As seen by whoever looks only at this instant, and at later ones."""
+        """As seen by a reader of this instant only, and of later ones."""
         return NetChanges.of(self.rows, np.maximum(self.time, last), self.net)
 
     def where(self, keep: np.ndarray) -> NetChanges:

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.aggregate_steps import Aggregator, aggregator
 from mayfly.kernels.delta import Delta

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import Delta, taken

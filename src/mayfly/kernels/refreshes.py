@@ -1,7 +1,7 @@
 """Refreshes: the instants at which windows with SLIDE move.
 
 A run of refreshes with one unchanged answer is kept as its rows with the first and the last of
-them, and expanded by whoever reads it: silence of centuries costs nothing.
+them, and expanded by its readers: silence of centuries costs nothing.
 """
 
 from __future__ import annotations

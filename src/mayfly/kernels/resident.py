@@ -56,7 +56,7 @@ class Residents:
         return len(self._entries)
 
     def take(self, owner: Hashable, rows: KeptRows) -> Mapping[int, Parts]:
-        """What is known of large groups by their code; nobody else gets it."""
+        """What is known of large groups by their code, for this operator only."""
         with self._lock:
             groups = self._removed((owner, place_of(rows)))
             self.reused += bool(groups)

@@ -24,7 +24,7 @@ def default_state_bytes(buckets: int = 1) -> int:
 
 
 def checked_state_bytes(asked: object, buckets: int = 1) -> int:
-    """The bytes a step may take: as somebody asks, or by default for so many buckets."""
+    """The bytes a step may take: as requested, or by default for so many buckets."""
     if asked is None:
         return default_state_bytes(buckets)
     if whole("max_state_bytes", asked) < 1:

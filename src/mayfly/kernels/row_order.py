@@ -33,7 +33,7 @@ _SHORT = 15
 
 
 @dataclass(frozen=True)
-class Part:
+class OrderColumn:
     """A column by which rows are ordered."""
 
     values: pa.Array
@@ -41,18 +41,20 @@ class Part:
     nulls_first: bool = True
 
 
-def order_parts(rows: pa.Table, keys: Sequence[SortKey], columns: Sequence[str]) -> list[Part]:
+def order_parts(
+    rows: pa.Table, keys: Sequence[SortKey], columns: Sequence[str]
+) -> list[OrderColumn]:
     """The sort keys, then all columns whose values can be compared."""
     parts = [
-        Part(values_of(key.expression, rows, arrow_type(key.expression.type)), key.descending,
+        OrderColumn(values_of(key.expression, rows, arrow_type(key.expression.type)), key.descending,
              key.nulls_first)
         for key in keys
     ]  # fmt: skip
     others = (whole(rows.column(name)) for name in columns)
-    return parts + [Part(values) for values in others if not pa.types.is_nested(values.type)]
+    return parts + [OrderColumn(values) for values in others if not pa.types.is_nested(values.type)]
 
 
-def exact_ranks(part: Part) -> list[Int64s]:
+def exact_ranks(part: OrderColumn) -> list[Int64s]:
     """Integers that sort like the values; NaN is larger than any number."""
     values, null = part.values, pc.is_null(part.values).to_numpy(zero_copy_only=False)
     columns = [np.where(null, -1 if part.nulls_first else 1, 0)]
@@ -69,7 +71,7 @@ def exact_ranks(part: Part) -> list[Int64s]:
 # ── codes ─────────────────────────────────────────────────────────────────────────────────
 
 
-def order_codes(parts: Sequence[Part], rows: int) -> Int64s:
+def order_codes(parts: Sequence[OrderColumn], rows: int) -> Int64s:
     """A number per row that is not larger than that of a row which comes later."""
     line = _Line(rows)
     for part in parts:
@@ -105,7 +107,7 @@ class _Line:
         self.room[which] = 0
 
 
-def _write(line: _Line, part: Part) -> None:
+def _write(line: _Line, part: OrderColumn) -> None:
     values = part.values
     null = pc.is_null(values).to_numpy(zero_copy_only=False)
     line.write((null != part.nulls_first).astype(np.uint64), np.ones(len(null), np.int64))
@@ -125,7 +127,9 @@ def _write(line: _Line, part: Part) -> None:
         line.close(~null)
 
 
-def _put(line: _Line, part: Part, null: npt.NDArray[np.bool_], word: Words, size: Int64s) -> None:
+def _put(
+    line: _Line, part: OrderColumn, null: npt.NDArray[np.bool_], word: Words, size: Int64s
+) -> None:
     """Bits of the values that are not NULL, turned if the largest comes first."""
     if part.descending:
         word = word ^ _ones(size)
@@ -137,7 +141,7 @@ def _ones(size: Int64s) -> Words:
     return np.where(size > 0, every >> np.minimum(64 - size, 63).astype(np.uint64), np.uint64(0))
 
 
-def _write_whole(line: _Line, part: Part, null: npt.NDArray[np.bool_], keys: Int64s) -> None:
+def _write_whole(line: _Line, part: OrderColumn, null: npt.NDArray[np.bool_], keys: Int64s) -> None:
     """The sign, how many bits the number has, and these without the first."""
     negative = keys < 0
     size = np.where(negative, ~keys, keys)
@@ -151,7 +155,9 @@ def _write_whole(line: _Line, part: Part, null: npt.NDArray[np.bool_], keys: Int
     _put(line, part, null, (size.view(np.uint64) ^ turned) & _ones(rest), rest)
 
 
-def _write_float(line: _Line, part: Part, null: npt.NDArray[np.bool_], values: pa.Array) -> None:
+def _write_float(
+    line: _Line, part: OrderColumn, null: npt.NDArray[np.bool_], values: pa.Array
+) -> None:
     """The sign, the first bits, whether others follow, and these."""
     floats = values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
     floats[np.isnan(floats)] = np.nan
@@ -169,7 +175,9 @@ def _write_float(line: _Line, part: Part, null: npt.NDArray[np.bool_], values: p
     _put(line, part, null, (size ^ turned) & _ones(rest), rest)
 
 
-def _write_letters(line: _Line, part: Part, null: npt.NDArray[np.bool_], values: pa.Array) -> None:
+def _write_letters(
+    line: _Line, part: OrderColumn, null: npt.NDArray[np.bool_], values: pa.Array
+) -> None:
     """Bytes, then 0. The bytes 0 and 1 are both written as 1, and nothing behind them."""
     stored = values.cast(pa.binary())
     offset = np.frombuffer(stored.buffers()[1], np.int32)[stored.offset :][: len(values) + 1]

@@ -146,7 +146,7 @@ class Summaries(Alone):
         return listed.rows(table, self.columns, self.summary)
 
     def _panes(self, rows: pa.Table) -> Int64s:
-        """The number of each row's sub-window; those of a time are told apart by it."""
+        """The number of each row's sub-window; those of a time are distinguished by it."""
         if self.rows is None:
             if self.length is None or self.period is None:
                 return np.full(rows.num_rows, -1, np.int64)

@@ -32,7 +32,7 @@ PER_CELL = 2
 
 Runs = tuple[RowRun, ...]
 Thin = Callable[[pa.Table], pa.Table]
-"""Leaves out rows that nobody will miss, of those that are written anyway."""
+"""Leaves out rows that are not needed any more, of those that are written anyway."""
 
 
 def unthinned(rows: pa.Table) -> pa.Table:

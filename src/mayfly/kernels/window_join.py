@@ -103,7 +103,7 @@ class Condition:
         return with_numbers(rows.combine_chunks(), **{CODE: np.ascontiguousarray(codes)})
 
     def keyless(self, rows: pa.Table, side: int) -> int:
-        """How many rows have no key, because a part of it is NULL: they meet nobody."""
+        """How many rows have no key, because a part of it is NULL: they have no partners."""
         keys = self._key(rows, side)
         missing = [pc.is_null(key).to_numpy(zero_copy_only=False) for key in keys if key.null_count]
         return int(np.count_nonzero(np.logical_or.reduce(missing))) if missing else 0

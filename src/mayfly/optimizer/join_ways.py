@@ -1,6 +1,6 @@
 """Ways to run a join of many inputs with one key: all at once, or with some sub-results kept.
 
-Idea: a sub-result that is kept spares its probes to those who come later, and costs its upkeep. The
+Idea: a sub-result that is kept spares its probes to later joins, and costs its upkeep. The
 ways: nothing kept (thesis 5.2), the join of the first inputs kept, or all in a chain (thesis 9.2).
 Invariant: all ways have the same results, with the same columns in the same order.
 Cost: O(inputs) costed plans.

@@ -109,7 +109,7 @@ class Panes:
 
     def whole(self, instants: Int64s) -> Bools:
         """Whether no pane has instants on both sides of each: it is an edge where panes are cut
-        already, or cut will be behind the horizon by those who use it."""
+        already, or cut will be behind the horizon by its users."""
         whole = (instants >= self.horizon) | np.isin(instants, [cut.behind for cut in self.cuts])
         for number, inside in self._places(instants):
             whole[inside] |= are_edges(instants[inside], self.cuts[number].edges)

@@ -1,6 +1,6 @@
 """WHERE as synopses see it: a disjunction of terms, compared as a set (thesis 8.3.3).
 
-A term ``column op constant`` has a set of values, so two terms of one column can be told to be
+A term ``column op constant`` has a set of values, so two terms of one column can be shown to be
 disjoint; anything else (conjunctions, LIKE) is *opaque*: equal to itself and disjoint from nothing.
 NULL satisfies no term.
 """

@@ -1,8 +1,8 @@
 """A workload as Arrow tables and a head in JSON, and back: what a restart needs.
 
 Stored are queries with how they are answered and their next refresh, the cuts of panes, and of each
-synopsis what it keeps and what waits in open panes. Opaque terms are stored by their text; whoever
-restores a workload hands them in again, since nothing that is stored may be executed.
+synopsis what it keeps and what waits in open panes. Opaque terms are stored by their text; the
+caller who restores a workload hands them in again, since nothing that is stored may be executed.
 """
 
 from __future__ import annotations

@@ -118,8 +118,8 @@ class SharingSet:
         self._choose_kinds()
 
     def remove(self, name: str) -> None:
-        """Forget a query; those who forward its answers go on as it did, and synopses that
-        nobody reads any more are dropped."""
+        """Forget a query; queries that forward its answers go on as it did, and synopses that
+        no query reads any more are dropped."""
         gone = self.queries.pop(name)
         self._window.pop(name, None)
         for registered in self.queries.values():

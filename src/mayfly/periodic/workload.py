@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays.order import Int64s
+from mayfly.display import counted
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.lifetime_rows import whole
 from mayfly.lifetime import MIN_TIME, instant_text
@@ -172,7 +173,7 @@ class QueryWorkload:
             )
         column = whole(rows.column(self.time))
         if column.null_count:
-            raise BadInput(f"{column.null_count} rows have no time", "leave them out")
+            raise BadInput(f"{counted(column.null_count, 'row')} without a time", "leave them out")
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("us")).cast(pa.int64())
         return np.ascontiguousarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False))

@@ -13,7 +13,7 @@ are these, so they survive other queries' coming and going (thesis 2.4 on sharin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
@@ -123,7 +123,7 @@ class _Pooling:
 
 
 def moves_freely(task: Task) -> bool:
-    """Whether a task only prepares rows for whoever needs them, wherever that is."""
+    """Whether a task only prepares rows for its readers, wherever they are."""
     below = [source for source in task.inputs if isinstance(source, Task)]
     if not below:
         return task.operator.moving is Moving.FREE
@@ -137,7 +137,7 @@ def _name(
     names: dict[Task, str],
     groups: dict[Task, ClockGroup],
 ) -> None:
-    """Names for a task and those below: by what it computes, and for whom if nobody shares it."""
+    """Names for a task and those below: by what it computes, and whose it is unless shared."""
     if task in names:
         return
     whom = context if moves_freely(task) else ""
@@ -172,9 +172,14 @@ def _fingerprint(task: Task) -> str:
         fingerprint(source) if isinstance(source, Task) else described(source)
         for source in task.inputs
     ]
+    return _digest(*described_operator(task), *inputs)
+
+
+def described_operator(task: Task, without: Collection[str] = ()) -> list[str]:
+    """What a task's operator computes, by the parts of its state key but those left out."""
     key = task.operator.state_key()
-    parts = [f"{name}={described(value)}" for name, value in key.parts]
-    return _digest(key.kind, *parts, *inputs)
+    parts = (f"{name}={described(value)}" for name, value in key.parts if name not in without)
+    return [key.kind, *parts]
 
 
 def described(value: Any, names: Mapping[str, str] | None = None) -> str:

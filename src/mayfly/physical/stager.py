@@ -170,7 +170,7 @@ class _Stager:
         return len(readers) <= 1
 
     def _near(self, task: Task, source: Task) -> None:
-        """In the stage of its input; what changes in a relation is told everywhere. Rows of a
+        """In the stage of its input; changes of a relation reach every stage. Rows of a
         stream may be anywhere: where the key of the join with a relation sends them, if it does."""
         if source in self.floating:
             key = tuple(name for name in task.operator.key_of() if name)
@@ -201,7 +201,7 @@ class _Stager:
         key = operator.spread_of(parts).within(task.columns.names)
         route = Route(single=not bucketed)
         if key:
-            # Streams go where the other rows are: perhaps nobody has to move these then.
+            # Streams go where the other rows are: perhaps these need not move then.
             self.spread[task] = Spread.by(key)
             route = Route(ValueKey(key), before=(operator,))
         for side, source in enumerate(inputs):

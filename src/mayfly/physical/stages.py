@@ -86,7 +86,7 @@ class Feed:
         return self.path[-1].panes if self.path else None
 
     def named(self, columns: Sequence[pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
-        """The columns it wants, in its order, under the names that its operators know."""
+        """The columns it takes, in its order, under the names that its operators know."""
         names = [f"{self.source.alias}.{name}" for name in self.source.columns]
         return pa.table([*columns, times], names=[*names, TS])
 

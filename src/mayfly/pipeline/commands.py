@@ -56,7 +56,7 @@ Filling = Callable[[RelationDefinition, str | None], Changing]
 
 
 def _unread(definition: StreamDefinition, folder: str | None) -> None:
-    """For those who only look at commands."""
+    """For looking at commands without applying them."""
 
 
 def _unfilled(definition: RelationDefinition, folder: str | None) -> Changing:

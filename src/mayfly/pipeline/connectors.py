@@ -1,4 +1,4 @@
-"""The sources and sinks that statements name: what can be told about them without Spark.
+"""The sources and sinks that statements name: what is checked without Spark.
 
 ``mayfly check`` and a start look at them here, so that what the one passes the other accepts.
 """
@@ -63,7 +63,7 @@ def check_stream(definition: StreamDefinition, folder: Path, python: Path | None
 
 
 def check_source(definition: StreamDefinition | RelationDefinition) -> None:
-    """Refuse a source that nobody could read, wherever its files may be."""
+    """Refuse a source that could not be read, wherever its files may be."""
     owner, streaming = f"{definition.kind} {definition.name}", definition.kind == "stream"
     if isinstance(definition, StreamDefinition):
         check_letters(definition)
@@ -171,8 +171,8 @@ def check_sink(query: QueryDefinition) -> None:
 def python_file(stream: str, source: Connector, folder: Path | None) -> tuple[Path, str]:
     """The file and the class of a data source written in Python, ``python('module:Class')``.
 
-    Whoever names it may be able to write to the checkpoint only, so the file must lie in the one
-    folder that whoever has started the pipeline trusts.
+    The author of the name may be able to write to the checkpoint only, so the file must lie in the
+    one folder that the user who started the pipeline trusts.
     """
     if folder is None:
         raise InvalidSetting(

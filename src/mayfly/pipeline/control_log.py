@@ -3,7 +3,7 @@
 Idea: a command is a file ``control/<number>.json`` that appears whole under the next free number,
 so commands have an order and none is lost. The driver applies them in that order. How far it got,
 what became of each, and what they add up to, is a property of the manifest that also holds their
-effects. Invariant: each command is applied once, whoever dies meanwhile. Commands are checked
+effects. Invariant: each command is applied once, whichever process dies. Commands are checked
 before they are written (control_requests.py).
 """
 
@@ -201,7 +201,7 @@ def _problem(stored: object) -> str | None:
         hint = f"the kinds are {', '.join(_SAYING)}"
         return f"its kind is {json.dumps(stored.get('kind'))}; {hint}"
     if strangers := [part for part in stored if part not in _PARTS]:
-        return f"nobody knows its {strangers[0]}"
+        return f"its part {strangers[0]} is unknown"
     for part, value in stored.items():
         if not isinstance(value, str) and not (value is None and part in OPTIONAL):
             return f"its {part} is {json.dumps(value)}"

@@ -152,7 +152,7 @@ class Control(ControlLog):
 
 
 def check_addition(name: str, cql: str, names: set[str], catalog: Catalog) -> None:
-    """Refuse a query that could not be run beside those there are."""
+    """Refuse a query that could not be run beside the existing ones."""
     check_name(name, "query")
     if name in names:
         raise InvalidSetting(
@@ -190,7 +190,7 @@ def streams_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
 
 
 def relations_read(cql: str | None, catalog: Catalog) -> tuple[str, ...]:
-    """The relations that a query over the catalog reads; none if that cannot be told."""
+    """The relations that a query over the catalog reads; none if it cannot be bound."""
     with suppress(MayflyError):
         nodes = bind_query(cql, catalog).walk() if cql else ()
         return tuple(

@@ -1,4 +1,4 @@
-"""What a pipeline declares, as its checkpoint says it to those who want to add to it."""
+"""What a pipeline declares, as its checkpoint stores it for commands that add to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of statements as a pipeline: what can be told about it before Spark is started."""
+"""A file of statements as a pipeline: what is checked before Spark is started."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class PipelineFile:
 
     @property
     def passed_over(self) -> tuple[str, ...]:
-        """What the file says and nobody does, in words."""
+        """What the file says and no command carries out, in words."""
         notes = []
         carried_out = Create | Drop | Insert | Update | Delete
         for statement in self.statements:

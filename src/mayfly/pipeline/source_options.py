@@ -1,6 +1,6 @@
 """The options of sources: which there are, and which values they take, told without Spark.
 
-Spark passes over an option that it does not know without a word, and looks at the value of many
+Spark ignores an option that it does not know without a word, and looks at the value of many
 only when the first file is read. Of sources that are not part of Spark we know the usual options
 only: there what is nearly one of them is refused, and others are passed on.
 """

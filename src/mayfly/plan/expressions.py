@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import ClassVar, TypeAlias
 
 from mayfly.plan.types import BOOLEAN, STRING, DataType, is_widening
-from mayfly.plan.window_specs import instant_text
+from mayfly.plan.window_specs import instant_literal
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | date | None
 """A literal's value; timestamps and day-time intervals are ints of µs, years-months of months."""
@@ -347,7 +347,7 @@ def literal_sql(value: Value, kind: DataType) -> str:
     if isinstance(value, date):
         return f"DATE'{value.isoformat()}'"
     if kind.name in ("timestamp", "timestamp_ntz"):
-        text = instant_text(int(value))
+        text = instant_literal(int(value))
         plain = text.removesuffix("+00:00")
         return f"TIMESTAMP'{text}'" if kind.name == "timestamp" else f"TIMESTAMP_NTZ'{plain}'"
     if kind.is_interval:

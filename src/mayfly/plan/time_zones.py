@@ -50,7 +50,7 @@ def moved(instants: Numbers, change: Callable[[Numbers], Numbers]) -> Numbers:
 
 
 def check_zone_in_use(name: str) -> None:
-    """Refuse a zone whose times nobody here knows."""
+    """Refuse a zone whose times are not known here."""
     with in_zone(name or "''"):  # Arrow takes no name for no zone
         wall_clock(np.zeros(1, np.int64))
 

@@ -9,9 +9,8 @@ windows, thesis 2.1.1); INTERNAL bounds memory without expiring results (thesis 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 
-from mayfly.lifetime import format_micros
+from mayfly.lifetime import format_micros, instant_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class Slide:
     def cql(self) -> str:
         if self.rows is not None:
             return f"SLIDE {self.rows} ROWS"
-        origin = f" ORIGIN '{instant_text(self.origin)}'" if self.origin else ""
+        origin = f" ORIGIN '{instant_literal(self.origin)}'" if self.origin else ""
         return f"SLIDE {format_micros(self.period or 0)}{origin}"
 
 
@@ -88,8 +87,8 @@ class Landmark(Window):
     until: int | None = None
 
     def _extent(self) -> str:
-        end = f" UNTIL '{instant_text(self.until)}'" if self.until is not None else ""
-        return f"LANDMARK '{instant_text(self.start)}'{end}"
+        end = f" UNTIL '{instant_literal(self.until)}'" if self.until is not None else ""
+        return f"LANDMARK '{instant_literal(self.start)}'{end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +149,6 @@ class PartitionRows(Window):
         return f"PARTITION BY {names} ROWS {self.count}{bound}"
 
 
-def instant_text(moment: int) -> str:
-    """An instant as ISO text in UTC, as windows and literals write it."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)).isoformat(sep=" ")
+def instant_literal(moment: int) -> str:
+    """An instant in UTC with its zone, as windows and literals write it."""
+    return f"{instant_text(moment)}+00:00"

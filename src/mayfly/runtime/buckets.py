@@ -11,7 +11,7 @@ MOST_BUCKETS = 4096
 
 
 def checked_buckets(asked: object) -> int:
-    """A number of buckets that somebody asks for.
+    """A requested number of buckets.
 
     >>> checked_buckets(16)
     16

@@ -126,7 +126,7 @@ class Clocks:
 
 
 def _connected(together: Iterable[Iterable[str]]) -> list[set[str]]:
-    """Sets of streams such that whoever reads one of a set reads no other set."""
+    """Sets of streams such that a query that reads one of a set reads no other set."""
     parts: list[set[str]] = []
     for streams in together:
         part = set(streams)

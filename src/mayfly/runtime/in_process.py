@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.display import one_line
+from mayfly.display import counted, one_line
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.codes import buckets
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, united, with_numbers
@@ -289,7 +289,7 @@ class ContinuousRun:
         times = columns[names.index(definition.time)]
         if times.null_count:
             raise BadInput(
-                f"{times.null_count} rows of stream {name} have no {definition.time}",
+                f"{counted(times.null_count, 'row')} of stream {name} without {definition.time}",
                 "every row needs a time: filter or repair them before they enter the stream",
             )
         own = [f"{name}.{column}" for column in names]

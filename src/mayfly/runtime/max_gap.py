@@ -17,7 +17,7 @@ import numpy as np
 
 from mayfly.lifetime import MIN_TIME, NEVER, last_likely
 
-if TYPE_CHECKING:  # those who only look at a checkpoint need no kernels
+if TYPE_CHECKING:  # looking at a checkpoint needs no kernels
     from mayfly.arrays.order import Int64s
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]

@@ -1,4 +1,4 @@
-"""Load shedding: which rows and refreshes are left out when somebody asks for it.
+"""Load shedding: which rows and refreshes are left out on request.
 
 Idea: *random* shedding takes rows by a hash of their values, before anything is done with them (see
 ``ProgramWiring``). *Partner* shedding is semantic, for joins (thesis 2.4.3): of the rows that come
@@ -36,7 +36,7 @@ _SPREAD = 1 << 32
 
 @dataclass(frozen=True)
 class Shedding:
-    """What may be left out, as somebody asked for."""
+    """What may be left out, as requested."""
 
     share: float = 0.0
     by: str = RANDOM

@@ -3,7 +3,7 @@
 Idea: a file is hashed while it is written, as a whole and in pieces: the row groups of a Parquet
 file one by one, and what follows them, its tail. Readers of a few row groups check just those.
 Invariant: bytes are parsed only after they were compared: a parser may die of damaged ones.
-Cost: whoever reads a whole file reads it twice, the second time from the system's memory.
+Cost: a whole file is read twice, the second time from the system's memory.
 """
 
 from __future__ import annotations

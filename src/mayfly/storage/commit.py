@@ -2,7 +2,7 @@
 
 Version v is the file ``manifest/<v>.json``, created by put-if-absent: of two writers that start
 from the same version exactly one succeeds. A crash leaves either the old or the new version, plus
-data files nobody names, which vacuum removes. Readers pin the version they read.
+data files without a name in any manifest, which vacuum removes. Readers pin the version they read.
 
 The largest ``manifest/<v>.oldest`` names the oldest retained version: it only ever grows. Vacuum
 raises it before it removes anything, so that a number whose manifest is gone cannot be committed a
@@ -77,7 +77,7 @@ def reading_version(directory: Directory, version: int) -> Iterator[None]:
         if directory.exists(manifest_name(version)):
             raise
         raise VersionExpired(
-            f"version {version} of {directory.address} is gone: rows in it had expired, or nobody "
+            f"version {version} of {directory.address} is gone: rows in it had expired, or no pin "
             "held it",
             "read the current version; a contract to erase bytes wins over readers",
         ) from missing
@@ -150,7 +150,7 @@ class Repository:
         return bool(Repository(Directory.at(root)).versions())
 
     def oldest(self) -> int:
-        """The oldest retained version; manifests below it are kept only for those who pinned."""
+        """The oldest retained version; manifests below it are kept only for pins."""
         return self._listed().oldest
 
     def stored_versions(self) -> list[int]:
@@ -330,7 +330,7 @@ class Repository:
 
     @contextlib.contextmanager
     def writing_from(self, base: Manifest) -> Iterator[None]:
-        """A writer that misses files of its base has lost to those who went on and vacuumed."""
+        """A writer that misses files of its base has lost to writers that went on and vacuumed."""
         try:
             yield
         except (CorruptFile, VersionExpired, FileNotFoundError) as missing:

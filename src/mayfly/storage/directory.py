@@ -158,7 +158,7 @@ class Directory:
         self.store.remove_folder(self.plain(folder))
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        """Write ``name`` atomically unless it exists; False if somebody else was first."""
+        """Write ``name`` atomically unless it exists; False if another writer was first."""
         was_first = self.store.put_if_absent(self.plain(name), data)
         self.io.note_written(len(data))
         return was_first

@@ -40,7 +40,7 @@ class Edit(Protocol):
 
 
 def as_stored(values: Mapping[str, Json], what: str) -> dict[str, Json]:
-    """The values as they will be read back, so that nobody works with what a file cannot hold."""
+    """The values as they will be read back, so that none works with what a file cannot hold."""
     try:
         stored: dict[str, Json] = json.loads(json.dumps(dict(values), allow_nan=False))
     except (TypeError, ValueError) as error:

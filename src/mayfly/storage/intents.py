@@ -1,4 +1,4 @@
-"""Who wins where a commit adds a file and a vacuum wants to remove it.
+"""Which wins where a commit adds a file and a vacuum is about to remove it.
 
 Idea: each says what it is about to do before it looks at what the other said. A commit puts an
 *intent* with the files it adds, then reads the *notices*; a vacuum puts a notice with the files it
@@ -29,7 +29,7 @@ def intent(directory: Directory, version: int, segments: Sequence[Segment]) -> I
     """Within the block these files are safe from vacuums, for a commit of ``version``.
 
     CommitConflict if a vacuum was first. An intent that a crash leaves behind ends with its
-    version: whoever commits that number next takes it from the dead writer.
+    version: the next writer to commit that number takes it from the dead writer.
     """
     if not segments:
         yield

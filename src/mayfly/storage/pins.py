@@ -17,7 +17,7 @@ class Pin:
     """A reader's claim on a version: vacuum keeps its files until it is released or runs out.
 
     A reader that may not write to the directory reads without a claim: a vacuum can then take the
-    version away, which the reader is told (VersionExpired).
+    version away, which the reader gets as an error (VersionExpired).
     """
 
     directory: Directory

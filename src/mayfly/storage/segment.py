@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
+from mayfly.display import counted
 from mayfly.errors import BadInput, CorruptFile, InvalidSetting, StorageError, UnsupportedFormat
 from mayfly.faults import reach
 from mayfly.storage.bounds import Bounds, bounds_of, key_bounds
@@ -127,7 +128,7 @@ class SegmentWriter:
     """Writes one segment batch by batch; ``close`` describes it, None if no row came.
 
     The file has a fresh name and is unreachable until a manifest names it, so an abandoned one
-    harms nobody and is removed by vacuum. As a context manager it is abandoned on an exception.
+    does no harm and is removed by vacuum. As a context manager it is abandoned on an exception.
     """
 
     def __init__(
@@ -201,7 +202,7 @@ class SegmentWriter:
         for column in (TS, EXP):
             if nulls := batch.column(column).null_count:
                 raise BadInput(
-                    f"{nulls} rows of {self._group} have NULL in {column}",
+                    f"NULL in {column} of {counted(nulls, 'row')} of {self._group}",
                     "give every row a generation and an expiration time",
                 )
             self._extend(column, bounds_of(batch.column(column)))
@@ -331,7 +332,8 @@ def check_present(directory: Directory, segment: Segment) -> None:
     size = directory.size(segment.path)
     if size is None:
         raise CorruptFile(
-            f"the data file {segment.path} ({segment.rows} rows of {segment.group}) is missing "
+            f"the data file {segment.path} ({counted(segment.rows, 'row')} "
+            f"of {segment.group}) is missing "
             f"from {directory.address}",
             RESTORE,
         )
@@ -384,7 +386,7 @@ def open_segment(
 
 
 def segment_batches(directory: Directory, segment: Segment) -> Iterator[pa.RecordBatch]:
-    """The segment's rows in bounded batches, for whoever copies them, and for logs that may be
+    """The segment's rows in bounded batches, for copying them, and for logs that may be
     larger than memory; always compared with the checksum first."""
     with _reading(directory, segment, again=True):
         source = directory.open(segment.path, mapped=segment.format == "arrow")

@@ -1,10 +1,10 @@
 """Removing what no retained version needs.
 
-Order is everything; each step may race with commits, readers and other vacuums, and each may be
-the last before a crash. 1. List the data files. 2. Raise the oldest retained version. 3. Read the
-pins: a reader writes its pin before it reads that number, so either we see the pin or it sees the
-number. 4. Remove manifests below it that nobody pinned. 5. Read the manifests that are left. 6. Put
-a notice on the files listed in 1 that none of them names and that are older than ``grace``. 7. Read
+Order is everything; each step may race with commits, readers and other vacuums, and each may be the
+last before a crash. 1. List the data files. 2. Raise the oldest retained version. 3. Read the pins:
+a reader writes its pin before it reads that number, so either we see the pin or it sees the number.
+4. Remove manifests below it that are not pinned. 5. Read the manifests that are left. 6. Put a
+notice on the files listed in 1 that none of them names and that are older than ``grace``. 7. Read
 intents, then new manifests (see intents), and remove the files that neither has. So a file goes
 only after every manifest that names it, and a commit that adds it comes first or is refused.
 
@@ -106,7 +106,7 @@ def prune(
 ) -> VacuumReport:
     """Remove old manifests and the data files that only they name, as a vacuum would.
 
-    Other files, which crashed writers left, are looked for when nobody did so within the grace.
+    Other files, which crashed writers left, are looked for when that was not done within the grace.
     """
     swept = repository.directory.modified_at(SWEPT)
     if swept is None or swept <= wall_clock() - DEFAULT_GRACE:
@@ -131,7 +131,7 @@ def left_behind(repository: Repository) -> list[str]:
     """Data files that no version names and no commit is about to add.
 
     They were there before the last commit, and who wrote them can commit them no more, or are older
-    than any commit takes. Nobody knows their checksums, so they are not to be looked into.
+    than any commit takes. Their checksums are unknown, so they are not to be looked into.
     """
     directory, named = repository.directory, named_files(repository)
     horizon = max(repository.current().written_at, wall_clock() - DEFAULT_GRACE)

@@ -61,7 +61,7 @@ def verify(repository: Repository, version: int | None = None) -> VerifyReport:
 
 def _missing_versions(repository: Repository, damaged: Collection[str]) -> Iterator[Problem]:
     """Versions from the oldest retained to the last committed whose manifests are gone, and the
-    mark of the newest, without which nobody knows which that was."""
+    mark of the newest, without which it is unknown which that was."""
     stored, last = set(repository.stored_versions()), repository.last()
     if last in stored and manifest_name(last) not in damaged:
         try:

@@ -22,7 +22,7 @@ from mayfly.plan.window_specs import (
     Slide,
     Unbounded,
     Window,
-    instant_text,
+    instant_literal,
 )
 
 SECOND = 1_000_000
@@ -192,7 +192,7 @@ class _Maker:
         return both("SELECT {} {}{}", selected, rest, self._limit(len(outputs)))
 
     def _limit(self, columns: int) -> Both:
-        """ORDER BY and LIMIT; ties go by value, which SQL has to be told."""
+        """ORDER BY and LIMIT; ties go by value, which SQL has to say."""
         cql, sql = [], []
         for number in self.rng.sample(range(columns), self.rng.randint(0, columns)):
             descending, first = self.rng.random() < 0.5, self.rng.choice((None, True, False))
@@ -448,7 +448,7 @@ def _window_text(window: Window, rng: Random) -> str:
     if window.slide is not None:
         parts.append(f"SLIDE {_duration_text(window.slide.period or 0, rng)}")
         if window.slide.origin:
-            parts.append(f"ORIGIN '{instant_text(window.slide.origin)}'")
+            parts.append(f"ORIGIN '{instant_literal(window.slide.origin)}'")
     return f"[{' '.join(parts)}]"
 
 
@@ -464,8 +464,8 @@ def _extent_text(window: Window, rng: Random) -> str:
             bound = f" RANGE {_duration_text(duration, rng)}" if duration else ""
             return f"PARTITION BY {', '.join(names)} ROWS {count}{bound}"
         case Landmark(start=start, until=until):
-            end = f" UNTIL '{instant_text(until)}'" if until else ""
-            return f"LANDMARK '{instant_text(start)}'{end}"
+            end = f" UNTIL '{instant_literal(until)}'" if until else ""
+            return f"LANDMARK '{instant_literal(start)}'{end}"
     return "UNBOUNDED"
 
 

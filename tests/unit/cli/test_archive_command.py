@@ -88,7 +88,7 @@ def test_a_scheme_is_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "give max_lifetime, and exp or lifetime" in capsys.readouterr().err
     assert run("migrate", str(path), "--window", "3 days") == 0
     said = capsys.readouterr().out
-    assert "DEL in 3 constituents, in-place, 9 rows alive; 3 rows have ended by it" in said
+    assert "DEL in 3 constituents, in-place, 9 rows alive; 3 rows ended by it" in said
     assert run("migrate", str(path), "--scheme", "WATA", "--side-by-side") == 0
     assert "9 rows alive; 3 former indexes run empty" in capsys.readouterr().out
     assert run("migrate", str(path), "--max-gap", "7 days") == 0
@@ -268,7 +268,7 @@ def test_rows_of_a_window_are_taken_back_and_smaller_windows_asked(
     for day in range(1, 7):
         archive.update(rows(day, 10))
     assert run("invalidate", str(path), "c-1") == 0
-    assert "8 rows are no longer returned" in capsys.readouterr().out
+    assert "8 rows no longer returned" in capsys.readouterr().out
     assert run("scan", str(path), "--window", "2 days", "--json", "--columns", "customer") == 0
     shown = [json.loads(line)["customer"] for line in capsys.readouterr().out.splitlines()]
     assert sorted(shown) == sorted(["c-0", "c-2", "c-3", "c-4"] * 4)

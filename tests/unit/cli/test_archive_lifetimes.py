@@ -205,7 +205,7 @@ def test_auto_says_which_option_it_needs(
 def test_rows_are_taken_back(sessions: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert run("invalidate", str(sessions), "c1", "c9") == 0
-    assert "4 rows are no longer returned, and go when" in capsys.readouterr().out
+    assert "4 rows no longer returned, and go when" in capsys.readouterr().out
     assert run("invalidate", str(sessions), "c3", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"rows": 4, "runs": 2, "erased": False}
     assert mayfly.archive.open(sessions).probe("c1", "c3").num_rows == 0

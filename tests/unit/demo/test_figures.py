@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly.demo.figures import GAP, counted, curve, elapsed, event_time, number, seconds, size
+from mayfly.demo.figures import GAP, curve, elapsed, event_time, number, seconds
+from mayfly.display import counted, size
 
 
 @pytest.mark.parametrize(
@@ -10,15 +11,15 @@ from mayfly.demo.figures import GAP, counted, curve, elapsed, event_time, number
     [
         (0, "0 B"),
         (999, "999 B"),
-        (1_000, "1.0 kB"),
-        (81_240, "81.2 kB"),
-        (999_949, "999.9 kB"),
-        (999_950, "1.0 MB"),
+        (1_000, "1 kB"),
+        (81_240, "81 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1 MB"),
         (3_456_000_000, "3.5 GB"),
-        (2e15, "2000.0 TB"),
+        (2e15, "2,000 TB"),
     ],
 )
-def test_sizes_keep_to_four_digits(count: float, text: str) -> None:
+def test_sizes_keep_to_three_digits(count: float, text: str) -> None:
     assert size(count) == text
 
 

@@ -60,7 +60,7 @@ def test_the_summary_names_every_figure_once_in_whole_lines() -> None:
         "344,435, each with its own lifetime; 333,684 have expired",
         "41; half of them within 0.6 s, the slowest in 2.0 s",
         "1, in batch 19; continued after 9.4 s, from version 19",
-        "at most 10,944 rows and 694.1 kB in 8 segments",
+        "at most 10,944 rows and 694 kB in 8 segments",
         "53 files, 7.9 MB",
         "identical to DuckDB's 344,435 results: nothing lost, nothing twice",
     ):

@@ -87,7 +87,7 @@ def test_every_number_stands_beside_its_unit() -> None:
         "+5,310 new",
         "−4,987 expired",
         "10,123 rows",
-        "812.0 kB",
+        "812 kB",
         "34 segments",
         "0.7 s",
     ):

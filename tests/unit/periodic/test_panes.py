@@ -163,7 +163,7 @@ def test_input_that_makes_no_sense_is_refused() -> None:
         PeriodicQuery("z", SUM, (1,), 1, keys=("value",))
     with pytest.raises(BadInput, match="of other types or names"):
         workload.feed(pa.table({"ts": [1]}), 5)
-    with pytest.raises(BadInput, match="1 rows have no time"):
+    with pytest.raises(BadInput, match="1 row without a time"):
         workload.feed(pa.table([[None], [1]], schema=SCHEMA), 5)
     workload.feed(rows(1), 5)
     with pytest.raises(BadInput, match="the clock goes back"):

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from mayfly.cql import catalog_after, parse
+from mayfly.display import number, size
 from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.model import ExplainedOperator
-from mayfly.physical.explain.words import number, size
 from mayfly.plan.logical import Output
 from mayfly.plan.strategy import Strategy
 from tests.unit.physical.explain_cases import FOLDER, QUERIES, explanation

@@ -62,7 +62,7 @@ def kept_by(run: ContinuousRun) -> list[int]:
             {"a": pa.table({"ts": pa.array([1, None, None]), "k": [1, 2, 3]})},
             None,
             BadInput,
-            "2 rows of stream a have no ts",
+            "2 rows of stream a without ts",
         ),
     ],
 )

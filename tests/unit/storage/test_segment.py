@@ -142,7 +142,7 @@ def test_a_row_without_a_lifetime_is_refused_and_leaves_nothing(
     whole = table([1, 2])
     at = whole.schema.get_field_index(column)
     holed = whole.set_column(at, column, pa.array([5, None], pa.int64()))
-    with pytest.raises(BadInput, match=f"1 rows of g have NULL in {column}"):
+    with pytest.raises(BadInput, match=f"NULL in {column} of 1 row of g"):
         write_segment(directory, "g", pa.concat_tables([whole, holed]))
     assert directory.all_names("data") == []
 
@@ -203,7 +203,7 @@ def test_a_missing_file_is_named(directory: Directory, format: Format) -> None:
     segment = written(directory, table([1]), format=format)
     directory.remove(segment.path)
     for read in (open_segment, lambda *one: list(segment_batches(*one))):
-        with pytest.raises(CorruptFile, match=f"{segment.path} .1 rows of group. is missing"):
+        with pytest.raises(CorruptFile, match=f"{segment.path} .1 row of group. is missing"):
             read(directory, segment)
 
 

@@ -69,7 +69,7 @@ class Voids(Part):
 
         Only rows stored by now are meant: what later updates bring is not. They are left out of
         every read at once, and removed when an update touches their sub-index; an archive that
-        promises PHYSICAL WITHIN rewrites the runs that hold them at once, and gives up older
+        promises PHYSICAL WITHIN rewrites the runs that hold them at once, and removes older
         versions as if the rows had expired now, or at the instant ``ended``.
         """
         version, ended = self.version(), None if ended is None else instant(ended)

@@ -2,7 +2,7 @@
 
 Rows come in through staged files, ends of results wait in ``void/``, and the checkpoint of a query
 that feeds the archive holds its state, its change log and its last changes. A promise about bytes
-speaks of all of them, so whoever checks it looks into all of these files, once they are compared.
+speaks of all of them, so a check looks into all of these files, once they are compared.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KeptFile:
     clock: int = NEVER
     """By which rows are removed from it: that of the query, or none (NEVER)."""
     unread: str | None = None
-    """Why nobody looks into it: it has no checksum, or another one than was written."""
+    """Why it is not looked into: it has no checksum, or another one than was written."""
 
 
 LEFT = "was left behind, and may hold rows that should be gone"

@@ -1,7 +1,7 @@
 """Expired rows among the staged ones: they go although their stream has stopped.
 
 A stream's own update takes its staged rows in and drops them. Where the archive is updated by
-somebody else, rows of a stream that lags would stay staged beyond their lives.
+another writer, rows of a stream that lags would stay staged beyond their lives.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_staged(root: str, due: int, properties: Mapping[str, Any]) -> None:
 
 def erase_staged(root: str, due: int, properties: Mapping[str, Any]) -> None:
     """Remove staged rows that expired before ``due``, unless their stream is about to, and files
-    that were left behind: nobody knows what is in them."""
+    that were left behind: what is in them is unknown."""
     for repository in staged_repositories(root).values():
         discard(repository, left_behind(repository))
     for staging in _stopped(root, properties):

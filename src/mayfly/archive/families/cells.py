@@ -237,7 +237,7 @@ class Cells:
         if not kept.keeps(replace(kept, erased_within=asked.erased_within)):
             raise InvalidSetting(
                 f"{asked} cannot be promised side by side: rows that expired under {kept} would "
-                "stay in files that nobody moves",
+                "stay in files that are not moved",
                 again,
             )
         waits = asked.late or asked.erased_within is not None

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.model.calendar import BoolArray, Int64Array, UpdateCalendar
+from mayfly.display import counted
 from mayfly.errors import BadInput
 from mayfly.lifetime import format_micros
 
@@ -182,7 +183,7 @@ class AdmissionSummary:
             reason, hint = _REASONS[verdict]
             if verdict is Verdict.LIVES_TOO_LONG and longest is not None:
                 reason = f"{reason}, {format_micros(longest)}"
-            lines.append(f"  {self.counts[verdict]} rows: {reason}")
+            lines.append(f"  {counted(self.counts[verdict], 'row')}: {reason}")
             lines.extend(f"    {example}" for example in self.examples.get(verdict, ()))
             hints.append(hint)
         raise BadInput(

@@ -2,7 +2,7 @@
 
 *Waves*: all rows of an update live equally long. *Cells*: every row has its own lifetime. *Counts*:
 rows live in windows of a number of rows, and cells hold them by estimate. The settings of an
-archive choose its family once, and whoever meets a difference asks that; nobody asks which one it
+archive choose its family once, and code that meets a difference asks it; no code asks which one it
 is. The answers draw on every room of the archive, so families stand above the rooms
 (``archive.families``) and enlist here.
 """

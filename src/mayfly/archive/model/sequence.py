@@ -34,7 +34,7 @@ def turn_id(batch_id: str | None, update: int) -> str:
 
 
 def require_plausible(update: int, last_update: int, calendar: UpdateCalendar, now: int) -> None:
-    """Refuse a number that would carry an archive further than anybody can mean: every row in it
+    """Refuse a number that would carry an archive further than can be meant: every row in it
     would expire, and no update of its own time could follow."""
     latest = max(now, calendar.time_of(last_update))
     if update > calendar.update_of(latest + FAR):

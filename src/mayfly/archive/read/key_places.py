@@ -3,7 +3,7 @@
 Idea: layouts that never rebuild keep many small runs, and a key is in few of them. Of every small
 file the hashes of its keys are kept, 32 bits a row; those of all files of a part lie in one array,
 so that a probe compares once and opens only files that hold its key. Invariant: equal keys have
-equal hashes, so no file is passed over that holds the key; one more may be opened in vain.
+equal hashes, so no file is skipped that holds the key; one more may be opened in vain.
 Cost: a comparison of 4 bytes per row of small files per probe, 8 bytes of memory per such row; the
 hashes of a file are made once, when it is met a second time: files that are soon written anew are
 often probed only once, and looking into one is cheaper than hashing all its keys.

@@ -206,7 +206,7 @@ def selection(
     soft: bool = False,
     window: Window | None = None,
 ) -> Selection:
-    """Which rows a read of an archive with these settings wants."""
+    """Which rows a read of an archive with these settings selects."""
     flag("soft", soft)
     if between is not None and (
         isinstance(between, str) or not isinstance(between, Sequence) or len(between) != 2

@@ -31,7 +31,7 @@ class KeyRange:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rows a read wants, besides its keys."""
+    """Which rows a read selects, besides its keys."""
 
     as_of: int
     generated_from: int | None = None

@@ -1,6 +1,6 @@
 """Data files of an archive as probes meet them: footers parsed once, a few files kept open.
 
-Idea: a probe wants a few rows of every run it meets; opening the file and parsing its footer would
+Idea: a probe needs a few rows of every run it meets; opening the file and parsing its footer would
 cost several times as much. So footers stay in memory, and the files that probes used last stay
 mapped. Of a Parquet file the row groups of the key are decoded; an Arrow file needs no decoding.
 Invariant: a file never changes and its name is never used again, so nothing kept can be stale; an

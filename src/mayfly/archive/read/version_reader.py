@@ -438,7 +438,7 @@ def _is_another(value: Any, converted: Any) -> bool:
 
 
 def _at_any_time(run: Run, segment: Segment, selection: Selection) -> bool:
-    """Whether nobody has to look at the times of the file's rows."""
+    """Whether the times of the file's rows need not be looked at."""
     return selection.wants_all_of(segment) and not run.deleted_days
 
 

@@ -138,7 +138,7 @@ class Committer(Part):
 
     def prune(self) -> None:
         """Let go of the versions that need not be kept."""
-        # With a damaged manifest among the kept ones nobody knows what may go; verify names it.
+        # With a damaged manifest among the kept ones it is unknown what may go; verify names it.
         with contextlib.suppress(CorruptFile):
             kept = self.versions_of(self.version().settings.keep_versions)
             if kept < len(self.repository.versions()):

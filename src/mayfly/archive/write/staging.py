@@ -3,7 +3,7 @@
 Idea: a stream brings rows in batches that know nothing of the archive's intervals. Each batch is
 committed to a small repository of its own, ``staged/<name>/``, with the rows of each interval in a
 group of their own, the number of the batch and the stream's clock. Updates take whole groups.
-Invariant: a row is staged once (a batch whose number is not new is passed over) and leaves once:
+Invariant: a row is staged once (a batch whose number is not new is skipped) and leaves once:
 the update's commit names the staged version it has taken in, and the groups up to that update are
 dropped only then. A crash in between is made up for by ``forget_taken``.
 """
@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.display import counted
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.storage import (
@@ -154,7 +155,8 @@ def require_nothing_staged(root: str, before: ArchiveSettings, after: ArchiveSet
     for name, figures in staged_figures(root).items():
         if rows := figures["staged_rows"]:
             raise InvalidSetting(
-                f"{rows} rows of the sink {name} wait for the end of their interval, so neither "
+                f"for the end of their interval wait {counted(rows, 'row')} of the sink {name}, "
+                "so neither "
                 "the times of updates nor the kind of lifetimes can change now",
                 f'take them in first: stop the stream and call sink("{name}").flush()',
             )

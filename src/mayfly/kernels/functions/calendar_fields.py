@@ -62,7 +62,7 @@ def date_text(day: int) -> str:
     return f"{sign}{abs(year):04d}-{month:02d}-{of_month:02d}"
 
 
-def instant_text(micros: int) -> str:
+def timestamp_text(micros: int) -> str:
     day, within = divmod(micros, DAY)
     seconds, fraction = divmod(within, SECOND)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

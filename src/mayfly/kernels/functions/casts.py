@@ -163,8 +163,8 @@ _WRITTEN: dict[str, Reading] = {
     "double": shortest,
     "decimal": lambda value: f"{value:f}",
     "date": calendar_fields.date_text,
-    "timestamp": lambda t: calendar_fields.instant_text(int(wall_clock(np.array([t]))[0])),
-    "timestamp_ntz": calendar_fields.instant_text,
+    "timestamp": lambda t: calendar_fields.timestamp_text(int(wall_clock(np.array([t]))[0])),
+    "timestamp_ntz": calendar_fields.timestamp_text,
     "interval day to second": calendar_fields.interval_text,
 }
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32}

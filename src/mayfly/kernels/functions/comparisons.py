@@ -34,7 +34,7 @@ def extreme(better: str) -> Callable[[Sequence[Operand]], Operand]:
     """The least (``<``) or greatest (``>``) of several operands."""
 
     def pick(left: Operand, right: Operand) -> Operand:
-        # Of equal ones the first is taken (0.0 or -0.0), and NULLs are passed over, as in Spark.
+        # Of equal ones the first is taken (0.0 or -0.0), and NULLs are ignored, as in Spark.
         replace = pc.fill_null(compare(better, right, left), False)
         return pc.if_else(pc.or_(replace, pc.is_null(left)), right, left)
 

@@ -100,7 +100,7 @@ class JavaPattern:
                     position += 1
 
     def _engine(self, text: str) -> tuple[Any, str | bytes]:
-        """What searches a text, and the text as it takes it: RE2 wants UTF-8."""
+        """What searches a text, and the text as it takes it: RE2 takes UTF-8."""
         same_end = not self.ends or text[-1:] not in _ENDS
         if self.linear is not None and same_end and (not self.folds or text.isascii()):
             return self.linear, text.encode()

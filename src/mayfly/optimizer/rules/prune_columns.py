@@ -67,7 +67,7 @@ def _is_filtered_scan(node: Node) -> bool:
 
 
 def _prune_scan(node: Node, requested: Requested) -> Node:
-    """A filtered scan without the columns that nobody reads, unless its window counts rows."""
+    """A filtered scan without unread columns, unless its window counts rows."""
     if isinstance(node, Select):
         below = requested | _read(node.predicate)
         return replace(node, child=_prune_scan(node.child, below))

@@ -4,7 +4,7 @@
     Distinct(Join(a, b))                 →   Join(Distinct(a), Distinct(b))
     Distinct(UnionAll(a, b))             →   Distinct(UnionAll(Distinct(a), Distinct(b)))
 
-Each input first loses the columns nobody reads. Not where an NRR is joined, since its results
+Each input first loses its unread columns. Not where an NRR is joined, since its results
 depend on when each duplicate arrived, and not onto STR inputs, where δ* cannot be used.
 """
 

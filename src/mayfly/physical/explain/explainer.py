@@ -1,4 +1,4 @@
-"""Explains a bound query: optimizes it and shows what would run, and what was passed over."""
+"""Explains a bound query: optimizes it and shows what would run, and what was not chosen."""
 
 from __future__ import annotations
 

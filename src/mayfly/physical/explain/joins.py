@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mayfly.display import number
 from mayfly.optimizer.join_chains import has_common_key
 from mayfly.optimizer.join_ways import JoinWay, ways_to_join
 from mayfly.optimizer.rule import RuleContext, aliases
 from mayfly.optimizer.rules.merge_joins import merge
-from mayfly.physical.explain.words import number
 from mayfly.plan.logical import Join, Node
 
 

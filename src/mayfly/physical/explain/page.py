@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mayfly.display import number, size
 from mayfly.physical.explain.model import Explained, ExplainedOperator, ExplainedPlan, PhysicalPlan
 from mayfly.physical.explain.svg import STYLE, drawing
 from mayfly.physical.explain.words import (
     assumption_words,
     escape,
     heading,
-    number,
     results_words,
-    size,
     state_words,
     zone_words,
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from mayfly.display import number, size
 from mayfly.physical.explain.model import (
     Edge,
     Explained,
@@ -23,11 +24,9 @@ from mayfly.physical.explain.words import (
     encodable,
     flow_words,
     heading,
-    number,
     on_one_line,
     place_words,
     results_words,
-    size,
     state_words,
     total_state,
     zone_words,

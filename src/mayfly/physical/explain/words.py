@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 
+from mayfly.display import counted, number, size
 from mayfly.optimizer.structures import Cost
 from mayfly.physical.explain.model import (
     Explained,
@@ -43,30 +44,6 @@ def encodable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def number(value: float) -> str:
-    """A count for people: 0.25, 4.2, 1,234."""
-    if value == 0:
-        return "0"
-    if value < 1:
-        return f"{value:.2g}" if value >= 0.01 else "<0.01"
-    if value < 10:
-        return f"{value:.1f}".removesuffix(".0")
-    return f"{value:,.0f}"
-
-
-def rows(count: float) -> str:
-    return "1 row" if count == 1 else f"{number(count)} rows"
-
-
-def size(count: float) -> str:
-    """Bytes in the largest unit that leaves at least 1."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{number(count)} {unit}"
-        count /= 1000
-    return f"{number(count)} TB"
-
-
 def cost_words(cost: Cost) -> str:
     return (
         f"{number(cost.total)} tuples/s touched = {number(cost.processing)} processing"
@@ -92,7 +69,7 @@ def amount_words(state: ExplainedState) -> list[str]:
     if state.rows is None or state.bytes is None:
         return []
     growth = " after one day, growing" if state.grows else ""
-    return [f"{rows(state.rows)}, {size(state.bytes)}{growth}"]
+    return [f"{counted(state.rows, 'row')}, {size(state.bytes)}{growth}"]
 
 
 def flow_words(operator: ExplainedOperator) -> str:
@@ -130,15 +107,15 @@ def zone_words(plan: PhysicalPlan) -> list[str]:
 
 
 def total_state(plan: PhysicalPlan) -> str:
-    return f"{rows(plan.state_rows)}, {size(plan.state_bytes)}"
+    return f"{counted(plan.state_rows, 'row')}, {size(plan.state_bytes)}"
 
 
 def results_words(plan: PhysicalPlan) -> str:
-    """What a sink is told of the end of a result."""
+    """What a sink learns of the end of a result."""
     if plan.output.kind is not OutputKind.VIEW:
         return "are sent once, with their instant ts: a sink has nothing to delete"
     if plan.cuts:
-        return "may end before their exp: a sink is told by a second row, with the end in cut"
+        return "may end before their exp: a sink gets a second row, with the end in cut"
     if plan.answer.label.pattern.name == "MON":
         return "never expire: a sink needs no delete messages"
     return "leave with their exp: a sink needs no delete messages"

@@ -41,7 +41,7 @@ class Serving:
         return dict(self.handles)
 
     def wanted_anew(self) -> bool:
-        """Wait until the queries end, by themselves or because somebody asks for it; whether the
+        """Wait until the queries end, by themselves or on request; whether the
         control log then asks for others."""
         # What a handle tells of the end is the end of serving; here it is that of the batches.
         try:
@@ -81,7 +81,7 @@ def awaited(runs: Mapping[str, QueryRun]) -> str | None:
 
 
 def ended_for_others(runs: Mapping[str, QueryRun]) -> bool:
-    """After queries have ended: whether a command wants others, so that they are started anew.
+    """After queries have ended: whether a command changes them, so that they are started again.
 
     A command to stop is done then.
     """

@@ -38,7 +38,7 @@ class Pipeline:
     session: Session
     declared: PipelineFile
     passed_over: tuple[str, ...] = ()
-    """What the file says and nobody does or has, in words."""
+    """What the file says and has no effect, in words."""
 
     def __repr__(self) -> str:
         return one_line(self, self.declared.file, *(query.name for query in self.queries))

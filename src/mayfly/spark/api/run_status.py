@@ -46,7 +46,7 @@ class Status:
     """Answers before this instant lack rows from before the query came; None if none does."""
 
     refreshes: tuple[int, int] = (0, 0)
-    """Refreshes of a query with SLIDE that were answered, and that were passed over on purpose."""
+    """Refreshes of a query with SLIDE that were answered, and that were skipped on purpose."""
 
     lag: int | None = None
     """How far the clock is behind the wall clock, µs; None while there is no clock."""

@@ -141,7 +141,7 @@ class _WriteParts:
 
     job: WriteJob
     written: Any = None
-    """The accumulator in which parts are counted, if somebody looks."""
+    """The accumulator in which parts are counted, if progress is shown."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts: list[int] = []

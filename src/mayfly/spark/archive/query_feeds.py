@@ -6,7 +6,7 @@ becomes known the row is declared void by the first update after that end. What 
 update is kept beside the archive, one file per batch; to write or apply it twice changes nothing.
 The latest instant depends on the longest life the archive takes, which a migration may change; so
 beside it is also noted from which ts on results were stored with which.
-Rows equal in all columns, ts and exp cannot be told apart: when one of them ends early, all go.
+Rows equal in all columns, ts and exp cannot be distinguished: when one of them ends early, all go.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class ArchiveSink:
         if dead_letter is not None and archive.settings.contract.erased_within is not None:
             raise InvalidSetting(
                 f"dead letters are to be kept in {dead_letter}, but the archive promises "
-                f"{archive.settings.contract}: nobody would remove them",
+                f"{archive.settings.contract}: they would never go",
                 "leave them out, or give the archive a contract without PHYSICAL",
             )
         directory = archive.repository.directory
@@ -323,7 +323,7 @@ class ArchiveSink:
         raise AssertionError("unreachable")
 
     def _without_stranded(self, base: Manifest, update: int) -> Manifest:
-        """Staged rows whose update somebody else has run meanwhile are late."""
+        """Staged rows whose update another writer has run meanwhile are late."""
         if self.archive.settings.late is not LateRows.REFUSE:
             return base
         stranded = [

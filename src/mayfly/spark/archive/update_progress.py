@@ -24,7 +24,7 @@ LOOK_EVERY = 0.2
 def counted_parts(
     spark: SparkSession, label: str, parts: int, listener: PartsListener | None
 ) -> Iterator[Any]:
-    """An accumulator for tasks to count parts in, or None if nobody looks."""
+    """An accumulator for tasks to count parts in, or None if progress is not shown."""
     with _shown(label, parts, listener) as tell:
         if tell is None:
             yield None

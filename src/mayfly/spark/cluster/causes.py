@@ -25,7 +25,7 @@ def own_error(error: Exception) -> MayflyError | None:
 
 
 def said(error: Exception) -> str:
-    """The sentence in which Spark tells why it gave up."""
+    """The sentence in which Spark gives the reason of its failure."""
     text = str(error).split("\n\nJVM stacktrace")[0].strip()
     if causes := _JAVA.findall(text):
         return str(causes[-1])

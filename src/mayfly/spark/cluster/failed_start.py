@@ -29,7 +29,7 @@ MASTER_HINT = "start it, or check the address: spark://HOST:PORT, local[CORES], 
 
 
 def check_master(master: str | None, patience: float = MASTER_PATIENCE) -> None:
-    """Refuse a standalone master that nobody listens for; of several, one must answer."""
+    """Refuse a standalone master that does not answer; of several, one must."""
     if master is None or not master.startswith(_STANDALONE):
         return
     problem = ""
@@ -50,7 +50,7 @@ def check_master(master: str | None, patience: float = MASTER_PATIENCE) -> None:
 def failed_start(
     error: Exception, stderr: str, master: str | None, settings: Mapping[str, str]
 ) -> MayflyError:
-    """What is told of a Spark that did not start; ``stderr`` is what its JVM printed."""
+    """What is reported of a Spark that did not start; ``stderr`` is what its JVM printed."""
     raised = str(error).split("\n\nJVM stacktrace")[0]
     exited = _GATEWAY in raised
     why = (_printed(stderr) if exited else said(error)).removeprefix("requirement failed: ")

@@ -1,4 +1,4 @@
-"""A quiet local Spark session with the settings Mayfly wants."""
+"""A quiet local Spark session with the settings Mayfly needs."""
 
 from __future__ import annotations
 

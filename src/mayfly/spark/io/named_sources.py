@@ -53,14 +53,14 @@ NAMING = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
 
 def named(spark: SparkSession, reader: DataStreamReader, name: str) -> DataStreamReader:
-    """The reader under a name, where the session wants sources to have one."""
+    """The reader under a name, where the session needs sources to have one."""
     return reader.name(name) if spark.conf.get(NAMING, "false") == "true" else reader
 
 
 def declare_stream(session: Session, definition: StreamDefinition, folder: Path) -> list[str]:
     """Declare a stream that reads from its source; paths are relative to the folder.
 
-    What may be a mistake and is none for Spark is told in words.
+    What may be a mistake and is none for Spark is reported in words.
     """
     source = check_stream(definition, folder, session.python)
     letters, files = definition.dead_letters, _files_in(source, folder)
@@ -138,7 +138,7 @@ def _never_filled(definition: StreamDefinition, folder: str | None) -> list[str]
 
 
 def _oldest_and_newest(folder: Path) -> list[Path]:
-    """Some files of a folder; none if somebody moves them meanwhile, or if it is none."""
+    """Some files of a folder; none if they are moved meanwhile, or if it is none."""
     with suppress(OSError):
         files = [path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._"]
         files.sort(key=lambda path: path.stat().st_mtime)

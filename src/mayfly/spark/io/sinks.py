@@ -1,6 +1,6 @@
 """Sinks: where committed changes go.
 
-A sink sees committed files only, and is told the batch id. It may be told twice about one batch
+A sink sees committed files only, and gets the batch id. It may get one batch twice
 (after a crash): our own sinks replace what they wrote for that id; callbacks must do the same.
 """
 
@@ -55,7 +55,7 @@ class Unfinished(Exception):
 
 
 class Sink(Protocol):
-    """A sink with a true ``wants_every_batch`` is told about batches without changes too."""
+    """A sink with a true ``wants_every_batch`` gets batches without changes too."""
 
     def deliver(self, delivery: Delivery) -> None:
         """Take over one batch; called again with the same batch id after a crash."""

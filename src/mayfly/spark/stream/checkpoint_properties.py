@@ -44,7 +44,7 @@ def empty_properties(
 
 
 def identity(repository: Repository) -> str:
-    """What a checkpoint is known by to those who take its batches: it may be moved, and another
+    """What a checkpoint is known by to the sinks of its batches: it may be moved, and another
     one made in its place. One of an earlier version is known by its path."""
     return str(repository.current().properties.get(IDENTITY, repository.directory.address))
 
@@ -78,7 +78,7 @@ def answered(receipts: Sequence[Receipt]) -> dict[str, int]:
 
 
 def refreshes_after(base: Manifest, receipts: Sequence[Receipt]) -> dict[str, list[int]]:
-    """Per query: refreshes answered and passed over so far."""
+    """Per query: refreshes answered and skipped so far."""
     refreshes = {name: list(pair) for name, pair in base.properties.get(REFRESHES, {}).items()}
     for receipt in receipts:
         for name, pair in receipt.refreshes.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.display import counted
 from mayfly.errors import BadInput
 from mayfly.lifetime import instant_text
 from mayfly.plan.added_columns import free_name
@@ -29,7 +30,8 @@ def check_times(streams: Iterable[Stream], timeless: Mapping[str, int]) -> None:
     for stream in streams:
         if timeless[stream.name] and stream.null_time == "error":
             raise BadInput(
-                f"{timeless[stream.name]} rows of stream {stream.name} have no {stream.time}",
+                f"{counted(timeless[stream.name], 'row')} of stream {stream.name} "
+                f"without {stream.time}",
                 "nothing of this batch was applied: repair or filter them at the source, or "
                 "set them aside, with DEAD LETTERS TO parquet('folder') in CREATE STREAM or "
                 "null_time='dead_letter', dead_letter='folder' in Session.stream",

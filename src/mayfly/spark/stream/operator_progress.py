@@ -1,6 +1,6 @@
 """How a pipeline gets on: what each operator keeps, and what came since the beginning.
 
-Everything is told by the manifest, so any process that can read the checkpoint knows it.
+Everything is in the manifest, so any process that can read the checkpoint knows it.
 """
 
 from __future__ import annotations

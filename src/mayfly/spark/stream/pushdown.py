@@ -2,7 +2,7 @@
 
 Idea: a row of a stream that no query selects need not leave the JVM. Per stream the condition is
 what all who read it have in common: the disjunction of their selections, as far as these compare
-columns with constants. Invariant: whatever a query wants passes, and its own selection is made
+columns with constants. Invariant: whatever a query needs passes, and its own selection is made
 again behind; so a term that is not understood is left out. Constants whose text a session
 setting reads in its own way (instants, backslashes, quotes) are left to the kernels, and so is what
 may raise an error. Clocks and counts are those of all rows: of the others only the time crosses.
@@ -34,7 +34,7 @@ _TYPES = (*_WHOLE, "boolean", "string", "double")
 
 
 def wanted_rows(feeds: Sequence[Feed]) -> str | None:
-    """What the readers of one stream have in common; None if one wants every row, or if there are
+    """What the readers of one stream have in common; None if one needs every row, or if there are
     so many that an index finds their rows sooner."""
     if not 0 < len(feeds) < MANY_SELECTIONS:
         return None

@@ -82,7 +82,7 @@ class RegisteredQueries:
         return {name: query.get(ENTRY) for name, query in self.queries.items()}
 
     def check_claimed(self, stages: StagedProgram) -> None:
-        """Refuse states that no operator goes on from: it would begin anew, and nobody know."""
+        """Refuse states that no operator goes on from: it would begin again unnoticed."""
         if self.dropped or self.replaced:
             return  # what they leave behind goes with them
         stored = self.repository.current().properties["state"]

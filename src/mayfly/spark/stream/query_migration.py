@@ -1,7 +1,7 @@
 """A checkpoint of queries moved to another number of buckets or another strategy.
 
-Idea: the new states are written beside the old ones, and one manifest puts them in force. Whoever
-is killed before leaves the old version as it was, and files that nobody names for vacuum to remove.
+Idea: the new states are written beside the old ones, and one manifest puts them in force. A process
+that is killed before leaves the old version as it was, and unnamed files for vacuum to remove.
 A running driver notices at its next commit that the checkpoint has gone on without it.
 Buckets are described in ``resplitting``. UPA and DIRECT keep the same rows in different structures,
 so their states are the same rows. NT keeps lifetimes in its windows only, and nothing else that
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.physical.program import Task
-from mayfly.physical.shared_program import SharedProgram, described, shared
+from mayfly.physical.shared_program import SharedProgram, described, described_operator, shared
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.buckets import checked_buckets
 from mayfly.spark.stream.query_checkpoint import ENTRY, SINCE, check_same, opened
@@ -127,9 +127,5 @@ def _match(
 
 def _kind(task: Task) -> list[str]:
     """What a task computes, whatever structure it keeps its rows in."""
-    key = task.operator.state_key()
-    own = [
-        f"{name}={described(value)}" for name, value in key.parts if name not in _OTHER_STRUCTURES
-    ]
     sources = [described(source) for source in task.inputs if not isinstance(source, Task)]
-    return [key.kind, *own, *sources]
+    return [*described_operator(task, _OTHER_STRUCTURES), *sources]

@@ -1,4 +1,4 @@
-"""Receipts: what a task wrote, told to the driver as one row.
+"""Receipts: what a task wrote, sent to the driver as one row.
 
 A task may run more than once, so nothing it writes counts until the driver has one receipt for
 every due (stage, bucket) and commits the files they name. A receipt may also carry an error: bad
@@ -44,7 +44,7 @@ class Receipt:
     shed: Mapping[str, int] = field(default_factory=dict)
     """Rows of each stream that joins left out on purpose."""
     refreshes: Mapping[str, list[int]] = field(default_factory=dict)
-    """Per query that is answered at refreshes: how many were, and how many were passed over."""
+    """Per query that is answered at refreshes: how many were, and how many were skipped."""
     error: tuple[str, str, str] | None = None
 
     def encode(self) -> str:

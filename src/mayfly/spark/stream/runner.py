@@ -169,7 +169,7 @@ class Runner:
 
     def _await_stop(self) -> None:
         """Leave a batch that is not done. To return would tell Spark that it is, and an error
-        before Spark is told to stop would be one of the query."""
+        before Spark is asked to stop would be one of the query."""
         threading.Thread(target=self._stop_stream, daemon=True).start()
         while self.stream is None or self.stream.isActive:
             time.sleep(0.01)
@@ -192,7 +192,7 @@ class Runner:
             if batch_id > done:
                 if Clocks.from_json(base.properties["clocks"]).ended:
                     # Spark does not know of the commit that closed the input: it may have been
-                    # the last thing a driver did before it died, so nobody was told yet.
+                    # the last thing a driver did before it died, so no sink has it yet.
                     self._deliver(base)
                     base = self.repository.current()  # a delivery may erase, which is a version
                 base = self._run(rows, base, batch_id)
@@ -260,7 +260,7 @@ class Runner:
         return replace(BatchFacts.from_json(read_json(directory, name, NEW_CLOCK)), fed=fed)
 
     def _tell(self, limits: Mapping[str, Limits] | None) -> None:
-        """Tell those who split the batch what is late; of the next one they know nothing yet."""
+        """Tell the tasks that split the batch what is late; the next one they do not know yet."""
         entries = [] if limits is None else [astuple(limits[name]) for name in self._names]
         self.spark.sparkContext.setLocalProperty(LIMITS, json.dumps(entries) if entries else "")
 
@@ -536,7 +536,7 @@ class Runner:
         if kept and any(True for _ in self.promises()):
             raise InvalidSetting(
                 f"dead letters of stream {kept[0].name} are kept in {kept[0].dead_letter}, but an "
-                "archive that the query feeds promises PHYSICAL WITHIN: nobody would remove them",
+                "archive that the query feeds promises PHYSICAL WITHIN: they would never go",
                 "run it without dead letters, or give the archive a contract without PHYSICAL",
             )
 

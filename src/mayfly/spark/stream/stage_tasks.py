@@ -194,7 +194,7 @@ class _Step:
     shed: dict[str, int] = field(default_factory=dict)
     """Per stream: rows that joins left out."""
     refreshes: dict[str, list[int]] = field(default_factory=dict)
-    """Per query: refreshes answered and passed over."""
+    """Per query: refreshes answered and skipped."""
 
     @property
     def program(self) -> StagedProgram:

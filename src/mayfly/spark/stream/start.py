@@ -35,7 +35,7 @@ _starting = threading.Lock()
 
 
 class StartSettings(TypedDict, total=False):
-    """How queries run, as ``Queries.start`` explains it, for those who start them through it."""
+    """How queries run, as ``Queries.start`` explains it, for callers that start them through it."""
 
     buckets: int | None
     history: Duration
@@ -168,7 +168,7 @@ def started(
 @contextmanager
 def _planned_at_once(session: SparkSession) -> Iterator[None]:
     """Streams started meanwhile are not planned stage by stage, which would run the first stage
-    before the runner is told of the batch.
+    before the runner gets the batch.
 
     A stream gets a copy of the session as it is when it is started.
     """
@@ -188,6 +188,6 @@ def check_threads() -> None:
     """Refuse a Spark whose jobs may be run by another thread than the one that describes them."""
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
         raise InvalidSetting(
-            "PYSPARK_PIN_THREAD is off: what is told about a batch may reach another one",
+            "PYSPARK_PIN_THREAD is off: the limits of a batch may reach another one",
             "leave it out of the environment",
         )

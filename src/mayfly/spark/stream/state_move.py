@@ -1,6 +1,6 @@
 """The states of a checkpoint written anew in other places.
 
-They are written beside the old ones; whoever commits the edits puts them in force. Where rows
+They are written beside the old ones; the commit of the edits puts them in force. Where rows
 belong is said in ``pipeline.resplitting``.
 """
 

@@ -22,7 +22,7 @@ def absolute_address(path: str | os.PathLike[str]) -> str:
 
 
 def open_store(address: str | os.PathLike[str], *, sync: bool = True) -> Store:
-    """The store at a path or a URI; refused if nobody knows its kind."""
+    """The store at a path or a URI; refused if its kind is unknown."""
     text = path_text(address)
     scheme, separator, _ = text.partition("://")
     if separator and scheme in _schemes:

@@ -42,6 +42,6 @@ def storage_error(doing: str, path: str | Path, error: OSError) -> StorageError:
 
 
 def is_denied(error: StorageError) -> bool:
-    """Whether this user may not write there, or nobody may."""
+    """Whether this user may not write there, or no user may."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in _DENIED

@@ -3,7 +3,7 @@
 Idea: what object stores with conditional writes offer, and no more: whole files under plain names,
 put, read and removed. No rename, no append, no lock, no empty folder.
 Invariant: a file that was put is there whole for everybody, from the return of the call on, and in
-every listing that begins later. Nobody changes a file in place.
+every listing that begins later. No file is changed in place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FileInfo(NamedTuple):
 
 
 class NewFile(Protocol):
-    """A file that is written piece by piece; nobody looks for it before it is finished."""
+    """A file that is written piece by piece; it is not looked for before it is finished."""
 
     def write(self, data: memoryview) -> None: ...
 
@@ -71,13 +71,13 @@ class Store(Protocol):
         """The first parts of the names below a folder, in order, without those of files below."""
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        """Put a file unless it exists; of all who try at once, one is told True."""
+        """Put a file unless it exists; of all who try at once, one gets True."""
 
     def put(self, name: str, data: bytes) -> None:
         """Put a file, whatever was there before: readers see the old one or the new one."""
 
     def create(self, name: str) -> NewFile:
-        """Begin a file under a name that nobody has used."""
+        """Begin a file under an unused name."""
 
     def persist(self, folder: str) -> None:
         """Make the names of finished new files in a folder survive a power cut, too."""

@@ -37,7 +37,7 @@ def test_streams_of_one_query_do() -> None:
 def test_rows_without_a_time_are_refused_with_advice_in_both_languages() -> None:
     runner = object.__new__(Runner)
     runner._streams = (Stream("a", pa.schema([("ts", pa.int64())])),)
-    with pytest.raises(BadInput, match="3 rows of stream a have no ts") as told:
+    with pytest.raises(BadInput, match="3 rows of stream a without ts") as told:
         runner._advanced(Clocks.unset(("a",)), {"a": None}, {"a": 3})
     assert "DEAD LETTERS TO parquet('folder') in CREATE STREAM" in told.value.hint
     assert "dead_letter='folder' in Session.stream" in told.value.hint
