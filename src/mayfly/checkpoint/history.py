@@ -110,7 +110,7 @@ class Filling:
 
 
 @dataclass(frozen=True)
-class History:
+class StoredHistory:
     """What the newcomers of a program get to know at once."""
 
     fillings: tuple[Filling, ...]
@@ -122,7 +122,9 @@ class History:
     """Per newcomer: the instant from which its answers are whole."""
 
 
-def history_of(stages: StagedProgram, newcomers: frozenset[str], kept: KeptHistory) -> History:
+def history_of(
+    stages: StagedProgram, newcomers: frozenset[str], kept: KeptHistory
+) -> StoredHistory:
     """Where the rows come from that the newcomers need, and what that makes of their answers."""
     groups = {output.group for output in stages.answers if output.query in newcomers}
     keepings = list(_keepings(stages, kept))
@@ -156,7 +158,7 @@ def history_of(stages: StagedProgram, newcomers: frozenset[str], kept: KeptHisto
         for answer in stages.answers
         if answer.query in newcomers
     }
-    return History(tuple(fillings), _began(stages, fillings), beginnings, whole)
+    return StoredHistory(tuple(fillings), _began(stages, fillings), beginnings, whole)
 
 
 def _began(stages: StagedProgram, fillings: list[Filling]) -> dict[int, int]:

@@ -58,7 +58,7 @@ def joined_links(session: Session, places: Places) -> SparkQuery:
     return windows[0].join(windows[1], KEY, select=RESULT)
 
 
-def run_pipeline(places: Places, reports: Reports, orders: Orders) -> None:
+def run_pipeline(places: Places, reports: ReportPipe, orders: Orders) -> None:
     reports.send("starting")
     session = Session(local_spark(CORES, memory="1g"))
     session.spark.streams.addListener(BatchTimes(reports))
@@ -97,7 +97,7 @@ def _catch_up(run: QueryRun) -> None:
         raise
 
 
-class Reports:
+class ReportPipe:
     """This process's stdout, kept for reports; whatever else prints there goes to the log."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Orders:
 class BatchTimes(StreamingQueryListener):
     """Reports how long each batch took, from Spark's own account."""
 
-    def __init__(self, reports: Reports) -> None:
+    def __init__(self, reports: ReportPipe) -> None:
         self._reports = reports
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
@@ -147,7 +147,7 @@ class BatchTimes(StreamingQueryListener):
 
 
 def main() -> int:
-    reports, orders = Reports(), Orders()
+    reports, orders = ReportPipe(), Orders()
     try:
         run_pipeline(Places(Path(sys.argv[1])), reports, orders)
     except MayflyError as error:

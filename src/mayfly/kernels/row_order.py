@@ -46,10 +46,13 @@ def order_parts(
 ) -> list[OrderColumn]:
     """The sort keys, then all columns whose values can be compared."""
     parts = [
-        OrderColumn(values_of(key.expression, rows, arrow_type(key.expression.type)), key.descending,
-             key.nulls_first)
+        OrderColumn(
+            values_of(key.expression, rows, arrow_type(key.expression.type)),
+            key.descending,
+            key.nulls_first,
+        )
         for key in keys
-    ]  # fmt: skip
+    ]
     others = (whole(rows.column(name)) for name in columns)
     return parts + [OrderColumn(values) for values in others if not pa.types.is_nested(values.type)]
 

@@ -109,7 +109,7 @@ def _files(owner: str, path: Path) -> list[Path]:
 
 
 def _csv_records(path: Path, names: Sequence[str], options: Mapping[str, str]) -> Records:
-    """Columns are told by their places, as Spark does for a declared schema."""
+    """Columns are known by their places, as Spark does for a declared schema."""
     separator = options.get("sep") or options.get("delimiter") or ","
     with path.open(newline="", encoding="utf-8") as lines:
         rows = csv.reader(lines, delimiter=separator)

@@ -1,8 +1,8 @@
 """What one-time queries read: the views and relations of a checkpoint, and archives.
 
 Each shows its rows at an instant, of one committed version, and says what is missing. A reader
-writes nothing, pins included: if its version is vacuumed away meanwhile, it is told so
-(VersionExpired), and opens the newest one.
+writes nothing, pins included: if its version is vacuumed away meanwhile, it gets an
+error (VersionExpired), and opens the newest one.
 """
 
 from __future__ import annotations

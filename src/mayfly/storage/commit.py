@@ -83,7 +83,7 @@ def reading_version(directory: Directory, version: int) -> Iterator[None]:
         ) from missing
 
 
-class Listing(NamedTuple):
+class VersionListing(NamedTuple):
     """The folder of manifests: versions on disk in order, the oldest retained one, the last one
     that was committed, and whether a version is marked as the newest."""
 
@@ -166,7 +166,7 @@ class Repository:
         """The last version that was committed, whether its manifest is there or not; or -1."""
         return self._listed().last
 
-    def _listed(self) -> Listing:
+    def _listed(self) -> VersionListing:
         """What one look at the folder of manifests shows."""
         stored, oldest, last = [], 0, -1
         for name in self.directory.names(MANIFESTS):
@@ -179,7 +179,7 @@ class Repository:
                 last = max(last, int(match[1]))
             elif name == OLDEST:
                 oldest = max(oldest, self._oldest_of_old())
-        return Listing(stored, oldest, max([last, *stored[-1:]]), last >= 0)
+        return VersionListing(stored, oldest, max([last, *stored[-1:]]), last >= 0)
 
     def _oldest_of_old(self) -> int:
         try:
@@ -209,7 +209,7 @@ class Repository:
     def newest(self) -> int:
         return self._newest().last
 
-    def _newest(self) -> Listing:
+    def _newest(self) -> VersionListing:
         for _ in range(ATTEMPTS):
             listed = self._listed()
             stored, oldest, last, _ = listed
@@ -235,7 +235,7 @@ class Repository:
             "without it",
         )
 
-    def lost_mark(self, listed: Listing, newest: Manifest) -> CorruptFile | None:
+    def lost_mark(self, listed: VersionListing, newest: Manifest) -> CorruptFile | None:
         """What to say where no version is marked as the newest any more.
 
         A look that falls between two marks of commits shows none: the next one does.

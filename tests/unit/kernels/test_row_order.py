@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.kernels.row_order import Part, exact_ranks, order_codes
+from mayfly.kernels.row_order import OrderColumn, exact_ranks, order_codes
 
 KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5),
@@ -28,10 +28,10 @@ KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def parts(draw: st.DrawFn) -> list[Part]:
+def parts(draw: st.DrawFn) -> list[OrderColumn]:
     size = draw(st.integers(1, 12))
     return [
-        Part(
+        OrderColumn(
             pa.array(draw(st.lists(st.none() | KINDS[kind], min_size=size, max_size=size)), kind),
             draw(st.booleans()),
             draw(st.booleans()),
@@ -41,7 +41,7 @@ def parts(draw: st.DrawFn) -> list[Part]:
 
 
 @given(parts())
-def test_a_row_that_comes_first_has_no_larger_code(columns: list[Part]) -> None:
+def test_a_row_that_comes_first_has_no_larger_code(columns: list[OrderColumn]) -> None:
     rows = len(columns[0].values)
     ranks = [rank for part in columns for rank in exact_ranks(part)]
     order = np.lexsort(ranks[::-1])
@@ -64,5 +64,5 @@ def test_a_row_that_comes_first_has_no_larger_code(columns: list[Part]) -> None:
     ],
 )
 def test_small_rows_fit_their_code(columns: list[list[Any]], whole: bool) -> None:
-    codes = order_codes([Part(pa.array(values)) for values in columns], 3)
+    codes = order_codes([OrderColumn(pa.array(values)) for values in columns], 3)
     assert (codes & 1 == 0).tolist() == [whole] * 3

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.checkpoint.history import WAITING, Filling, History, KeptHistory, history_of
+from mayfly.checkpoint.history import WAITING, Filling, KeptHistory, StoredHistory, history_of
 from mayfly.checkpoint.source_log import part_of
 from mayfly.faults import reach
 from mayfly.kernels.interval import Interval
@@ -136,7 +136,7 @@ def deliver_history(runner: Runner) -> None:
 
 def _history(
     runner: Runner, register: RegisteredQueries, base: Manifest, came: frozenset[str]
-) -> History:
+) -> StoredHistory:
     stored = base.properties
     names = [query for query in register.queries if query not in register.added]
     kept = KeptHistory(
@@ -150,7 +150,7 @@ def _history(
     return history_of(runner.wiring.stages, came, kept)
 
 
-def _filled(runner: Runner, base: Manifest, history: History) -> list[Any]:
+def _filled(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
     """One step of the newcomers' operators over what is kept, as edits."""
     stages = runner.wiring.stages
     tasks = {task.name for task in stages.tasks}
@@ -189,7 +189,7 @@ def _filled(runner: Runner, base: Manifest, history: History) -> list[Any]:
 
 
 def _stepped(
-    runner: Runner, base: Manifest, history: History
+    runner: Runner, base: Manifest, history: StoredHistory
 ) -> tuple[list[Receipt], dict[str, list[int]]]:
     stages, clocks = runner.wiring.stages, Clocks.from_json(base.properties["clocks"])
     nothing = dict.fromkeys(clocks.streams, 0)
