@@ -46,6 +46,12 @@ QUERIES = {
 MORE = {
     "top of groups": "SELECT g, k, COUNT(*) AS n FROM a [RANGE 50 us] GROUP BY g, k"
     " ORDER BY n DESC, g LIMIT 3 OFFSET 1",
+    "exists": "SELECT k, v FROM a [RANGE 30 us] l WHERE EXISTS"
+    " (SELECT * FROM b [RANGE 20 us] r WHERE r.k = l.k AND r.v > l.v)"
+    " AND g IN (SELECT g FROM b [RANGE 40 us])",
+    "intersect": "SELECT g, k FROM a [RANGE 50 us] INTERSECT SELECT g, k FROM b [RANGE 50 us]",
+    "outer": "SELECT l.k, l.v, r.v AS w FROM a [RANGE 30 us] l FULL JOIN b [RANGE 20 us] r"
+    " ON l.k = r.k AND l.v > 2",
     "extremes": "SELECT g, MAX(x) AS m, MIN(v) AS l FROM a [RANGE 50 us] GROUP BY g",
     "selection": "SELECT k, upper(g) AS g, v * 2 AS w FROM a [RANGE 40 us] WHERE v > 2",
     "frequent everywhere": "SELECT FREQUENT(k, 2) AS f FROM a [RANGE 60 us SLIDE 20 us]",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from mayfly.plan.expressions import Expression, Literal, Value, as_type
+from mayfly.plan.expressions import Case, Expression, Literal, Value, as_type
 from mayfly.plan.frequent_call import (
     APPROXIMATE,
     EXACT,
@@ -20,6 +20,7 @@ from mayfly.plan.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    INT,
     VOID,
     DataType,
     array,
@@ -93,9 +94,26 @@ AGGREGATES = {
     "std": "stddev_samp",
 }
 """Every name an aggregate is called by, with the name plans use."""
+_LATEST = "the latest row of each k is s [PARTITION BY k ROWS 1]"
+_LISTED = "COLLECT_SET(x) gives the values, each once, in their order"
+_TRUTH = "write MIN or MAX(CASE WHEN … THEN 1 ELSE 0 END)"
+FOREIGN_AGGREGATES = {
+    **dict.fromkeys(("first", "first_value", "any_value"), "write MIN(x), or join with MIN(ts)"),
+    **dict.fromkeys(("last", "last_value", "latest"), _LATEST),
+    **dict.fromkeys(("min_by", "arg_min"), "write a sub-query with ORDER BY y LIMIT 1"),
+    **dict.fromkeys(("max_by", "arg_max"), "write a sub-query with ORDER BY y DESC LIMIT 1"),
+    **dict.fromkeys(("collect_list", "array_agg", "string_agg", "listagg"), _LISTED),
+    **dict.fromkeys(("bool_and", "bool_or", "every"), _TRUTH),
+    **dict.fromkeys(("count_if", "countif"), "write COUNT(*) FILTER (WHERE …)"),
+    **dict.fromkeys(("percentile", "percentile_cont"), "write QUANTILE(x, 0.9) or MEDIAN(x)"),
+    **dict.fromkeys(("row_number", "rank", "dense_rank"), "write ORDER BY x LIMIT n"),
+}
+"""What to write for aggregates of other languages."""
 
 
 def is_aggregate(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Filter):
+        node = node.this
     return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
 
 
@@ -107,6 +125,8 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
     """An aggregate call over the input columns; its name is still to be given."""
+    if isinstance(node, exp.Filter):
+        return _filtered(bind_aggregate(node.this, inputs), node.expression.this, inputs)
     function = AGGREGATES[node.name.lower()]
     aggregate = _KNOWN[function]
     arguments, distinct = list(node.expressions), False
@@ -129,16 +149,18 @@ def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
     return AggregateCall("", function, argument, kind, distinct, parameters)
 
 
+def _filtered(call: AggregateCall, place: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
+    """``agg(x) FILTER (WHERE p)``: NULL, which aggregates pass over, where p does not hold."""
+    _refuse_aggregates(place, inputs)
+    condition = inputs.condition(place)
+    argument = Literal(1, INT) if call.argument is None else call.argument
+    return replace(call, argument=Case((condition,), (argument,), None, argument.type))
+
+
 def _argument(
     node: exp.Expr, place: exp.Expr, aggregate: AggregateType, inputs: ScalarBinder
 ) -> Expression:
-    for part in place.walk():
-        if is_aggregate(part):
-            raise inputs.error(
-                part,
-                "an aggregate cannot stand in another one",
-                "compute the inner one in a sub-query, or use Wstream",
-            )
+    _refuse_aggregates(place, inputs)
     bound = inputs.bind(place)
     if aggregate.numeric:
         if not bound.type.is_numeric and bound.type != VOID:
@@ -150,6 +172,16 @@ def _argument(
         problem = f"{node.name.upper()} cannot compare values of type {bound.type}"
         raise inputs.error(place, problem, "use a member of it")
     return bound
+
+
+def _refuse_aggregates(place: exp.Expr, inputs: ScalarBinder) -> None:
+    for part in place.walk():
+        if is_aggregate(part):
+            raise inputs.error(
+                part,
+                "an aggregate cannot stand in another one",
+                "compute the inner one in a sub-query, or use Wstream",
+            )
 
 
 def _parameters(function: str, places: list[exp.Expr], inputs: ScalarBinder) -> tuple[Value, ...]:

@@ -12,11 +12,12 @@ from mayfly.cql.context import BindingContext
 from mayfly.cql.frequent_check import with_sub_windows
 from mayfly.cql.from_clause import BindQuery, bind_items
 from mayfly.cql.group_clause import GroupedBinder, Grouping
-from mayfly.cql.join_binder import join_items
+from mayfly.cql.join_binder import conjuncts_of, join_items
 from mayfly.cql.messages import suggestion
-from mayfly.cql.negated_subqueries import apply_negations, conjuncts_of, is_negation, on_conditions
+from mayfly.cql.outer_joins import Entries, join_entries
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
+from mayfly.cql.subquery_conditions import apply_queries, asks_query
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical import Distinct, GroupAggregate, Named, Node, Project
 from mayfly.plan.types import VOID
@@ -51,8 +52,9 @@ def bind_block(
     """Bind a block whose columns are to be called ``alias.…``; ``items`` replaces its FROM."""
     items = bind_items(context, block, bind_query) if items is None else items
     outer, closed = (enclosing.outer, enclosing.closed) if enclosing else (None, "")
-    scope = Scope(context.source, tuple(items), outer, closed)
-    rows = _rows(context, block, items, scope, bind_query)
+    entries = join_entries(context, block, items, enclosing)
+    scope = Scope(context.source, entries.visible, outer, closed)
+    rows = _rows(context, block, entries, scope, bind_query)
     binder, outputs = _bind_outputs(context, block, scope)
     if isinstance(binder, GroupedBinder):
         rows = _grouped(context, block, rows, binder)
@@ -67,18 +69,17 @@ def bind_block(
 def _rows(
     context: BindingContext,
     block: exp.Select,
-    items: list[Item],
+    entries: Entries,
     scope: Scope,
     bind_query: BindQuery,
 ) -> Node:
     where = block.args.get("where")
     places = conjuncts_of(where.this if where else None)
     binder = ScalarBinder(context.source, scope, "WHERE")
-    conditions = on_conditions(context, block, items, scope)
-    conditions += [binder.condition(place) for place in places if not is_negation(place)]
-    rows = join_items(context, block, items, conditions)
-    negations = [place for place in places if is_negation(place)]
-    return apply_negations(context, rows, scope, negations, bind_query)
+    conditions = [binder.condition(place) for place in places if not asks_query(place)]
+    rows = join_items(context, block, entries.joined, [*entries.conditions, *conditions])
+    queries = [place for place in places if asks_query(place)]
+    return apply_queries(context, rows, scope, queries, bind_query)
 
 
 # ── outputs ───────────────────────────────────────────────────────────────────────────────

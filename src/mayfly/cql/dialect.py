@@ -45,8 +45,8 @@ _HINTS = {
     "LATERAL": "LATERAL is not in the language; write a join or a sub-query",
     "FETCH": "write LIMIT n",
     "WITH": "WITH is not in the language; write the query as a sub-query in FROM",
-    "INTERSECT": "INTERSECT is not in the language; write a join of two SELECT DISTINCT",
-    "MINUS": "write EXCEPT ALL",
+    "INTERSECT": "write it between two queries: SELECT … INTERSECT SELECT …",
+    "MINUS": "write EXCEPT, or EXCEPT ALL to keep duplicates",
     "OVER": "OVER is not in the language: a window belongs behind its stream, like s [ROWS 10]",
     "INTO": "a query has no INTO; write CREATE QUERY name TO … AS SELECT …",
     "VALUES": "VALUES is only in INSERT INTO; keep the rows in a RELATION and join it",
@@ -55,6 +55,12 @@ _HINTS = {
     "[": "a window stands right behind the name of a stream: FROM s [RANGE 10 MIN] AS a",
 }
 
+
+_TABLE_FUNCTIONS = {
+    "TUMBLE": "write the window behind the stream: s [RANGE 10 MIN SLIDE 10 MIN]",
+    "HOP": "write the window behind the stream: s [RANGE 10 MIN SLIDE 1 MIN]",
+}
+_NO_ARRAYS = "arrays are carried along; expand them before the stream enters"
 
 _INTERVALS = "write INTERVAL 10 MIN, from MICROSECOND to DAY; months have no fixed length"
 
@@ -259,6 +265,9 @@ class CqlParser(SparkParser):
                 raise self._problem(
                     "names of streams and relations have one part", "quote it: `a.b`"
                 )
+            if self._match(TokenType.L_PAREN, advance=False):
+                hint = _TABLE_FUNCTIONS.get(name.name.upper(), _NO_ARRAYS)
+                raise self._problem(f"{name.name}(…) in FROM is not in the language", hint)
             source = exp.Table(this=name)
         self._attach_window(source)
         word = self._curr.text.upper()

@@ -32,8 +32,9 @@ def join_items(
         moving, stored = stored[:1], stored[1:]
     joins = block.args.get("joins") or []
     position = context.position(joins[0]) if joins else None
-    local = [condition for condition in conditions if len(condition.relations()) < 2]
-    waiting = [condition for condition in conditions if len(condition.relations()) > 1]
+    sides = [_aliases(item.node) for item in items]
+    local = [part for part in conditions if any(part.relations() <= side for side in sides)]
+    waiting = [part for part in conditions if part not in local]
     node = moving[0] if len(moving) == 1 else _join(moving, waiting, position)
     for nrr in (relation for relation in stored if not _retroactive(relation)):
         _check_connected(context, node, nrr, waiting)
@@ -42,6 +43,7 @@ def join_items(
     if relations:
         side = relations[0] if len(relations) == 1 else _join(relations, waiting, position)
         node = _relation_join(node, side, waiting)
+    assert not waiting, "every condition is checked"
     predicate = conjunction(tuple(local))
     return Select(node, predicate, position=_where(context, block)) if predicate else node
 
@@ -123,3 +125,20 @@ def _check_connected(
             "this NRR is joined through a relation, whose changes it could not follow",
             "join the NRR with a stream, or declare it as a RELATION",
         )
+
+
+def conjuncts_of(node: exp.Expr | None) -> list[exp.Expr]:
+    """The conditions joined by AND, parentheses opened."""
+    conditions: list[exp.Expr] = []
+    waiting = [] if node is None else [node]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, exp.And):
+            waiting += (current.expression, current.this)
+        elif isinstance(current, exp.Paren) and isinstance(
+            current.this, exp.And | exp.Paren | exp.Not
+        ):
+            waiting.append(current.this)
+        else:
+            conditions.append(current)
+    return conditions

@@ -1,4 +1,4 @@
-"""Binds whole queries: blocks, UNION ALL, EXCEPT ALL, ORDER BY, and how results leave."""
+"""Binds whole queries: blocks, UNION, EXCEPT, INTERSECT, ORDER BY, and how results leave."""
 
 from __future__ import annotations
 
@@ -101,38 +101,40 @@ def _part(
 def _set_operation(
     context: BindingContext, tree: exp.SetOperation, alias: str, enclosing: Scope | None
 ) -> Node:
-    word = type(tree).__name__.upper()
-    if isinstance(tree, exp.Intersect):
-        hint = "write a join of two SELECT DISTINCT queries"
-        raise context.error(tree, "INTERSECT is not in the language", hint)
-    if tree.args.get("distinct"):
-        raise context.error(
-            tree,
-            f"{word} without ALL is not in the language",
-            f"write {word} ALL, inside SELECT DISTINCT * FROM (…) if duplicates are to go",
-        )
     parts = _operands(tree)
     for part in parts:
         if isinstance(part, exp.Select):
-            refuse_operator(context, part, "a part of UNION ALL or EXCEPT ALL")
+            refuse_operator(context, part, f"a part of {_operation(tree)}")
     nodes = [
         bind_subquery(context, part, context.aliases.fresh(f"part_{number}"), enclosing)
         for number, part in enumerate(parts, start=1)
     ]
     types = _common_types(context, tree, parts, nodes)
     nodes = [_conformed(context, node, types) for node in nodes]
-    position = context.position(tree)
+    place, is_set = context.position(tree), bool(tree.args.get("distinct"))
     if isinstance(tree, exp.Union):
-        return UnionAll(tuple(nodes), alias, position=position)
-    left = _renamed(nodes[0], alias)
-    return ExceptAll(left, nodes[1], position=position)
+        union = UnionAll(tuple(nodes), alias, position=place)
+        return Distinct(union, position=place) if is_set else union
+    if is_set:
+        # EXCEPT is not DISTINCT over EXCEPT ALL: of 1, 1 without 1 nothing is left.
+        nodes = [Distinct(node, position=place) for node in nodes]
+    left, right = nodes
+    if isinstance(tree, exp.Intersect):
+        # As many as on both sides, min(v1, v2), is v1 - max(v1 - v2, 0).
+        right = ExceptAll(left, right, position=place)
+    return ExceptAll(_renamed(left, alias), right, position=place)
+
+
+def _operation(tree: exp.SetOperation) -> str:
+    return type(tree).__name__.upper() + ("" if tree.args.get("distinct") else " ALL")
 
 
 def _operands(tree: exp.SetOperation) -> list[exp.Expr]:
-    """The parts of a chain of UNION ALL; EXCEPT ALL always has two."""
+    """The parts of a chain of one kind of UNION; the others always have two."""
     parts = [tree.expression]
     left = tree.this
-    while isinstance(tree, exp.Union) and type(left) is exp.Union and not left.args.get("distinct"):
+    word = _operation(tree)
+    while isinstance(tree, exp.Union) and type(left) is exp.Union and _operation(left) == word:
         parts.append(left.expression)
         left = left.this
     return [left, *reversed(parts)]
@@ -154,8 +156,8 @@ def _common_types(
             if common is None:
                 problem = f"column {index + 1} is {types[index]} in one part and {column.type} here"
                 raise context.error(part, problem, "CAST one of them")
-            if isinstance(tree, exp.Except) and not common.is_comparable:
-                problem = f"EXCEPT ALL cannot compare values of type {common}"
+            if _operation(tree) != "UNION ALL" and not common.is_comparable:
+                problem = f"{_operation(tree)} cannot compare values of type {common}"
                 raise context.error(tree, problem, "leave the column out")
             types[index] = common
     return types

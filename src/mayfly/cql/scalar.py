@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from mayfly.cql import functions
-from mayfly.cql.aggregate_types import AGGREGATES
+from mayfly.cql.aggregate_types import AGGREGATES, FOREIGN_AGGREGATES
 from mayfly.cql.arithmetic import arithmetic
 from mayfly.cql.literals import folded_cast, negated, number
 from mayfly.cql.messages import CqlError, SourceText, closest
@@ -293,7 +293,8 @@ class ScalarBinder:
             raise self._stray_operator(node, name)
         if name not in functions.FUNCTIONS:
             names = [*functions.FUNCTIONS, *functions.SYNONYMS, *AGGREGATES]
-            hint = closest(name, names, similarity=0.75) or "docs/language.md lists the functions"
+            hint = FOREIGN_AGGREGATES.get(name) or closest(name, names, similarity=0.75)
+            hint = hint or "docs/language.md lists the functions"
             raise self.error(node, f"there is no function {written}", hint)
         return self._call(node, name, [self.bind(argument) for argument in node.expressions])
 
@@ -332,7 +333,7 @@ class ScalarBinder:
             return self.error(
                 node,
                 "a query cannot be used as a value",
-                "put it in FROM and join it; NOT EXISTS and NOT IN may stand in WHERE",
+                "put it in FROM and join it; EXISTS, IN and their negations may stand in WHERE",
             )
         if isinstance(node, exp.Exists | exp.In):
             return self.error(node, *_subquery_advice(node, self.clause))
@@ -346,6 +347,9 @@ class ScalarBinder:
             return self.error(
                 node, "a list of values cannot stand here", "compare the values one by one"
             )
+        if isinstance(node, exp.Filter):
+            hint = "write SUM(x) FILTER (WHERE …), or CASE WHEN … THEN x END"
+            return self.error(node, "FILTER goes with aggregates only", hint)
         if isinstance(node, exp.Alias):
             return self.error(node, "AS cannot stand here", "only output columns have aliases")
         return self.error(node, f"{node.key.upper()} cannot stand here", "see docs/language.md")
@@ -353,15 +357,10 @@ class ScalarBinder:
 
 def _subquery_advice(node: exp.Expr, clause: str) -> tuple[str, str]:
     word = "EXISTS" if isinstance(node, exp.Exists) else "IN (SELECT …)"
-    negated = isinstance(node.parent, exp.Not)
-    if negated:
-        return (
-            f"NOT {word} can only be a condition of its own in WHERE, joined by AND",
-            f"take it out of {'OR or CASE' if clause == 'WHERE' else clause}",
-        )
+    word = f"NOT {word}" if isinstance(node.parent, exp.Not) else word
     return (
-        f"{word} without NOT is not in the language",
-        "write a join with (SELECT DISTINCT …), which is the same",
+        f"{word} can only be a condition of its own in WHERE, joined by AND",
+        f"take it out of {'OR or CASE' if clause == 'WHERE' else clause}",
     )
 
 

@@ -113,6 +113,12 @@ def _create(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     periodic = cursor.take("PERIODIC")
     if periodic and cursor.word() != "QUERY":
         raise cursor.error("only a query can be PERIODIC", "write CREATE PERIODIC QUERY …")
+    if cursor.word() in ("VIEW", "MATERIALIZED"):
+        raise cursor.error(
+            "CREATE VIEW is not in the language",
+            "write CREATE QUERY name AS SELECT …, whose answer is maintained; to use it in another "
+            "query, write it there as a sub-query in FROM",
+        )
     kind = cursor.one_of(_KINDS, "what to create")
     if cursor.word() == "IF":
         raise cursor.error("CREATE … IF NOT EXISTS is not in the language", "DROP it first")

@@ -318,17 +318,22 @@ class GroupAggregate(Node):
 
 @dataclass(frozen=True)
 class UnionAll(Node):
-    """Merge union by position; all inputs have the same types, columns are offered as ``alias``."""
+    """Merge union by position; all inputs have the same types, columns are offered as ``alias``,
+    or as the first input calls them where that is None (outer joins)."""
 
     inputs_of = ("inputs",)
     inputs: tuple[Node, ...]
-    alias: str = ""
+    alias: str | None = ""
 
     @cached_property
     def schema(self) -> Schema:
         columns = zip(*(child.schema for child in self.inputs), strict=True)
         return tuple(
-            Column(self.alias, same[0].name, same[0].type, any(c.nullable for c in same))
+            replace(
+                same[0],
+                relation=same[0].relation if self.alias is None else self.alias,
+                may_be_null=any(column.nullable for column in same),
+            )
             for same in columns
         )
 

@@ -46,7 +46,7 @@ STREAMS: dict[str, dict[str, str]] = {
 SHAPES = (
     *("select", "join", "distinct", "group", "union", "except"),
     *("not_exists", "not_in", "subquery", "windowed_subquery"),
-    *("top", "top_subquery"),
+    *("top", "top_subquery", "exists", "in", "sets", "outer"),
 )
 
 
@@ -153,7 +153,7 @@ class _Maker:
             self.slide = Slide(period=rng.choice((5, 10)) * SECOND, origin=origin)
 
     def query(self, shape: str) -> Both:
-        if shape in ("union", "except"):
+        if shape in ("union", "except", "sets"):
             return self._set_operation(shape)
         if shape == "top":
             return self._top()
@@ -235,7 +235,7 @@ class _Maker:
         ]
         return self.rng.choice(forms)
 
-    def _join(self, count: int) -> tuple[Both, Scope, list[Both]]:
+    def _join(self, count: int, outer: bool = False) -> tuple[Both, Scope, list[Both]]:
         """``count`` sources, and the conditions that join each with an earlier one."""
         sources = [self._source() for _ in range(count)]
         scope = [entry for _, entry in sources]
@@ -243,7 +243,13 @@ class _Maker:
         text = sources[0][0]
         for number, (source, entry) in enumerate(sources[1:], start=1):
             condition = self._equality(self.rng.choice(scope[:number]), entry)
-            if self.rng.random() < 0.5:
+            if outer and (number == 1 or self.rng.random() < 0.6):
+                word = self.rng.choice(("LEFT", "LEFT OUTER", "RIGHT", "FULL"))
+                if word != "FULL" and self.rng.random() < 0.4:
+                    side = self.rng.choice([*scope[:number], entry])
+                    condition = both("{} AND {}", condition, self._condition([side], 0))
+                text = both("{} {} JOIN {} ON {}", text, word, source, condition)
+            elif self.rng.random() < 0.5:
                 text = both("{} JOIN {} ON {}", text, source, condition)
             else:
                 text = both("{} CROSS JOIN {}", text, source)
@@ -265,8 +271,8 @@ class _Maker:
         origin, scope, conditions = self._origin(shape)
         for _ in range(self.rng.randint(0, 2)):
             conditions.append(self._condition(scope))
-        if shape in ("not_exists", "not_in"):
-            conditions.append(self._negation(shape, scope))
+        if shape in ("not_exists", "not_in", "exists", "in"):
+            conditions.append(self._query_condition(shape, scope))
         self.rng.shuffle(conditions)
         where = both(" WHERE {}", joined(" AND ", conditions)) if conditions else Both("", "")
         rest = both("FROM {}{}", origin, where)
@@ -280,16 +286,17 @@ class _Maker:
             return self._derived(top=shape == "top_subquery")
         if shape == "windowed_subquery":
             return self._windowed_subquery()
-        most = {"join": 4, "select": 1}.get(shape, 2)
-        return self._join(self.rng.randint(2 if shape == "join" else 1, most))
+        most = {"join": 4, "select": 1, "outer": 3}.get(shape, 2)
+        least = 2 if shape in ("join", "outer") else 1
+        return self._join(self.rng.randint(least, most), outer=shape == "outer")
 
     def _derived(self, top: bool = False) -> tuple[Both, Scope, list[Both]]:
         """A sub-query without a window of its own, sometimes joined with a stream."""
-        inner = self.rng.choice(("select", "join", "distinct", "not_exists", "not_in"))
+        inner = self.rng.choice(("select", "join", "distinct", "not_exists", "not_in", "exists"))
         kinds = [self.rng.choice(("number", "text")) for _ in range(2)]
         origin, scope, conditions = self._origin(inner)
-        if inner.startswith("not"):
-            conditions.append(self._negation(inner, scope))
+        if inner.endswith(("exists", "in")) and inner != "join":
+            conditions.append(self._query_condition(inner, scope))
         where = both(" WHERE {}", joined(" AND ", conditions)) if conditions else Both("", "")
         outputs = [both("{} AS c{}", self._value(scope, k), str(n)) for n, k in enumerate(kinds)]
         word = "SELECT DISTINCT" if inner == "distinct" else "SELECT"
@@ -326,20 +333,22 @@ class _Maker:
         text = Both(f"{inner} {_window_text(window, self.rng)} {alias}", alias)
         return text, [(alias, {name: columns[name] for name in kept})], []
 
-    def _negation(self, shape: str, scope: Scope) -> Both:
+    def _query_condition(self, shape: str, scope: Scope) -> Both:
+        """[NOT] EXISTS or [NOT] IN."""
+        word = shape.replace("_", " ").upper()
         source, entry = self._source()
         conditions = [self._condition([entry])] if self.rng.random() < 0.5 else []
-        if shape == "not_in":
+        if shape.endswith("in"):
             kind = self.rng.choice(("number", "text"))
             where = both(" WHERE {}", conditions[0]) if conditions else Both("", "")
             sides = self._column(scope, kind), self._column([entry], kind)
-            return both("{} NOT IN (SELECT {} FROM {}{})", *sides, source, where)
+            return both("{} {} (SELECT {} FROM {}{})", sides[0], word, sides[1], source, where)
         conditions.append(self._equality(self.rng.choice(scope), entry))
         if self.rng.random() < 0.4:
             pair = self._column(scope, "number"), self._column([entry], "number")
             conditions.append(both("{} < {}", *pair))
         where = joined(" AND ", conditions)
-        return both("NOT EXISTS (SELECT * FROM {} WHERE {})", source, where)
+        return both("{} (SELECT * FROM {} WHERE {})", word, source, where)
 
     def _grouped(self, scope: Scope, rest: Both, real: bool = True) -> tuple[list[Both], Both]:
         keys = [self._column(scope) for _ in range(self.rng.randint(0, 2))]
@@ -352,7 +361,9 @@ class _Maker:
         return outputs, both("{}{}{}", rest, group, having)
 
     def _set_operation(self, shape: str, columns: int | None = None) -> Both:
-        word = "UNION ALL" if shape == "union" else "EXCEPT ALL"
+        word = {"union": "UNION ALL", "except": "EXCEPT ALL"}.get(shape) or self.rng.choice(
+            ("UNION", "EXCEPT", "INTERSECT", "INTERSECT ALL")
+        )
         columns = columns or self.rng.randint(1, 2)
         kinds = [self.rng.choice(("number", "text")) for _ in range(columns)]
         parts = []
@@ -423,21 +434,27 @@ class _Maker:
 
     def _aggregate(self, scope: Scope, real: bool = True) -> Both:
         number, text = self._column(scope, "number"), self._column(scope, "text")
+        some = Both("", "")
+        if self.rng.random() < 0.25:
+            some = both(" FILTER (WHERE {})", self._condition(scope, 1))
         whole = [
-            Both("COUNT(*)", "count(*)"),
-            both("COUNT({})", text),
-            both("COUNT(DISTINCT {})", text),
-            Both(f"SUM({number.cql})", f"CAST(sum({number.sql}) AS BIGINT)"),
-            both("MIN({})", number),
-            both("MAX({})", number),
+            both("COUNT(*){}", some),
+            both("COUNT({}){}", text, some),
+            both("COUNT(DISTINCT {}){}", text, some),
+            Both(f"SUM({number.cql}){some.cql}", f"CAST(sum({number.sql}){some.sql} AS BIGINT)"),
+            both("MIN({}){}", number, some),
+            both("MAX({}){}", number, some),
         ]
         reals = [
-            both("AVG({})", number),
-            Both(f"VAR({number.cql})", f"var_samp({number.sql})"),
-            Both(f"STDDEV({number.cql})", f"stddev_samp({number.sql})"),
-            both("MEDIAN({})", number),
-            Both(f"QUANTILE({number.cql}, 0.3)", f"quantile_disc({number.sql}, 0.3)"),
-            both("MAX({})", text),
+            both("AVG({}){}", number, some),
+            Both(f"VAR({number.cql}){some.cql}", f"var_samp({number.sql}){some.sql}"),
+            Both(f"STDDEV({number.cql}){some.cql}", f"stddev_samp({number.sql}){some.sql}"),
+            both("MEDIAN({}){}", number, some),
+            Both(
+                f"QUANTILE({number.cql}, 0.3){some.cql}",
+                f"quantile_disc({number.sql}, 0.3){some.sql}",
+            ),
+            both("MAX({}){}", text, some),
         ]
         return self.rng.choice([*whole, *reals] if real else whole)
 
