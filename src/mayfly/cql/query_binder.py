@@ -125,7 +125,7 @@ def _set_operation(
     return ExceptAll(_renamed(left, alias), right, position=place)
 
 
-def _operation(tree: exp.SetOperation) -> str:
+def _operation(tree: exp.Expr) -> str:
     return type(tree).__name__.upper() + ("" if tree.args.get("distinct") else " ALL")
 
 
