@@ -55,6 +55,16 @@ def test_a_run_shows_where_it_is_and_whether_it_runs() -> None:
     assert repr(QueryRun(runner, Mock(isActive=False))) == "<QueryRun query, on /ck, stopped>"
 
 
+def test_sessions_and_runs_show_a_table_in_notebooks() -> None:
+    session = LocalSession()
+    session.stream("s", {"ts": "TIMESTAMP", "a": "BIGINT"})
+    assert "<th style='text-align:left'>s</th>" in session._repr_html_()
+    run = session.query("SELECT a FROM s [RANGE 1 MIN]")
+    assert "–" in run._repr_html_()
+    run.feed({"s": [{"ts": 1_772_355_600_000_000, "a": 1}]})
+    assert "2026-03-01 09:00:00" in run._repr_html_()
+
+
 def test_a_stream_shows_its_columns() -> None:
     declared: Any = Mock()
     declared.name, declared.schema.names = "s", ["ts", "a"]
@@ -63,6 +73,15 @@ def test_a_stream_shows_its_columns() -> None:
 
 def test_the_package_lists_all_it_has() -> None:
     names = dir(mayfly)
-    assert {"LocalSession", "Session", "register", "archive", "windows", "MayflyError"} <= {*names}
+    assert {
+        "LocalSession",
+        "Session",
+        "register",
+        "archive",
+        "windows",
+        "MayflyError",
+        "periodic",
+        "synopses",
+    } <= {*names}
     assert all(getattr(mayfly, name) is not None for name in names)
     assert set(mayfly.__all__) <= {*names}

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.display import counted, one_line
+from mayfly.display import counted, html_table, one_line
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.codes import buckets
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, united, with_numbers
@@ -108,6 +108,13 @@ class ContinuousRun:
         clock = self.clocks.query
         when = "nothing closed" if clock == MIN_TIME else f"clock {instant_text(clock)}"
         return one_line(self, f"over {', '.join(self.clocks.streams)}", when)
+
+    def _repr_html_(self) -> str:
+        clocks = {name: self.clocks.of([name]).query for name in self.clocks.streams}
+        facts = {
+            n: "–" if clock == MIN_TIME else instant_text(clock) for n, clock in clocks.items()
+        }
+        return html_table("clocks of the streams", facts)
 
     # ── feeding ───────────────────────────────────────────────────────────────────────────
 

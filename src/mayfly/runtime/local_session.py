@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mayfly.cql import Create, Delete, Drop, Insert, Update, bind_query, parse
 from mayfly.cql.statements import apply
-from mayfly.display import one_line
+from mayfly.display import html_table, one_line
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.evaluation import Evaluation
 from mayfly.kernels.room import checked_state_bytes
@@ -52,6 +52,9 @@ class LocalSession:
 
     def __repr__(self) -> str:
         return one_line(self, *(f"{entry.kind} {entry.name}" for entry in self.catalog))
+
+    def _repr_html_(self) -> str:
+        return html_table("LocalSession", {entry.name: entry.kind for entry in self.catalog})
 
     def execute(self, text: str) -> None:
         """Carry out statements: CREATE and DROP, and INSERT, UPDATE, DELETE on relations.

@@ -10,7 +10,7 @@ from typing import Unpack
 from pyspark.sql import SparkSession
 
 from mayfly.cql import Create, Delete, Drop, Insert, Update
-from mayfly.display import one_line
+from mayfly.display import html_table, one_line
 from mayfly.keywords import known_settings
 from mayfly.pipeline.pipeline_file import PipelineFile, Registered
 from mayfly.plan.catalog import (
@@ -42,6 +42,10 @@ class Pipeline:
 
     def __repr__(self) -> str:
         return one_line(self, self.declared.file, *(query.name for query in self.queries))
+
+    def _repr_html_(self) -> str:
+        facts = {query.name: query.kind for query in self.queries}
+        return html_table(str(self.declared.file), facts)
 
     @property
     def queries(self) -> tuple[Registered, ...]:

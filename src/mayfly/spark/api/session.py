@@ -20,7 +20,7 @@ from mayfly.archive.model.lifetime_declaration import LifetimeRequest
 from mayfly.archive.model.settings import brought_columns
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.computed_columns import EVENT_TIME, UNITS
-from mayfly.display import one_line
+from mayfly.display import html_table, one_line
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import flag, known_settings, names, text
 from mayfly.lifetime import MIN_TIME, Duration, duration, gap_of, in_zone
@@ -85,6 +85,9 @@ class Session:
         relations = [relation.definition for relation in self.relations.values()]
         named = [f"{definition.kind} {definition.name}" for definition in relations]
         return one_line(self, *(f"stream {name}" for name in self._declared), *named)
+
+    def _repr_html_(self) -> str:
+        return html_table("Session", {entry.name: entry.kind for entry in self.catalog})
 
     @known_settings()
     def stream(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mayfly.cql import bind_condition
-from mayfly.display import one_line
+from mayfly.display import html_table, one_line
 from mayfly.lifetime import Duration, duration, format_micros
 from mayfly.plan.expressions import Expression
 from mayfly.plan.strategy import Strategy
@@ -29,6 +29,12 @@ class SparkStream:
 
     def __repr__(self) -> str:
         return one_line(self, self.declared.name, *self.declared.schema.names)
+
+    def _repr_html_(self) -> str:
+        columns = self.declared.schema
+        return html_table(
+            f"stream {self.declared.name}", {column.name: column.type for column in columns}
+        )
 
     def window(self, range: Duration) -> SparkWindow:
         """``stream [RANGE d]``: every row is alive for ``range`` from its own time on."""
