@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mayfly.archive.advice.wave_constants import Prediction
 from mayfly.archive.erase.erasure import Erasure
-from mayfly.archive.listings import History, PlanLines, Reports
+from mayfly.archive.listings import PastUpdates, PlanLines, RetainedVersions
 from mayfly.archive.model.ledger import Ledger, Part
 from mayfly.archive.model.reports import reports_of
 from mayfly.archive.model.state import ArchiveVersion
@@ -34,22 +34,22 @@ class Inspection(Part):
         return replace(figures, last=self.reports()[-1]) if figures.last else figures
 
     @known_settings()
-    def reports(self) -> Reports:
+    def reports(self) -> PastUpdates:
         """The reports of the last updates, oldest first; they outlive their versions."""
         version = self.version()
         history = reports_of(version.manifest.properties)
         if history and version.settings.contract.erased_within is not None:
             history[-1] = {**history[-1], "erased_until": self.erased_until()}
-        return Reports(history)
+        return PastUpdates(history)
 
     def erased_until(self) -> int:
         """Rows that expired up to this instant have left the data files."""
         return self.erasure.erased_until()
 
     @known_settings()
-    def history(self) -> History:
+    def history(self) -> RetainedVersions:
         """The retained versions, oldest first."""
-        versions = History()
+        versions = RetainedVersions()
         for number in self.repository.versions():
             with contextlib.suppress(VersionExpired):  # vacuumed meanwhile
                 versions.append(ArchiveVersion.of(self.repository.load(number)))

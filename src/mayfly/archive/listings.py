@@ -13,14 +13,14 @@ from mayfly.display import html_table, one_line
 T = TypeVar("T")
 
 
-class Listing(list[T]):
+class BriefList(list[T]):
     """A list with a short ``repr``."""
 
     def __repr__(self) -> str:
         return one_line(self, f"of {len(self):,}")
 
 
-class PlanLines(Listing[str]):
+class PlanLines(BriefList[str]):
     """A plan as the lines of a table, of which the first says what is planned."""
 
     def __repr__(self) -> str:
@@ -43,7 +43,7 @@ class PastUpdate(dict[str, Any]):
         return html_table(f"Update {self['update']}", report_facts(self))
 
 
-class Reports(Listing[Mapping[str, Any]]):
+class PastUpdates(BriefList[Mapping[str, Any]]):
     """The kept reports of updates, oldest first."""
 
     def __init__(self, reports: Iterable[Mapping[str, Any]]) -> None:
@@ -54,7 +54,7 @@ class Reports(Listing[Mapping[str, Any]]):
         return _table(type(self).__name__, lines)
 
 
-class History(Listing[ArchiveVersion]):
+class RetainedVersions(BriefList[ArchiveVersion]):
     """Retained versions, oldest first."""
 
     def _repr_html_(self) -> str:

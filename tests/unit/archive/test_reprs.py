@@ -83,7 +83,7 @@ def test_times_and_counts_are_in_words(archive: Archive) -> None:
     assert "update 3 at 2026-03-0" in status
     assert "sales" in archive.inspect.status()._repr_html_()
     assert "update 3 at 2026-03-0" in version
-    assert repr(archive.inspect.reports()) == "<Reports of 3>"
+    assert repr(archive.inspect.reports()) == "<PastUpdates of 3>"
     assert "2026-03-03" in archive.inspect.history()._repr_html_()
     assert repr(archive.read) == f"<Reading of {archive.repository.directory.address}>"
 
