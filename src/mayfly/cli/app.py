@@ -43,6 +43,10 @@ COMMANDS = {
         "mayfly.cli.query_command:query_command",
         "Answer SQL over the views, relations and archives of a pipeline; starts no Spark.",
     ),
+    "sql": (
+        "mayfly.cli.sql_command:sql_command",
+        "A SQL shell over a pipeline, an archive, or files; starts no Spark.",
+    ),
     "control": ("mayfly.cli.control:app", "Tell a running pipeline something."),
     "explain": (
         "mayfly.cli.explain:explain_command",

@@ -147,6 +147,8 @@ def _values(column: ColumnDefinition, values: list[Any]) -> pa.Array:
     if column.type.is_nested:
         return as_table(column.name, {column.name: values}, {column.name: column.type})[column.name]
     texts = pa.table({"file.value": pa.array([_text(value) for value in values], pa.string())})
+    if column.type == STRING:
+        return texts["file.value"]
     cast = Cast(Column("file", "value", STRING), column.type, safe=True)
     return values_of(cast, texts, kind)
 

@@ -1,0 +1,206 @@
+"""What the SQL shell does with a line: statements, and commands that begin with a backslash."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pydoc
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import typer
+
+from mayfly.cli.output import aligned, cell, count, plain
+from mayfly.cli.row_output import csv_lines, rows_of
+from mayfly.cql.messages import suggestion
+from mayfly.errors import InvalidSetting, MayflyError, VersionExpired
+from mayfly.lifetime import instant, instant_text
+from mayfly.physical.explain.explanation import Explanation
+from mayfly.serving.answer import QueryAnswer
+from mayfly.serving.sql_session import Outcome, SqlSession
+
+FORMATS = ("table", "json", "csv")
+HELP = """\
+SELECT …;               answer a query over views, relations, archives and files
+EXPLAIN SELECT …;       its plan; EXPLAIN name; the plan of a query of the pipeline
+SHOW QUERIES;           what there is: STREAMS, RELATIONS, QUERIES, ARCHIVES
+CREATE …; INSERT …;     declare streams over files and relations, for this session only
+\\d [NAME]               what there is, or the columns of NAME
+\\asof [INSTANT]         answer as of an instant (2026-03-01T09:00:00); without one, the latest
+\\watch [SECONDS] [N]    repeat the last query until Ctrl-C, or N times
+\\format [FORM]          table, json or csv
+\\timing                 show how long statements take, or no longer
+\\?                      this list
+\\q                      leave, as Ctrl-D does"""
+
+
+class Leaving(Exception):
+    """The user has had enough."""
+
+
+@dataclass
+class SqlShell:
+    """Carries out what is typed and prints what comes of it."""
+
+    session: SqlSession
+    echo: Callable[[str], object] = typer.echo
+    format: str = "table"
+    timing: bool = False
+    pages: bool = False
+    """Whether what is taller than the terminal goes through a pager."""
+    _last: str = field(default="", init=False)
+
+    def run(self, text: str) -> bool:
+        """Carry out a line or statement; False if it was refused, which is said."""
+        text = text.strip()
+        if not text:
+            return True
+        began = time.perf_counter()
+        try:
+            if text.startswith("\\"):
+                self._command(*text[1:].rstrip(";").split())
+            else:
+                self._statement(text)
+        except (MayflyError, OSError) as error:
+            self.echo(str(error))
+            return False
+        if self.timing and not text.startswith("\\timing"):
+            self.echo(f"{(time.perf_counter() - began) * 1000:.1f} ms")
+        return True
+
+    def _statement(self, text: str) -> None:
+        self.session.refresh()
+        try:
+            outcome = self.session.execute(text)
+        except VersionExpired:  # it was vacuumed away in this moment
+            self.session.refresh()
+            outcome = self.session.execute(text)
+        if isinstance(outcome, QueryAnswer):
+            self._last = text
+        self._show(outcome)
+
+    def _show(self, outcome: Outcome) -> None:
+        lines = list(self._lines(outcome))
+        if self.pages and len(lines) > shutil.get_terminal_size().lines:
+            pydoc.pager("\n".join(lines))
+        else:
+            for line in lines:
+                self.echo(line)
+
+    def _lines(self, outcome: Outcome) -> Iterator[str]:
+        match outcome:
+            case str():
+                yield from [outcome] if outcome else []
+            case Explanation():
+                yield outcome.text()
+            case pa.Table():
+                yield from _table_lines(outcome, "table")
+            case QueryAnswer():
+                yield from _table_lines(outcome.rows, self.format)
+                if self.format == "table":
+                    size = outcome.rows.num_rows
+                    rows = "1 row" if size == 1 else f"{count(size)} rows"
+                    yield f"{rows}, as of {instant_text(outcome.as_of)} UTC"
+                yield from (f"partial: {reason}" for reason in outcome.partial)
+
+    # ── commands ──────────────────────────────────────────────────────────────────────────
+
+    def _command(self, name: str = "?", *words: str) -> None:
+        commands: dict[str, Callable[..., None]] = {
+            "d": self._describe, "asof": self._as_of, "watch": self._watch,
+            "format": self._set_format, "timing": self._set_timing, "?": self._help,
+            "q": self._leave,
+        }  # fmt: skip
+        if name not in commands:
+            names = [f"\\{command}" for command in commands]
+            raise InvalidSetting(
+                f"there is no command \\{name}", suggestion(f"\\{name}", names, "commands")
+            )
+        try:
+            commands[name](*words)
+        except TypeError:
+            raise InvalidSetting(f"\\{name} was given {' '.join(words)}", "\\? shows how") from None
+
+    def _describe(self, name: str | None = None) -> None:
+        self.session.refresh()
+        self._show(self.session.listing() if name is None else self.session.described(name))
+
+    def _as_of(self, *words: str) -> None:
+        self.session.as_of = instant(" ".join(words)) if words else None
+        self.echo(f"answers as of {' '.join(words) or 'the latest closed instant'}")
+
+    def _watch(self, seconds: str = "2", times: str = "") -> None:
+        if not self._last:
+            raise InvalidSetting("there is no query to repeat", "run a SELECT first")
+        pause, rounds = _number(seconds), _number(times) if times else None
+        try:
+            for done in itertools.count(1):
+                self._statement(self._last)
+                if rounds is not None and done >= rounds:
+                    return
+                time.sleep(pause)
+        except KeyboardInterrupt:
+            self.echo("")
+
+    def _set_format(self, name: str | None = None) -> None:
+        if name is not None:
+            if name not in FORMATS:
+                raise InvalidSetting(f"there is no format {name}", f"use {', '.join(FORMATS)}")
+            self.format = name
+        self.echo(f"format {self.format}")
+
+    def _set_timing(self) -> None:
+        self.timing = not self.timing
+        self.echo(f"timing {'on' if self.timing else 'off'}")
+
+    def _help(self) -> None:
+        self.echo(HELP)
+
+    def _leave(self) -> None:
+        raise Leaving
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 < value < float("inf"):
+        raise InvalidSetting(f"{text} is no number larger than 0", "write \\watch 2")
+    return value
+
+
+def _table_lines(rows: pa.Table, form: str) -> Iterator[str]:
+    if form == "json":
+        for row in rows.to_pylist():
+            yield json.dumps(plain(row), ensure_ascii=False)
+        return
+    names = rows.column_names
+    if form == "csv":
+        yield from csv_lines(names, rows_of(rows))
+        return
+    cells = [[cell(value) for value in row] for row in rows_of(rows)]
+    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    right = [field.name for field in rows.schema if any(check(field.type) for check in numeric)]
+    yield from aligned(names, cells, right)
+
+
+def read_script(lines: Iterator[str]) -> Iterator[str]:
+    """The statements and commands of a text: a statement ends with a semicolon at a line's end."""
+    waiting = ""
+    for line in lines:
+        waiting += line
+        if is_complete(waiting):
+            yield waiting
+            waiting = ""
+    if waiting.strip():
+        yield waiting
+
+
+def is_complete(text: str) -> bool:
+    """Whether what is typed can be carried out, or more lines are to come."""
+    text = text.strip()
+    return not text or text.startswith("\\") or text.endswith(";")

@@ -1,0 +1,292 @@
+"""What a shell talks to: the tables of a pipeline or an archive, and files that are declared.
+
+Statements are carried out one by one. SELECT reads committed state from outside where there is a
+checkpoint, and the declared files themselves where there is none; what CREATE and INSERT change
+lives in this session alone. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from mayfly.cql import (
+    CqlError,
+    Create,
+    Delete,
+    Drop,
+    Insert,
+    Show,
+    Statement,
+    Update,
+    parse,
+)
+from mayfly.cql.messages import SourceText, suggestion
+from mayfly.cql.script_files import text_of
+from mayfly.cql.statements import apply
+from mayfly.cql.tokens import tokenize
+from mayfly.errors import InvalidSetting
+from mayfly.lifetime import MIN_TIME, in_zone
+from mayfly.physical.explain.explanation import Explanation
+from mayfly.plan.catalog import (
+    ArchiveDefinition,
+    Catalog,
+    ColumnDefinition,
+    Definition,
+    QueryDefinition,
+    RelationDefinition,
+    StreamDefinition,
+)
+from mayfly.plan.logical import OutputKind
+from mayfly.runtime.relation_log import Changing
+from mayfly.serving.answer import QueryAnswer
+from mayfly.serving.declared_files import FileStream, declared_rows
+from mayfly.serving.one_time_query import OneTimePlan
+from mayfly.serving.pipeline_places import archives_of, checkpoint_of, is_pipeline_file
+from mayfly.serving.pipeline_reader import PipelineReader
+from mayfly.serving.sources import Keys, StoredArchive, TableSource
+from mayfly.storage import Repository
+
+Outcome: TypeAlias = "QueryAnswer | Explanation | pa.Table | str"
+"""An answer, a plan, a list, or a word about what was done."""
+
+
+@dataclass(frozen=True)
+class DeclaredTable:
+    """A relation of this session."""
+
+    changing: Changing
+
+    @property
+    def name(self) -> str:
+        return self.changing.definition.name
+
+    @property
+    def kind(self) -> str:
+        return self.changing.definition.kind
+
+    @property
+    def columns(self) -> tuple[ColumnDefinition, ...]:
+        return self.changing.definition.columns
+
+    def latest(self) -> None:
+        return None
+
+    def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
+        return self.changing.rows.select(list(columns))
+
+    def missing(self, instant: int) -> Iterator[str]:
+        return iter(())
+
+
+@dataclass(frozen=True)
+class DeclaredQuery:
+    """A query that is answered from files whenever it is read."""
+
+    definition: QueryDefinition
+    session: SqlSession
+
+    kind = "query"
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def columns(self) -> tuple[ColumnDefinition, ...]:
+        schema = self.definition.plan.schema
+        return tuple(
+            ColumnDefinition(column.name, column.type, column.nullable) for column in schema
+        )
+
+    @cached_property
+    def _plan(self) -> OneTimePlan:
+        session = self.session
+        relations = (DeclaredTable(changing) for changing in session.relations.values())
+        return OneTimePlan.of(self.definition.text, relations, (), session.streams())
+
+    def latest(self) -> int:
+        return self._plan.instant(MIN_TIME)
+
+    def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
+        return self._plan.answer(instant).rows.select(list(columns))
+
+    def missing(self, instant: int) -> Iterator[str]:
+        return iter(())
+
+
+@dataclass
+class SqlSession:
+    """Tables to ask, and what statements have declared."""
+
+    reader: PipelineReader | None = None
+    archives: dict[str, StoredArchive] = field(default_factory=dict)
+    folder: Path = field(default_factory=Path)
+    """To which paths of declarations are relative."""
+    catalog: Catalog = field(default_factory=Catalog)
+    relations: dict[str, Changing] = field(default_factory=dict)
+    as_of: int | None = None
+    """The instant of answers; None: the latest."""
+
+    @staticmethod
+    def open(path: str | os.PathLike[str] | None = None) -> SqlSession:
+        """Over a checkpoint, an archive, or a pipeline file and the checkpoint it may have."""
+        if path is None:
+            return SqlSession()
+        if is_pipeline_file(path):
+            session = SqlSession(folder=Path(path).resolve().parent)
+            for statement in parse(text_of(Path(path)), name=os.fspath(path)):
+                session.carry_out(statement)
+            if Repository.exists(checkpoint_of(path)):
+                session.reader = PipelineReader.open(checkpoint_of(path), archives_of(path))
+            return session
+        if Repository.open(path).current().properties.get("kind") == "archive":
+            name = Path(path).resolve().name
+            return SqlSession(archives={name: StoredArchive.open(name, path)})
+        return SqlSession(reader=PipelineReader.open(path))
+
+    @property
+    def zone(self) -> str:
+        return "UTC" if self.reader is None else self.reader.zone
+
+    def refresh(self) -> None:
+        """Go on to the newest committed version."""
+        if self.reader is not None:
+            self.reader = self.reader.latest()
+
+    def tables(self) -> list[TableSource]:
+        """Everything that FROM can name without a window, each name once."""
+        listed: list[TableSource] = [*self.archives.values()]
+        if self.reader is not None:
+            listed += self.reader.tables()
+        listed += [DeclaredTable(changing) for changing in self.relations.values()]
+        if self.reader is None:
+            listed += [
+                DeclaredQuery(query, self)
+                for query in self.catalog.of_kind(QueryDefinition)
+                if query.plan.kind is OutputKind.VIEW
+            ]
+        by_name: dict[str, TableSource] = {}
+        for table in listed:
+            by_name.setdefault(table.name.casefold(), table)
+        return list(by_name.values())
+
+    def streams(self) -> list[FileStream]:
+        """The declared streams, to be read behind windows."""
+        return [
+            FileStream(stream, self.folder) for stream in self.catalog.of_kind(StreamDefinition)
+        ]
+
+    def execute(self, text: str) -> Outcome:
+        """Carry out one statement."""
+        with in_zone(self.zone):
+            tokens = tokenize(SourceText(text))
+            word = tokens[0].text.upper() if tokens else ""
+            if word in ("SELECT", "("):
+                return self._answer(text)
+            if word == "EXPLAIN":
+                return self._explained(text, text[tokens[0].end + 1 :].strip().rstrip(";"))
+            statements = parse(text, self.catalog)
+            return [self.carry_out(statement) for statement in statements][-1] if statements else ""
+
+    def carry_out(self, statement: Statement) -> Outcome:
+        """What is declared or changed, for this session."""
+        match statement:
+            case Show(kind=kind):
+                return self.listing(kind)
+            case Create(definition=definition):
+                if isinstance(definition, RelationDefinition):
+                    changing = Changing(definition)
+                    if definition.source is not None:
+                        changing.load(declared_rows(definition, self.folder))
+                    self.relations[definition.name.casefold()] = changing
+            case Drop(name=name):
+                self.relations.pop(name.casefold(), None)
+            case Insert() | Update() | Delete():
+                changing = self.relations[statement.relation.casefold()]
+                changing.carry_out(statement, MIN_TIME)
+                return f"{changing.rows.num_rows:,} rows in {statement.relation}"
+            case _:
+                return ""
+        self.catalog = apply(self.catalog, statement)
+        return "done"
+
+    def listing(self, kind: str | None = None) -> pa.Table:
+        """What there is, or what there is of a kind."""
+        rows = [(table.name, table.kind, table.columns) for table in self.tables()]
+        rows += [(stream.name, "stream", stream.definition.columns) for stream in self.streams()]
+        if self.reader is not None:
+            names = {name.casefold() for name, _, _ in rows}
+            rows += [
+                (other.name, other.kind, _columns(other))
+                for other in self.reader.unreadable()
+                if other.name.casefold() not in names
+            ]
+        shown = {"query": ("query", "view")}.get(kind or "", (kind,))
+        return pa.Table.from_pylist(
+            [
+                {
+                    "name": name,
+                    "kind": what,
+                    "columns": ", ".join(column.name for column in columns),
+                }
+                for name, what, columns in rows
+                if kind is None or what in shown
+            ],
+            schema=pa.schema([(name, pa.string()) for name in ("name", "kind", "columns")]),
+        )
+
+    def described(self, name: str) -> pa.Table:
+        """The columns of a table or stream and their types."""
+        places = {table.name.casefold(): table.columns for table in self.tables()}
+        places |= {stream.name.casefold(): stream.definition.columns for stream in self.streams()}
+        columns = places.get(name.casefold())
+        if columns is None:
+            raise InvalidSetting(f"there is no {name}", suggestion(name, places, "there are"))
+        rows = [{"column": column.name, "type": column.type.sql().upper()} for column in columns]
+        return pa.Table.from_pylist(rows)
+
+    def _plan(self, text: str) -> OneTimePlan:
+        others = () if self.reader is None else self.reader.unreadable()
+        sending = (
+            query
+            for query in self.catalog
+            if isinstance(query, QueryDefinition | ArchiveDefinition)
+        )
+        return OneTimePlan.of(text, self.tables(), (*others, *sending), self.streams())
+
+    def _answer(self, text: str) -> QueryAnswer:
+        plan = self._plan(text.strip().rstrip(";"))
+        version = -1 if self.reader is None else self.reader.version
+        latest = MIN_TIME if self.reader is None else self.reader.last_instant()
+        instant = plan.instant(latest) if self.as_of is None else self.as_of
+        return plan.answer(instant, version)
+
+    def _explained(self, text: str, rest: str) -> Outcome:
+        name = rest.removeprefix("QUERY ").strip()
+        if self.reader is not None and name in self.reader.views:
+            return self.reader.explain(name)
+        entry = self.catalog.lookup(name)
+        if isinstance(entry, QueryDefinition | ArchiveDefinition):
+            rest = entry.text
+        elif name.isidentifier():
+            raise CqlError(f"there is no query {name}", "EXPLAIN SELECT …, or EXPLAIN and its name")
+        return self._plan(rest).explain()
+
+
+def _columns(entry: Definition) -> tuple[ColumnDefinition, ...]:
+    if isinstance(entry, StreamDefinition | RelationDefinition):
+        return entry.columns
+    return tuple(
+        ColumnDefinition(column.name, column.type, column.nullable) for column in entry.plan.schema
+    )
+
+
+def _names(columns: tuple[ColumnDefinition, ...]) -> str:
+    return ", ".join(column.name for column in columns)
