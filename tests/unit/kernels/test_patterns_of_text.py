@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mayfly import LocalSession, MayflyError
 from mayfly.kernels.functions import java_regex
-from mayfly.kernels.functions.java_regex import compiled, like_pattern, replaced
+from mayfly.kernels.functions.java_regex import compiled, replaced
+from mayfly.kernels.functions.like_patterns import like_pattern
 from mayfly.kernels.functions.operands import Undefined
 
 HANG = 60
@@ -86,7 +87,8 @@ def test_patterns_that_only_backtracking_knows_are_bounded() -> None:
 
 
 ENDLESS_BY_BACKTRACKING = """
-from mayfly.kernels.functions.java_regex import compiled, like_pattern, replaced
+from mayfly.kernels.functions.java_regex import compiled, replaced
+from mayfly.kernels.functions.like_patterns import like_pattern
 assert not like_pattern('%a%a%a%a%a%b', '!').matches('a' * 5000)
 assert compiled('(a+)+$').search('a' * 5000 + 'b') is None
 assert compiled('(.*)*(.*)*x').search('a' * 5000) is None

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from mayfly.arrays import compute as pc
-from mayfly.kernels.functions.java_regex import compiled, like_pattern, replaced
+from mayfly.kernels.functions.java_regex import compiled, replaced
 from mayfly.kernels.functions.json_path import json_object
+from mayfly.kernels.functions.like_patterns import like_pattern
 from mayfly.kernels.functions.operands import Operand, Undefined, check_length, each
 from mayfly.plan.types import DataType, arrow_type
 
