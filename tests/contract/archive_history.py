@@ -21,8 +21,8 @@ from mayfly.archive.model.key_hash import key_parts
 from mayfly.archive.model.settings import KEY, NTH, REFERENCE, ArchiveSettings
 from mayfly.archive.model.state import DAYS, PART, ArchiveVersion
 from mayfly.archive.read.selection import ReadReport
-from mayfly.archive.write.accounting import UpdateReport
 from mayfly.archive.write.local_jobs import InProcess
+from mayfly.archive.write.update_report import UpdateReport
 from mayfly.errors import BadInput, VersionExpired
 from mayfly.storage import TS, open_segment
 from tests.contract.archive_model import (

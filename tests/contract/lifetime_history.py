@@ -18,8 +18,8 @@ from mayfly.archive.model.calendar import FixedIntervals
 from mayfly.archive.model.key_hash import key_parts
 from mayfly.archive.model.settings import INSERTED, NTH, ArchiveSettings
 from mayfly.archive.model.state import DAYS, PART, ArchiveVersion
-from mayfly.archive.write.accounting import UpdateReport
 from mayfly.archive.write.local_jobs import InProcess
+from mayfly.archive.write.update_report import UpdateReport
 from mayfly.storage import EXP, open_segment
 from tests.contract.archive_history import History
 from tests.contract.archive_model import (

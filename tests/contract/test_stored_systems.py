@@ -16,8 +16,8 @@ from mayfly.archive.archive import Archive
 from mayfly.archive.erase.feeds import kept_elsewhere
 from mayfly.archive.erase.staged_erasure import erase_staged
 from mayfly.archive.layouts import UpdateTechnique
-from mayfly.archive.write.staging import Brought, Staging, staged_figures
-from mayfly.archive.write.staging_rows import StageRows
+from mayfly.archive.write.staged_row_writer import StageRows
+from mayfly.archive.write.staged_rows import Brought, Staging, staged_figures
 from mayfly.checkpoint.source_log import Move
 from mayfly.errors import CommitConflict, CorruptFile, InvalidSetting, UnsupportedStore
 from mayfly.faults import on_reach

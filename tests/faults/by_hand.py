@@ -14,9 +14,9 @@ from mayfly.spark.api.query_run import QUERY, QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.spark.api.streams import SparkQuery
 from mayfly.spark.io.sinks import Delivery, ParquetFiles
+from mayfly.spark.stream.dataflow import ProgramWiring
 from mayfly.spark.stream.query_history import settle
 from mayfly.spark.stream.runner import Runner
-from mayfly.spark.stream.wiring import ProgramWiring
 from tests.faults.recorded_links import WINDOWS, Undisturbed, assert_ended_right, links_query
 
 

@@ -28,8 +28,8 @@ import mayfly.archive
 from mayfly.archive import Archive
 from mayfly.archive.erase.feeds import WAITING
 from mayfly.archive.write.local_jobs import InProcess
-from mayfly.archive.write.staging import Staging, days_of
-from mayfly.archive.write.staging_rows import MergeFiles
+from mayfly.archive.write.staged_row_writer import MergeFiles
+from mayfly.archive.write.staged_rows import Staging, days_of
 from mayfly.errors import MayflyError
 from mayfly.faults import on_reach
 from mayfly.pipeline.control_requests import Control

@@ -79,8 +79,8 @@ def test_every_point_is_in_a_campaign() -> None:
     named = {
         point
         for file in (
-            "archive/write/staging.py",
-            "archive/write/staging_rows.py",
+            "archive/write/staged_rows.py",
+            "archive/write/staged_row_writer.py",
             "spark/archive/stream_sink.py",
         )
         for point in re.findall(

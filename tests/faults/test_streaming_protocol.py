@@ -16,9 +16,9 @@ from pyspark.sql import functions as sql
 from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, ProtocolError
 from mayfly.faults import on_reach
 from mayfly.spark.api.session import Session
+from mayfly.spark.stream.dataflow import ProgramWiring
 from mayfly.spark.stream.receipts import Receipt, accept
 from mayfly.spark.stream.stage_tasks import StageStep
-from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage.segment import DATA
 from mayfly.testing import ManualClock, assert_same_rows
 from tests.faults.by_hand import DriverByHand, PowerCut

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import mayfly
 import mayfly.archive
-from mayfly.archive.write.staging import MERGED_AT, days_of
+from mayfly.archive.write.staged_rows import MERGED_AT, days_of
 from mayfly.errors import BadInput, InvalidSetting, LimitExceeded, MayflyError
 from mayfly.faults import on_reach
 from mayfly.lifetime import NEVER

@@ -21,8 +21,8 @@ from mayfly.errors import InvalidSetting, LimitExceeded, VersionExpired
 from mayfly.faults import on_reach
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
+from mayfly.spark.stream.dataflow import ProgramWiring
 from mayfly.spark.stream.micro_batch import Interrupted
-from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.testing import (
     Batch,
     JoinCase,

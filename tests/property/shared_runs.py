@@ -31,13 +31,13 @@ from mayfly.runtime.clock import Clocks
 from mayfly.runtime.max_gap import Limits
 from mayfly.spark.stream.arrivals import Arrived, added, decoded, promise
 from mayfly.spark.stream.checkpoint_properties import empty_properties
+from mayfly.spark.stream.dataflow import ProgramWiring
 from mayfly.spark.stream.micro_batch import RunSettings
 from mayfly.spark.stream.parcels import COUNTS, MARKER, RECEIPT, Parcel, batch_of, parcels_of
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.runner import Runner
 from mayfly.spark.stream.slots import STREAM
 from mayfly.spark.stream.stage_tasks import StageStep
-from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.segment import TS
 

@@ -1,13 +1,21 @@
-"""A class name met in a message or a traceback says which class it is."""
+"""A name met in a message, a traceback or a listing says what it names."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "mayfly"
+GERUNDS = {
+    "early_pruning": "a rewrite is named after what it does, as the thesis calls it",
+    "running": "the thesis's name for this synopsis",
+    "serving": "a package named after a stage that answers pass",
+    "sharing": "the thesis's name for these rules",
+    "testing": "where Python's users look for a test kit (numpy.testing)",
+}
+"""Modules that may be named after an activity, and why."""
 
 
 def places_of_classes(sources: Mapping[str, str]) -> dict[str, list[str]]:
@@ -32,3 +40,17 @@ def test_class_names_are_unique() -> None:
 def test_a_repeated_class_name_is_noticed() -> None:
     sources = {"one.py": "class Run: ...", "other.py": "def f():\n    class Run: ..."}
     assert repeated(sources) == {"Run": ["one.py:1", "other.py:2"]}
+
+
+def gerunds(modules: Iterable[str]) -> set[str]:
+    return {name for name in modules if name.endswith("ing")}
+
+
+def test_modules_are_nouns() -> None:
+    files = SOURCE.rglob("*.py")
+    modules = {path.parent.name if path.stem == "__init__" else path.stem for path in files}
+    assert gerunds(modules) == set(GERUNDS)
+
+
+def test_a_module_that_is_no_noun_is_noticed() -> None:
+    assert gerunds(["staged_rows", "staging"]) == {"staging"}

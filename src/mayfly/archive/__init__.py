@@ -28,7 +28,7 @@ from mayfly.archive.model.calendar import (
 from mayfly.archive.model.sequence import Turn, take_turn
 from mayfly.archive.read.selection import ReadReport
 from mayfly.archive.status import ArchiveStatus
-from mayfly.archive.write.accounting import UpdateReport
+from mayfly.archive.write.update_report import UpdateReport
 
 __all__ = [
     "BUILT_IN_CASES",

@@ -12,7 +12,7 @@ from mayfly.archive.model.ledger import Ledger, Part
 from mayfly.archive.model.reports import reports_of
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.status import ArchiveStatus, status_of
-from mayfly.archive.write.staging import staged_figures
+from mayfly.archive.write.staged_rows import staged_figures
 from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.keywords import known_settings, whole
 

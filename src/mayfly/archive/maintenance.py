@@ -8,9 +8,9 @@ from dataclasses import replace
 from mayfly.archive.erase.erasure import Erasure
 from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.state import ArchiveVersion
-from mayfly.archive.write.accounting import miscounted
 from mayfly.archive.write.committer import Committer
-from mayfly.archive.write.staging import STAGED, require_nothing_staged, staged_repositories
+from mayfly.archive.write.staged_rows import STAGED, require_nothing_staged, staged_repositories
+from mayfly.archive.write.update_report import miscounted
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
 from mayfly.keywords import known_settings, whole
 from mayfly.lifetime import Duration, duration

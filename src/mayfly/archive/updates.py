@@ -26,9 +26,9 @@ from mayfly.archive.model.row_counts import Positions
 from mayfly.archive.model.sequence import Turn, require_plausible, take_turn, turn_id
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
 from mayfly.archive.read.questions import Moment
-from mayfly.archive.write.accounting import UpdateReport, account
 from mayfly.archive.write.committer import Committer
 from mayfly.archive.write.job_plan import PlannedCommit
+from mayfly.archive.write.update_report import UpdateReport, account
 from mayfly.errors import CommitConflict, InvalidSetting
 from mayfly.faults import reach
 from mayfly.keywords import known_settings, text, whole

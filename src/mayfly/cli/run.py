@@ -25,8 +25,8 @@ from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import staged
 from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.runtime.buckets import checked_buckets
-from mayfly.runtime.pacing import Pace
-from mayfly.runtime.shedding import Shedding
+from mayfly.runtime.replay_speed import Pace
+from mayfly.runtime.shed_load import Shedding
 from mayfly.storage import Repository
 from mayfly.storage.store import absolute_address
 

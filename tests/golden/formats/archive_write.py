@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 import mayfly.archive
-from mayfly.archive.write.staging import Brought, Staging
-from mayfly.archive.write.staging_rows import StageRows
+from mayfly.archive.write.staged_row_writer import StageRows
+from mayfly.archive.write.staged_rows import Brought, Staging
 from mayfly.faults import on_reach
 from tests.golden.formats.archive_content import (
     ADDED,

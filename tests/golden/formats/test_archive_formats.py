@@ -11,7 +11,7 @@ import pytest
 
 import mayfly.archive
 from mayfly.archive import Archive
-from mayfly.archive.write.staging import Staging, brought, days_of
+from mayfly.archive.write.staged_rows import Staging, brought, days_of
 from mayfly.testing import assert_same_rows
 from tests.golden.formats.archive_content import (
     ADDED,

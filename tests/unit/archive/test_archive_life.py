@@ -15,9 +15,9 @@ from mayfly.archive.model import state as archive_state
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.selection import Selection
 from mayfly.archive.read.version_reader import Reader
-from mayfly.archive.write.accounting import UpdateReport
 from mayfly.archive.write.local_jobs import InProcess
 from mayfly.archive.write.part_writer import PartResult, WriteJob
+from mayfly.archive.write.update_report import UpdateReport
 from mayfly.errors import (
     BadInput,
     CommitConflict,

@@ -11,7 +11,7 @@ import pytest
 import mayfly.archive
 from mayfly.archive import Archive
 from mayfly.archive.erase import staged_erasure
-from mayfly.archive.write.staging import Brought, Staging, day_group
+from mayfly.archive.write.staged_rows import Brought, Staging, day_group
 from mayfly.errors import CorruptFile
 from mayfly.storage import EXP, Segment
 from mayfly.storage.segment import write_segment

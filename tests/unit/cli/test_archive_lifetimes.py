@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import mayfly.archive
-from mayfly.archive.write.staging import Staging
+from mayfly.archive.write.staged_rows import Staging
 from mayfly.cli import main
 from mayfly.lifetime import instant_text
 

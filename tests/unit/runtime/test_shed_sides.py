@@ -7,7 +7,7 @@ import pytest
 from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import staged
 from mayfly.plan.strategy import Strategy
-from mayfly.runtime.shedding import shed_sides
+from mayfly.runtime.shed_load import shed_sides
 from tests.property.continuous_cases import catalog
 from tests.property.shared_runs import program_of
 

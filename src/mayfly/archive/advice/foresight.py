@@ -20,8 +20,8 @@ from mayfly.archive.layouts.doubly_partitioned import PartitionedLayout
 from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.reports import reports_of
 from mayfly.archive.model.state import ArchiveVersion
-from mayfly.archive.write.accounting import UpdateReport
 from mayfly.archive.write.job_plan import PlannedCommit
+from mayfly.archive.write.update_report import UpdateReport
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import known_settings
 

@@ -27,11 +27,11 @@ from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.reports import CHANGED_AT
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
-from mayfly.archive.write.accounting import moved
 from mayfly.archive.write.committer import Committer
 from mayfly.archive.write.job_plan import PlannedCommit
 from mayfly.archive.write.part_writer import PartResult
-from mayfly.archive.write.staging import require_nothing_staged
+from mayfly.archive.write.staged_rows import require_nothing_staged
+from mayfly.archive.write.update_report import moved
 from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach

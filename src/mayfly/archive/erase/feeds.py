@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mayfly.archive.write.staging import STAGED, brought, staged_repositories
+from mayfly.archive.write.staged_rows import STAGED, brought, staged_repositories
 from mayfly.checkpoint.operator_state import OWN_EXP
 from mayfly.checkpoint.state_erasure import COVERS
 from mayfly.errors import CorruptFile, StorageError

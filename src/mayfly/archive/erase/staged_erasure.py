@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.archive.write.staging import SINKS, Staging, brought, staged_repositories
+from mayfly.archive.write.staged_rows import SINKS, Staging, brought, staged_repositories
 from mayfly.errors import CommitConflict
 from mayfly.faults import reach
 from mayfly.storage import Manifest, Segment, vacuum

@@ -37,9 +37,9 @@ from mayfly.archive.model.settings import INSERTED, ArchiveSettings, with_values
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.selection import Selection, Window
 from mayfly.archive.read.smaller_windows import shorter_by, times_within
-from mayfly.archive.write.accounting import dead_rows, lasting_rows, rows_past, rows_with
 from mayfly.archive.write.job_plan import PlannedCommit, plan_cells
 from mayfly.archive.write.part_writer import Arrivals, PartResult
+from mayfly.archive.write.update_report import dead_rows, lasting_rows, rows_past, rows_with
 from mayfly.errors import InvalidSetting
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import EXP, TS, Format

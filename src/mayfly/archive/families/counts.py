@@ -23,9 +23,9 @@ from mayfly.archive.model.settings import UNBOUNDED
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.selection import Selection, Window
 from mayfly.archive.read.smaller_windows import fewer_rows
-from mayfly.archive.write.accounting import rows_in_files
 from mayfly.archive.write.job_plan import PlannedCommit, plan_cells
 from mayfly.archive.write.part_writer import PartResult
+from mayfly.archive.write.update_report import rows_in_files
 from mayfly.errors import InvalidSetting
 
 

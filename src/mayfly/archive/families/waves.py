@@ -34,14 +34,14 @@ from mayfly.archive.model.settings import ArchiveSettings, with_values
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.selection import Selection, Window
 from mayfly.archive.read.smaller_windows import first_of_window, times_within
-from mayfly.archive.write.accounting import (
+from mayfly.archive.write.job_plan import PlannedCommit, plan_next
+from mayfly.archive.write.part_writer import Arrivals, PartResult
+from mayfly.archive.write.update_report import (
     lasting_rows,
     newly_hidden,
     rows_past,
     rows_with,
 )
-from mayfly.archive.write.job_plan import PlannedCommit, plan_next
-from mayfly.archive.write.part_writer import Arrivals, PartResult
 from mayfly.errors import InvalidSetting
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import EXP, TS, Format

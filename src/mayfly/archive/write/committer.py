@@ -14,9 +14,9 @@ from mayfly.archive.model.ledger import Ledger, Part
 from mayfly.archive.model.reports import REPORTS, reports_after
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
-from mayfly.archive.write.accounting import moved
 from mayfly.archive.write.job_plan import PlannedCommit, plan_rest, write_job
 from mayfly.archive.write.part_writer import PartResult, WriteJob
+from mayfly.archive.write.update_report import moved
 from mayfly.errors import CommitConflict, CorruptFile, ProtocolError, VersionExpired
 from mayfly.faults import reach
 from mayfly.storage import AddSegments, DropSegments, Manifest, SetProperties, prune

@@ -1,7 +1,7 @@
 """What queries that run together share: streams read once, parts computed once, clocks in common.
 
-The same program that runs is looked at (see ``sharing`` and ``staging``), so nothing is claimed
-that is not done.
+The same program that runs is looked at (see ``shared_program`` and ``stager``), so nothing is
+claimed that is not done.
 """
 
 from __future__ import annotations

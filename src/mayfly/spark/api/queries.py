@@ -32,9 +32,9 @@ from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.plan.logical import Output, RelationScan, StreamScan
 from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.stream_joins import Stream
-from mayfly.runtime.pacing import Pace
 from mayfly.runtime.relation_log import Changing
-from mayfly.runtime.shedding import RANDOM, Shedding
+from mayfly.runtime.replay_speed import Pace
+from mayfly.runtime.shed_load import RANDOM, Shedding
 from mayfly.spark.api.control_loop import Serving, sinks_of_command
 from mayfly.spark.api.query_run import QUERY, QueryRun
 from mayfly.spark.archive.archives import SparkArchive
@@ -43,6 +43,7 @@ from mayfly.spark.cluster.shared_storage import check_shared
 from mayfly.spark.io.named_sources import declare_stream, relation_rows
 from mayfly.spark.io.sinks import Sink
 from mayfly.spark.stream.checkpoint_properties import identity
+from mayfly.spark.stream.dataflow import ProgramWiring
 from mayfly.spark.stream.query_checkpoint import (
     DERIVATION,
     PLAN,
@@ -75,7 +76,6 @@ from mayfly.spark.stream.start import (
     started,
 )
 from mayfly.spark.stream.state_format import renewed
-from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage import Directory, Repository
 from mayfly.storage.commit import check_place
 from mayfly.storage.store import absolute_address, local_root

@@ -16,9 +16,9 @@ from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.questions import Moment, selection
 from mayfly.archive.read.selection import ReadReport, Window
 from mayfly.archive.read.version_reader import Reader
-from mayfly.archive.write.accounting import UpdateReport
 from mayfly.archive.write.committer import Executor
 from mayfly.archive.write.local_jobs import as_declared
+from mayfly.archive.write.update_report import UpdateReport
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.keywords import known_settings
 from mayfly.lifetime import NEVER, Duration, gap_of, in_zone, last_likely

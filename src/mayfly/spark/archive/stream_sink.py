@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame
 from mayfly.archive.model.admission import AdmissionSummary, LateRows, Verdict, total
 from mayfly.archive.model.calendar import UpdateCalendar
 from mayfly.archive.model.declaration import columns_of
-from mayfly.archive.write.accounting import UpdateReport
 from mayfly.archive.write.part_writer import PartResult
-from mayfly.archive.write.staging import (
+from mayfly.archive.write.staged_row_writer import REASON, MergeFiles, StageRows
+from mayfly.archive.write.staged_rows import (
     LETTERS,
     SINKS,
     Brought,
@@ -32,7 +32,7 @@ from mayfly.archive.write.staging import (
     days_of,
     due_for_merge,
 )
-from mayfly.archive.write.staging_rows import REASON, MergeFiles, StageRows
+from mayfly.archive.write.update_report import UpdateReport
 from mayfly.errors import BadInput, CommitConflict, InvalidSetting, LimitExceeded, MayflyError
 from mayfly.faults import reach
 from mayfly.lifetime import (

@@ -11,7 +11,7 @@ from typing import Any
 from mayfly.errors import ProtocolError
 from mayfly.runtime.clock import Clocks
 from mayfly.runtime.max_gap import Limits
-from mayfly.runtime.pacing import Pace
+from mayfly.runtime.replay_speed import Pace
 from mayfly.storage import Repository
 
 CLOCKS = "clock"

@@ -1,7 +1,7 @@
 """Queries that come to a checkpoint: registered together with the history they find there.
 
 Idea: the rows a newcomer needs are read from the states of running queries (see
-``pipeline.history``), and one step of the newcomer's operators closes all instants up to its clock.
+``checkpoint.history``), and one step of the newcomer's operators closes instants up to its clock.
 That step and the registration are one commit, so a crash leaves either neither or both. Results of
 the step go to the newcomer's sinks before the next batch; until they are delivered, the checkpoint
 says so, and a new start delivers them again under the same number.

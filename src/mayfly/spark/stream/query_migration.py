@@ -3,7 +3,7 @@
 Idea: the new states are written beside the old ones, and one manifest puts them in force. A process
 that is killed before leaves the old version as it was, and unnamed files for vacuum to remove.
 A running driver notices at its next commit that the checkpoint has gone on without it.
-Buckets are described in ``resplitting``. UPA and DIRECT keep the same rows in different structures,
+Buckets: ``checkpoint.repartition``. UPA and DIRECT keep the same rows in different structures,
 so their states are the same rows. NT keeps lifetimes in its windows only, and nothing else that
 another strategy could go on from: it is refused.
 """

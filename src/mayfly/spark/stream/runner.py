@@ -44,6 +44,7 @@ from mayfly.spark.stream.checkpoint_properties import (
     refreshes_after,
     without_dead,
 )
+from mayfly.spark.stream.dataflow import ProgramWiring
 from mayfly.spark.stream.dead_letters import (
     DEAD_LETTERS,
     check_times,
@@ -68,7 +69,6 @@ from mayfly.spark.stream.relation_reads import RelationReads
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.row_split import LIMITS
 from mayfly.spark.stream.stage_tasks import OUT, SENT, StageStep
-from mayfly.spark.stream.wiring import ProgramWiring
 from mayfly.storage import (
     AddSegments,
     DropSegments,

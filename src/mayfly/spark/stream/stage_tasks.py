@@ -37,7 +37,7 @@ from mayfly.kernels.room import limited
 from mayfly.lifetime import NEVER, use_zone
 from mayfly.physical.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.plan.strategy import Structure
-from mayfly.runtime.shedding import shed_sides, without_least_promising
+from mayfly.runtime.shed_load import shed_sides, without_least_promising
 from mayfly.spark.stream.dead_letters import DEAD_LETTERS
 from mayfly.spark.stream.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
 from mayfly.spark.stream.receipts import Receipt

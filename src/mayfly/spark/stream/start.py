@@ -17,7 +17,7 @@ from mayfly.kernels.room import checked_state_bytes
 from mayfly.lifetime import NEVER, Duration, duration
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.buckets import MOST_BUCKETS, checked_buckets
-from mayfly.runtime.pacing import Pace
+from mayfly.runtime.replay_speed import Pace
 from mayfly.spark.io.named_sources import named
 from mayfly.spark.io.sinks import Callback, ParquetFiles, Sink
 from mayfly.spark.stream.micro_batch import RunSettings

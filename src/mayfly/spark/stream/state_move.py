@@ -1,7 +1,7 @@
 """The states of a checkpoint written anew in other places.
 
 They are written beside the old ones; the commit of the edits puts them in force. Where rows
-belong is said in ``pipeline.resplitting``.
+belong is said in ``checkpoint.repartition``.
 """
 
 from __future__ import annotations

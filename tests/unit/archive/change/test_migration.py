@@ -13,7 +13,7 @@ import mayfly.archive
 from mayfly import faults
 from mayfly.archive import Archive
 from mayfly.archive.model.calendar import DAY
-from mayfly.archive.write.staging import Brought, Staging
+from mayfly.archive.write.staged_rows import Brought, Staging
 from mayfly.errors import BadInput, CommitConflict, InvalidSetting
 from mayfly.lifetime import NEVER
 from mayfly.storage.segment import EXP, TS, Segment, write_segment

@@ -18,7 +18,7 @@ import mayfly.archive
 from mayfly.archive import Archive
 from mayfly.archive.erase import feeds
 from mayfly.archive.model.contract import Contract
-from mayfly.archive.write.staging import Brought, Staging, brought, day_group
+from mayfly.archive.write.staged_rows import Brought, Staging, brought, day_group
 from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.lifetime import MIN_TIME
 from mayfly.runtime.clock import Clocks

@@ -26,10 +26,10 @@ from mayfly.spark.stream.arrivals import (
     promise,
     unwanted,
 )
+from mayfly.spark.stream.dataflow import ProgramWiring
 from mayfly.spark.stream.parcels import COUNTS, Parcel, batch_of, parcels_of
 from mayfly.spark.stream.slots import HEARTBEAT
 from mayfly.spark.stream.stage_tasks import StageStep
-from mayfly.spark.stream.wiring import ProgramWiring
 from tests.property.shared_runs import program_of
 
 STREAMS = 3

@@ -18,7 +18,7 @@ from mayfly.archive.model.admission import (
 )
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.write.part_writer import PartResult, removed_on_failure, with_lifetimes
-from mayfly.archive.write.staging import LETTERS, day_group
+from mayfly.archive.write.staged_rows import LETTERS, day_group
 from mayfly.lifetime import NEVER
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import EXP, TS, Segment, SegmentWriter, segment_batches

@@ -4,7 +4,7 @@ import pytest
 
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
-from mayfly.runtime.pacing import Pace
+from mayfly.runtime.replay_speed import Pace
 
 
 def test_a_batch_waits_for_its_share_of_time() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mayfly.errors import InvalidSetting
 from mayfly.runtime.in_process import ContinuousRun
-from mayfly.runtime.shedding import Shedding
+from mayfly.runtime.shed_load import Shedding
 from tests.property.continuous_cases import SECOND, Row, catalog, table_of, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
 

@@ -18,7 +18,7 @@ from mayfly.physical.stages import StagedProgram
 from mayfly.plan.expressions import quoted
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.max_gap import Limits
-from mayfly.runtime.shedding import NOTHING, Shedding
+from mayfly.runtime.shed_load import NOTHING, Shedding
 from mayfly.spark.stream.arrivals import Arrived, added, decoded, left_out, promise, unwanted
 from mayfly.spark.stream.pane_pass import PanePass
 from mayfly.spark.stream.pane_split import PaneSplitter
