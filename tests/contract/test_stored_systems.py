@@ -190,7 +190,7 @@ def test_notes_of_spark_move_with_their_sources(address: str) -> None:
     directory = Directory.at(address)
     directory.replace("spark/offsets/0", b'v1\n{}\n"a0"\n"b0"')
     directory.replace("spark/sources/1/0", b"v1\nb")
-    part = Move(directory, "spark", ("a", "b"), ("b",)).made(3)
+    part = Move(directory, "spark", ("a", "b"), ("b",)).write_anew(3)
     Move(directory, "spark", ("a", "b"), ("b",)).remove_others(part)
     assert directory.entries() == [part]
     assert directory.read(f"{part}/sources/0/0") == b"v1\nb"

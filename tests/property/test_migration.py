@@ -26,7 +26,7 @@ from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.spark.stream.query_migration import QueryMigration
-from mayfly.spark.stream.state_format import STATE_FORMAT, renewed
+from mayfly.spark.stream.state_format import STATE_FORMAT, upgrade_state
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from mayfly.storage.segment import DATA
 from mayfly.testing.random_queries import SHAPES, STREAMS, random_query
@@ -246,10 +246,10 @@ def test_checkpoints_of_former_formats_go_on(
                 here = runner_of(tmp_path, known, {"q": cql}, 3, strategy=strategy)
                 if cql.startswith(REFUSED):
                     with pytest.raises(UnsupportedFormat, match="hashes only"):
-                        renewed(here.repository, here.wiring.program)
+                        upgrade_state(here.repository, here.wiring.program)
                     assert here.repository.current().properties[STATE_FORMAT] == former
                     return
-                renewed(here.repository, here.wiring.program)
+                upgrade_state(here.repository, here.wiring.program)
     run = ContinuousRun(program_of(cql, known, strategy), known)
     for batch, beats in fed:
         run.feed(batch, beats)

@@ -20,7 +20,7 @@ from mayfly.plan.strategy import Strategy
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.runtime.relation_log import Changing
 from mayfly.spark.stream.query_migration import QueryMigration
-from mayfly.spark.stream.state_format import STATE_FORMAT, renewed
+from mayfly.spark.stream.state_format import STATE_FORMAT, upgrade_state
 from mayfly.storage import SetProperties, verify
 from mayfly.testing.random_queries import DECLARATIONS
 from tests.property.continuous_cases import SECOND, _rows, table_of, told
@@ -132,4 +132,4 @@ def test_moves_and_formats_change_no_answer(
     assert told(results_of(here, "q"), True) == told(run.lifetimes(), True)
     assert told(run.lifetimes(), True)
     assert verify(here.repository).ok
-    assert renewed(here.repository, here.wiring.program) == here.repository.current()
+    assert upgrade_state(here.repository, here.wiring.program) == here.repository.current()

@@ -8,8 +8,8 @@ from mayfly.archive.read.questions import Moment
 from mayfly.storage import Pin
 
 
-def leased(archive: Archive, as_of: Moment | None) -> tuple[ArchiveVersion, int, Pin]:
-    """The version that shows ``as_of``, the instant, and a pin that runs out after an hour.
+def lease(archive: Archive, as_of: Moment | None) -> tuple[ArchiveVersion, int, Pin]:
+    """Pin the version that shows ``as_of`` for an hour; that version, the instant and the pin.
 
     A user who may not write to the archive gets no hold on it: a vacuum may then take files away
     from under a long read, which fails.

@@ -66,7 +66,7 @@ class Updates(Part):
         """The version that an update builds on: what the last one left to be done is done, and an
         open origin is decided by the ``moment`` or the batch, whose times may be ``checked``."""
         self.committer.prepare()
-        return self.origin.settled_version(batch, moment, checked=checked)
+        return self.origin.propose_origin(batch, moment, checked=checked)
 
     @known_settings()
     def update(

@@ -110,7 +110,7 @@ def store_state(
         if isinstance(part, KeptRows | tuple):
             held: tuple[RowRun, ...] = part.runs if isinstance(part, KeptRows) else part
             listed = [piece for run in held for piece in _without_removed(run)]
-            stored = [_stored(run, f"{group}/{name}", directory) for run in listed]
+            stored = [_store(run, f"{group}/{name}", directory) for run in listed]
             added += [segment for segment, fresh in stored if fresh]
             runs[name] = tuple(segment.path for segment, _ in stored)
             if isinstance(part, KeptRows):
@@ -135,7 +135,7 @@ def _without_removed(run: RowRun) -> list[RowRun]:
     return [RowRun.of(rest, level=run.level, cell=run.cell)] if rest.num_rows else []
 
 
-def _stored(run: RowRun, group: str, directory: Directory) -> tuple[Segment, bool]:
+def _store(run: RowRun, group: str, directory: Directory) -> tuple[Segment, bool]:
     if run.segment is not None:
         return run.segment, False
     tags = {} if run.cell is None else {"cell": run.cell}

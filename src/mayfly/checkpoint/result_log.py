@@ -41,30 +41,30 @@ class ResultLog:
     """What is kept of a result."""
     segments: tuple[Segment, ...] = ()
 
-    def appended(self, fresh: Iterable[pa.RecordBatch], delivery: int | None) -> ResultLog:
-        """With the results of a batch; they are drawn and written piece by piece."""
+    def append(self, fresh: Iterable[pa.RecordBatch], delivery: int | None) -> ResultLog:
+        """Write the results of a batch, piece by piece; the log with them."""
         tags = {} if delivery is None else {DELIVERY: delivery}
-        return replace(self, segments=(*self.segments, *self._written(fresh, tags=tags)))
+        return replace(self, segments=(*self.segments, *self._write(fresh, tags=tags)))
 
-    def aged(self, horizon: int, history: int) -> ResultLog:
-        """Without segments that are dead at the horizon, and few of the others."""
+    def compact(self, horizon: int, history: int) -> ResultLog:
+        """Leave out segments that are dead at the horizon and merge small ones."""
         living = [segment for segment in self.segments if not segment.dead_at(horizon)]
         cap = max(1, history // RANGES_PER_HISTORY)
         for level, members in plan_merge(living, cap=cap, fan_in=FAN_IN, limit=LIMIT):
             position = living.index(members[0])
             batches = (batch for segment in members for batch in self._batches(segment))
-            living[position : position + len(members)] = self._written(batches, level=level)
+            living[position : position + len(members)] = self._write(batches, level=level)
         return replace(self, segments=tuple(living))
 
-    def without_expired(self, before: int) -> ResultLog:
-        """Without the bytes of results that expired before an instant."""
+    def erase_expired(self, before: int) -> ResultLog:
+        """Write anew what holds results that expired before an instant, without their bytes."""
 
         def rest(segment: Segment) -> Iterator[Segment]:
             if segment.exp.low >= before:
                 yield segment
             elif segment.exp.high >= before:
                 living = alive_from(self._batches(segment), before)
-                yield from self._written(living, level=segment.level)
+                yield from self._write(living, level=segment.level)
 
         kept = tuple(part for candidate in self.segments for part in rest(candidate))
         return replace(self, segments=kept)
@@ -72,7 +72,7 @@ class ResultLog:
     def _batches(self, segment: Segment) -> Iterator[pa.RecordBatch]:
         return segment_batches(self.directory, segment)
 
-    def _written(self, batches: Iterable[pa.RecordBatch], **options: object) -> list[Segment]:
+    def _write(self, batches: Iterable[pa.RecordBatch], **options: object) -> list[Segment]:
         listed = (batch.select(self.columns) for batch in batches if batch.num_rows)
         written = write_segment(
             self.directory, self.group, listed, compression=COMPRESSION, **options

@@ -140,7 +140,7 @@ class Move:
         if self.needed and (log := last_log(self.directory, self.part)) is not None:
             rearranged(log, self.before, self.after)
 
-    def made(self, number: int) -> str:
+    def write_anew(self, number: int) -> str:
         """Write the notes anew into a folder of this number; its name."""
         folder = f"{FIRST_PART}-{number}"
         self.directory.remove_folder(folder)

@@ -240,7 +240,7 @@ def _create(
         origin_is_open=declared.origin_is_open,
         properties=remembered,
     )
-    reports = _loaded(path, files, kind, header, quiet=json) if kind else []
+    reports = _load(path, files, kind, header, quiet=json) if kind else []
     _tell_created(archive, reports, json)
 
 
@@ -280,10 +280,10 @@ def update(
                     "leave it out: what --update or --at name is taken as it is",
                 )
             moment = None if at is None else instant_from_text(at)
-            reports = [_updated(path, paths, kind, header, number, moment)]
+            reports = [_update(path, paths, kind, header, number, moment)]
             _tell_updates(path, reports, json)
         else:
-            reports = _loaded(path, paths, kind, header, quiet=json, max_gap=max_gap)
+            reports = _load(path, paths, kind, header, quiet=json, max_gap=max_gap)
             if json:
                 _tell_updates(path, reports, json)
 
@@ -321,7 +321,7 @@ def _opened_on_spark(path: Path) -> SparkArchive:
         return Session().open_archive(path)
 
 
-def _loaded(
+def _load(
     path: Path,
     files: Sequence[Path],
     kind: str,
@@ -349,7 +349,7 @@ def _loaded(
         return archive.load(rows, done=tell, max_gap=max_gap)
 
 
-def _updated(
+def _update(
     path: Path,
     files: Sequence[Path],
     kind: str | None,

@@ -114,7 +114,7 @@ def run_command(
         zone = settings.get("spark.sql.session.timeZone", "UTC")
         declared = PipelineFile.before_spark(file, settings, allow_python=allow_python)
         place = checkpoint or file.with_suffix(".state")
-        from mayfly.spark.api.control_loop import ended_for_others, stopped_by_log
+        from mayfly.spark.api.control_loop import finish_commands, stopped_by_log
         from mayfly.spark.api.pipelines import carry_out, load_pipeline
         from mayfly.spark.cluster.local_spark import local_spark
         from mayfly.spark.stream.query_checkpoint import check_checkpoint, check_unchanged
@@ -166,7 +166,7 @@ def run_command(
                 finally:
                     for run in runs.values():
                         run.stop()
-                if ended_for_others(runs) and pipeline is None and not asked.is_set():
+                if finish_commands(runs) and pipeline is None and not asked.is_set():
                     pipeline = running  # what the file says meanwhile is for --watch
         if asked.is_set():
             console.print(f"stopped; run the same command to go on from {place}")

@@ -154,7 +154,7 @@ class _Stager:
         route = _window_route(task.operator)
         self._fix(task, 0, not route.single, [None])
         if not route.single:
-            self._sent_by_key(task, [None])
+            self._send_by_key(task, [None])
         self.feeds.append(Feed(source, (), self.number[task], 0, route))
 
     def _passes_on(self, task: Task) -> bool:
@@ -213,7 +213,7 @@ class _Stager:
         stage, kept = self._meeting(operator, [source], not route.single)
         self._fix(task, stage, not route.single, [None])
         if not route.single:
-            self._sent_by_key(task, kept)
+            self._send_by_key(task, kept)
         self._connect(source, task, 0, route)
 
     def _place_keyed(self, task: Task) -> None:
@@ -223,7 +223,7 @@ class _Stager:
         stage, kept = self._meeting(operator, inputs, keyed)
         self._fix(task, stage, keyed, [None] * len(inputs))
         if keyed:
-            self._sent_by_key(task, kept)
+            self._send_by_key(task, kept)
         for side, source in enumerate(inputs):
             route = Route(OperatorKey(operator), side) if keyed else Route(single=True)
             moves = source in self.stage and kept[side] is None
@@ -282,7 +282,7 @@ class _Stager:
             for link in self.links
         ]
 
-    def _sent_by_key(self, task: Task, kept: Sequence[Spread | None]) -> None:
+    def _send_by_key(self, task: Task, kept: Sequence[Spread | None]) -> None:
         """Where the results and the stored rows of a task are whose inputs stay or come by key."""
         self.spread[task] = task.operator.spread_after(kept)
         self.places[task] = task.operator.place(kept[0])

@@ -108,7 +108,7 @@ class Commands:
             twins[statement.relation.casefold()].carry_out(statement, change["at"])
         return commands
 
-    def taken(self) -> dict[str, Any]:
+    def take(self) -> dict[str, Any]:
         """Apply what a running pipeline can; the property to commit with the batch."""
         before = self.state
         for command in self.control.commands(before.applied):
@@ -139,7 +139,7 @@ class Commands:
                     DROP_STREAM: self._drop_stream,
                     RELATION: self._relation, DROP_RELATION: self._drop_relation,
                 }  # fmt: skip
-                self._tried(command, partial(named[command.kind], command, queries))
+                self._try(command, partial(named[command.kind], command, queries))
 
     def awaited(self) -> str | None:
         """What a running pipeline cannot do by itself, if such a thing is asked for."""
@@ -237,9 +237,9 @@ class Commands:
             made = {"text": command.text, "at": instant}
             self.state = replace(self.state, changes=(*self.state.changes, made))
 
-        self._tried(command, carry_out)
+        self._try(command, carry_out)
 
-    def _tried(self, command: Command, action: Callable[[], None]) -> None:
+    def _try(self, command: Command, action: Callable[[], None]) -> None:
         try:
             action()
         except MayflyError as error:

@@ -12,7 +12,7 @@ from mayfly.errors import UnsupportedFormat
 from mayfly.faults import on_reach
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.spark.stream.query_checkpoint import RegisteredQueries, opened
-from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT, renewed
+from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT, upgrade_state
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from tests.golden.formats.checkpoint_write import (
     QUERIES,
@@ -37,9 +37,9 @@ def test_an_old_checkpoint_is_renewed_and_goes_on(tmp_path: Path, version: int) 
     runner = golden_runner(copied(version, tmp_path), version)
     program = runner.wiring.program
     assert runner.repository.current().properties.get(STATE_FORMAT, 1) == version
-    manifest = renewed(runner.repository, program)
+    manifest = upgrade_state(runner.repository, program)
     assert manifest.properties[STATE_FORMAT] == CURRENT
-    assert renewed(runner.repository, program).version == manifest.version
+    assert upgrade_state(runner.repository, program).version == manifest.version
     assert continued(runner, version)
 
 
@@ -85,11 +85,11 @@ def test_a_renewal_that_is_killed_happens_whole_or_not_at_all(
         raise Killed
 
     with on_reach(point, kill), pytest.raises(Killed):
-        renewed(Repository.open(root), golden_runner(root, version).wiring.program)
+        upgrade_state(Repository.open(root), golden_runner(root, version).wiring.program)
     again = golden_runner(root, version)
     before = again.repository.current()
     assert before.properties.get(STATE_FORMAT, 1) == CURRENT or point != "format.committed"
-    renewed(again.repository, again.wiring.program)
+    upgrade_state(again.repository, again.wiring.program)
     vacuum(again.repository, keep_versions=1, grace=0)
     assert continued(again, version)
 
@@ -99,7 +99,7 @@ def test_a_query_that_does_not_go_on_leaves_when_a_checkpoint_is_renewed(tmp_pat
     root = copied(2, tmp_path)
     some = {name: cql for name, cql in QUERIES[2].items() if name != "groups"}
     runner = runner_of(root, catalog(0), some, buckets=2, strategy=STRATEGIES[2])
-    manifest = renewed(runner.repository, runner.wiring.program, ["windowed"])
+    manifest = upgrade_state(runner.repository, runner.wiring.program, ["windowed"])
     assert list(manifest.properties["queries"]) == ["latest without", "without larger"]
     assert not [one for one in manifest.properties["state"] if "groups" in one or "windowed" in one]
     assert not [*manifest.in_group("out/groups"), *manifest.in_group("out/windowed")]

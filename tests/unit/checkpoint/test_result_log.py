@@ -34,8 +34,8 @@ def rows_in(log: ResultLog) -> list[Row]:
 
 
 def test_results_are_logged_in_the_order_in_which_they_come(log: ResultLog) -> None:
-    log = log.appended([batch((5, 9), (4, 8)), batch(), batch((6, 7))], 3)
-    log = log.appended([batch((9, 12))], 4).appended([], 5)
+    log = log.append([batch((5, 9), (4, 8)), batch(), batch((6, 7))], 3)
+    log = log.append([batch((9, 12))], 4).append([], 5)
     assert rows_in(log) == [(5, 9), (4, 8), (6, 7), (9, 12)]
     assert [one.tags[DELIVERY] for one in log.segments] == [3, 4]
 
@@ -49,36 +49,36 @@ def test_pieces_are_drawn_one_by_one(log: ResultLog) -> None:
             yield batch((at, at + 9))
             alive.append(at)
 
-    log = log.appended(pieces(), 1)
+    log = log.append(pieces(), 1)
     assert (alive, log.segments[0].rows) == (list(range(50)), 50)
 
 
 def test_many_small_segments_become_one_and_keep_their_order(log: ResultLog) -> None:
     for at in range(FAN_IN):
-        log = log.aged(-1, 10**6).appended([batch((at, at + 5))], at)
+        log = log.compact(-1, 10**6).append([batch((at, at + 5))], at)
     assert len(log.segments) == FAN_IN
-    merged = log.aged(-1, 10**6)
+    merged = log.compact(-1, 10**6)
     assert len(merged.segments) == 1
     assert rows_in(merged) == [(at, at + 5) for at in range(FAN_IN)]
     assert DELIVERY not in merged.segments[0].tags
 
 
 def test_what_is_dead_at_the_horizon_is_dropped_unread(log: ResultLog) -> None:
-    log = log.appended([batch((1, 5))], 1).appended([batch((2, 6), (2, 9))], 2)
+    log = log.append([batch((1, 5))], 1).append([batch((2, 6), (2, 9))], 2)
     read = log.directory.io.bytes_read
-    assert rows_in(replace(log, segments=log.aged(5, 100).segments)) == [(2, 6), (2, 9)]
-    assert len(log.aged(4, 100).segments) == 2
-    assert log.aged(9, 100).segments == ()
+    assert rows_in(replace(log, segments=log.compact(5, 100).segments)) == [(2, 6), (2, 9)]
+    assert len(log.compact(4, 100).segments) == 2
+    assert log.compact(9, 100).segments == ()
     assert log.directory.io.bytes_read > read, "only the rows that are shown were read"
 
 
 def test_no_byte_is_left_of_what_expired_before_an_instant(log: ResultLog) -> None:
-    log = log.appended([batch((1, 5), (1, 8))], 1).appended([batch((2, 7))], 2)
-    rest = log.without_expired(7)
+    log = log.append([batch((1, 5), (1, 8))], 1).append([batch((2, 7))], 2)
+    rest = log.erase_expired(7)
     assert rows_in(rest) == [(1, 8), (2, 7)]
     assert rest.segments[0] != log.segments[0]
     assert rest.segments[1] == log.segments[1]
-    assert log.without_expired(9).segments == ()
+    assert log.erase_expired(9).segments == ()
 
 
 def test_logs_of_an_earlier_format_lose_what_is_not_wanted_when_they_are_merged(
@@ -86,7 +86,7 @@ def test_logs_of_an_earlier_format_lose_what_is_not_wanted_when_they_are_merged(
 ) -> None:
     old = replace(log, columns=("v", TS, EXP, "_id"))
     for at in range(FAN_IN):
-        old = old.appended([batch((at, at + 5))], None)
-    (merged,) = replace(old, columns=log.columns).aged(-1, 10**6).segments
+        old = old.append([batch((at, at + 5))], None)
+    (merged,) = replace(old, columns=log.columns).compact(-1, 10**6).segments
     (rows,) = {tuple(b.schema.names) for b in segment_batches(log.directory, merged)}
     assert rows == ("v", TS, EXP)

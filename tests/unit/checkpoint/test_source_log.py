@@ -135,7 +135,7 @@ def test_nothing_is_read_twice_or_passed_over(
             move = Move(reader.directory, reader.part, tuple(before), tuple(after))
             if move.needed:
                 move.check()
-                reader.part = move.made(number)
+                reader.part = move.write_anew(number)
                 move.remove_others(reader.part)
             read = {one: read.get(one, 0) for one in after}
             for batch in reader.run(after, grow, killed):
@@ -150,7 +150,7 @@ def test_notes_move_into_a_folder_of_their_own(tmp_path: Path) -> None:
     move = Move(directory, "spark", ("a", "b", HEARTBEAT), ("b", "c", HEARTBEAT))
     move.check()
     directory.replace("spark-7/sources/0/9", b"of one who was killed")
-    assert move.made(7) == "spark-7"
+    assert move.write_anew(7) == "spark-7"
     assert last_log(directory, "spark-7") == log(
         f'{{"logOffset":1{ord("b")}}}', BEGINNING, f'{{"logOffset":1{ord("*")}}}'
     )
@@ -185,7 +185,7 @@ def test_where_spark_names_its_sources_its_notes_stay(tmp_path: Path) -> None:
     directory.replace("spark/sources/x/4", b"v1")
     move = Move(directory, "spark", ("a",), ("c", "a"))
     move.check()
-    assert move.made(1) == "spark-1"
+    assert move.write_anew(1) == "spark-1"
     assert directory.read("spark-1/offsets/4") == noted
     assert directory.exists("spark-1/sources/x/4")
 
@@ -194,7 +194,7 @@ def test_nothing_was_read_yet(tmp_path: Path) -> None:
     directory = Directory.at(tmp_path, sync=False)
     move = Move(directory, "spark", ("a",), ("a", "c"))
     move.check()
-    assert move.made(0) == "spark-0"
+    assert move.write_anew(0) == "spark-0"
 
 
 def test_a_new_stream_has_no_clock_and_the_others_keep_theirs() -> None:
@@ -214,7 +214,7 @@ def test_a_stream_whose_rows_come_from_elsewhere_begins_there(tmp_path: Path) ->
     assert before == ["a from json", "b"]
     move = Move(directory, "spark", tuple(before), ("a", "b"))
     assert move.needed
-    move.made(2)
+    move.write_anew(2)
     assert last_log(directory, "spark-2") == log(BEGINNING, f'{{"logOffset":1{ord("b")}}}')
     assert directory.names("spark-2/sources/0") == [], "nothing is known of its files"
     planned = Manifest(1, properties={**done.properties, "batch": 0})

@@ -18,7 +18,7 @@ from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.plan.stream_joins import Stream
 from mayfly.spark.api.run_status import Status
 from mayfly.spark.cluster import local_spark
-from mayfly.spark.stream.query_checkpoint import plan_digest, registered
+from mayfly.spark.stream.query_checkpoint import plan_digest, register_queries
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM json('in') TIMESTAMP BY ts;"
 QUERY = "CREATE QUERY q AS SELECT k FROM s [RANGE 1 SEC];"
@@ -241,7 +241,7 @@ def test_a_changed_query_on_an_old_checkpoint_is_refused(
     plan = plan_digest(before.programs()["q"])
     text = before.queries["q"].text
     stored = {"q": {"text": text, "plan": plan, "streams": ["s"], "strategy": "UPA"}}
-    registered("p.state", [Stream("s", schema)], stored, 2, None, sync=False)
+    register_queries("p.state", [Stream("s", schema)], stored, 2, None, sync=False)
     without_spark.write_text(STREAM + QUERY.replace("1 SEC", "2 SEC"))
     told = refused(capsys, "run", "p.cql")
     assert "belongs to another query q" in told

@@ -143,7 +143,7 @@ def test_ctrl_c_ends_a_catch_up_of_an_archive_after_the_running_update(
     monkeypatch.setattr(archive_updates, "_opened_on_spark", lambda path: archive)
     monkeypatch.setattr(archive_updates, "rows_of", Mock())
     with pytest.raises(typer.Exit) as ended:
-        archive_updates._loaded(Path("a"), [], "parquet", True, quiet=True)
+        archive_updates._load(Path("a"), [], "parquet", True, quiet=True)
     assert (updates, ended.value.exit_code) == ([1, 2], 130)
     told = capfd.readouterr().err
     assert "stopping: the running update is finished first" in told

@@ -167,7 +167,7 @@ def test_a_running_pipeline_takes_changes_up_to_what_needs_a_new_start(control: 
     control.add("new", "SELECT k FROM s [RANGE 1 s]")
     control.change("UPDATE r SET name = 'eins' WHERE id = 1")
     applied = commands(control)
-    applied.taken()
+    applied.take()
     assert names(applied) == ["one"]
     assert applied.asked == ADD
     assert applied.state.applied == 1
@@ -181,16 +181,16 @@ def test_a_running_pipeline_takes_changes_up_to_what_needs_a_new_start(control: 
     assert names(again) == ["eins"]
     committed(control, again)
     assert [control.outcome(one) for one in (1, 2, 3)] == ["done"] * 3
-    assert commands(control).taken() == {}, "nothing is applied twice"
+    assert commands(control).take() == {}, "nothing is applied twice"
 
 
 def test_what_was_not_committed_is_applied_by_the_next_one(control: Control) -> None:
     control.change(INSERT)
     lost = commands(control)
-    lost.taken()
+    lost.take()
     assert control.outcome(1) is None
     again = commands(control)
-    again.taken()
+    again.take()
     assert names(again) == ["one"]
 
 
@@ -199,7 +199,7 @@ def test_a_command_that_fails_when_it_is_applied_says_so(control: Control) -> No
     control.change(INSERT)
     control.change("DELETE FROM r")
     applied = commands(control)
-    applied.taken()
+    applied.take()
     committed(control, applied)
     assert control.outcome(1) == "done"
     assert str(control.outcome(2)).startswith("refused: the key (1,) occurs twice in r")
@@ -213,12 +213,12 @@ def test_stop_is_done_once(control: Control) -> None:
     control.stop()
     control.change(INSERT)
     applied = commands(control)
-    applied.taken()
+    applied.take()
     assert applied.asked == STOP
     assert applied.state.applied == 1
     committed(control, applied)
     again = commands(control)
-    again.taken()
+    again.take()
     assert again.asked is None
     assert names(again) == ["one"]
 
@@ -366,7 +366,7 @@ def test_changes_take_effect_in_order(control: Control) -> None:
     control.change("DELETE FROM r")
     control.change("INSERT INTO r VALUES (2, 'two') AT '2025-01-01'")
     applied = commands(control)
-    applied.taken()
+    applied.take()
     first, second = applied.relations["r"].changes
     assert first.instant == second.instant > MIN_TIME
     assert str(applied.state.outcomes["3"]).startswith("refused")
@@ -397,7 +397,7 @@ def test_a_relation_is_declared_changed_read_and_dropped(control: Control) -> No
     with pytest.raises(InvalidSetting, match="owners is still read by owned"):
         control.drop_relation("owners")
     applied = commands(control)
-    assert applied.taken() == {}
+    assert applied.take() == {}
     assert applied.asked == RELATION, "queries are started anew, and so is what they read"
     applied.all_taken(RUNNING)
     assert set(applied.state.outcomes.values()) == {"done"}
@@ -454,7 +454,7 @@ def test_a_comment_in_a_change_does_not_widen_it(control: Control) -> None:
     applied = commands(control)
     control.change("INSERT INTO r VALUES (1, 'x  y'), (2, 'z')")
     control.change("DELETE FROM r -- the second one\nWHERE id = 2")
-    applied.taken()
+    applied.take()
     assert names(applied) == ["x  y"]
 
 
@@ -478,7 +478,7 @@ def test_a_comment_in_a_change_does_not_widen_it(control: Control) -> None:
 )
 def test_a_broken_command_is_named(control: Control, data: bytes, problem: str) -> None:
     control.repository.directory.put_if_absent("control/000000000001.json", data)
-    for ask in (control.commands, control.stop, commands(control).taken):
+    for ask in (control.commands, control.stop, commands(control).take):
         with pytest.raises(CorruptFile, match=problem) as refusal:
             ask()
         assert "control/000000000001.json" in refusal.value.message
@@ -496,7 +496,7 @@ def test_changes_of_a_relation_by_commands_are_told(control: Control) -> None:
     applied = commands(control)
     control.change(INSERT)
     control.change("DELETE FROM R WHERE id = 1")
-    applied.taken()
+    applied.take()
     assert applied.changes_of("R") == (INSERT, "DELETE FROM R WHERE id = 1")
     assert applied.changes_of("fixed") == ()
 

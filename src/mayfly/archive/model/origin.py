@@ -37,10 +37,10 @@ class Origin(Part):
         """Count updates from the interval that holds ``first``, for good."""
         self._count_from(first, {ORIGIN_IS_OPEN: False})
 
-    def settled_version(
+    def propose_origin(
         self, batch: Any | None, instant: int | None, *, checked: bool = False
     ) -> ArchiveVersion:
-        """The current version, with an open origin decided by ``instant`` or the earliest row.
+        """Decide an open origin by ``instant`` or the earliest row; the current version.
 
         It stays open until the update is committed: a batch that is refused decides nothing. A row
         too far ahead to be true decides nothing either, unless that was ``checked``.

@@ -157,7 +157,7 @@ class Arrivals:
     def add(self, rows: pa.Table, inserted: Int64Array | None = None) -> None:
         """Take in rows that arrive, or that had no lifetimes of their own when these updates
         ``inserted`` them."""
-        self._take(self._admitted(rows, inserted))
+        self._take(self._admit(rows, inserted))
 
     def hold(self, stored: pa.Table) -> None:
         """Take in rows that were stored before."""
@@ -182,7 +182,7 @@ class Arrivals:
             return own
         return [_of_sub_index(stretch, settings, write.only) for stretch in own]
 
-    def _admitted(self, rows: pa.Table, inserted: Int64Array | None) -> pa.Table:
+    def _admit(self, rows: pa.Table, inserted: Int64Array | None) -> pa.Table:
         """The rows to be stored, as they will be stored."""
         settings = self._job.settings
         with_exp = with_lifetimes(rows, settings, self._job.update, self._job.positions)

@@ -30,8 +30,8 @@ class Serving:
     """The one that serves: it cannot wait for its own end."""
     _stopped: threading.Event = field(default_factory=threading.Event)
 
-    def taken_over(self, runs: Mapping[str, QueryRun]) -> dict[str, QueryRun]:
-        """The handles of queries that were started: those that there were go on with them."""
+    def take_over(self, runs: Mapping[str, QueryRun]) -> dict[str, QueryRun]:
+        """Hand queries that were started to the handles that there were; all handles."""
         for run in runs.values():
             run.serving = self
         self.handles = {
@@ -40,7 +40,7 @@ class Serving:
         }
         return dict(self.handles)
 
-    def wanted_anew(self) -> bool:
+    def await_end(self) -> bool:
         """Wait until the queries end, by themselves or on request; whether the
         control log then asks for others."""
         # What a handle tells of the end is the end of serving; here it is that of the batches.
@@ -51,7 +51,7 @@ class Serving:
         finally:
             for run in self.handles.values():
                 run.stop_stream()
-        return ended_for_others(self.handles) and not self._stopped.is_set()
+        return finish_commands(self.handles) and not self._stopped.is_set()
 
     def stop(self) -> None:
         """Stop after the batch that is running, whatever the control log asks for."""
@@ -80,7 +80,7 @@ def awaited(runs: Mapping[str, QueryRun]) -> str | None:
     return None if commands is None else commands.asked or commands.awaited()
 
 
-def ended_for_others(runs: Mapping[str, QueryRun]) -> bool:
+def finish_commands(runs: Mapping[str, QueryRun]) -> bool:
     """After queries have ended: whether a command changes them, so that they are started again.
 
     A command to stop is done then.
@@ -88,7 +88,7 @@ def ended_for_others(runs: Mapping[str, QueryRun]) -> bool:
     runner = next(iter(runs.values())).runner
     if runner.commands is None or awaited(runs) is None:
         return False
-    if runner.commands.asked is None and (done := runner.commands.taken()):
+    if runner.commands.asked is None and (done := runner.commands.take()):
         runner.repository.commit(runner.repository.current(), [SetProperties(done)])
     return runner.commands.asked in RENEWING
 

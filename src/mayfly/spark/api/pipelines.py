@@ -24,7 +24,7 @@ from mayfly.spark.api.queries import Queries
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.spark.archive.archives import SparkArchive
-from mayfly.spark.archive.query_feeds import declared_archive
+from mayfly.spark.archive.query_feeds import open_or_create_archive
 from mayfly.spark.io.named_sources import declare_stream, relation_rows
 from mayfly.spark.io.sinks import Console, ParquetFiles, Sink
 from mayfly.spark.stream.results import Results
@@ -71,7 +71,7 @@ class Pipeline:
     def archives(self, results: Mapping[str, Results]) -> dict[str, SparkArchive]:
         """The archives that the file declares, made where they are not there yet."""
         return {
-            query.name: declared_archive(
+            query.name: open_or_create_archive(
                 self.session,
                 query,
                 results[query.name],

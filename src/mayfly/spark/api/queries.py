@@ -55,12 +55,12 @@ from mayfly.spark.stream.query_checkpoint import (
     opened,
     origins_of,
     plan_digest,
-    registered,
+    register_queries,
     sources_of,
     streams_known_to,
 )
 from mayfly.spark.stream.query_history import deliver_history, settle
-from mayfly.spark.stream.query_migration import migrated
+from mayfly.spark.stream.query_migration import migrate_checkpoint
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.runner import Runner
 from mayfly.spark.stream.start import (
@@ -73,9 +73,9 @@ from mayfly.spark.stream.start import (
     run_settings,
     sink_folders,
     sinks_of,
-    started,
+    start_stream,
 )
-from mayfly.spark.stream.state_format import renewed
+from mayfly.spark.stream.state_format import upgrade_state
 from mayfly.storage import Directory, Repository
 from mayfly.storage.commit import check_place
 from mayfly.storage.store import absolute_address, local_root
@@ -323,7 +323,7 @@ class Queries:
         runner.wiring = replace(runner.wiring, shedding=shedding)
         runner.promises = lambda: promises_of((archives or {}).values())
         runner.check_dead_letters()
-        renewed(register.repository, runner.wiring.program, register.added)
+        upgrade_state(register.repository, runner.wiring.program, register.added)
         register.check_claimed(runner.wiring.stages)
         settle(runner, register, self._remembered(runner))
         runner.sinks_of = {
@@ -333,7 +333,9 @@ class Queries:
         deliver_history(runner)
         streams = runner.wiring.streams
         frames = {stream.name: self.session.frame_of(stream.name) for stream in streams}
-        query = started(runner, streams, frames, available_now=available_now, interval=interval)
+        query = start_stream(
+            runner, streams, frames, available_now=available_now, interval=interval
+        )
         return {
             name: QueryRun(runner, query, available_now, name, register) for name in runner.results
         }
@@ -358,10 +360,10 @@ class Queries:
                 runs = self.start(
                     checkpoint, sinks=sinks, archives=archives, resumed=again, **settings
                 )
-                handles = serving.taken_over(runs)
+                handles = serving.take_over(runs)
                 if on_start is not None:
                     on_start(handles)
-                if not serving.wanted_anew():
+                if not serving.await_end():
                     return
         except Exception as error:
             serving.error = error
@@ -394,7 +396,7 @@ class Queries:
         now; the number of buckets it then has. Answers stay as they are. Queries that are new to
         the checkpoint come to it at the next start."""
         root = absolute_address(checkpoint)
-        return migrated(root, self._under_control(root)[0].queries, buckets)
+        return migrate_checkpoint(root, self._under_control(root)[0].queries, buckets)
 
     def _under_control(
         self, root: str, taking: Callable[[Commands, Reading], None] | None = None
@@ -464,7 +466,7 @@ class Queries:
         self = self._as_begun(root)
         described_queries = {name: query.description() for name, query in self.queries.items()}
         count = bucket_count(spark, buckets)
-        register = registered(
+        register = register_queries(
             root, streams, described_queries, count, buckets, sync=sync,
             remembered=self._told(self.session.catalog, streams), replace=self.anew,
         )  # fmt: skip

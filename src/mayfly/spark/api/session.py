@@ -374,7 +374,7 @@ class Session:
             counted |= lifetimes | {n: v for n, v in of_windows.items() if v is not None}
             counted |= {"max_lifetime": max_lifetime, "expect": expect}
             owned, advice = declared_for(path, _columns_of(columns), counted)
-            return self._created(path, owned, progress, laid_out_for(advice))
+            return self._create(path, owned, progress, laid_out_for(advice))
         if window is None or lifetimes:
             raise InvalidSetting(
                 f"an archive without a window, or with {', '.join(lifetimes) or 'nothing else'}",
@@ -396,9 +396,9 @@ class Session:
             declared, _ = with_advised_layout(
                 declared, local_root(path), expect, hard=hard, techniques=allowed
             )
-        return self._created(path, declared, progress)
+        return self._create(path, declared, progress)
 
-    def _created(
+    def _create(
         self,
         path: str | os.PathLike[str],
         declared: Declaration,

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.archive.archive import Archive
-from mayfly.archive.leases import leased
+from mayfly.archive.leases import lease
 from mayfly.archive.model.admission import EXAMPLES_SHOWN, AdmissionSummary, RefusedRow, Verdict
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.questions import Moment, selection
@@ -187,7 +187,7 @@ class SparkArchive(Archive):
         DataFrames derived from a frame do not keep it alive, so the pin belongs to this handle
         and is left to run out.
         """
-        version, moment, pin = leased(self, as_of)
+        version, moment, pin = lease(self, as_of)
         if pin.held:
             number = version.manifest.version
             if before := self._pins.get(number):

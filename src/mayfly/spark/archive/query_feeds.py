@@ -206,10 +206,10 @@ def exp_known(archive: SparkArchive) -> bool:
 # ── CREATE ARCHIVE ────────────────────────────────────────────────────────────────────────
 
 
-def declared_archive(
+def open_or_create_archive(
     session: Session, definition: ArchiveDefinition, results: Results, path: Path
 ) -> SparkArchive:
-    """The archive a statement declares: opened if it is there, made otherwise."""
+    """The archive that a statement declares."""
     program = results.member.program
     columns = archived_columns(program)
     if Directory.at(path).entries():

@@ -140,9 +140,9 @@ class ArchiveSink:
         self._require_same_source(before, source)
         if batch_id > before.batch:
             now = replace(before, batch=batch_id, source=source or before.source, place=place)
-            base = self._staged(base, now, batch, clock)
+            base = self._stage(base, now, batch, clock)
         self._deliver_letters(base)
-        return self._taken_in(base, brought(base).clock, stopping)
+        return self._take_in(base, brought(base).clock, stopping)
 
     def flush(self) -> list[UpdateReport]:
         """Take in what is staged although its interval may not be over.
@@ -154,11 +154,11 @@ class ArchiveSink:
         if not days:
             return []
         end = self.archive.settings.calendar.time_of(max(days))
-        return self._taken_in(base, end + 1)
+        return self._take_in(base, end + 1)
 
     # -- staging -----------------------------------------------------------------------------
 
-    def _staged(
+    def _stage(
         self, base: Manifest, now: Brought, batch: DataFrame | None, clock: int | None
     ) -> Manifest:
         results: list[PartResult] = []
@@ -176,7 +176,7 @@ class ArchiveSink:
             raise
         reach("staging.written")
         delivered = list(base.in_group(LETTERS))
-        return self._merged(self.staging.add(base, added, delivered, now))
+        return self._merge_small_files(self.staging.add(base, added, delivered, now))
 
     def _deliver_letters(self, base: Manifest) -> None:
         """Write the dead letters of the last batch to a file of its number; again after a crash."""
@@ -258,8 +258,8 @@ class ArchiveSink:
             )
         return after
 
-    def _merged(self, base: Manifest) -> Manifest:
-        """Few files per interval, however many batches it takes: a job now and then."""
+    def _merge_small_files(self, base: Manifest) -> Manifest:
+        """Keep few files per interval, however many batches it takes: a job now and then."""
         directory = self.staging.repository.directory
         for held in days_of(base).values():
             while files := due_for_merge(held):
@@ -274,7 +274,7 @@ class ArchiveSink:
 
     # -- updates -----------------------------------------------------------------------------
 
-    def _taken_in(
+    def _take_in(
         self,
         base: Manifest,
         clock: int | None,
@@ -286,7 +286,7 @@ class ArchiveSink:
             version = self.archive.version()
             state, calendar = version.state, version.settings.calendar
             closed = calendar.update_of(clock) - 1
-            base = self._without_stranded(base, state.update)
+            base = self._drop_stranded(base, state.update)
             if closed <= state.update:
                 break
             if stopping():
@@ -322,8 +322,8 @@ class ArchiveSink:
                     raise
         raise AssertionError("unreachable")
 
-    def _without_stranded(self, base: Manifest, update: int) -> Manifest:
-        """Staged rows whose update another writer has run meanwhile are late."""
+    def _drop_stranded(self, base: Manifest, update: int) -> Manifest:
+        """Count staged rows as late whose update another writer has run meanwhile."""
         if self.archive.settings.late is not LateRows.REFUSE:
             return base
         stranded = [

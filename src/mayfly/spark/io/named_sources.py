@@ -150,7 +150,7 @@ def _frame(
     session: Session, definition: StreamDefinition, source: Connector, folder: Path
 ) -> DataFrame:
     if source.format == PYTHON:
-        source = _registered(session, definition.name, source)
+        source = _register(session, definition.name, source)
     spark, options = session.spark, dict(source.options)
     payload = options.pop(PAYLOAD, None) if source.format in GIVEN else None
     reader = named(spark, spark.readStream.format(source.format), definition.name)
@@ -200,7 +200,7 @@ def with_computed(frame: DataFrame, definition: StreamDefinition, zone: str) -> 
     )
 
 
-def _registered(session: Session, stream: str, source: Connector) -> Connector:
+def _register(session: Session, stream: str, source: Connector) -> Connector:
     """A data source written in Python made known to Spark."""
     file, name = python_file(stream, source, session.python)
     try:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark_types
 
 from mayfly.archive.archive import Archive
-from mayfly.archive.leases import leased
+from mayfly.archive.leases import lease
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.key_text import end_from_text, instant_from_text, key_from_values
@@ -99,7 +99,7 @@ def _version(archive: Archive, options: Mapping[str, str]) -> tuple[ArchiveVersi
     """The version to read, held for an hour, and the instant to show."""
     as_of, number = _moment(options, "as_of"), options.get("version")
     if number is None:
-        version, moment, _ = leased(archive, as_of)
+        version, moment, _ = lease(archive, as_of)
         return version, moment
     if not number.isdecimal():
         raise InvalidSetting(

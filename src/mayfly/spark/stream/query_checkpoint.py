@@ -118,8 +118,8 @@ class RegisteredQueries:
         return [DropSegments(tuple(sorted(gone))), SetProperties(properties)]
 
 
-def moved_sources(register: RegisteredQueries, base: Manifest) -> dict[str, Any]:
-    """Where Spark goes on if the sources are others now, as properties; the folder is written."""
+def move_sources(register: RegisteredQueries, base: Manifest) -> dict[str, Any]:
+    """Write the folder from which Spark goes on if the sources are others now; its properties."""
     move = register.move
     if move is None or not move.needed:
         return {}
@@ -128,7 +128,7 @@ def moved_sources(register: RegisteredQueries, base: Manifest) -> dict[str, Any]
     # The batch that is planned next, if one is, was to be over other streams.
     move.directory.remove(clock_record(stored["batch"] + 1))
     return {
-        PART: move.made(base.version),
+        PART: move.write_anew(base.version),
         SOURCES: list(move.after),
         "clocks": clocks_of(stored["clocks"], names),
         "first": {name: instant for name, instant in stored["first"].items() if name in names},
@@ -160,7 +160,7 @@ def _needed(states: Mapping[str, Any], stages: StagedProgram, anew: set[str]) ->
     return {name: state for name, state in states.items() if name.rpartition("/")[0] in mine}
 
 
-def registered(
+def register_queries(
     root: str,
     streams: Sequence[Stream],
     queries: Mapping[str, Mapping[str, Any]],
@@ -171,8 +171,8 @@ def registered(
     remembered: Mapping[str, Any] | None = None,
     replace: Collection[str] = (),
 ) -> RegisteredQueries:
-    """The checkpoint at ``root`` for these queries; made with what is to be remembered if there
-    is none. Those to ``replace`` begin anew if they are not what their name stands for there."""
+    """Open the checkpoint at ``root`` for these queries; create it, with what is to be remembered,
+    if there is none. Those to ``replace`` begin anew if their name stands for others there."""
     for name in [query for query in replace if query not in queries]:
         raise InvalidSetting(f"there is no query {name} to replace", f"use one of {list(queries)}")
     if not Repository.exists(root):

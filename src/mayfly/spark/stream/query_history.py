@@ -25,8 +25,8 @@ from mayfly.physical.stages import StagedProgram
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.stream.micro_batch import BatchFacts
 from mayfly.spark.stream.parcels import Parcel, batch_of
-from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, RegisteredQueries, moved_sources
-from mayfly.spark.stream.receipts import Receipt, collected
+from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, RegisteredQueries, move_sources
+from mayfly.spark.stream.receipts import Receipt, collect_receipts
 from mayfly.spark.stream.row_split import prepared, sent
 from mayfly.spark.stream.runner import Runner
 from mayfly.spark.stream.stage_tasks import OUT
@@ -99,7 +99,7 @@ def settle(
     more = {k: v for k, v in (remembered or {}).items() if base.properties.get(k) != v}
     if register.move is not None:
         register.move.remove_others(part_of(base))
-    moved = moved_sources(register, base)
+    moved = move_sources(register, base)
     if not register.added and not register.dropped and not moved:
         if more:
             runner.repository.commit(base, [SetProperties(more)])
@@ -108,7 +108,7 @@ def settle(
     came = frozenset(name for name in register.added if register.since[name] is not None)
     if came and base.properties["batch"] >= 0:
         edited = _edited(base, edits)
-        edits += _filled(runner, edited, _history(runner, register, edited, came))
+        edits += _fill(runner, edited, _history(runner, register, edited, came))
     edits.append(SetProperties({"due": AT_ONCE, **more}))
     settled = runner.repository.commit(base, edits)
     reach("queries.settled")
@@ -150,8 +150,8 @@ def _history(
     return history_of(runner.wiring.stages, came, kept)
 
 
-def _filled(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
-    """One step of the newcomers' operators over what is kept, as edits."""
+def _fill(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
+    """Step the newcomers' operators once over what is kept; the edits."""
     stages = runner.wiring.stages
     tasks = {task.name for task in stages.tasks}
     knowledge = {k: v for k, v in base.properties.get(KNOWN, {}).items() if k in tasks}
@@ -164,7 +164,7 @@ def _filled(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]
     ]
     if not history.fillings:
         return edits
-    receipts, relations = _stepped(runner, base, history)
+    receipts, relations = _step(runner, base, history)
     state = {k: v for receipt in receipts for k, v in receipt.stored.items()}
     answers = dict(base.properties["answers"])
     for receipt in receipts:
@@ -188,7 +188,7 @@ def _filled(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]
     ]  # fmt: skip
 
 
-def _stepped(
+def _step(
     runner: Runner, base: Manifest, history: StoredHistory
 ) -> tuple[list[Receipt], dict[str, list[int]]]:
     stages, clocks = runner.wiring.stages, Clocks.from_json(base.properties["clocks"])
@@ -219,7 +219,7 @@ def _stepped(
     reader = HistoryReader(runner.repository.directory.address, stages, pieces, counts, times)
     moving = runner.wiring.kept_rows(runner.spark, reader, len(reader.pieces))
     frame = runner.wiring.stepped(moving, tasks, due)
-    receipts = collected(frame, due)
+    receipts = collect_receipts(frame, due)
     seen = {
         task.name: list(changed[task.name][1])
         for task in runner.reads.tasks()

@@ -21,7 +21,7 @@ from mayfly.physical.shared_program import SharedProgram, described, described_o
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.buckets import checked_buckets
 from mayfly.spark.stream.query_checkpoint import ENTRY, SINCE, check_same, opened
-from mayfly.spark.stream.state_format import renewed
+from mayfly.spark.stream.state_format import upgrade_state
 from mayfly.spark.stream.state_move import StateMove
 from mayfly.storage import Manifest, Repository
 
@@ -45,7 +45,7 @@ class QueryMigration:
     def done(self) -> Manifest:
         """The version that puts the new states in force; the old one if nothing changes."""
         renamed = _same_tasks(self.before, self.after)
-        base = renewed(self.repository, self.before)
+        base = upgrade_state(self.repository, self.before)
         if base.properties["buckets"] == self.buckets and all(a == b for a, b in renamed.items()):
             return base
         move = StateMove(self.repository, base, self.after, self.buckets, renamed)
@@ -56,8 +56,8 @@ class QueryMigration:
         return committed
 
 
-def migrated(root: str, queries: Mapping[str, CqlQuery], buckets: int | None) -> int:
-    """The checkpoint at ``root`` moved to so many buckets and the strategies of these queries."""
+def migrate_checkpoint(root: str, queries: Mapping[str, CqlQuery], buckets: int | None) -> int:
+    """Move the checkpoint at ``root`` to so many buckets and the strategies of these queries."""
     asked = None if buckets is None else checked_buckets(buckets)
     if not Repository.exists(root):
         raise InvalidSetting(f"there is no checkpoint at {root}", "start the queries first")

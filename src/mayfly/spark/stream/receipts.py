@@ -120,8 +120,8 @@ def account_for(receipts: Iterable[Receipt], fed: Mapping[str, int]) -> None:
             )
 
 
-def collected(frame: DataFrame, due: Sequence[Sequence[int]]) -> list[Receipt]:
-    """The one action of a batch: receipts, one for each due bucket of each stage."""
+def collect_receipts(frame: DataFrame, due: Sequence[Sequence[int]]) -> list[Receipt]:
+    """Run the one action of a batch: receipts, one for each due bucket of each stage."""
     handed_in = [Receipt.decode(bytes(row[0]).decode()) for row in frame.collect()]
     places = [(stage, bucket) for stage, listed in enumerate(due) for bucket in listed]
     return accept(handed_in, places)

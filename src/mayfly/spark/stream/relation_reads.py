@@ -49,14 +49,14 @@ class RelationReads:
             read[name] = changing.digests(count)
         return read
 
-    def stored(
+    def store(
         self,
         base: Manifest,
         directory: Directory,
         seen: Mapping[str, Sequence[int]],
         horizon: int,
     ) -> list[Edit]:
-        """Edits that store the tables as their tasks have read them, for other processes."""
+        """Store the tables as their tasks have read them, for other processes; the edits."""
         effective: dict[str, Sequence[int]] = {}
         for task in self.tasks():
             assert task.relation is not None

@@ -64,7 +64,7 @@ from mayfly.spark.stream.micro_batch import (
 )
 from mayfly.spark.stream.operator_progress import last_batch, totals_after
 from mayfly.spark.stream.parcels import packed
-from mayfly.spark.stream.receipts import Receipt, account_for, collected
+from mayfly.spark.stream.receipts import Receipt, account_for, collect_receipts
 from mayfly.spark.stream.relation_reads import RelationReads
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.row_split import LIMITS
@@ -236,7 +236,7 @@ class Runner:
         return committed
 
     def _step_paced(self, parcels: DataFrame, base: Manifest, batch_id: int) -> Manifest:
-        facts = self._recorded(parcels, base, batch_id)
+        facts = self._record(parcels, base, batch_id)
         together = self.clocks_together(facts.clocks)
         for clocks in together:
             clocks.check_gap(self.settings.max_gap)
@@ -249,8 +249,8 @@ class Runner:
         """The clocks of streams whose rows wait for each other."""
         return [clocks.of(group.streams) for group in self._groups]
 
-    def _recorded(self, rows: DataFrame, base: Manifest, batch_id: int) -> BatchFacts:
-        """What is fixed about the batch, written down by now."""
+    def _record(self, rows: DataFrame, base: Manifest, batch_id: int) -> BatchFacts:
+        """Write down what is fixed about the batch, unless it was; what that is."""
         name, directory, fed = clock_record(batch_id), self.repository.directory, None
         if not directory.exists(name):
             facts = self._facts(rows, Clocks.from_json(base.properties["clocks"]))
@@ -360,7 +360,7 @@ class Runner:
         before = Clocks.from_json(base.properties["clocks"])
         interval = _interval(before, facts.clocks, self._names)
         intervals = tuple(_interval(before, facts.clocks, group.streams) for group in self._groups)
-        asked = self.commands.taken() if self.commands is not None else {}
+        asked = self.commands.take() if self.commands is not None else {}
         # Once: a change that comes while the batch runs belongs to the next one.
         changed = self.reads.changes(base, intervals)
         due = self._due(base, intervals, facts)
@@ -375,7 +375,7 @@ class Runner:
                 frame = self.wiring.stepped(nothing, tasks, due)
             else:
                 frame = self.wiring.receipts(rows, tasks, due)
-            receipts = collected(frame, due)
+            receipts = collect_receipts(frame, due)
             account_for(receipts, facts.fed or {})
         reach("batch.receipts")
         seen = {name: list(effective) for name, (_, effective) in changed.items()}
@@ -384,7 +384,7 @@ class Runner:
         edits.append(SetProperties({"relations": seen, "read": read, **asked}))
         oldest = min((group.clock for group in intervals), default=interval.clock)
         dead = horizon(oldest, self.history)
-        edits += self.reads.stored(base, self.repository.directory, seen, dead)
+        edits += self.reads.store(base, self.repository.directory, seen, dead)
         committed = self.repository.commit(base, edits)
         reach("batch.committed")
         return committed

@@ -456,9 +456,9 @@ class _Step:
         paths = () if entry is None else Stored.from_json(entry).runs["kept"]
         old = tuple(self.task.segments[path] for path in paths)
         log = ResultLog(self.directory, f"state/{name}/kept", (*columns, TS, EXP), old)
-        log = log.aged(self._horizon(answer), self.task.history)
+        log = log.compact(self._horizon(answer), self.task.history)
         if due is None:
-            log = log.appended(batches, self.task.delivery)
+            log = log.append(batches, self.task.delivery)
             count = sum(
                 segment.rows
                 for segment in log.segments
@@ -466,13 +466,13 @@ class _Step:
             )
         else:
             out = ResultLog(self.directory, self._out(answer, BORN), log.columns)
-            out = out.appended(batches, None)
+            out = out.append(batches, None)
             self.added += out.segments
             count = sum(segment.rows for segment in out.segments)
             delivered = (
                 b for segment in out.segments for b in segment_batches(self.directory, segment)
             )
-            log = log.without_expired(due).appended(alive_from(delivered, due), None)
+            log = log.erase_expired(due).append(alive_from(delivered, due), None)
         self.added += [segment for segment in log.segments if segment not in old]
         gone = [segment for segment in old if segment not in log.segments]
         check_copied(gone, self._horizon(answer), self.directory)

@@ -139,7 +139,7 @@ def beats(streams: Sequence[Stream]) -> bool:
     return any(stream.idle is not None for stream in streams)
 
 
-def started(
+def start_stream(
     runner: Runner,
     streams: Sequence[Stream],
     frames: Mapping[str, DataFrame],
@@ -147,7 +147,7 @@ def started(
     available_now: bool,
     interval: Duration | None,
 ) -> StreamingQuery:
-    """Spark's streaming query that feeds the runner."""
+    """Start Spark's streaming query that feeds the runner."""
     check_threads()
     beat = runner.spark.readStream.format("rate").option("rowsPerSecond", 1)
     source = named(runner.spark, beat, "mayfly_heartbeat")

@@ -1,4 +1,4 @@
-"""The format in which states of queries are stored: newer ones are refused, older ones renewed.
+"""The format in which states of queries are stored: newer ones are refused, older ones upgraded.
 
 | format | since then |
 |---|---|
@@ -49,12 +49,12 @@ def check_format(root: str, properties: Mapping[str, Any]) -> None:
         )
 
 
-def renewed(
+def upgrade_state(
     repository: Repository, program: SharedProgram, newcomers: Collection[str] = ()
 ) -> Manifest:
-    """The checkpoint in the current format, by one commit for each that came since; nothing is
-    done to one that has it. Queries of it that do not go on, because the program lacks them or has
-    a newcomer of that name, leave with their states."""
+    """Bring the checkpoint to the current format, by one commit for each that came since; nothing
+    is done to one that has it. Queries of it that do not go on, because the program lacks them or
+    has a newcomer of that name, leave with their states."""
     base = repository.current()
     if base.properties.get(STATE_FORMAT, 1) < 2:
         base = repository.commit(base, _numbered_apart(repository, base, staged(program)))

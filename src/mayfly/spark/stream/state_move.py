@@ -113,7 +113,7 @@ class StateMove:
                 self._stay(f"{old}/0", f"{new}/0")
             else:
                 state = self.upgrade.task(task, state, None)
-                self._written(new, [state])
+                self._write(new, [state])
             self.resplit.single(task, state)
             return
         blanks = [first_state(task.operator, bucket) for bucket in range(self.old)]
@@ -123,7 +123,7 @@ class StateMove:
                 self.upgrade.task(task, bucket_state, bucket)
                 for bucket, bucket_state in enumerate(states)
             ]
-        self._written(new, self.resplit.task(task, states))
+        self._write(new, self.resplit.task(task, states))
 
     def _answer(self, answer: StagedAnswer) -> None:
         log, name = f"{LOG}/{answer.query}", f"{SENT}/{answer.query}"
@@ -139,7 +139,7 @@ class StateMove:
             return
         if answer.strict:
             logs = self._loaded(log, [KeptRows(Shape(Structure.APPEND))])
-            self._written(log, self.resplit.log(answer, logs))
+            self._write(log, self.resplit.log(answer, logs))
         else:
             self._gather(log)
 
@@ -151,7 +151,7 @@ class StateMove:
         states = self._loaded(name, [answer.sent.state()])
         if self.upgrade is not None:
             states = [self.upgrade.sent(answer.sent, state) for state in states]
-        self._written(name, self.resplit.sent(answer, states) if spread else states[:1])
+        self._write(name, self.resplit.sent(answer, states) if spread else states[:1])
 
     def _gather(self, log: str) -> None:
         """Results that are never cut may lie anywhere: their files get other owners."""
@@ -178,7 +178,7 @@ class StateMove:
             states.append(load_state(blank, stored, self.base.segments, self.directory))
         return states
 
-    def _written(self, name: str, states: list[Any]) -> None:
+    def _write(self, name: str, states: list[Any]) -> None:
         for bucket, state in enumerate(states):
             group = f"state/{name}/{bucket}"
             stored, added, _ = store_state(state, group, self.directory)

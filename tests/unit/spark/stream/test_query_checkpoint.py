@@ -15,8 +15,8 @@ from mayfly.spark.stream.micro_batch import clock_record
 from mayfly.spark.stream.query_checkpoint import (
     RegisteredQueries,
     check_zone,
-    moved_sources,
-    registered,
+    move_sources,
+    register_queries,
 )
 from mayfly.storage import SetProperties
 
@@ -29,7 +29,7 @@ def query(text: str, plan: str = "p", **more: Any) -> dict[str, Any]:
 
 
 def opened(root: Path, queries: dict[str, Any], asked: int | None = None) -> RegisteredQueries:
-    return registered(str(root), STREAMS, queries, 2, asked, sync=False)
+    return register_queries(str(root), STREAMS, queries, 2, asked, sync=False)
 
 
 @pytest.fixture
@@ -95,12 +95,12 @@ def test_streams_come_and_go(root: Path) -> None:
         "own": {**query("SELECT k FROM c"), "streams": ["c"]},
         "both": {**query("SELECT k FROM a, c"), "streams": ["a", "c"]},
     }
-    register = registered(str(root), [STREAMS[0], C], queries, 2, None, sync=False)
+    register = register_queries(str(root), [STREAMS[0], C], queries, 2, None, sync=False)
     assert (register.new_streams, register.gone_streams) == (("c",), ("b",))
     assert register.since == {"q": None, "own": None, "both": MIN_TIME}
     assert register.entries["both"] is not None
     base = register.repository.current()
-    moved = moved_sources(register, base)
+    moved = move_sources(register, base)
     assert moved["sources"] == ["a", "c"]
     assert moved["clocks"]["streams"] == {"a": 7, "c": None}, "the clock of a is as it was"
     assert moved["spark_part"] == f"spark-{base.version}"
@@ -111,29 +111,29 @@ def test_the_clock_of_a_batch_over_other_streams_is_forgotten(root: Path) -> Non
     directory = register.repository.directory
     for batch in (0, 1):
         directory.put_if_absent(clock_record(batch), b"{}")
-    assert moved_sources(register, register.repository.current()) == {}
-    grown = registered(str(root), [*STREAMS, C], SAME, 2, None, sync=False)
-    moved_sources(grown, grown.repository.current())
+    assert move_sources(register, register.repository.current()) == {}
+    grown = register_queries(str(root), [*STREAMS, C], SAME, 2, None, sync=False)
+    move_sources(grown, grown.repository.current())
     assert directory.names("clock") == [clock_record(0)]
 
 
 def test_a_heartbeat_is_a_source_and_no_stream(root: Path) -> None:
     said(root, LEFT)
     beating = Stream("b", SCHEMA, idle=WallClock(5))
-    register = registered(str(root), [STREAMS[0], beating], SAME, 2, None, sync=False)
+    register = register_queries(str(root), [STREAMS[0], beating], SAME, 2, None, sync=False)
     assert register.move is not None
     assert register.move.after == ("a", "b", "*")
     assert (register.new_streams, register.gone_streams) == ((), ())
-    moved = moved_sources(register, register.repository.current())
+    moved = move_sources(register, register.repository.current())
     assert moved["clocks"]["streams"] == {"a": 7, "b": 3}
 
 
 def test_an_old_checkpoint_gets_streams_but_does_not_know_which_one_left(root: Path) -> None:
-    register = registered(str(root), [STREAMS[0], C, STREAMS[1]], SAME, 2, None, sync=False)
+    register = register_queries(str(root), [STREAMS[0], C, STREAMS[1]], SAME, 2, None, sync=False)
     assert register.move is not None
     assert (register.move.before, register.move.after) == (("a", "b"), ("a", "c", "b"))
     with pytest.raises(InvalidSetting, match="does not say which source") as refused:
-        registered(str(root), [STREAMS[0]], SAME, 2, None, sync=False)
+        register_queries(str(root), [STREAMS[0]], SAME, 2, None, sync=False)
     assert "start it once with all its streams" in refused.value.hint
 
 
@@ -144,17 +144,17 @@ def test_other_buckets_are_refused(root: Path) -> None:
 
 def test_a_changed_query_may_begin_anew_under_its_name(root: Path) -> None:
     changed = {"q": query("SELECT k FROM a [RANGE 6 s]", "other")}
-    register = registered(str(root), STREAMS, changed, 2, None, sync=False, replace=["q"])
+    register = register_queries(str(root), STREAMS, changed, 2, None, sync=False, replace=["q"])
     assert (register.added, register.dropped, register.replaced) == (("q",), (), ("q",))
     assert register.since == {"q": 7}
 
 
 def test_a_query_that_is_the_same_is_not_replaced(root: Path) -> None:
     same = {"q": query("SELECT k FROM a [RANGE 5 s]")}
-    register = registered(str(root), STREAMS, same, 2, None, sync=False, replace=["q"])
+    register = register_queries(str(root), STREAMS, same, 2, None, sync=False, replace=["q"])
     assert (register.added, register.replaced, register.since) == ((), (), {"q": None})
     with pytest.raises(InvalidSetting, match="no query other to replace"):
-        registered(str(root), STREAMS, same, 2, None, sync=False, replace=["other"])
+        register_queries(str(root), STREAMS, same, 2, None, sync=False, replace=["other"])
 
 
 def test_another_number_of_buckets_is_told_how_to_get_there(root: Path) -> None:

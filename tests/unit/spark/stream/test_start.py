@@ -11,7 +11,7 @@ import pytest
 from mayfly.errors import InvalidSetting
 from mayfly.runtime.buckets import MOST_BUCKETS
 from mayfly.spark.io.sinks import ParquetFiles
-from mayfly.spark.stream.query_migration import migrated
+from mayfly.spark.stream.query_migration import migrate_checkpoint
 from mayfly.spark.stream.start import bucket_count, run_settings, sink_folders
 from mayfly.storage import Directory, Repository
 from mayfly.storage.commit import check_place
@@ -80,4 +80,4 @@ def test_senseless_buckets_are_refused(asked: Any, problem: str, tmp_path: Path)
         bucket_count(cluster(2), asked)
     assert "use 1 to 4,096" in caught.value.hint
     with pytest.raises(InvalidSetting, match=problem):
-        migrated(str(tmp_path), {}, asked)
+        migrate_checkpoint(str(tmp_path), {}, asked)
