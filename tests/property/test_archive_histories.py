@@ -18,7 +18,7 @@ import mayfly.archive
 from mayfly.archive import Archive
 from mayfly.archive.model.contract import HARD
 from mayfly.errors import InvalidSetting
-from tests.unit.archive.model.test_contract import DDL, ids, stored_exps, table
+from tests.unit.archive.rows_with_lifetimes import DDL, ids, stored_exps, table
 
 Row = tuple[int, int, int, int]
 STEPS, KEYS = 16, 5

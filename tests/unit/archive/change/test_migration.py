@@ -17,7 +17,7 @@ from mayfly.archive.write.staged_rows import Brought, Staging
 from mayfly.errors import BadInput, CommitConflict, InvalidSetting
 from mayfly.lifetime import NEVER
 from mayfly.storage.segment import EXP, TS, Segment, write_segment
-from tests.unit.archive.model.test_contract import DDL, P, ids, made, rows_of, table
+from tests.unit.archive.rows_with_lifetimes import DDL, P, ids, made, rows_of, table
 
 Row = tuple[int, int, int, int]
 STEPS: list[dict[str, Any]] = [

@@ -13,7 +13,7 @@ import mayfly.archive
 from mayfly import faults
 from mayfly.archive import Archive
 from mayfly.errors import InvalidSetting
-from tests.unit.archive.model.test_contract import ids, made, rows_of, stored_exps, table
+from tests.unit.archive.rows_with_lifetimes import ids, made, rows_of, stored_exps, table
 
 
 def named(path: Path, **more: Any) -> Archive:

@@ -13,7 +13,7 @@ from mayfly.archive import Workload
 from mayfly.archive.model.lifetime_declaration import LifetimeRequest, layout_named
 from mayfly.cql import CqlError
 from mayfly.errors import BadInput, InvalidSetting
-from tests.unit.archive.model.test_contract import DDL, P, ids, made, rows_of, table
+from tests.unit.archive.rows_with_lifetimes import DDL, P, ids, made, rows_of, table
 
 
 @pytest.mark.parametrize(
