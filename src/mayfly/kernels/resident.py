@@ -58,7 +58,7 @@ class Residents:
     def take(self, owner: Hashable, rows: KeptRows) -> Mapping[int, Parts]:
         """What is known of large groups by their code, for this operator only."""
         with self._lock:
-            groups = self._removed((owner, place_of(rows)))
+            groups = self._remove((owner, place_of(rows)))
             self.reused += bool(groups)
             return groups
 
@@ -73,13 +73,13 @@ class Residents:
             array.nbytes for parts in groups.values() for part in parts.values() for array in part
         )
         with self._lock:
-            self._removed((owner, place_of(rows)))
+            self._remove((owner, place_of(rows)))
             if size > self.limit:
                 return
             self._entries[owner, place_of(rows)] = _Entry(groups, size, rows.runs)
             self.bytes += size
             while self.bytes > self.limit:
-                self._removed(next(iter(self._entries)))
+                self._remove(next(iter(self._entries)))
 
     def move(self, old: Place, new: Place) -> None:
         """The rows are the same, under other names."""
@@ -92,7 +92,7 @@ class Residents:
             self._entries.clear()
             self.bytes = 0
 
-    def _removed(self, key: tuple[Hashable, Place]) -> Mapping[int, Parts]:
+    def _remove(self, key: tuple[Hashable, Place]) -> Mapping[int, Parts]:
         entry = self._entries.pop(key, None)
         if entry is None:
             return {}

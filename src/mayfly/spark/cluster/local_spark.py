@@ -97,7 +97,7 @@ def local_spark(
         builder = builder.config(name, value)
     log = folder / "startup.log"
     try:
-        with _stderr_to(log), _spared(folder):
+        with _stderr_to(log), _spare_from_sigterm(folder):
             return _checked(builder.getOrCreate())
     except Exception as error:
         raise failed_start(error, log.read_text(errors="replace"), master, asked) from error
@@ -114,7 +114,7 @@ def _checked(session: SparkSession) -> SparkSession:
 
 
 @contextlib.contextmanager
-def _spared(folder: Path) -> Iterator[None]:
+def _spare_from_sigterm(folder: Path) -> Iterator[None]:
     """Start the JVM deaf to SIGTERM, which systemd and timeout send to the whole process group.
 
     It must live until this process has finished its batch, and ends when this process does. Spark's

@@ -115,7 +115,7 @@ class StageStep:
             try:
                 if size > self.max_state_bytes:
                     raise self._too_large(size)
-                yield from self._stepped(bucket, parcels, began)
+                yield from self._run_bucket(bucket, parcels, began)
             except MayflyError as error:
                 failed = Receipt.failure(self.stage, bucket, error)
                 yield batch_of([self._receipt(bucket, failed)])
@@ -126,7 +126,7 @@ class StageStep:
     def steps(self, group: int) -> bool:
         return not self.begins or group in self.begins
 
-    def _stepped(
+    def _run_bucket(
         self, bucket: int, parcels: Mapping[str, list[bytes]], began: float
     ) -> Iterator[pa.RecordBatch]:
         with Directory.at(self.root, sync=self.sync).syncing_together() as directory:

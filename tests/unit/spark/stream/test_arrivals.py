@@ -130,7 +130,7 @@ def test_parcels_in_the_wrong_place_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(stage_tasks, "this_partition", lambda: 0)
     task = replace(_task(), placed=True)
     strays = batch_of([Parcel(1, 0, "feed/0", b"rows of bucket 1")])
-    monkeypatch.setattr(StageStep, "_stepped", lambda *_: iter(()))
+    monkeypatch.setattr(StageStep, "_run_bucket", lambda *_: iter(()))
     with pytest.raises(ProtocolError, match="rows of other buckets came to the task of bucket 0"):
         list(task(iter([strays])))
     assert list(task(iter([batch_of([Parcel(0, 0, "feed/0", b"its own")])]))) == []
