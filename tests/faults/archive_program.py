@@ -26,6 +26,7 @@ from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.selection import Selection
 from mayfly.archive.read.version_reader import Reader
 from mayfly.archive.write.local_jobs import InProcess
+from mayfly.arrays.compilation import load_compiled
 from mayfly.errors import CommitConflict
 from mayfly.storage import Repository
 from tests.faults import storage_program, storage_starter
@@ -128,6 +129,7 @@ def large_batch(update: int, rows: int = 5_000) -> pa.Table:
 def denied(root: str, action: str) -> str:
     """Act on an archive that belongs to somebody else."""
     if os.geteuid() == 0:
+        load_compiled()  # the other user may not be able to read Python's own files
         os.setgid(65534)
         os.setuid(65534)
     archive = opened(root)

@@ -45,7 +45,7 @@ COMMANDS = {
     ),
     "sql": (
         "mayfly.cli.sql_command:sql_command",
-        "A SQL shell over a pipeline, an archive, or files; starts no Spark.",
+        "Ask a pipeline, an archive or files in SQL; starts no Spark.",
     ),
     "control": ("mayfly.cli.control:app", "Tell a running pipeline something."),
     "explain": (
