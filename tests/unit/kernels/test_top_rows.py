@@ -79,6 +79,14 @@ def test_a_row_is_told_once_for_as_long_as_it_is_among_the_first() -> None:
     assert len(lives) == 3 + 1, "the second 0 pushes out 2; the older of two stays"
 
 
+def test_a_row_is_pushed_out_in_its_last_instant() -> None:
+    run = run_of("SELECT x FROM s [RANGE 10 us] ORDER BY x LIMIT 1")
+    run.feed(rows((0, 0, 1.0)), {"s": 1})
+    run.feed(rows((5, 0, 2.0)), {"s": 6})
+    run.feed(rows((9, 0, 0.0)), {"s": 30})
+    assert [shown(run, instant) for instant in (8, 9, 10)] == [[(1.0,)], [(0.0,)], [(0.0,)]]
+
+
 @pytest.mark.parametrize("strategy", ["UPA", "NT", "DIRECT"])
 @given(
     seed=st.integers(0, 2**40),
