@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.checkpoint.result_log import LOG
+from mayfly.errors import VersionExpired
 from mayfly.kernels.delta import END
 from mayfly.kernels.refreshes import repeated
-from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.plan.window_specs import Slide
 from mayfly.storage import EXP, TS, Manifest, Segment, segment_batches
 from mayfly.storage.commit import reading_version
@@ -128,6 +129,26 @@ class SegmentReader:
             else:
                 columns.append(pa.nulls(batch.num_rows, TIMESTAMP))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def check_kept(
+    manifest: Manifest, query: str, instant: int, since: int | None, history: str, remedy: str
+) -> None:
+    """Refuse an instant of which the answer is not kept, or was never there: the query came
+    ``since``. ``history`` and ``remedy`` say whose history it is, and how more of it is kept."""
+    oldest = manifest.properties["kept_from"].get(query, MIN_TIME)
+    if instant < oldest:
+        raise VersionExpired(
+            f"the instant {instant_text(instant)} is older than the kept history of {history}",
+            f"ask for {instant_text(oldest)} or later, or {remedy}",
+        )
+    whole = manifest.properties["queries"].get(query, {}).get("whole_from")
+    if since is not None and instant < since and (whole is None or instant < whole):
+        raise VersionExpired(
+            f"the query {query} was added at {instant_text(since)}; it knows nothing of "
+            f"{instant_text(instant)}",
+            "ask for a later instant",
+        )
 
 
 def instants(times: pa.Array) -> pa.Array:

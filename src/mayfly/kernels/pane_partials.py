@@ -18,7 +18,7 @@ import pyarrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import check_codes, group_codes, unsigned_zeros
-from mayfly.kernels.delta import Delta, taken
+from mayfly.kernels.delta import LIFE, Delta, taken
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
 from mayfly.kernels.operator import StateKey
@@ -172,7 +172,7 @@ class PanePartials(Passing):
             _reduced(content.function, values, pieces)
             for content, values in zip(self.contents, amounts, strict=True)
         ]
-        carried = [name for name in rows.schema.names if name in _CARRIED]
+        carried = [name for name in rows.schema.names if name in LIFE]
         arrays = [array.cast(kind) for array, kind in zip(arrays, kinds, strict=True)]
         around = taken(rows.select(carried), last)
         return pa.table(
@@ -190,9 +190,6 @@ class PanePartials(Passing):
             return heads
         apart: Bools = heads | np.repeat(~fits, np.diff(np.append(pieces, len(heads))))
         return apart
-
-
-_CARRIED = {"_ts", "_exp", "_id"}
 
 
 def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:

@@ -20,8 +20,8 @@ from mayfly.archive.model.state import ArchiveVersion
 from mayfly.archive.read.questions import Reading, selection
 from mayfly.archive.read.version_reader import Reader
 from mayfly.checkpoint.stored_relations import relation_at
-from mayfly.checkpoint.stored_results import TIMESTAMP, StoredResults
-from mayfly.errors import InvalidSetting, StorageError, VersionExpired
+from mayfly.checkpoint.stored_results import TIMESTAMP, StoredResults, check_kept
+from mayfly.errors import InvalidSetting, StorageError
 from mayfly.kernels.delta import column_name
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.physical.slides import outer_slide
@@ -141,20 +141,9 @@ class View:
                 "read its log: changes(), or mayfly query --changes; or leave the stream operator "
                 "out to keep a view",
             )
-        oldest = self.manifest.properties["kept_from"].get(self.name, MIN_TIME)
-        since, whole = self._registered.get("since"), self._registered.get("whole_from")
-        if instant < oldest:
-            raise VersionExpired(
-                f"the instant {instant_text(instant)} is older than the kept history of "
-                f"{self.name}",
-                f"ask for {instant_text(oldest)} or later, or run with a longer --history",
-            )
-        if since is not None and instant < since and (whole is None or instant < whole):
-            raise VersionExpired(
-                f"the query {self.name} was added at {instant_text(since)}; it knows nothing of "
-                f"{instant_text(instant)}",
-                "ask for a later instant",
-            )
+        since = self._registered.get("since")
+        remedy = "run with a longer --history"
+        check_kept(self.manifest, self.name, instant, since, self.name, remedy)
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.checkpoint.recent_batches import Progress
 from mayfly.checkpoint.result_log import LOG
-from mayfly.checkpoint.stored_results import EVERYTHING, Extent
+from mayfly.checkpoint.stored_results import EVERYTHING, Extent, check_kept
 from mayfly.display import html_table, one_line
-from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, VersionExpired
-from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant, instant_text
+from mayfly.errors import CommitConflict, InvalidSetting, MayflyError
+from mayfly.lifetime import MIN_TIME, NEVER, format_micros, instant
 from mayfly.physical.stages import StagedTask
 from mayfly.pipeline.control_requests import Control
 from mayfly.plan.added_columns import LifetimeColumns
@@ -213,21 +213,9 @@ class QueryRun:
 
     def _closed_instant(self, manifest: Manifest, as_of: int | str | None) -> int:
         moment = closed_instant(as_of, self.results.clocks(manifest).query)
-        kept_from = manifest.properties["kept_from"].get(self.name, MIN_TIME)
-        if moment < kept_from:
-            history = format_micros(self.runner.settings.history)
-            raise VersionExpired(
-                f"the instant {instant_text(moment)} is older than the kept history of {history}",
-                f"ask for {instant_text(kept_from)} or later, or start the query with a longer "
-                "history",
-            )
-        whole, since = self._whole_from(manifest), self.since
-        if since is not None and moment < since and (whole is None or moment < whole):
-            raise VersionExpired(
-                f"the query {self.name} was added at {instant_text(since)}; "
-                f"it knows nothing of {instant_text(moment)}",
-                "ask for a later instant",
-            )
+        history = format_micros(self.runner.settings.history)
+        remedy = "start the query with a longer history"
+        check_kept(manifest, self.name, moment, self.since, history, remedy)
         return moment
 
     def _need_view(self) -> None:
