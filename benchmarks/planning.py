@@ -20,7 +20,7 @@ from mayfly.cql import bind_query
 from mayfly.optimizer import optimize
 from mayfly.physical.explain.explainer import plan_physically
 from mayfly.plan.catalog import Catalog, StreamDefinition, columns_from
-from mayfly.plan.logical import StreamScan
+from mayfly.plan.logical_operators import StreamScan
 
 WAYS = 10
 AIM_MILLISECONDS = 200.0

@@ -19,7 +19,7 @@ from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Task
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Joining
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.runtime.local_session import LocalSession

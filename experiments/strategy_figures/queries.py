@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
-from mayfly.plan.logical import AntiJoin, Join, Node, Output
+from mayfly.plan.logical_operators import AntiJoin, Join, Node, Output
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.runtime.local_session import LocalSession

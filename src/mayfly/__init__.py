@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from mayfly.runtime.local_session import LocalSession
     from mayfly.serving.pipeline_places import open
     from mayfly.spark.api.session import Session
-    from mayfly.spark.io.data_source import register
+    from mayfly.spark.archive.data_source import register
 
 __version__ = "0.1.0"
 __all__ = ["LocalSession", "MayflyError", "Session", "__version__", "open", "register"]
@@ -17,7 +17,7 @@ _PLACES = {
     "LocalSession": "mayfly.runtime.local_session",
     "Session": "mayfly.spark.api.session",
     "open": "mayfly.serving.pipeline_places",
-    "register": "mayfly.spark.io.data_source",
+    "register": "mayfly.spark.archive.data_source",
 }
 """What needs PySpark, or time, is imported only when it is asked for."""
 _MODULES = ("archive", "errors", "lifetime", "periodic", "synopses", "testing", "windows")

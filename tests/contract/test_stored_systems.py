@@ -164,7 +164,7 @@ def test_a_checkpoint_goes_on_after_restarts_and_moves(address: str) -> None:
     for number, batch in enumerate([*_cut(rng, rows, 0), {}]):
         buckets = 2 + number % 2
         here = runner_of(address, known, QUERIES, buckets if number == 0 else _buckets(address))
-        read = {stream.name for stream in here.wiring.streams}
+        read = {stream.name for stream in here.dataflow.streams}
         tables = {name: table_of(name, own) for name, own in batch.items() if name in read}
         beats = {} if batch else dict.fromkeys(read, 10_000 * SECOND)
         here.feed(tables, beats)

@@ -14,7 +14,7 @@ from mayfly.spark.api.query_run import QUERY, QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.spark.api.streams import SparkQuery
 from mayfly.spark.io.sinks import Delivery, ParquetFiles
-from mayfly.spark.stream.dataflow import ProgramWiring
+from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.query_history import settle
 from mayfly.spark.stream.runner import Runner
 from tests.faults.recorded_links import WINDOWS, Undisturbed, assert_ended_right, links_query
@@ -67,7 +67,7 @@ class DriverByHand:
             schema = self.query.session.frame_of(name).schema
             file = self.undisturbed.input / name / f"{batch:06d}.parquet"
             frames[name] = self.spark.read.schema(schema).parquet(str(file))
-        return self.runner.wiring.tagged(frames, None)
+        return self.runner.dataflow.tagged(frames, None)
 
     def process(self, batch: int) -> None:
         self.runner.process(self.rows(batch), batch)
@@ -94,7 +94,9 @@ class DriverByHand:
     def finish_right(self, first: int) -> None:
         assert_ended_right(self.finish(first), self.world, self.undisturbed)
 
-    def rewire(self, kind: type[ProgramWiring]) -> None:
-        """Replace the wiring by a faulty one."""
-        wiring = self.runner.wiring
-        self.runner.wiring = kind(**{one.name: getattr(wiring, one.name) for one in fields(wiring)})
+    def rewire(self, kind: type[Dataflow]) -> None:
+        """Replace the dataflow by a faulty one."""
+        dataflow = self.runner.dataflow
+        self.runner.dataflow = kind(
+            **{one.name: getattr(dataflow, one.name) for one in fields(dataflow)}
+        )

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sql
 from mayfly.errors import CommitConflict, InvalidSetting, MayflyError, ProtocolError
 from mayfly.faults import on_reach
 from mayfly.spark.api.session import Session
-from mayfly.spark.stream.dataflow import ProgramWiring
+from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.receipts import Receipt, accept
 from mayfly.spark.stream.stage_tasks import StageStep
 from mayfly.storage.segment import DATA
@@ -133,35 +133,35 @@ def test_spark_loses_the_record_of_its_last_batch(
     assert_ended_right(run, tmp_path, short)
 
 
-class UsedTwice(ProgramWiring):
+class UsedTwice(Dataflow):
     """One action too many on the DataFrame of receipts."""
 
     def receipts(self, parcels: DataFrame, tasks: Tasks, due: Due) -> DataFrame:
-        frame = ProgramWiring.receipts(self, parcels, tasks, due)
+        frame = Dataflow.receipts(self, parcels, tasks, due)
         frame.collect()
         return frame
 
 
-class LostReceipt(ProgramWiring):
+class LostReceipt(Dataflow):
     def receipts(self, parcels: DataFrame, tasks: Tasks, due: Due) -> DataFrame:
-        frame = ProgramWiring.receipts(self, parcels, tasks, due)
+        frame = Dataflow.receipts(self, parcels, tasks, due)
         return frame.where(f"get_json_object(string(_data), '$.bucket') != '{due[0][-1]}'")
 
 
-class RobbedBucket(ProgramWiring):
+class RobbedBucket(Dataflow):
     """A bucket steps, but its rows got lost on the way."""
 
     def receipts(self, parcels: DataFrame, tasks: Tasks, due: Due) -> DataFrame:
         left = parcels.where(f"_bucket != {due[0][-1]} OR _edge NOT LIKE 'feed/%'")
-        return ProgramWiring.receipts(self, left, tasks, due)
+        return Dataflow.receipts(self, left, tasks, due)
 
 
-class MixedUpBuckets(ProgramWiring):
+class MixedUpBuckets(Dataflow):
     """What comes to a task belongs to another one."""
 
     def receipts(self, parcels: DataFrame, tasks: Tasks, due: Due) -> DataFrame:
         others = parcels.repartitionById(self.buckets, sql.expr("1 - _bucket"))
-        return ProgramWiring.receipts(self, others, tasks, due)
+        return Dataflow.receipts(self, others, tasks, due)
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_a_frame_of_receipts_used_twice_leaves_files_but_changes_nothing(
     ],
 )
 def test_a_batch_that_lost_something_is_stopped(
-    driver: DriverByHand, fault: type[ProgramWiring], message: str
+    driver: DriverByHand, fault: type[Dataflow], message: str
 ) -> None:
     driver.process(0)
     version, delivered = driver.version, len(driver.sink.deliveries)

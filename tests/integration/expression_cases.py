@@ -6,7 +6,7 @@ import re
 
 from mayfly.cql import bind_query
 from mayfly.plan.expressions import Cast, Expression
-from mayfly.plan.logical import Project
+from mayfly.plan.logical_operators import Project
 from mayfly.plan.types import DAY_TIME_INTERVAL
 from tests.integration.expression_values import NUMBERS, OTHERS, catalog
 

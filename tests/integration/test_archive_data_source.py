@@ -21,9 +21,9 @@ from mayfly.archive import Archive
 from mayfly.archive.read.selection import KeyRange, Selection
 from mayfly.archive.read.version_reader import Reader
 from mayfly.errors import MayflyError
-from mayfly.spark.io.data_source import PUSHDOWN
-from mayfly.spark.io.read_options import PlannedRead, ReadRequest, spark_schema
-from mayfly.spark.io.source_filters import narrowed
+from mayfly.spark.archive.data_source import PUSHDOWN
+from mayfly.spark.archive.pushed_filters import narrowed
+from mayfly.spark.archive.read_options import PlannedRead, ReadRequest, spark_schema
 from mayfly.testing import assert_same_rows
 
 DAY = 86_400_000_000

@@ -21,8 +21,8 @@ from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.spark.api.queries import Queries
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
-from mayfly.spark.io.named_sources import NAMING
 from mayfly.spark.io.sinks import Callback, ParquetFiles
+from mayfly.spark.io.sources import NAMING
 from mayfly.storage import Repository
 from tests.faults.processes import wait_for
 from tests.integration.recorded import declare, record

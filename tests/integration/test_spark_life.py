@@ -21,7 +21,7 @@ from mayfly.errors import InvalidSetting, LimitExceeded, VersionExpired
 from mayfly.faults import on_reach
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
-from mayfly.spark.stream.dataflow import ProgramWiring
+from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.micro_batch import Interrupted
 from mayfly.testing import (
     Batch,
@@ -220,13 +220,13 @@ def link(ts: list[int], k: list[int]) -> pa.Table:
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """One entry for every step that a query makes."""
     made: list[object] = []
-    receipts = ProgramWiring.receipts
+    receipts = Dataflow.receipts
 
     def counted(*given: Any) -> DataFrame:
         made.append(given)
         return receipts(*given)
 
-    monkeypatch.setattr(ProgramWiring, "receipts", counted)
+    monkeypatch.setattr(Dataflow, "receipts", counted)
     return made
 
 

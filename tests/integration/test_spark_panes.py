@@ -106,10 +106,10 @@ def test_twenty_queries_answer_from_panes_that_spark_makes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = check(spark, tmp_path, 5, 20, monkeypatch)
-    wiring = runs["q0"].runner.wiring
-    assert wiring.panes is not None, "rows cross into Python"
-    assert len(wiring.panes.feeds) == 20
-    assert len(wiring.panes.sets) > 1
+    dataflow = runs["q0"].runner.dataflow
+    assert dataflow.panes is not None, "rows cross into Python"
+    assert len(dataflow.panes.feeds) == 20
+    assert len(dataflow.panes.sets) > 1
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_sums_of_panes_that_do_not_fit_are_whole(spark: SparkSession, tmp_path: 
     query = Query((), ("AVG(v)", "COUNT(v)"), "", 20, 10, 0)
     queries = session_of(spark, tmp_path).queries(q=query.cql)
     runs = run_over(queries, tmp_path / "ck", ends=True, buckets=2)
-    assert runs["q"].runner.wiring.panes is not None
+    assert runs["q"].runner.dataflow.panes is not None
     table = lifetimes(runs["q"])
     assert [shown(table, refresh) for refresh in (10, 20, 30)] == [
         [(float(large), 3)],

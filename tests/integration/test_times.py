@@ -19,7 +19,7 @@ from mayfly.errors import BadInput, InvalidSetting
 from mayfly.plan.catalog import StreamDefinition
 from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.spark.api.queries import CqlQuery
-from mayfly.spark.io.named_sources import with_computed
+from mayfly.spark.io.sources import with_computed
 
 NOON = 1_782_900_000_000
 """2026-07-01 10:00 UTC, in milliseconds."""

@@ -25,7 +25,7 @@ def parts_kept(queries: Queries, checkpoint: Path, query: str) -> set[str]:
     """What the joins of a query have in the checkpoint."""
     runner = queries.open(checkpoint)[query].runner
     stored = runner.repository.current().properties["state"]
-    tasks = runner.wiring.stages.behind(query)
+    tasks = runner.dataflow.stages.behind(query)
     return {
         part
         for task in tasks

@@ -22,9 +22,9 @@ from mayfly.cql import bind_query, catalog_after, parse
 from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.plan.catalog import Catalog
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
-from mayfly.plan.window_specs import Landmark, PartitionRows
+from mayfly.plan.window_kinds import Landmark, PartitionRows
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.testing.random_queries import (
     DECLARATIONS,

@@ -6,7 +6,7 @@ Scans and windowed sub-queries become the table called like their alias.
 from __future__ import annotations
 
 from mayfly.plan import expressions as ex
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AggregateCall,
     AntiJoin,
     Distinct,

@@ -16,7 +16,7 @@ from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.plan.catalog import Catalog, ColumnDefinition, StreamDefinition
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.stream_joins import JoinQuery, Stream
 from mayfly.plan.types import DataType
 from mayfly.runtime.in_process import ContinuousRun

@@ -13,9 +13,9 @@ from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.optimizer.optimize import optimize
 from mayfly.physical import compiler
 from mayfly.physical.whole_joins import CheapestOrder
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Joining, Strategy
-from mayfly.plan.window_specs import Now, PartitionRows, Range, RowsWindow, Slide, Unbounded, Window
+from mayfly.plan.window_kinds import Now, PartitionRows, Range, RowsWindow, Slide, Unbounded, Window
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.testing.random_queries import SECOND, STREAMS, GeneratedQuery, WindowTable
 from tests.property.continuous_cases import Case, Row, catalog

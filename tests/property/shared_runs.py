@@ -23,7 +23,7 @@ from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program
 from mayfly.physical.shared_program import canonical, shared
 from mayfly.plan.catalog import Catalog, StreamDefinition
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.stream_joins import Stream
 from mayfly.plan.types import arrow_type, from_arrow
@@ -31,7 +31,7 @@ from mayfly.runtime.clock import Clocks
 from mayfly.runtime.max_gap import Limits
 from mayfly.spark.stream.arrivals import Arrived, added, decoded, promise
 from mayfly.spark.stream.checkpoint_properties import empty_properties
-from mayfly.spark.stream.dataflow import ProgramWiring
+from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.micro_batch import RunSettings
 from mayfly.spark.stream.parcels import COUNTS, MARKER, RECEIPT, Parcel, batch_of, parcels_of
 from mayfly.spark.stream.results import Results
@@ -50,7 +50,7 @@ class Collected:
         return self.rows
 
 
-class HereWiring(ProgramWiring):
+class HereDataflow(Dataflow):
     """Exchanges parcels in memory."""
 
     def arrived(self, parcels: list[Parcel]) -> list[Arrived]:  # type: ignore[override]
@@ -129,24 +129,24 @@ class HereRunner(Runner):
         known = self.recorded(base.properties["batch"] + 1)
         limits = self._planned(Clocks.from_json(base.properties["clocks"]))
         limits = limits if known is None else dict(known.limits)
-        rows = tagged(self.wiring, batch, punctuations or {}).to_batches()
+        rows = tagged(self.dataflow, batch, punctuations or {}).to_batches()
         told = [limits[name] for name in self._names]
-        parcels: Any = _unpacked(self.wiring.splitter.split(iter(rows), told))
+        parcels: Any = _unpacked(self.dataflow.splitter.split(iter(rows), told))
         return self._run(parcels, base, base.properties["batch"] + 1)
 
 
 def tagged(
-    wiring: ProgramWiring,
+    dataflow: Dataflow,
     batch: Mapping[str, pa.Table],
     punctuations: Mapping[str, Sequence[int]] | None = None,
 ) -> pa.Table:
     """All streams in one table, as Spark brings them."""
     kinds: dict[str, pa.DataType] = {}
-    for stream, slots in zip(wiring.streams, wiring.slots, strict=True):
+    for stream, slots in zip(dataflow.streams, dataflow.slots, strict=True):
         kinds |= {slot: stream.schema.field(name).type for slot, name in slots.items()}
     schema = pa.schema([(STREAM, pa.int32()), (TS, pa.int64()), *kinds.items()])
     parts = [schema.empty_table()]
-    for number, stream in enumerate(wiring.streams):
+    for number, stream in enumerate(dataflow.streams):
         if said := (punctuations or {}).get(stream.name):
             tags = pa.array([promise(number)] * len(said), pa.int32())
             empty = [pa.nulls(len(said), kind) for kind in kinds.values()]
@@ -155,7 +155,7 @@ def tagged(
         rows = batch.get(stream.name)
         if rows is None or not rows.num_rows:
             continue
-        own = wiring.slots[number]
+        own = dataflow.slots[number]
         columns = [
             rows[own[slot]] if slot in own else pa.nulls(rows.num_rows, kind)
             for slot, kind in kinds.items()
@@ -197,8 +197,8 @@ def runner_of(
         one.name: {field.name: from_arrow(field.type).sql() for field in one.schema}
         for one in declared
     }
-    plain = ProgramWiring.of(program, declared, types, buckets)
-    wiring = HereWiring(**{one.name: getattr(plain, one.name) for one in fields(plain)})
+    plain = Dataflow.of(program, declared, types, buckets)
+    dataflow = HereDataflow(**{one.name: getattr(plain, one.name) for one in fields(plain)})
     if Repository.exists(folder):
         repository = Repository.open(folder, sync=False)
     else:
@@ -206,7 +206,7 @@ def runner_of(
         repository = Repository.create(folder, properties, sync=False)
     settings = RunSettings(buckets=buckets, max_state_bytes=1 << 30, history=NEVER, sync=False)
     nothing: Any = None
-    return HereRunner(nothing, wiring, repository, settings)
+    return HereRunner(nothing, dataflow, repository, settings)
 
 
 def _stream(definition: StreamDefinition) -> Stream:

@@ -165,7 +165,7 @@ def test_a_query_that_leaves_changes_no_answer_of_others(
     for seed in range(4):
         folder, rng = tmp_path / f"{seed}", Random(seed)
         here = runner_of(folder, known, {"other": SHARING[cql], "one": cql}, buckets)
-        read = [stream.name for stream in here.wiring.streams]
+        read = [stream.name for stream in here.dataflow.streams]
         rows = {stream: _rows(rng, stream, 60) for stream in read}
         run = ContinuousRun(program_of(cql, known), known)
         for at in range(0, 72, 8):
@@ -203,7 +203,7 @@ def test_buckets_change_no_answer(tmp_path: Path, name: str, buckets: int) -> No
     for seed in range(2 if settings().max_examples < 100 else 4):
         rng = Random(seed)
         together = runner_of(tmp_path / f"{seed}", known, queries, buckets)
-        read = [stream.name for stream in together.wiring.streams]
+        read = [stream.name for stream in together.dataflow.streams]
         rows = {stream: _rows(rng, stream, 40) for stream in read}
         runs = {one: ContinuousRun(program_of(cql, known), known) for one, cql in queries.items()}
         for at in range(0, 48, 8):

@@ -15,7 +15,7 @@ from mayfly.kernels.anti_join import FEW, NegationState
 from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import numbers
 from mayfly.optimizer.rules import RULES
-from mayfly.plan.logical import OutputKind
+from mayfly.plan.logical_operators import OutputKind
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.storage.merge import LIMIT

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mayfly.plan.strategy import Strategy
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 from mayfly.runtime.local_session import LocalSession, replay
 from tests.property.continuous_cases import (
     Answer,

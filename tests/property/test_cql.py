@@ -18,8 +18,8 @@ from mayfly.cql import CqlError, bind_query, catalog_after, parse
 from mayfly.cql.restrictions import kind_of
 from mayfly.optimizer.labels import label_plan
 from mayfly.patterns import Kind
-from mayfly.plan.logical import Node, Output, StreamScan, SubqueryWindow
-from mayfly.plan.window_specs import Window
+from mayfly.plan.logical_operators import Node, Output, StreamScan, SubqueryWindow
+from mayfly.plan.window_kinds import Window
 from mayfly.testing.query_mutations import broken, damaged, respelled
 from mayfly.testing.random_queries import (
     DECLARATIONS,

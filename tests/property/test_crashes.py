@@ -60,7 +60,7 @@ def test_crashes_lose_and_double_nothing(seed: int) -> None:
     crashes = 0
     with tempfile.TemporaryDirectory() as folder:
         here = runner_of(Path(folder), known, queries, 2, strategy=way)
-        read = {stream.name for stream in here.wiring.streams}
+        read = {stream.name for stream in here.dataflow.streams}
         for batch in [*filter(None, _cut(rng, rows, 0)), {}]:
             tables = {name: table_of(name, own) for name, own in batch.items() if name in read}
             beats = {} if batch else dict.fromkeys(read, 10_000 * SECOND)

@@ -113,7 +113,7 @@ def test_migrations_between_batches_change_no_answer(shape: str | None, seed: in
     with tempfile.TemporaryDirectory() as folder:
         way, count = ways[0], rng.choice((1, 2, 3))
         here = runner_of(Path(folder), known, queries, count, strategy=way)
-        read = {stream.name for stream in here.wiring.streams}
+        read = {stream.name for stream in here.dataflow.streams}
         runs = {q: ContinuousRun(program_of(cql, known, way), known) for q, cql in queries.items()}
         for batch in [*_cut(rng, rows, 0), {}]:
             tables = {name: table_of(name, own) for name, own in batch.items() if name in read}
@@ -150,7 +150,7 @@ def test_queries_that_share_move_together(tmp_path: Path, cql: str, strategy: St
     for seed in range(3):
         rng, folder = Random(seed), tmp_path / f"{seed}"
         here = runner_of(folder, known, queries, 3, strategy=strategy)
-        read = [stream.name for stream in here.wiring.streams]
+        read = [stream.name for stream in here.dataflow.streams]
         rows = {name: _rows(rng, name, 60) for name in read}
         run = ContinuousRun(program_of(cql, known, strategy), known)
         for at in range(0, 72, 8):
@@ -231,8 +231,8 @@ def test_checkpoints_of_former_formats_go_on(
     with monkeypatch.context() as before:
         (as_in_format_2 if former == 2 else as_in_format_4)(before)
         here = runner_of(tmp_path, known, {"q": cql}, 3, strategy=strategy)
-        old = here.wiring.stages.stages
-        read = [stream.name for stream in here.wiring.streams]
+        old = here.dataflow.stages.stages
+        read = [stream.name for stream in here.dataflow.streams]
         rows = {name: _rows(rng, name, 40) for name in read}
         for at in range(0, 56, 8):
             batch = {name: table_of(name, rows[name][at : at + 8]) for name in read}
@@ -246,14 +246,14 @@ def test_checkpoints_of_former_formats_go_on(
                 here = runner_of(tmp_path, known, {"q": cql}, 3, strategy=strategy)
                 if cql.startswith(REFUSED):
                     with pytest.raises(UnsupportedFormat, match="hashes only"):
-                        upgrade_state(here.repository, here.wiring.program)
+                        upgrade_state(here.repository, here.dataflow.program)
                     assert here.repository.current().properties[STATE_FORMAT] == former
                     return
-                upgrade_state(here.repository, here.wiring.program)
+                upgrade_state(here.repository, here.dataflow.program)
     run = ContinuousRun(program_of(cql, known, strategy), known)
     for batch, beats in fed:
         run.feed(batch, beats)
-    new = here.wiring.stages
+    new = here.dataflow.stages
     view = run.program.sent is None
     wanted = told(run.lifetimes() if view else run.changes(), view)
     assert told(results_of(here, "q"), view) == wanted
@@ -266,7 +266,7 @@ def test_checkpoints_of_former_formats_go_on(
 def fed_runner(folder: Path, queries: dict[str, str], strategy: Strategy) -> HereRunner:
     here = runner_of(folder, catalog(0), queries, 2, strategy=strategy)
     rng = Random(1)
-    rows = {stream.name: _rows(rng, stream.name, 30) for stream in here.wiring.streams}
+    rows = {stream.name: _rows(rng, stream.name, 30) for stream in here.dataflow.streams}
     here.feed({name: table_of(name, own) for name, own in rows.items()}, {})
     return here
 

@@ -29,8 +29,8 @@ from mayfly.storage import SetProperties, verify
 from mayfly.testing.random_queries import DECLARATIONS, STREAMS, random_query
 from tests.property.continuous_cases import _cut, _rows, catalog, table_of
 from tests.property.shared_runs import (
+    HereDataflow,
     HereRunner,
-    HereWiring,
     program_of,
     results_of,
     runner_of,
@@ -349,7 +349,7 @@ def test_nothing_is_registered_when_history_cannot_be_read(
 
     comes = "SELECT g FROM s1 [RANGE 5 s]"
     with monkeypatch.context() as patched:
-        patched.setattr(HereWiring, "kept_rows", broken)
+        patched.setattr(HereDataflow, "kept_rows", broken)
         with pytest.raises(OSError, match="unreadable"):
             registered(tmp_path, known, running, "comes", comes, 2)
     assert first.repository.current().version == before.version

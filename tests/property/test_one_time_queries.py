@@ -17,7 +17,7 @@ from mayfly.cql import CqlError, bind_query
 from mayfly.plan.catalog import ColumnDefinition, QueryDefinition, StreamDefinition
 from mayfly.plan.types import arrow_type, parse_type
 from mayfly.serving.one_time_query import OneTimePlan
-from mayfly.serving.sources import Keys
+from mayfly.serving.tables import Keys
 from tests.unit.serving.stored_pipelines import CATALOG
 
 COLUMNS = {

@@ -102,7 +102,7 @@ def test_moves_and_formats_change_no_answer(
         before.setattr(NrrJoinRows, "moving", Moving.KEYED)  # it was in one place
         here = runner_of(tmp_path, KNOWN, queries, buckets, strategy=strategy)
         here.relations = changing
-        read = [stream.name for stream in here.wiring.streams]
+        read = [stream.name for stream in here.dataflow.streams]
         rows = {name: _rows(rng, name, 40) for name in read}
         for at in range(0, 56, 8):
             if at // 8 < len(CHANGES):
@@ -132,4 +132,4 @@ def test_moves_and_formats_change_no_answer(
     assert told(results_of(here, "q"), True) == told(run.lifetimes(), True)
     assert told(run.lifetimes(), True)
     assert verify(here.repository).ok
-    assert upgrade_state(here.repository, here.wiring.program) == here.repository.current()
+    assert upgrade_state(here.repository, here.dataflow.program) == here.repository.current()

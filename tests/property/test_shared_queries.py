@@ -48,7 +48,7 @@ def test_queries_together_and_apart_agree(seed: int) -> None:
     runs = {name: ContinuousRun(program_of(cql, known), known) for name, cql in queries.items()}
     with tempfile.TemporaryDirectory() as folder:
         together = runner_of(Path(folder), known, queries, buckets=rng.choice((1, 2, 3)))
-        read = {stream.name for stream in together.wiring.streams}
+        read = {stream.name for stream in together.dataflow.streams}
         end = dict.fromkeys(read, 10000 * SECOND)
         for batch in [*batches, {}]:
             tables = {n: table_of(n, listed) for n, listed in batch.items() if n in read}
@@ -112,7 +112,7 @@ def test_queries_come_and_go(seed: int) -> None:
         )  # fmt: skip
         register = RegisteredQueries(second.repository, 2, after, ("comes",), ("goes",))
         base = second.repository.current()
-        second.repository.commit(base, register.edits(base, second.wiring.stages))
+        second.repository.commit(base, register.edits(base, second.dataflow.stages))
         # the newcomer's clock is that of its streams, and earlier rows are late for it
         alone["comes"].clocks = clocks.of(alone["comes"].clocks.streams)
         end = dict.fromkeys(every, 10_000 * SECOND)
@@ -141,10 +141,10 @@ def test_equal_parts_are_computed_once(tmp_path: Path) -> None:
         "other": "SELECT a.g, b.v FROM s1 [RANGE 11 s] a, s2 [RANGE 5 s] b WHERE a.k = b.k",
     }
     runner = runner_of(tmp_path / "ck", catalog(0), queries)
-    joins = [t for t in runner.wiring.stages.tasks if type(t.operator).__name__ == "JoinRows"]
+    joins = [t for t in runner.dataflow.stages.tasks if type(t.operator).__name__ == "JoinRows"]
     assert len(joins) == 2
     late = runner_of(tmp_path / "late", catalog(0), queries, since={"again": 5})
-    joins = [t for t in late.wiring.stages.tasks if type(t.operator).__name__ == "JoinRows"]
+    joins = [t for t in late.dataflow.stages.tasks if type(t.operator).__name__ == "JoinRows"]
     assert len(joins) == 3, "a query that comes later has a state of its own"
 
 
@@ -153,5 +153,5 @@ def test_names_of_states_do_not_depend_on_other_queries(tmp_path: Path, other: s
     mine = "SELECT g, COUNT(*) AS n FROM s1 [RANGE 5 s] WHERE v > 1 GROUP BY g"
     alone = runner_of(tmp_path / "a", catalog(0), {"mine": mine})
     more = runner_of(tmp_path / "b", catalog(0), {"other": other, "mine": f"\n\n {mine}"})
-    names = [{task.name for task in one.wiring.stages.tasks} for one in (alone, more)]
+    names = [{task.name for task in one.dataflow.stages.tasks} for one in (alone, more)]
     assert names[0] < names[1]

@@ -44,9 +44,9 @@ def batch_of(number: int, streams: list[str], size: int = 40, seed: int = 0) -> 
 
 def run_of(folder: Path, cql: str, shedding: Shedding, seed: int = 0) -> HereRunner:
     runner = runner_of(folder, catalog(0), {"q": cql}, 2)
-    shedding.check(runner.wiring.stages)
-    runner.wiring = replace(runner.wiring, shedding=shedding)
-    streams = [stream.name for stream in runner.wiring.streams]
+    shedding.check(runner.dataflow.stages)
+    runner.dataflow = replace(runner.dataflow, shedding=shedding)
+    streams = [stream.name for stream in runner.dataflow.streams]
     for number in range(5):
         runner.feed(batch_of(number, streams, seed=seed), {})
     runner.feed({}, dict.fromkeys(streams, 10_000 * SECOND))

@@ -48,11 +48,11 @@ USERS = "files and folders that users name, and other programs write or read"
 ALLOWED = {
     "storage.store": "this is where files are touched",
     "cql.script_files": USERS,
-    "pipeline.connectors": USERS,
+    "pipeline.source_checks": USERS,
     "checkpoint.result_folders": USERS,
     "pipeline.spark_jars": "jars and settings of the Spark on this machine",
     "serving.declared_files": USERS,
-    "spark.io.named_sources": USERS,
+    "spark.io.sources": USERS,
     "spark.io.sinks": USERS,
     "cli": USERS,
     "demo": "writes what a user would, and reads what a user does",

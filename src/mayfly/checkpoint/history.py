@@ -29,7 +29,7 @@ from mayfly.physical.stages import (
     tasks_of,
 )
 from mayfly.plan.expressions import Cast, Column, Expression, conjuncts
-from mayfly.plan.window_specs import Landmark, Now, PartitionRows, Range, Unbounded, Window
+from mayfly.plan.window_kinds import Landmark, Now, PartitionRows, Range, Unbounded, Window
 from mayfly.runtime.clock import Clocks
 from mayfly.storage.segment import TS
 

@@ -47,7 +47,7 @@ Placing = Callable[[pa.Table, int], Int64s]
 _NOTHING = pa.table({})
 
 
-class Resplitting:
+class Repartition:
     """The states of one program on their way from ``before`` buckets to ``after``."""
 
     def __init__(

@@ -18,7 +18,7 @@ from mayfly.errors import VersionExpired
 from mayfly.kernels.delta import END
 from mayfly.kernels.refreshes import repeated
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 from mayfly.storage import EXP, TS, Manifest, Segment, segment_batches
 from mayfly.storage.commit import reading_version
 from mayfly.storage.directory import Directory

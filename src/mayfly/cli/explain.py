@@ -22,7 +22,7 @@ from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.physical.explain.words import encodable
 from mayfly.plan.catalog import ArchiveDefinition, Catalog, QueryDefinition
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from mayfly.plan.frequent_call import (
     NO_FALSE_NEGATIVES,
     NO_FALSE_POSITIVES,
 )
-from mayfly.plan.logical import AggregateCall
+from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.types import (
     BIGINT,
     BOOLEAN,

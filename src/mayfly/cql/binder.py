@@ -11,7 +11,7 @@ from mayfly.cql.messages import SourceText, error_at
 from mayfly.cql.query_binder import bind_output
 from mayfly.cql.tokens import Cursor, span_of, tokenize
 from mayfly.plan.catalog import Catalog
-from mayfly.plan.logical import Isolation, Output
+from mayfly.plan.logical_operators import Isolation, Output
 
 
 def bind_query(text: str, catalog: Catalog, *, one_time: bool = False, name: str = "") -> Output:

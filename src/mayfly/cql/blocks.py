@@ -19,7 +19,7 @@ from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.subquery_conditions import apply_queries, asks_query
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import Distinct, GroupAggregate, Named, Node, Project
+from mayfly.plan.logical_operators import Distinct, GroupAggregate, Named, Node, Project
 from mayfly.plan.types import VOID
 
 

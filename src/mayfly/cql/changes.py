@@ -19,7 +19,7 @@ from mayfly.cql.tokens import Cursor
 from mayfly.errors import InvalidSetting
 from mayfly.plan.catalog import Catalog, ColumnDefinition, RelationDefinition
 from mayfly.plan.expressions import Column, Expression, Literal, as_type
-from mayfly.plan.logical import Position, RelationScan
+from mayfly.plan.logical_operators import Position, RelationScan
 from mayfly.plan.types import VOID, common_type
 
 

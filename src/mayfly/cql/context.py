@@ -10,7 +10,7 @@ from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at
 from mayfly.cql.places import error_on, position_of
 from mayfly.cql.scope import Aliases
 from mayfly.plan.catalog import Catalog
-from mayfly.plan.logical import Node, Position
+from mayfly.plan.logical_operators import Node, Position
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.tokens import tokenize
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import RelationScan
+from mayfly.plan.logical_operators import RelationScan
 from mayfly.plan.types import DataType
 
 

@@ -8,8 +8,15 @@ from sqlglot import exp
 
 from mayfly.cql.context import BindingContext
 from mayfly.plan.frequent_call import Frequency, sub_windows
-from mayfly.plan.logical import AggregateCall, GroupAggregate, Node, Project, Select, StreamScan
-from mayfly.plan.window_specs import Range, RowsWindow
+from mayfly.plan.logical_operators import (
+    AggregateCall,
+    GroupAggregate,
+    Node,
+    Project,
+    Select,
+    StreamScan,
+)
+from mayfly.plan.window_kinds import Range, RowsWindow
 
 _ADVICE = "use it over one stream with [RANGE d SLIDE s] or [ROWS n SLIDE m ROWS]"
 

@@ -19,8 +19,15 @@ from mayfly.plan.catalog import (
     StreamDefinition,
 )
 from mayfly.plan.expressions import Column
-from mayfly.plan.logical import Node, OutputKind, RelationScan, Schema, StreamScan, SubqueryWindow
-from mayfly.plan.window_specs import PartitionRows, Unbounded, Window
+from mayfly.plan.logical_operators import (
+    Node,
+    OutputKind,
+    RelationScan,
+    Schema,
+    StreamScan,
+    SubqueryWindow,
+)
+from mayfly.plan.window_kinds import PartitionRows, Unbounded, Window
 
 MOST_JOINED = 64
 """Entries of one FROM: orders and costs of a join take quadratic time and more."""

@@ -16,7 +16,7 @@ from mayfly.cql.places import error_on
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Aliases
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import AggregateCall, Named
+from mayfly.plan.logical_operators import AggregateCall, Named
 
 
 class Grouping:

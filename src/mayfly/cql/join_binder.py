@@ -15,7 +15,15 @@ from sqlglot import exp
 from mayfly.cql.context import BindingContext
 from mayfly.cql.scope import Item
 from mayfly.plan.expressions import Compare, Expression, conjunction
-from mayfly.plan.logical import Equality, Join, Node, Position, RelationJoin, RelationScan, Select
+from mayfly.plan.logical_operators import (
+    Equality,
+    Join,
+    Node,
+    Position,
+    RelationJoin,
+    RelationScan,
+    Select,
+)
 
 
 def join_items(

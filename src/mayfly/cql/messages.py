@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from mayfly.errors import InvalidSetting, MayflyError
-from mayfly.plan.logical import Position
+from mayfly.plan.logical_operators import Position
 
 SHOWN_WIDTH = 100
 

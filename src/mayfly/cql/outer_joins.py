@@ -18,7 +18,7 @@ from mayfly.cql.join_binder import conjuncts_of, join_items, split_equalities
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.plan.expressions import Column, Expression, Literal, conjunction
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Equality,
     Join,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at
-from mayfly.plan.logical import Position
+from mayfly.plan.logical_operators import Position
 
 # Nodes whose own word is the place; underlining all of them would mark half the query.
 _KEYWORD_NODES = (exp.Query, exp.Join, exp.Group, exp.Order, exp.Limit, exp.Exists, exp.In)

@@ -11,13 +11,13 @@ from mayfly.cql.context import BindingContext
 from mayfly.cql.group_clause import GroupedBinder
 from mayfly.cql.literals import MOST_DIGITS
 from mayfly.cql.messages import CqlError, listing
-from mayfly.cql.operators import StreamOperator, drop_rstream, refuse_operator, take_operator
+from mayfly.cql.output_kind import StreamOperator, drop_rstream, refuse_operator, take_operator
 from mayfly.cql.restrictions import check_plan
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Aliases, Item, Scope
 from mayfly.cql.wstream import bind_wstream, has_wstream
 from mayfly.plan.expressions import Column, Expression, as_type
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     Distinct,
     ExceptAll,
     Isolation,

@@ -12,7 +12,7 @@ from mayfly.cql.stream_declarations import read_clauses, read_connector, read_de
 from mayfly.cql.tokens import Cursor
 from mayfly.patterns import Kind
 from mayfly.plan.catalog import ArchiveDefinition, Catalog, LayoutChoice, QueryDefinition
-from mayfly.plan.logical import Output, OutputKind
+from mayfly.plan.logical_operators import Output, OutputKind
 
 LAYOUTS = {
     "AUTO": 0,

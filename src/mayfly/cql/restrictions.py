@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from mayfly.cql.context import BindingContext
 from mayfly.patterns import Kind
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     ExceptAll,
@@ -26,7 +26,7 @@ from mayfly.plan.logical import (
     Top,
     UnionAll,
 )
-from mayfly.plan.window_specs import Window
+from mayfly.plan.window_kinds import Window
 
 
 def check_plan(context: BindingContext, output: Output) -> None:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from mayfly.cql.messages import CqlError, SourceText, listing, suggestion
 from mayfly.cql.places import error_on
 from mayfly.plan.expressions import Column, Expression, FieldAccess
-from mayfly.plan.logical import Node
+from mayfly.plan.logical_operators import Node
 
 
 class Aliases:

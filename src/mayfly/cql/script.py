@@ -23,7 +23,7 @@ from mayfly.cql.statements import (
 from mayfly.cql.stream_declarations import placed, read_relation, read_stream
 from mayfly.cql.tokens import Cursor, tokenize
 from mayfly.plan.catalog import Catalog, Definition, QueryDefinition
-from mayfly.plan.logical import Position
+from mayfly.plan.logical_operators import Position
 
 _KINDS = ("STREAM", "RELATION", "NRR", "QUERY", "ARCHIVE")
 _PLURALS = {

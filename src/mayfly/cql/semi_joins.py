@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from mayfly.cql.context import BindingContext
 from mayfly.plan.expressions import Column, Literal
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     Equality,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mayfly.plan.catalog import Catalog, Definition
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import Output, Position
+from mayfly.plan.logical_operators import Output, Position
 
 
 @dataclass(frozen=True, kw_only=True)

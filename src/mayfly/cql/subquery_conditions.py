@@ -15,13 +15,20 @@ from mayfly.cql.aggregate_types import has_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.from_clause import BindQuery, bind_items
 from mayfly.cql.join_binder import conjuncts_of, join_items, split_equalities
-from mayfly.cql.operators import drop_rstream
 from mayfly.cql.outer_joins import join_entries
+from mayfly.cql.output_kind import drop_rstream
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.semi_joins import with_partner
 from mayfly.plan.expressions import Expression, conjunction
-from mayfly.plan.logical import AntiJoin, Equality, Negation, Node, RelationScan, StreamScan
+from mayfly.plan.logical_operators import (
+    AntiJoin,
+    Equality,
+    Negation,
+    Node,
+    RelationScan,
+    StreamScan,
+)
 
 _AN = {"IN": "an IN", "NOT IN": "a NOT IN"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mayfly.cql.messages import TextSpan
 from mayfly.cql.tokens import Cursor
-from mayfly.plan.window_specs import (
+from mayfly.plan.window_kinds import (
     Landmark,
     Now,
     PartitionRows,

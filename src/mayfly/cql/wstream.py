@@ -15,9 +15,9 @@ from mayfly.cql.blocks import bind_block
 from mayfly.cql.context import BindingContext
 from mayfly.cql.from_clause import BindQuery
 from mayfly.cql.messages import error_at
-from mayfly.cql.operators import StreamOperator
+from mayfly.cql.output_kind import StreamOperator
 from mayfly.cql.scope import Item
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     ExceptAll,
@@ -26,7 +26,7 @@ from mayfly.plan.logical import (
     SubqueryWindow,
     Top,
 )
-from mayfly.plan.window_specs import Range, RowsWindow, Window
+from mayfly.plan.window_kinds import Range, RowsWindow, Window
 
 _FORM = "write Wstream(…)[ROWS n] or Wstream(…)[RANGE d]"
 

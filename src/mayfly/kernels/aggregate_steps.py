@@ -26,7 +26,7 @@ from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.operator import StateKey
 from mayfly.lifetime import instant_text
 from mayfly.plan.frequent_call import Frequency
-from mayfly.plan.logical import AggregateCall
+from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.types import arrow_type
 
 

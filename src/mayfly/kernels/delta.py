@@ -24,7 +24,7 @@ from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.lifetime_rows import chosen
 from mayfly.plan.expressions import Column
-from mayfly.plan.logical import Schema
+from mayfly.plan.logical_operators import Schema
 from mayfly.plan.types import arrow_type
 from mayfly.storage.segment import EXP, TS
 

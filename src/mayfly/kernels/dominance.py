@@ -20,7 +20,7 @@ from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.delta import with_numbers
 from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, numbers, whole
-from mayfly.plan.logical import AggregateCall
+from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text
 from mayfly.plan.strategy import Structure
 from mayfly.storage.segment import EXP

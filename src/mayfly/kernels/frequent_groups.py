@@ -25,7 +25,7 @@ from mayfly.kernels.summaries import merged
 from mayfly.lifetime import NEVER
 from mayfly.plan.expressions import Column
 from mayfly.plan.frequent_call import Frequency
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 
 
 @dataclass(frozen=True)

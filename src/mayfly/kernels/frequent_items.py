@@ -23,7 +23,7 @@ from mayfly.kernels.holistic import AggregateUpkeep, Versions
 from mayfly.kernels.summaries import field
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.frequent_call import Frequency
-from mayfly.plan.logical import AggregateCall
+from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.types import arrow_type
 from mayfly.windows.nodes import jit
 from mayfly.windows.rank_counts import Ranked

@@ -54,12 +54,12 @@ from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.kernels.upkeep import unthinned
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import AggregateCall
+from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text, expression_text
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
 from mayfly.plan.types import arrow_type
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 from mayfly.storage.segment import EXP, TS
 
 

@@ -26,7 +26,7 @@ from mayfly.kernels.exact_variances import SPREAD_WIDTH, play_variances
 from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.lifetime_rows import Bools
 from mayfly.kernels.room import require_room
-from mayfly.plan.logical import AggregateCall
+from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.types import arrow_type
 from mayfly.windows.domain import has_ranks, of_ranks, ranks
 from mayfly.windows.extremes import play_extremes

@@ -56,7 +56,7 @@ from mayfly.plan.expressions import Expression
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.spread import Spread
 from mayfly.plan.types import DataType, arrow_type
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 from mayfly.storage.segment import EXP, TS
 
 PAIRS_AT_ONCE = 1 << 20

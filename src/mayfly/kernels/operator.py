@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mayfly.kernels.delta import Delta
     from mayfly.kernels.interval import Interval
     from mayfly.kernels.pane_partials import PanePartials
-    from mayfly.plan.window_specs import Window
+    from mayfly.plan.window_kinds import Window
 
 Key = tuple[str | None, ...]
 """The columns that tell where rows go; None for a part that is no column as it is."""

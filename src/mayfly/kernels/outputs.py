@@ -37,9 +37,9 @@ from mayfly.kernels.refreshes import Refreshes, rounded
 from mayfly.kernels.room import require_room
 from mayfly.kernels.row_order import exact_ranks, order_parts
 from mayfly.lifetime import MIN_TIME
-from mayfly.plan.logical import OutputKind, SortKey
+from mayfly.plan.logical_operators import OutputKind, SortKey
 from mayfly.plan.plan_text import sort_text
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 from mayfly.storage.segment import EXP, TS
 
 PAIRS_AT_ONCE = 1 << 20

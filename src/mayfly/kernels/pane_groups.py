@@ -27,7 +27,7 @@ from mayfly.kernels.operator import Copy, Holding, StateKey, Working
 from mayfly.kernels.pane_partials import PanePartials
 from mayfly.lifetime import format_micros
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import AggregateCall
+from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text
 from mayfly.storage.segment import EXP, TS
 

@@ -28,7 +28,7 @@ from mayfly.lifetime import NEVER
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.types import arrow_type
-from mayfly.plan.window_specs import Range
+from mayfly.plan.window_kinds import Range
 from mayfly.storage.segment import EXP, TS
 from mayfly.windows.domain import keys_in_order
 

@@ -18,7 +18,7 @@ from mayfly.kernels.delta import with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import numbers
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 from mayfly.storage.segment import EXP, TS
 
 PIECE = 1 << 16

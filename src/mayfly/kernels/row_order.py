@@ -20,7 +20,7 @@ from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.lifetime_rows import whole
 from mayfly.kernels.stateless import values_of
-from mayfly.plan.logical import SortKey
+from mayfly.plan.logical_operators import SortKey
 from mayfly.plan.types import arrow_type
 from mayfly.windows.domain import has_ranks, ranks
 

@@ -27,7 +27,7 @@ from mayfly.kernels.operator import Alone, Key, StateKey, plain_key
 from mayfly.kernels.stateless import Nothing, values_of
 from mayfly.plan.expressions import Expression
 from mayfly.plan.frequent_call import Frequency
-from mayfly.plan.logical import AggregateCall
+from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text, expression_text
 from mayfly.plan.spread import Spread
 from mayfly.plan.types import BIGINT, DataType, arrow_type, struct

@@ -38,7 +38,7 @@ from mayfly.kernels.room import touch
 from mayfly.kernels.row_order import exact_ranks, order_codes, order_parts
 from mayfly.kernels.upkeep import unthinned
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.plan.logical import SortKey
+from mayfly.plan.logical_operators import SortKey
 from mayfly.plan.plan_text import sort_text
 from mayfly.plan.strategy import Structure
 from mayfly.storage.segment import EXP, TS

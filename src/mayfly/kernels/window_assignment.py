@@ -40,7 +40,7 @@ from mayfly.kernels.upkeep import falling_due, waiting
 from mayfly.lifetime import NEVER
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
-from mayfly.plan.window_specs import Landmark, PartitionRows, RowsWindow, Window
+from mayfly.plan.window_kinds import Landmark, PartitionRows, RowsWindow, Window
 from mayfly.storage.segment import EXP, TS
 
 RANK = ("_rank",)

@@ -19,7 +19,7 @@ from mayfly.optimizer.selectivity import selectivity
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import Kind, Label
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     Equality,
@@ -41,7 +41,7 @@ from mayfly.plan.logical import (
     UnionAll,
 )
 from mayfly.plan.types import DataType
-from mayfly.plan.window_specs import PartitionRows, RowsWindow, Window
+from mayfly.plan.window_kinds import PartitionRows, RowsWindow, Window
 
 SECOND = 1_000_000
 UNBOUNDED_HORIZON = 86_400.0

@@ -10,7 +10,7 @@ from dataclasses import replace
 from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.rule import offers
 from mayfly.plan.expressions import Expression, conjunction, conjuncts
-from mayfly.plan.logical import Join, Node
+from mayfly.plan.logical_operators import Join, Node
 from mayfly.plan.strategy import Joining
 
 

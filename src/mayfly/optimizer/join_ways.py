@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mayfly.optimizer.join_chains import has_common_key, step, steps
 from mayfly.optimizer.plan_cost import cost_plan
 from mayfly.optimizer.rule import RuleContext
-from mayfly.plan.logical import Join
+from mayfly.plan.logical_operators import Join
 
 MOST_PREFIXES = 16
 """Of larger joins no part is kept by itself."""

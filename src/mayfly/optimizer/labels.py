@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mayfly.errors import MayflyError
 from mayfly.patterns import Label, Pattern
 from mayfly.patterns import propagation as rule
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     ExceptAll,
@@ -27,7 +27,7 @@ from mayfly.plan.logical import (
     Top,
     UnionAll,
 )
-from mayfly.plan.window_specs import Window
+from mayfly.plan.window_kinds import Window
 
 
 class UnknownNodeError(MayflyError):

@@ -24,7 +24,7 @@ from mayfly.optimizer.rules.weak_distinct import WEAK_DISTINCT
 from mayfly.optimizer.statistics import Statistics
 from mayfly.optimizer.structures import Strict
 from mayfly.patterns import PatternError
-from mayfly.plan.logical import AntiJoin, Distinct, ExceptAll, Node
+from mayfly.plan.logical_operators import AntiJoin, Distinct, ExceptAll, Node
 from mayfly.plan.strategy import Joining, Strategy
 
 

@@ -21,7 +21,7 @@ from mayfly.optimizer.statistics import Statistics
 from mayfly.optimizer.structures import Cost, StateEstimate, Strict, Upkeep, is_grouped, kept
 from mayfly.patterns import Kind
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     ExceptAll,

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from mayfly.optimizer.statistics import Statistics
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     ExceptAll,
     GroupAggregate,

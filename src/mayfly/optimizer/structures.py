@@ -17,7 +17,7 @@ from math import prod
 from mayfly.optimizer.estimates import Estimated, Flow, row_bytes
 from mayfly.patterns import MON, WK, Kind, Pattern
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     Equality,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
 from mayfly.periodic.predicate import EVERYTHING, Predicate
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 from mayfly.synopses.contents import Aggregate, Keys
 
 OWN_COLUMNS = ("value", "low", "high")

@@ -49,7 +49,7 @@ from mayfly.physical.whole_joins import CheapestOrder, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Expression, conjunction, conjuncts
 from mayfly.plan.frequent_call import Frequency
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     ExceptAll,
@@ -69,7 +69,7 @@ from mayfly.plan.logical import (
     UnionAll,
 )
 from mayfly.plan.strategy import Joining, Strategy, Structure
-from mayfly.plan.window_specs import PartitionRows, Range
+from mayfly.plan.window_kinds import PartitionRows, Range
 
 
 def compile_plan(

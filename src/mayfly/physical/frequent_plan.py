@@ -19,10 +19,10 @@ from mayfly.optimizer.labels import describe
 from mayfly.physical.program import Task
 from mayfly.plan.expressions import Column, Expression, Literal
 from mayfly.plan.frequent_call import Frequency
-from mayfly.plan.logical import AggregateCall, GroupAggregate, StreamScan
+from mayfly.plan.logical_operators import AggregateCall, GroupAggregate, StreamScan
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.types import INT, DataType
-from mayfly.plan.window_specs import Range, RowsWindow, Slide, Window
+from mayfly.plan.window_kinds import Range, RowsWindow, Slide, Window
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from mayfly.kernels.codes import EXACT_KEYS
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.window_join import Condition
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import Equality, Schema
+from mayfly.plan.logical_operators import Equality, Schema
 
 
 def condition_of(equalities: Sequence[Equality], residual: Expression | None) -> Condition:

@@ -19,7 +19,7 @@ from mayfly.optimizer.labels import describe
 from mayfly.physical.join_conditions import condition_between
 from mayfly.physical.program import Task, shorter
 from mayfly.plan.expressions import IsNull, Not
-from mayfly.plan.logical import AntiJoin, Negation
+from mayfly.plan.logical_operators import AntiJoin, Negation
 
 Shapes = tuple[Shape, Shape]
 _ALWAYS = Condition(((), ()), (), True)

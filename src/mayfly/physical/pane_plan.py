@@ -16,7 +16,7 @@ from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber,
 from mayfly.optimizer.labels import describe
 from mayfly.physical.program import Task
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AggregateCall,
     GroupAggregate,
     Node,
@@ -26,7 +26,7 @@ from mayfly.plan.logical import (
 )
 from mayfly.plan.plan_text import aggregate_text, expression_text
 from mayfly.plan.types import BIGINT, DataType, decimal
-from mayfly.plan.window_specs import Range
+from mayfly.plan.window_kinds import Range
 
 MOST_PANES = 10_000
 """More of them in one window are no longer fewer than rows."""

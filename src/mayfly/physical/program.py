@@ -13,7 +13,7 @@ from mayfly.kernels.operator import Moving, Operator, StateKey
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import Nothing
 from mayfly.patterns import Label
-from mayfly.plan.logical import Node, Output
+from mayfly.plan.logical_operators import Node, Output
 from mayfly.plan.strategy import Strategy
 
 

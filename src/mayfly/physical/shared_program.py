@@ -25,7 +25,7 @@ import pyarrow as pa
 from mayfly.kernels.operator import Moving, StateKey
 from mayfly.physical.program import Program, StreamInput, Task
 from mayfly.plan.expressions import Column
-from mayfly.plan.logical import Node, Output
+from mayfly.plan.logical_operators import Node, Output
 
 
 @dataclass(frozen=True)

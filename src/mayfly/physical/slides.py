@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mayfly.plan.logical import Node, RelationScan, StreamScan, SubqueryWindow
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.logical_operators import Node, RelationScan, StreamScan, SubqueryWindow
+from mayfly.plan.window_kinds import Slide
 
 
 def outer_slide(plan: Node) -> Slide | None:

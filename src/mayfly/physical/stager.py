@@ -34,7 +34,7 @@ from mayfly.physical.stages import (
     StagedTask,
     ValueKey,
 )
-from mayfly.plan.logical import OutputKind
+from mayfly.plan.logical_operators import OutputKind
 from mayfly.plan.spread import Spread
 
 

@@ -16,7 +16,7 @@ from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.join_order import JoinInput, choose_order
 from mayfly.physical.join_conditions import covers
 from mayfly.plan.expressions import Compare, Expression, conjuncts
-from mayfly.plan.logical import Join, Schema
+from mayfly.plan.logical_operators import Join, Schema
 
 
 def shared_key(node: Join) -> tuple[SharedKey, tuple[Expression, ...]] | None:

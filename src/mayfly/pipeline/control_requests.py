@@ -19,7 +19,6 @@ from mayfly.errors import InvalidSetting, MayflyError
 from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.shared_program import streams_of
-from mayfly.pipeline.connectors import check_source
 from mayfly.pipeline.control_log import (
     ADD,
     CHANGE,
@@ -34,8 +33,9 @@ from mayfly.pipeline.control_log import (
     ControlLog,
 )
 from mayfly.pipeline.declared_catalog import check_name, declared_catalog
+from mayfly.pipeline.source_checks import check_source
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
-from mayfly.plan.logical import Output, RelationScan
+from mayfly.plan.logical_operators import Output, RelationScan
 from mayfly.storage import Manifest
 from mayfly.storage.store import local_root
 

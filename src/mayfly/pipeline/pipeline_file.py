@@ -16,13 +16,9 @@ from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program
 from mayfly.physical.shared_program import canonical
-from mayfly.pipeline.connectors import (
-    check_letters,
-    check_relation,
-    check_sink,
-    check_stream,
-)
 from mayfly.pipeline.declared_catalog import check_name, check_query_name
+from mayfly.pipeline.sink_checks import check_dead_letters, check_sink
+from mayfly.pipeline.source_checks import check_relation, check_stream
 from mayfly.pipeline.source_options import FILES
 from mayfly.pipeline.spark_jars import check_connectors
 from mayfly.plan.catalog import (
@@ -33,7 +29,7 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 
 Registered = QueryDefinition | ArchiveDefinition
 
@@ -152,7 +148,7 @@ class PipelineFile:
             else:
                 from mayfly.pipeline.archive_settings import check_declaration
 
-                check_letters(query)
+                check_dead_letters(query)
                 check_declaration(query, _program(query, catalog))
         folders = ((name, self.parquet_folder(definition)) for name, definition in queries.items())
         written = check_writers((name, folder) for name, folder in folders if folder is not None)

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import Node, Output, RelationScan, StreamScan, check_letters
+from mayfly.plan.logical_operators import Node, Output, RelationScan, StreamScan, check_letters
 from mayfly.plan.types import DataType, arrow_type, parse_type
 
 TIME_TYPES = ("timestamp", "bigint")

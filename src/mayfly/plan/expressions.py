@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import ClassVar, TypeAlias
 
 from mayfly.plan.types import BOOLEAN, STRING, DataType, is_widening
-from mayfly.plan.window_specs import instant_literal
+from mayfly.plan.window_kinds import instant_literal
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | date | None
 """A literal's value; timestamps and day-time intervals are ints of µs, years-months of months."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from mayfly.plan.logical import AggregateCall
+from mayfly.plan.logical_operators import AggregateCall
 
 EXACT, APPROXIMATE = "frequent", "approx_frequent"
 NO_FALSE_POSITIVES, NO_FALSE_NEGATIVES = "NO FALSE POSITIVES", "NO FALSE NEGATIVES"

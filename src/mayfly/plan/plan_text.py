@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mayfly.plan.expressions import Column, Expression, Literal
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AggregateCall,
     AntiJoin,
     Equality,

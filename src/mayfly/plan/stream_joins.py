@@ -22,9 +22,9 @@ from mayfly.plan.expressions import (
     is_kernel_expression,
     quoted,
 )
-from mayfly.plan.logical import Equality, Join, Named, Output, Project, StreamScan
+from mayfly.plan.logical_operators import Equality, Join, Named, Output, Project, StreamScan
 from mayfly.plan.types import BOOLEAN, DataType, as_decimal, common_type, from_arrow
-from mayfly.plan.window_specs import Range
+from mayfly.plan.window_kinds import Range
 
 On = str | Sequence[str | tuple[str, str]]
 

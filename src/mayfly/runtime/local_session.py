@@ -30,7 +30,7 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.row_intake import Columns, arrow_of, columns_of
 from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.time_zones import check_zone_in_use

@@ -1,7 +1,7 @@
 """Load shedding: which rows and refreshes are left out on request.
 
 Idea: *random* shedding takes rows by a hash of their values, before anything is done with them (see
-``ProgramWiring``). *Partner* shedding is semantic, for joins (thesis 2.4.3): of the rows that come
+``Dataflow``). *Partner* shedding is semantic, for joins (thesis 2.4.3): of the rows that come
 to a join in one step, those go that have the fewest partners, kept or coming at the same time, for
 they give the fewest results. *Stretching* answers fewer refreshes than declared: of those that one
 large batch closes, the last.

@@ -34,7 +34,7 @@ from mayfly.plan.catalog import (
     StreamDefinition,
 )
 from mayfly.plan.expressions import Column, Compare, Expression, Literal, conjuncts
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     Join,
     Node,
     Output,
@@ -46,11 +46,11 @@ from mayfly.plan.logical import (
     StreamScan,
 )
 from mayfly.plan.types import BIGINT
-from mayfly.plan.window_specs import Unbounded
+from mayfly.plan.window_kinds import Unbounded
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.serving.answer import QueryAnswer
 from mayfly.serving.declared_files import FileStream
-from mayfly.serving.sources import Keys, TableSource
+from mayfly.serving.tables import Keys, TableSource
 
 OFFERED = "view, relation or archive"
 STREAMS_ARE_GONE = (

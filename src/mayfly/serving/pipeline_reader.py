@@ -43,7 +43,7 @@ from mayfly.serving.pipeline_status import (
     check_pipeline,
     status_of_pipeline,
 )
-from mayfly.serving.sources import StoredArchive, StoredRelation, TableSource, View
+from mayfly.serving.tables import StoredArchive, StoredRelation, TableSource, View
 from mayfly.storage import Manifest, Repository
 
 Moment = int | str

@@ -43,14 +43,14 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.logical import OutputKind
+from mayfly.plan.logical_operators import OutputKind
 from mayfly.runtime.relation_log import Changing
 from mayfly.serving.answer import QueryAnswer
 from mayfly.serving.declared_files import FileStream, declared_rows
 from mayfly.serving.one_time_query import OneTimePlan
 from mayfly.serving.pipeline_places import archives_of, checkpoint_of, is_pipeline_file
 from mayfly.serving.pipeline_reader import PipelineReader
-from mayfly.serving.sources import Keys, StoredArchive, TableSource
+from mayfly.serving.tables import Keys, StoredArchive, TableSource
 from mayfly.storage import Repository
 
 Outcome: TypeAlias = "QueryAnswer | Explanation | pa.Table | str"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from mayfly.plan.window_specs import (
+from mayfly.plan.window_kinds import (
     Landmark,
     Now,
     PartitionRows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AggregateCall,
     AntiJoin,
     Equality,

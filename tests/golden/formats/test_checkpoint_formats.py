@@ -35,7 +35,7 @@ def copied(version: int, folder: Path) -> Path:
 @pytest.mark.parametrize("version", QUERIES)
 def test_an_old_checkpoint_is_renewed_and_goes_on(tmp_path: Path, version: int) -> None:
     runner = golden_runner(copied(version, tmp_path), version)
-    program = runner.wiring.program
+    program = runner.dataflow.program
     assert runner.repository.current().properties.get(STATE_FORMAT, 1) == version
     manifest = upgrade_state(runner.repository, program)
     assert manifest.properties[STATE_FORMAT] == CURRENT
@@ -85,11 +85,11 @@ def test_a_renewal_that_is_killed_happens_whole_or_not_at_all(
         raise Killed
 
     with on_reach(point, kill), pytest.raises(Killed):
-        upgrade_state(Repository.open(root), golden_runner(root, version).wiring.program)
+        upgrade_state(Repository.open(root), golden_runner(root, version).dataflow.program)
     again = golden_runner(root, version)
     before = again.repository.current()
     assert before.properties.get(STATE_FORMAT, 1) == CURRENT or point != "format.committed"
-    upgrade_state(again.repository, again.wiring.program)
+    upgrade_state(again.repository, again.dataflow.program)
     vacuum(again.repository, keep_versions=1, grace=0)
     assert continued(again, version)
 
@@ -99,7 +99,7 @@ def test_a_query_that_does_not_go_on_leaves_when_a_checkpoint_is_renewed(tmp_pat
     root = copied(2, tmp_path)
     some = {name: cql for name, cql in QUERIES[2].items() if name != "groups"}
     runner = runner_of(root, catalog(0), some, buckets=2, strategy=STRATEGIES[2])
-    manifest = upgrade_state(runner.repository, runner.wiring.program, ["windowed"])
+    manifest = upgrade_state(runner.repository, runner.dataflow.program, ["windowed"])
     assert list(manifest.properties["queries"]) == ["latest without", "without larger"]
     assert not [one for one in manifest.properties["state"] if "groups" in one or "windowed" in one]
     assert not [*manifest.in_group("out/groups"), *manifest.in_group("out/windowed")]
@@ -126,7 +126,7 @@ def test_a_checkpoint_of_a_window_join_as_it_was_once_run_is_refused(tmp_path: P
 
 def test_states_that_no_operator_claims_are_refused(tmp_path: Path) -> None:
     runner = golden_runner(copied(CURRENT, tmp_path), CURRENT)
-    repository, stages = runner.repository, runner.wiring.stages
+    repository, stages = runner.repository, runner.dataflow.stages
     RegisteredQueries(repository, 2, {}).check_claimed(stages)
     stored = repository.current().properties["state"]
     name = next(one for one in stored if one.startswith("task/"))
@@ -142,7 +142,7 @@ def test_parts_of_a_state_that_its_operator_does_not_know_are_refused(tmp_path: 
     runner = golden_runner(copied(CURRENT, tmp_path), CURRENT)
     base = runner.repository.current()
     task = next(
-        one for one in runner.wiring.stages.tasks
+        one for one in runner.dataflow.stages.tasks
         if f"task/{one.name}/0" in base.properties["state"]
     )  # fmt: skip
     stored = Stored.from_json(base.properties["state"][f"task/{task.name}/0"])

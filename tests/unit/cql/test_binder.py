@@ -6,7 +6,7 @@ import pytest
 
 from mayfly.cql import CqlError, bind_query
 from mayfly.plan.expressions import Column
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Isolation,
     Join,

@@ -15,7 +15,7 @@ from mayfly.plan.expressions import (
     conjuncts,
     is_kernel_expression,
 )
-from mayfly.plan.logical import Project
+from mayfly.plan.logical_operators import Project
 from mayfly.plan.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, decimal
 from tests.golden.cql.cases import catalog
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mayfly.plan.window_specs import (
+from mayfly.plan.window_kinds import (
     Landmark,
     Now,
     PartitionRows,

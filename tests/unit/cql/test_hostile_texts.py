@@ -18,7 +18,7 @@ from mayfly.cql import parse
 from mayfly.cql.from_clause import MOST_JOINED
 from mayfly.cql.grammar import MOST_NESTED
 from mayfly.cql.messages import CqlError, SourceText
-from mayfly.plan.logical import Position
+from mayfly.plan.logical_operators import Position
 
 FROM = "FROM s [RANGE 1 h]"
 DIGITS = "1" * 5_000

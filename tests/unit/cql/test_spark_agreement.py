@@ -11,7 +11,7 @@ import pytest
 from mayfly.cql import bind_query
 from mayfly.cql.functions import FUNCTIONS
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import GroupAggregate, Project
+from mayfly.plan.logical_operators import GroupAggregate, Project
 from mayfly.plan.types import parse_type
 from tests.golden.cql.cases import catalog
 

@@ -34,7 +34,7 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.logical import Isolation, OutputKind
+from mayfly.plan.logical_operators import Isolation, OutputKind
 from tests.golden.cql.cases import catalog
 
 CATALOG = catalog()

@@ -6,8 +6,8 @@ import pytest
 
 from mayfly.cql import CqlError, bind_query
 from mayfly.lifetime import instant
-from mayfly.plan.logical import StreamScan
-from mayfly.plan.window_specs import (
+from mayfly.plan.logical_operators import StreamScan
+from mayfly.plan.window_kinds import (
     Landmark,
     Now,
     PartitionRows,

@@ -22,7 +22,7 @@ from mayfly.physical.whole_joins import CheapestOrder
 from mayfly.plan.expressions import Column, Compare
 from mayfly.plan.strategy import Structure
 from mayfly.plan.types import BIGINT, STRING
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 from mayfly.storage.segment import EXP, TS
 
 Rows = Sequence[tuple[Any, ...]]

@@ -15,7 +15,7 @@ from mayfly.kernels.delta import payload
 from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber, PanePartials
 from mayfly.plan.expressions import Column
 from mayfly.plan.types import BIGINT, DOUBLE, STRING, DataType, decimal
-from mayfly.plan.window_specs import Range, Slide
+from mayfly.plan.window_kinds import Range, Slide
 
 KINDS = {"k": STRING, "v": BIGINT, "x": DOUBLE, "t": STRING, "m": decimal(5, 2)}
 RAW = payload(tuple(Column("s", name, kind) for name, kind in KINDS.items()))

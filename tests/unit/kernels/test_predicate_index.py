@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mayfly.cql import bind_query, catalog_after, parse
 from mayfly.kernels.predicate_index import PredicateIndex
 from mayfly.kernels.stateless import satisfying
-from mayfly.plan.logical import Select
+from mayfly.plan.logical_operators import Select
 
 CATALOG = catalog_after(
     parse("CREATE STREAM s (ts BIGINT, k INT, v BIGINT, x DOUBLE, g STRING) TIMESTAMP BY ts;")

@@ -8,7 +8,7 @@ import pytest
 from mayfly import LocalSession
 from mayfly.errors import LimitExceeded
 from mayfly.kernels.refreshes import repeated
-from mayfly.plan.window_specs import Slide
+from mayfly.plan.window_kinds import Slide
 from mayfly.runtime.in_process import ContinuousRun
 
 YEAR = 365 * 86_400_000_000

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayfly import LocalSession
-from mayfly.plan.window_specs import PartitionRows, Range, RowsWindow, Slide, Unbounded, Window
+from mayfly.plan.window_kinds import PartitionRows, Range, RowsWindow, Slide, Unbounded, Window
 from mayfly.testing.random_queries import WindowTable, alive_at
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("seq", pa.int64()), ("k", pa.int64())])

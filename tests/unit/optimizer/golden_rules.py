@@ -14,7 +14,7 @@ from mayfly.optimizer.labels import Labelled, label_plan
 from mayfly.optimizer.rule import Rule, RuleContext
 from mayfly.optimizer.rules import RULES
 from mayfly.patterns import PatternError
-from mayfly.plan.logical import Node
+from mayfly.plan.logical_operators import Node
 from mayfly.plan.plan_text import node_detail, node_name, plan_text
 
 FOLDER = Path(__file__).parents[2] / "golden" / "rules"

@@ -31,7 +31,7 @@ from mayfly.plan.expressions import (
     Not,
     Or,
 )
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AggregateCall,
     AntiJoin,
     Distinct,
@@ -52,7 +52,7 @@ from mayfly.plan.logical import (
     Top,
     UnionAll,
 )
-from mayfly.plan.window_specs import Landmark, PartitionRows, RowsWindow, Window
+from mayfly.plan.window_kinds import Landmark, PartitionRows, RowsWindow, Window
 
 Row = dict[tuple[str, str], Any]
 Tables = Mapping[str, list[dict[str, Any]]]

@@ -16,7 +16,7 @@ from mayfly.optimizer.rules.push_distinct import PUSH_DISTINCT
 from mayfly.optimizer.rules.push_predicates import push
 from mayfly.patterns import STR, WK, PatternError
 from mayfly.plan.expressions import Arithmetic, Column, Compare, Literal
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     Equality,
@@ -31,7 +31,7 @@ from mayfly.plan.logical import (
 )
 from mayfly.plan.plan_text import plan_text
 from mayfly.plan.types import BIGINT, INT
-from mayfly.plan.window_specs import Range, RowsWindow, Window
+from mayfly.plan.window_kinds import Range, RowsWindow, Window
 from tests.unit.optimizer.plan_oracle import answer
 from tests.unit.optimizer.window_tables import INSTANTS, random_tables
 

@@ -8,7 +8,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.optimizer import Optimized, SourceStatistics, Statistics, label_plan, optimize
 from mayfly.optimizer.rules import RULES
 from mayfly.patterns import STR, WK
-from mayfly.plan.logical import AntiJoin, Distinct, Join
+from mayfly.plan.logical_operators import AntiJoin, Distinct, Join
 from mayfly.plan.strategy import Strategy
 from tests.unit.optimizer.plan_oracle import answer
 from tests.unit.optimizer.window_tables import INSTANTS, bound, random_tables

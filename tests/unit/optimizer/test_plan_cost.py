@@ -20,7 +20,15 @@ from mayfly.optimizer.structures import (
     structure_for,
 )
 from mayfly.patterns import MON, STR, WK, Pattern, wks
-from mayfly.plan.logical import AntiJoin, Distinct, GroupAggregate, Join, Node, Output, StreamScan
+from mayfly.plan.logical_operators import (
+    AntiJoin,
+    Distinct,
+    GroupAggregate,
+    Join,
+    Node,
+    Output,
+    StreamScan,
+)
 from mayfly.plan.strategy import Strategy, Structure
 from tests.unit.optimizer.window_tables import STREAMS, bound
 

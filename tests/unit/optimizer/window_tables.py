@@ -7,7 +7,7 @@ from typing import Any
 
 from mayfly.cql.binder import bind_query
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition, columns_from
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 
 _STREAM = columns_from([("ts", "bigint"), ("a", "bigint"), ("b", "bigint"), ("c", "string")])
 _TABLE = columns_from([("k", "bigint"), ("v", "bigint")])

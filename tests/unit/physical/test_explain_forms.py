@@ -15,7 +15,7 @@ from mayfly.display import number, size
 from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.model import ExplainedOperator
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
 from tests.unit.physical.explain_cases import FOLDER, QUERIES, explanation
 

@@ -16,7 +16,7 @@ from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.shared_parts import Together, together
 from mayfly.physical.program import Program
 from mayfly.physical.shared_program import canonical
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 
 STREAMS = """
 CREATE STREAM s (ts TIMESTAMP, k INT, g STRING, v BIGINT) TIMESTAMP BY ts;

@@ -24,7 +24,7 @@ from mayfly.physical.shared_program import canonical, fingerprint, shared
 from mayfly.physical.stager import staged
 from mayfly.physical.stages import StagedProgram
 from mayfly.plan.catalog import Catalog
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy, Structure
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.testing.random_queries import DECLARATIONS, SHAPES, random_query

@@ -11,7 +11,7 @@ from mayfly.cql import bind_query
 from mayfly.errors import InvalidSetting
 from mayfly.plan import expressions as ex
 from mayfly.plan.catalog import Catalog, ColumnDefinition, StreamDefinition
-from mayfly.plan.logical import Join, StreamScan
+from mayfly.plan.logical_operators import Join, StreamScan
 from mayfly.plan.stream_joins import JoinQuery, Stream
 from mayfly.plan.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, DataType, decimal
 

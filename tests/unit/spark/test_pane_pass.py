@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from mayfly.cql import catalog_after, parse
-from mayfly.plan.window_specs import Range, Slide
+from mayfly.plan.window_kinds import Range, Slide
 from mayfly.runtime.max_gap import Limits, spans
 from mayfly.spark.stream.arrivals import counted, counted_groups, unwanted
 from mayfly.spark.stream.pane_pass import PanePass, edges
@@ -53,7 +53,7 @@ def test_edges_that_others_have_are_left_out() -> None:
 
 def passed(tmp_path: object, *queries: str, declared: str = DECLARED) -> PanePass | None:
     texts = {f"q{number}": cql for number, cql in enumerate(queries)}
-    return runner_of(str(tmp_path), catalog_after(parse(declared)), texts).wiring.panes
+    return runner_of(str(tmp_path), catalog_after(parse(declared)), texts).dataflow.panes
 
 
 def test_one_pass_serves_queries_with_equal_numbers(tmp_path: object) -> None:

@@ -30,7 +30,7 @@ from mayfly.plan.expressions import (
     Or,
     Value,
 )
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AggregateCall,
     AntiJoin,
     GroupAggregate,

@@ -16,7 +16,7 @@ from dataclasses import replace
 from mayfly.optimizer.rule import Rule, RuleContext, offers, rewrite_bottom_up
 from mayfly.optimizer.rules.place_negation import pull_above_projection, pull_up
 from mayfly.plan.expressions import Compare, conjunction, conjuncts
-from mayfly.plan.logical import AntiJoin, Distinct, Join, Node, Project, RelationJoin
+from mayfly.plan.logical_operators import AntiJoin, Distinct, Join, Node, Project, RelationJoin
 
 
 def _lower(node: Node, order_matters: bool) -> Node:

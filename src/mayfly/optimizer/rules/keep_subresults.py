@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mayfly.optimizer.join_ways import best_way, ways_to_join
 from mayfly.optimizer.rule import Rule, RuleContext
-from mayfly.plan.logical import Join, Node
+from mayfly.plan.logical_operators import Join, Node
 from mayfly.plan.strategy import Joining
 
 

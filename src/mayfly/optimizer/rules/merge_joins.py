@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mayfly.optimizer.rule import Rule, RuleContext
 from mayfly.plan.expressions import conjunction, conjuncts
-from mayfly.plan.logical import Join, Node
+from mayfly.plan.logical_operators import Join, Node
 
 
 def merge(node: Node) -> Node:

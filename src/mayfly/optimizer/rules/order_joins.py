@@ -13,7 +13,7 @@ from mayfly.optimizer.estimates import estimate_plan, join_inputs
 from mayfly.optimizer.join_order import choose_order
 from mayfly.optimizer.labels import label_plan
 from mayfly.optimizer.rule import Rule, RuleContext, rewrite_bottom_up
-from mayfly.plan.logical import Join, Node
+from mayfly.plan.logical_operators import Join, Node
 
 
 def rewrite(plan: Node, context: RuleContext) -> Node:

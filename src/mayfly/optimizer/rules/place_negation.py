@@ -17,7 +17,7 @@ from mayfly.optimizer.labels import label_plan
 from mayfly.optimizer.rule import Rule, RuleContext, offers, single_steps, substituted
 from mayfly.optimizer.rules.merge_joins import merge
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     Equality,

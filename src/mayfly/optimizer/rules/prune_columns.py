@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from mayfly.optimizer.rule import Rule, RuleContext
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     GroupAggregate,
     Join,

@@ -15,7 +15,15 @@ from dataclasses import replace
 from mayfly.optimizer.labels import label_plan
 from mayfly.optimizer.rule import Rule, RuleContext, rewrite_bottom_up
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical import Distinct, Join, Named, Node, Project, RelationJoin, UnionAll
+from mayfly.plan.logical_operators import (
+    Distinct,
+    Join,
+    Named,
+    Node,
+    Project,
+    RelationJoin,
+    UnionAll,
+)
 
 
 def alternatives(plan: Node, context: RuleContext) -> list[Node]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from mayfly.optimizer.rule import Rule, RuleContext, moved, offers, substituted
 from mayfly.plan.expressions import Compare, Expression, conjunction, conjuncts
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
     Equality,

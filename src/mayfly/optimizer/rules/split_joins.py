@@ -14,7 +14,7 @@ from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.join_chains import has_common_key, step
 from mayfly.optimizer.rule import Rule, RuleContext, offers, rewrite_bottom_up
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical import Join, Node
+from mayfly.plan.logical_operators import Join, Node
 
 
 def split(node: Node, order_matters: bool) -> Node:

@@ -16,7 +16,7 @@ from mayfly.physical.explain.model import ExplainedPlan, PhysicalPlan, RuleRun
 from mayfly.physical.explain.picture import picture
 from mayfly.physical.explain.zone_notes import zone_uses
 from mayfly.plan.catalog import Catalog
-from mayfly.plan.logical import Output
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Joining, Strategy
 
 

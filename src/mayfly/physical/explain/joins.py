@@ -9,7 +9,7 @@ from mayfly.optimizer.join_chains import has_common_key
 from mayfly.optimizer.join_ways import JoinWay, ways_to_join
 from mayfly.optimizer.rule import RuleContext, aliases
 from mayfly.optimizer.rules.merge_joins import merge
-from mayfly.plan.logical import Join, Node
+from mayfly.plan.logical_operators import Join, Node
 
 
 def reasons_of_joins(plan: Node, context: RuleContext) -> dict[Node, str]:

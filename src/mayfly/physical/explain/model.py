@@ -13,7 +13,7 @@ from enum import Enum
 from mayfly.kernels.operator import Working
 from mayfly.optimizer.structures import Cost
 from mayfly.patterns import Label
-from mayfly.plan.logical import Node, Output
+from mayfly.plan.logical_operators import Node, Output
 from mayfly.plan.strategy import Strategy, Structure
 
 NOTHING = Cost()

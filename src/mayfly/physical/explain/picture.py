@@ -32,7 +32,7 @@ from mayfly.physical.program import Program, RelationInput, Source, Task
 from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import stage_tasks
 from mayfly.physical.stages import Feed, Route, StagedTask
-from mayfly.plan.logical import Node, Output, StreamScan
+from mayfly.plan.logical_operators import Node, Output, StreamScan
 from mayfly.plan.plan_text import node_name
 from mayfly.plan.strategy import Structure
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mayfly.optimizer.labels import describe
 from mayfly.physical.explain.model import ExplainedOperator, PhysicalPlan, Warned
 from mayfly.plan.expressions import Literal
-from mayfly.plan.logical import (
+from mayfly.plan.logical_operators import (
     AntiJoin,
     GroupAggregate,
     Join,

@@ -14,7 +14,7 @@ from mayfly.physical.explain.model import (
     PhysicalPlan,
     Place,
 )
-from mayfly.plan.logical import OutputKind
+from mayfly.plan.logical_operators import OutputKind
 
 PATTERN_MEANING = {
     "MON": "never expires",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from mayfly.lifetime import zone
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Arithmetic, Cast, Expression, Function
-from mayfly.plan.logical import Node, StreamScan
+from mayfly.plan.logical_operators import Node, StreamScan
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.types import TIMESTAMP
 

@@ -25,8 +25,8 @@ from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.spark.archive.archives import SparkArchive
 from mayfly.spark.archive.query_feeds import open_or_create_archive
-from mayfly.spark.io.named_sources import declare_stream, relation_rows
 from mayfly.spark.io.sinks import Console, ParquetFiles, Sink
+from mayfly.spark.io.sources import declare_stream, relation_rows
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.start import StartSettings
 

@@ -29,7 +29,7 @@ from mayfly.pipeline.control_log import DECLARED
 from mayfly.pipeline.control_requests import Control
 from mayfly.pipeline.declared_catalog import check_query_name, declarations
 from mayfly.plan.catalog import Catalog, RelationDefinition
-from mayfly.plan.logical import Output, RelationScan, StreamScan
+from mayfly.plan.logical_operators import Output, RelationScan, StreamScan
 from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.relation_log import Changing
@@ -40,10 +40,10 @@ from mayfly.spark.api.query_run import QUERY, QueryRun
 from mayfly.spark.archive.archives import SparkArchive
 from mayfly.spark.archive.query_feeds import archive_sink, promises_of
 from mayfly.spark.cluster.shared_storage import check_shared
-from mayfly.spark.io.named_sources import declare_stream, relation_rows
 from mayfly.spark.io.sinks import Sink
+from mayfly.spark.io.sources import declare_stream, relation_rows
 from mayfly.spark.stream.checkpoint_properties import identity
-from mayfly.spark.stream.dataflow import ProgramWiring
+from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.query_checkpoint import (
     DERIVATION,
     PLAN,
@@ -306,7 +306,9 @@ class Queries:
         )  # fmt: skip
         check_spark_part(register.repository)
         stored = [archive.repository for archive in (archives or {}).values()]
-        folders_read = filter(None, (folder_of(stream.source) for stream in runner.wiring.streams))
+        folders_read = filter(
+            None, (folder_of(stream.source) for stream in runner.dataflow.streams)
+        )
         check_shared(self.session.spark, [register.repository, *stored], folders_read)
         assert runner.commands is not None
         left = runner.commands.state.dropped  # what has their names now has other sinks
@@ -314,24 +316,24 @@ class Queries:
         own = {n: () if n in left else (sinks or {}).get(n, ()) for n in runner.results}
         asked = {n: sinks_of_command(runner, n) for n in runner.results}
         listed = {n: [*query_sinks, *asked[n]] for n, query_sinks in own.items()}
-        check_streams(sink_folders(listed), runner.wiring.streams)
+        check_streams(sink_folders(listed), runner.dataflow.streams)
         check_owners(
             (sink for query_sinks in listed.values() for sink in query_sinks), register.repository
         )
         shedding = Shedding(shed, shed_by, stretch_above)
-        shedding.check(runner.wiring.stages)
-        runner.wiring = replace(runner.wiring, shedding=shedding)
+        shedding.check(runner.dataflow.stages)
+        runner.dataflow = replace(runner.dataflow, shedding=shedding)
         runner.promises = lambda: promises_of((archives or {}).values())
         runner.check_dead_letters()
-        upgrade_state(register.repository, runner.wiring.program, register.added)
-        register.check_claimed(runner.wiring.stages)
+        upgrade_state(register.repository, runner.dataflow.program, register.added)
+        register.check_claimed(runner.dataflow.stages)
         settle(runner, register, self._remembered(runner))
         runner.sinks_of = {
             name: [*own[name], *self._archived(runner, fed, name), *asked[name]]
             for name in runner.results
         }
         deliver_history(runner)
-        streams = runner.wiring.streams
+        streams = runner.dataflow.streams
         frames = {stream.name: self.session.frame_of(stream.name) for stream in streams}
         query = start_stream(
             runner, streams, frames, available_now=available_now, interval=interval
@@ -431,7 +433,7 @@ class Queries:
         """What the checkpoint must say to others who ask for more, and to the next start."""
         assert runner.commands is not None
         state = runner.commands.property() if runner.commands.state.applied else {}
-        return {**state, **self._told(runner.commands.catalog, runner.wiring.streams)}
+        return {**state, **self._told(runner.commands.catalog, runner.dataflow.streams)}
 
     def results(self) -> dict[str, Results]:
         """What each query gives, before anything is started."""
@@ -476,9 +478,9 @@ class Queries:
         types = {stream.name: dict(self.session.frame_of(stream.name).dtypes) for stream in streams}
         programs = {name: query.program for name, query in self.queries.items()}
         program = shared(programs, register.since, register.entries)
-        wiring = ProgramWiring.of(program, streams, types, register.buckets)
-        wiring = replace(wiring, zone=self.session.zone)
-        runner = Runner(spark, wiring, register.repository, settings)
+        dataflow = Dataflow.of(program, streams, types, register.buckets)
+        dataflow = replace(dataflow, zone=self.session.zone)
+        runner = Runner(spark, dataflow, register.repository, settings)
         runner.commands = commands or self._under_control(root)[1]
         assert runner.commands is not None
         runner.relations = runner.commands.relations

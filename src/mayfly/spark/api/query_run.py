@@ -30,12 +30,11 @@ from mayfly.spark.api.control_loop import Serving
 from mayfly.spark.api.run_status import Status, status_of, waiting_rows
 from mayfly.spark.cluster.causes import own_error
 from mayfly.spark.io.sinks import Unfinished
-from mayfly.spark.stream.checkpoint_properties import REFRESHES
-from mayfly.spark.stream.operator_progress import operator_states
 from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, RegisteredQueries
 from mayfly.spark.stream.results import Results, frame_of
 from mayfly.spark.stream.runner import Runner
 from mayfly.spark.stream.stage_tasks import SENT
+from mayfly.spark.stream.status_figures import REFRESHES, operator_states
 from mayfly.storage import Manifest, VacuumReport, VerifyReport, vacuum, verify
 
 QUERY = "query"
@@ -151,7 +150,7 @@ class QueryRun:
         )
 
     def _tasks(self) -> tuple[StagedTask, ...]:
-        return self.runner.wiring.stages.behind(self.name)
+        return self.runner.dataflow.stages.behind(self.name)
 
     def snapshot(self, as_of: int | str | None = None) -> pa.Table:
         """The answer at a closed instant (by default the last closed one), as Arrow."""

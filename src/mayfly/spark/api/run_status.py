@@ -9,7 +9,7 @@ from mayfly.display import html_table
 from mayfly.lifetime import MIN_TIME, format_micros, instant_text
 from mayfly.runtime.clock import Clocks
 from mayfly.serving.pipeline_status import state_and_results
-from mayfly.spark.stream.operator_progress import OperatorState
+from mayfly.spark.stream.status_figures import OperatorState
 from mayfly.storage import Manifest, Segment
 
 

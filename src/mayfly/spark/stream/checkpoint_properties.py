@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,6 @@ from mayfly.spark.stream.receipts import Receipt
 from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT
 from mayfly.storage import Manifest, Repository
 
-REFRESHES = "refreshes"
 DELIVERED = "delivered"
 """Property: the batch whose changes were erased after all sinks had taken them."""
 
@@ -67,21 +65,3 @@ def dues(receipts: Sequence[Receipt]) -> dict[str, int]:
     """Where something is to happen, stage/bucket → the instant from which on it may."""
     instants = {f"{receipt.stage}/{receipt.bucket}": receipt.next_due for receipt in receipts}
     return {place: instant for place, instant in instants.items() if instant is not None}
-
-
-def answered(receipts: Sequence[Receipt]) -> dict[str, int]:
-    """Per query, the changes of one batch."""
-    counts: Counter[str] = Counter()
-    for receipt in receipts:
-        counts.update(receipt.answers)
-    return dict(counts)
-
-
-def refreshes_after(base: Manifest, receipts: Sequence[Receipt]) -> dict[str, list[int]]:
-    """Per query: refreshes answered and skipped so far."""
-    refreshes = {name: list(pair) for name, pair in base.properties.get(REFRESHES, {}).items()}
-    for receipt in receipts:
-        for name, pair in receipt.refreshes.items():
-            old = refreshes.get(name, [0, 0])
-            refreshes[name] = [count + other for count, other in zip(old, pair, strict=True)]
-    return refreshes

@@ -33,7 +33,7 @@ SHARES = 1_000_000
 
 
 @dataclass(frozen=True)
-class ProgramWiring:
+class Dataflow:
     """How input rows travel: all streams in one DataFrame, columns in slots of their type."""
 
     program: SharedProgram
@@ -55,7 +55,7 @@ class ProgramWiring:
         streams: Sequence[Stream],
         types: Mapping[str, Mapping[str, str]],
         buckets: int,
-    ) -> ProgramWiring:
+    ) -> Dataflow:
         """``types``: stream → column → Spark DDL type."""
         stages, slots = staged(program), Slots()
         placed = []
@@ -70,7 +70,7 @@ class ProgramWiring:
                 needed = dict.fromkeys(stream.schema.names)
             placed.append(slots.place([(name, types[stream.name][name]) for name in needed]))
         panes = PanePass.of(stages.feeds, streams, placed)
-        return ProgramWiring(
+        return Dataflow(
             program, stages, tuple(streams), slots.types, tuple(placed), buckets, panes=panes
         )
 

@@ -23,7 +23,7 @@ from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import Feed
 from mayfly.plan.expressions import Column, Expression, conjunction
 from mayfly.plan.stream_joins import Stream
-from mayfly.plan.window_specs import Range
+from mayfly.plan.window_kinds import Range
 from mayfly.runtime.max_gap import Limits
 from mayfly.spark.stream.pushdown import pushes
 from mayfly.spark.stream.slots import STREAM

@@ -104,7 +104,7 @@ def settle(
         if more:
             runner.repository.commit(base, [SetProperties(more)])
         return
-    edits = [SetProperties(moved), *register.edits(base, runner.wiring.stages)]
+    edits = [SetProperties(moved), *register.edits(base, runner.dataflow.stages)]
     came = frozenset(name for name in register.added if register.since[name] is not None)
     if came and base.properties["batch"] >= 0:
         edited = _edited(base, edits)
@@ -145,14 +145,14 @@ def _history(
         stored["totals"].get("shed", {}),
         {name: stored["kept_from"].get(name, MIN_TIME) for name in names},
         stored.get(KNOWN, {}),
-        {stream.name: stream.time for stream in runner.wiring.streams},
+        {stream.name: stream.time for stream in runner.dataflow.streams},
     )
-    return history_of(runner.wiring.stages, came, kept)
+    return history_of(runner.dataflow.stages, came, kept)
 
 
 def _fill(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
     """Step the newcomers' operators once over what is kept; the edits."""
-    stages = runner.wiring.stages
+    stages = runner.dataflow.stages
     tasks = {task.name for task in stages.tasks}
     knowledge = {k: v for k, v in base.properties.get(KNOWN, {}).items() if k in tasks}
     queries = {
@@ -191,7 +191,7 @@ def _fill(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
 def _step(
     runner: Runner, base: Manifest, history: StoredHistory
 ) -> tuple[list[Receipt], dict[str, list[int]]]:
-    stages, clocks = runner.wiring.stages, Clocks.from_json(base.properties["clocks"])
+    stages, clocks = runner.dataflow.stages, Clocks.from_json(base.properties["clocks"])
     nothing = dict.fromkeys(clocks.streams, 0)
     facts = BatchFacts(clocks, nothing, nothing, first=base.properties["first"])
     intervals, begins = [], {}
@@ -214,11 +214,11 @@ def _step(
     ]
     counts = stages.counts(runner.settings.buckets)
     due = [list(range(count)) for count in counts]
-    times = {s.name: s.schema.field(s.time).type for s in runner.wiring.streams}
+    times = {s.name: s.schema.field(s.time).type for s in runner.dataflow.streams}
     pieces = tuple(_pieces(base, history.fillings))
     reader = HistoryReader(runner.repository.directory.address, stages, pieces, counts, times)
-    moving = runner.wiring.kept_rows(runner.spark, reader, len(reader.pieces))
-    frame = runner.wiring.stepped(moving, tasks, due)
+    moving = runner.dataflow.kept_rows(runner.spark, reader, len(reader.pieces))
+    frame = runner.dataflow.stepped(moving, tasks, due)
     receipts = collect_receipts(frame, due)
     seen = {
         task.name: list(changed[task.name][1])

@@ -36,15 +36,8 @@ from mayfly.runtime.clock import Clocks
 from mayfly.runtime.max_gap import Limits, joined, last_promise, limits
 from mayfly.runtime.relation_log import Changing
 from mayfly.spark.io.sinks import Sink, Unfinished
-from mayfly.spark.stream.checkpoint_properties import (
-    DELIVERED,
-    REFRESHES,
-    answered,
-    dues,
-    refreshes_after,
-    without_dead,
-)
-from mayfly.spark.stream.dataflow import ProgramWiring
+from mayfly.spark.stream.checkpoint_properties import DELIVERED, dues, without_dead
+from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.dead_letters import (
     DEAD_LETTERS,
     check_times,
@@ -62,13 +55,19 @@ from mayfly.spark.stream.micro_batch import (
     clock_record,
     passed_over,
 )
-from mayfly.spark.stream.operator_progress import last_batch, totals_after
 from mayfly.spark.stream.parcels import packed
 from mayfly.spark.stream.receipts import Receipt, account_for, collect_receipts
 from mayfly.spark.stream.relation_reads import RelationReads
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.row_split import LIMITS
 from mayfly.spark.stream.stage_tasks import OUT, SENT, StageStep
+from mayfly.spark.stream.status_figures import (
+    REFRESHES,
+    answered,
+    last_batch,
+    refreshes_after,
+    totals_after,
+)
 from mayfly.storage import (
     AddSegments,
     DropSegments,
@@ -87,7 +86,7 @@ class Runner:
     """Executes the batches of queries over one checkpoint directory."""
 
     spark: SparkSession
-    wiring: ProgramWiring
+    dataflow: Dataflow
     repository: Repository
     settings: RunSettings
     relations: Mapping[str, Changing] = field(default_factory=dict)
@@ -114,14 +113,14 @@ class Runner:
     """What the rows of the running batch are measured by."""
 
     def __post_init__(self) -> None:
-        self._streams = self.wiring.streams
+        self._streams = self.dataflow.streams
         self._names = [stream.name for stream in self._streams]
-        self._groups = self.wiring.stages.groups
-        self.results = {member.name: Results(member) for member in self.wiring.program.members}
+        self._groups = self.dataflow.stages.groups
+        self.results = {member.name: Results(member) for member in self.dataflow.program.members}
 
     @property
     def reads(self) -> RelationReads:
-        return RelationReads(self.wiring.stages, self.relations)
+        return RelationReads(self.dataflow.stages, self.relations)
 
     # -- one batch -------------------------------------------------------------------------
 
@@ -228,7 +227,7 @@ class Runner:
         self._tell(self._limits)
         limits = [self._limits[name] for name in self._names]
         try:
-            with self.wiring.parcels(rows, limits) as parcels:
+            with self.dataflow.parcels(rows, limits) as parcels:
                 committed = self._step_paced(parcels, base, batch_id)
         finally:
             self._tell(None)
@@ -278,7 +277,7 @@ class Runner:
         }
 
     def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
-        came = dict(zip(self._names, self.wiring.arrived(rows), strict=True))
+        came = dict(zip(self._names, self.dataflow.arrived(rows), strict=True))
         first = dict(self.repository.current().properties["first"])
         for name, arrival in came.items():
             if arrival.smallest is not None:
@@ -368,13 +367,13 @@ class Runner:
         if any(due):
             tasks = [
                 self.task_of(base, stage, intervals, facts, changed)
-                for stage in range(self.wiring.stages.stages)
+                for stage in range(self.dataflow.stages.stages)
             ]
             if rows is None:
-                nothing = self.wiring.nothing(self._session or self.spark)
-                frame = self.wiring.stepped(nothing, tasks, due)
+                nothing = self.dataflow.nothing(self._session or self.spark)
+                frame = self.dataflow.stepped(nothing, tasks, due)
             else:
-                frame = self.wiring.receipts(rows, tasks, due)
+                frame = self.dataflow.receipts(rows, tasks, due)
             receipts = collect_receipts(frame, due)
             account_for(receipts, facts.fed or {})
         reach("batch.receipts")
@@ -393,7 +392,7 @@ class Runner:
         self, base: Manifest, intervals: Sequence[Interval], facts: BatchFacts
     ) -> list[list[int]]:
         """All buckets of every stage, unless nothing came and nothing falls due."""
-        stages, properties = self.wiring.stages, base.properties
+        stages, properties = self.dataflow.stages, base.properties
         everyone = [list(range(count)) for count in stages.counts(self.settings.buckets)]
         latest = max(interval.clock for interval in intervals)
         waking = any(instant < latest for instant in properties["due"].values())
@@ -427,7 +426,7 @@ class Runner:
         return StageStep(
             root=self.repository.directory.address,
             sync=self.settings.sync,
-            program=self.wiring.stages,
+            program=self.dataflow.stages,
             stage=stage,
             buckets=self.settings.buckets,
             intervals=intervals,
@@ -437,16 +436,16 @@ class Runner:
             history=max(1, self.history),
             max_state_bytes=self.settings.max_state_bytes,
             first=tuple(facts.first_of(group.streams) for group in self._groups),
-            shed=self.wiring.shedding.at_joins,
-            stretched=self.wiring.shedding.stretches(sum(facts.rows.values())),
+            shed=self.dataflow.shedding.at_joins,
+            stretched=self.dataflow.shedding.stretches(sum(facts.rows.values())),
             erased=tuple(due_at(self.promises(), interval.clock) for interval in intervals),
             delivery=base.version + 1,
-            zone=self.wiring.zone,
+            zone=self.dataflow.zone,
         )
 
     def _states_of(self, base: Manifest, stage: int) -> dict[str, Any]:
         """Where the states of a stage are: a task need not know about the others."""
-        stages = self.wiring.stages
+        stages = self.dataflow.stages
         mine = {f"task/{task.name}" for task in stages.tasks if task.stage == stage}
         for answer in stages.answers:
             if answer.stage == stage:
@@ -508,7 +507,7 @@ class Runner:
 
     def _ends(self, clocks: Clocks) -> dict[str, int]:
         """Per state of which dead rows are of no use: the instant at which they are dead."""
-        stages, ends = self.wiring.stages, {}
+        stages, ends = self.dataflow.stages, {}
         instants = [clocks.of(group.streams).query for group in self._groups]
         for answer in stages.answers:
             ends[f"{LOG}/{answer.query}"] = horizon(instants[answer.group], self.history)

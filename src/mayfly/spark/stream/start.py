@@ -18,8 +18,8 @@ from mayfly.lifetime import NEVER, Duration, duration
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.buckets import MOST_BUCKETS, checked_buckets
 from mayfly.runtime.replay_speed import Pace
-from mayfly.spark.io.named_sources import named
 from mayfly.spark.io.sinks import Callback, ParquetFiles, Sink
+from mayfly.spark.io.sources import named
 from mayfly.spark.stream.micro_batch import RunSettings
 from mayfly.storage import Repository
 from mayfly.storage.store import local_root
@@ -151,7 +151,7 @@ def start_stream(
     check_threads()
     beat = runner.spark.readStream.format("rate").option("rowsPerSecond", 1)
     source = named(runner.spark, beat, "mayfly_heartbeat")
-    tagged = runner.wiring.tagged(frames, source.load() if beats(streams) else None)
+    tagged = runner.dataflow.tagged(frames, source.load() if beats(streams) else None)
     part = part_of(runner.repository.current())
     writer = tagged.writeStream.foreachBatch(runner.process).option(
         "checkpointLocation", f"{runner.repository.directory.address}/{part}"

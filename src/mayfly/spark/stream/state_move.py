@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from mayfly.checkpoint.operator_state import Stored, load_state, store_state, stored_paths
-from mayfly.checkpoint.repartition import Resplitting
+from mayfly.checkpoint.repartition import Repartition
 from mayfly.checkpoint.result_log import LOG
 from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.outputs import Sent
@@ -64,7 +64,7 @@ class StateMove:
         self.stored = base.properties["state"]
         self.old: int = base.properties["buckets"]
         same = all(name == other for name, other in self.renamed.items())
-        self.resplit = Resplitting(
+        self.repartition = Repartition(
             self.stages, self.old, buckets, cells=same, copies=upgrade is None
         )
         self.states: dict[str, Any] = {}
@@ -114,7 +114,7 @@ class StateMove:
             else:
                 state = self.upgrade.task(task, state, None)
                 self._write(new, [state])
-            self.resplit.single(task, state)
+            self.repartition.single(task, state)
             return
         blanks = [first_state(task.operator, bucket) for bucket in range(self.old)]
         states = self._loaded(old, blanks)
@@ -123,7 +123,7 @@ class StateMove:
                 self.upgrade.task(task, bucket_state, bucket)
                 for bucket, bucket_state in enumerate(states)
             ]
-        self._write(new, self.resplit.task(task, states))
+        self._write(new, self.repartition.task(task, states))
 
     def _answer(self, answer: StagedAnswer) -> None:
         log, name = f"{LOG}/{answer.query}", f"{SENT}/{answer.query}"
@@ -139,7 +139,7 @@ class StateMove:
             return
         if answer.strict:
             logs = self._loaded(log, [KeptRows(Shape(Structure.APPEND))])
-            self._write(log, self.resplit.log(answer, logs))
+            self._write(log, self.repartition.log(answer, logs))
         else:
             self._gather(log)
 
@@ -151,7 +151,7 @@ class StateMove:
         states = self._loaded(name, [answer.sent.state()])
         if self.upgrade is not None:
             states = [self.upgrade.sent(answer.sent, state) for state in states]
-        self._write(name, self.resplit.sent(answer, states) if spread else states[:1])
+        self._write(name, self.repartition.sent(answer, states) if spread else states[:1])
 
     def _gather(self, log: str) -> None:
         """Results that are never cut may lie anywhere: their files get other owners."""

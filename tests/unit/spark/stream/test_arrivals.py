@@ -26,7 +26,7 @@ from mayfly.spark.stream.arrivals import (
     promise,
     unwanted,
 )
-from mayfly.spark.stream.dataflow import ProgramWiring
+from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.parcels import COUNTS, Parcel, batch_of, parcels_of
 from mayfly.spark.stream.slots import HEARTBEAT
 from mayfly.spark.stream.stage_tasks import StageStep
@@ -77,7 +77,7 @@ def test_parts_add_up_to_the_whole(parts: list[list[Any]], limits: list[Limits])
     assert found == [one_by_one(whole, at, limits[at]) for at in range(STREAMS)]
 
 
-# ── on the way through the wiring ────────────────────────────────────────────────────────────
+# ── on the way through the dataflow ────────────────────────────────────────────────────────────
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 CATALOG = catalog_after(
@@ -86,15 +86,15 @@ CATALOG = catalog_after(
 SELECTIVE = "SELECT DISTINCT k FROM s [RANGE 1 s] WHERE v > 5"
 
 
-def wiring(dead_letter: str | None = None) -> ProgramWiring:
+def dataflow(dead_letter: str | None = None) -> Dataflow:
     stream = Stream("s", SCHEMA, time="ts", dead_letter=dead_letter)
     types = {"s": {"ts": "timestamp", "k": "bigint", "v": "bigint"}}
     program = shared({"q": program_of(SELECTIVE, CATALOG)}, {})
-    return ProgramWiring.of(program, [stream], types, 2)
+    return Dataflow.of(program, [stream], types, 2)
 
 
 def test_rows_nobody_selects_are_told_apart_but_where_they_may_become_dead_letters() -> None:
-    plain, kept = wiring(), wiring(dead_letter="late")
+    plain, kept = dataflow(), dataflow(dead_letter="late")
     assert plain._tag(0, plain.streams[0]) == (
         f"CASE WHEN (((`v` > 5L))) IS NOT TRUE THEN {unwanted(0)} ELSE 0 END"
     )
@@ -102,7 +102,7 @@ def test_rows_nobody_selects_are_told_apart_but_where_they_may_become_dead_lette
 
 
 def split(rows: list[tuple[int, int | None]]) -> list[Parcel]:
-    own = wiring()
+    own = dataflow()
     columns = {name: pa.array([7] * len(rows), pa.int64()) for name in own.slot_types}
     batch = pa.table({**dict(zip(["_stream", "_ts"], table(rows).columns, strict=True)), **columns})
     batches = own.splitter.split(iter(batch.to_batches()), [Limits(100, 1000)])
@@ -122,7 +122,7 @@ def test_rows_that_only_count_go_nowhere() -> None:
 
 def test_rows_without_the_limits_of_their_batch_are_refused() -> None:
     with pytest.raises(ProtocolError, match="limits of 0 streams for rows of 1"):
-        wiring().splitter(iter([]))
+        dataflow().splitter(iter([]))
 
 
 def test_parcels_in_the_wrong_place_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +138,6 @@ def test_parcels_in_the_wrong_place_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 def _task() -> StageStep:
     return StageStep(
-        root="", sync=False, program=wiring().stages, stage=0, buckets=2, intervals=(), states={},
+        root="", sync=False, program=dataflow().stages, stage=0, buckets=2, intervals=(), states={},
         segments={}, relations={}, history=1, max_state_bytes=1 << 20, first=(),
     )  # fmt: skip

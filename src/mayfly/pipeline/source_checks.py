@@ -1,4 +1,4 @@
-"""The sources and sinks that statements name: what is checked without Spark.
+"""The sources that statements name: what is checked without Spark.
 
 ``mayfly check`` and a start look at them here, so that what the one passes the other accepts.
 """
@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mayfly.errors import InvalidSetting
+from mayfly.pipeline.sink_checks import check_dead_letters
 from mayfly.pipeline.source_options import FILES, PAYLOAD, check_options
 from mayfly.plan.catalog import (
-    ArchiveDefinition,
     ColumnDefinition,
     Connector,
-    QueryDefinition,
     RelationDefinition,
     StreamDefinition,
 )
@@ -28,17 +27,6 @@ ASKED_FOR = {"includeTimestamp": "timestamp", "includeHeaders": "headers"}
 """Options of theirs that add a column."""
 PYTHON = "python"
 _CORRUPT = "columnnameofcorruptrecord"
-
-
-def check_letters(definition: StreamDefinition | ArchiveDefinition) -> None:
-    """Refuse dead letters that go elsewhere than to Parquet files."""
-    letters = definition.dead_letters
-    if letters is not None and (letters.format != "parquet" or letters.options):
-        raise InvalidSetting(
-            f"the dead letters of {definition.name} go to {letters.format}"
-            + (" with options" if letters.options else ""),
-            "write DEAD LETTERS TO parquet('folder')",
-        )
 
 
 def check_stream(definition: StreamDefinition, folder: Path, python: Path | None) -> Connector:
@@ -66,7 +54,7 @@ def check_source(definition: StreamDefinition | RelationDefinition) -> None:
     """Refuse a source that could not be read, wherever its files may be."""
     owner, streaming = f"{definition.kind} {definition.name}", definition.kind == "stream"
     if isinstance(definition, StreamDefinition):
-        check_letters(definition)
+        check_dead_letters(definition)
     if definition.source is not None:
         formats = (*FILES, *GIVEN, PYTHON) if streaming else FILES
         _check_format(owner, definition.source, formats)
@@ -143,29 +131,6 @@ def _partitions(folder: Path) -> set[str]:
         names.add(below.name.partition("=")[0].casefold())
         folder = below
     return names
-
-
-def check_sink(query: QueryDefinition) -> None:
-    """Refuse a sink that a pipeline cannot write to."""
-    sink = query.sink
-    if sink is None:
-        return
-    if sink.options:
-        raise InvalidSetting(
-            f"the query {query.name} goes to {sink.format} with {sink.options[0][0]}, "
-            "which has no effect",
-            f"leave the options out: TO {sink.format}({sink.path or ''!r})",
-        )
-    if sink.format == "console" and sink.path is not None:
-        raise InvalidSetting(
-            f"the query {query.name} goes to console({sink.path!r}), which has no place of its own",
-            "write TO console()",
-        )
-    if sink.format != "console" and not (sink.format == "parquet" and sink.path):
-        raise InvalidSetting(
-            f"the query {query.name} goes to {sink.format}, which pipelines cannot write",
-            "use TO parquet('folder') or TO console(), or start it from Python with a callback",
-        )
 
 
 def python_file(stream: str, source: Connector, folder: Path | None) -> tuple[Path, str]:

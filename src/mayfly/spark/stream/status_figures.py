@@ -1,11 +1,11 @@
-"""How a pipeline gets on: what each operator keeps, and what came since the beginning.
-
-Everything is in the manifest, so any process that can read the checkpoint knows it.
+"""The figures of ``status``: counted by tasks (receipts.py), added up here after every batch, and
+stored in the manifest with its effects, so that any process that can read the checkpoint has them.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from mayfly.storage import Manifest
 if TYPE_CHECKING:
     from mayfly.spark.stream.micro_batch import BatchFacts
 
+REFRESHES = "refreshes"
+"""Property: refreshes answered and skipped, per query."""
 _DIGEST = re.compile(r"_[0-9a-f]{8}\b")
 """In names of operators: what tells apart sources that queries read in different ways."""
 
@@ -88,3 +90,21 @@ def last_batch(receipts: Sequence[Receipt]) -> dict[str, Any]:
         "slowest_task_seconds": round(max(seconds, default=0.0), 6),
         "io": io,
     }
+
+
+def answered(receipts: Sequence[Receipt]) -> dict[str, int]:
+    """Per query, the changes of one batch."""
+    counts: Counter[str] = Counter()
+    for receipt in receipts:
+        counts.update(receipt.answers)
+    return dict(counts)
+
+
+def refreshes_after(base: Manifest, receipts: Sequence[Receipt]) -> dict[str, list[int]]:
+    """Per query: refreshes answered and skipped so far."""
+    refreshes = {name: list(pair) for name, pair in base.properties.get(REFRESHES, {}).items()}
+    for receipt in receipts:
+        for name, pair in receipt.refreshes.items():
+            old = refreshes.get(name, [0, 0])
+            refreshes[name] = [count + other for count, other in zip(old, pair, strict=True)]
+    return refreshes

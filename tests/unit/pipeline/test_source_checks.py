@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mayfly.errors import InvalidSetting
-from mayfly.pipeline.connectors import check_stream, python_file
 from mayfly.pipeline.control_requests import stream_of
 from mayfly.pipeline.pipeline_file import PipelineFile
+from mayfly.pipeline.source_checks import check_stream, python_file
 from mayfly.plan.catalog import Connector
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM {} TIMESTAMP BY ts;\n"

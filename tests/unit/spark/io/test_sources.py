@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mayfly.spark.io.named_sources import LOOKED_AT, _oldest_and_newest
+from mayfly.spark.io.sources import LOOKED_AT, _oldest_and_newest
 
 
 def test_a_source_that_is_one_file_or_gone_shows_no_columns(tmp_path: Path) -> None:

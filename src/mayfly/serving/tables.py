@@ -27,7 +27,7 @@ from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.physical.slides import outer_slide
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import ColumnDefinition, RelationDefinition
-from mayfly.plan.logical import Output, OutputKind
+from mayfly.plan.logical_operators import Output, OutputKind
 from mayfly.plan.types import arrow_type, parse_type
 from mayfly.runtime.clock import Clocks, closed_instant
 from mayfly.storage import Directory, Manifest, Repository

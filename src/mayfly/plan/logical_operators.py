@@ -22,7 +22,7 @@ from typing import ClassVar, TypeAlias
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import Column, Expression, Value
 from mayfly.plan.types import DataType
-from mayfly.plan.window_specs import Window
+from mayfly.plan.window_kinds import Window
 
 Schema: TypeAlias = tuple[Column, ...]
 

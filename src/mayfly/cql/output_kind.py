@@ -9,7 +9,7 @@ from sqlglot import exp
 from mayfly.cql.context import BindingContext
 from mayfly.cql.messages import CqlError
 from mayfly.cql.scalar import STREAM_OPERATORS
-from mayfly.plan.logical import OutputKind
+from mayfly.plan.logical_operators import OutputKind
 
 _KINDS = {
     "istream": OutputKind.ISTREAM,

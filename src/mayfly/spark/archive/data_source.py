@@ -18,8 +18,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from mayfly.archive.read.version_reader import Reader
-from mayfly.spark.io.read_options import OPTIONS, PlannedRead, opened, spark_schema, truth
-from mayfly.spark.io.source_filters import narrowed
+from mayfly.spark.archive.pushed_filters import narrowed
+from mayfly.spark.archive.read_options import OPTIONS, PlannedRead, opened, spark_schema, truth
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 TASKS = 64

@@ -24,7 +24,7 @@ from mayfly.archive.read.selection import KeyRange, Selection
 from mayfly.archive.read.version_reader import Reader
 from mayfly.errors import MayflyError
 from mayfly.lifetime import instant
-from mayfly.spark.io.read_options import ReadRequest
+from mayfly.spark.archive.read_options import ReadRequest
 
 MOST_KEYS = 1_000
 

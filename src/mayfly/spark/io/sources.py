@@ -22,7 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from mayfly.checkpoint.source_log import origin
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import gap_text
-from mayfly.pipeline.connectors import (
+from mayfly.pipeline.source_checks import (
     GIVEN,
     PYTHON,
     check_relation,
