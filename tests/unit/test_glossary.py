@@ -22,7 +22,7 @@ context date demo display distinct erase error exact execution explainer failed 
 filter free intersection io jar json keyword literal loop main manual mayfly migrate move mutation
 nested note observation optimize option page pair parameter parser path picture posix printed
 problem prompt random recent regex register requested restart runtime search seeded shell signal
-smaller spec split stateless story subquery sum svg testing throw top traffic type view warning
+smaller split stateless story subquery sum svg testing throw top traffic type view warning
 xxhash zone
 """
 """Plain English, SQL and computing: words that mean here what they mean everywhere."""

@@ -19,6 +19,7 @@ from mayfly.errors import CorruptFile, InvalidSetting
 from mayfly.periodic.panes import Cut
 from mayfly.periodic.predicate import EVERYTHING, Opaque, Predicate, Term
 from mayfly.periodic.query import PeriodicQuery
+from mayfly.periodic.schedule import RegisteredQuery
 from mayfly.periodic.sharing.sharing_rule import (
     Access,
     Combine,
@@ -27,7 +28,7 @@ from mayfly.periodic.sharing.sharing_rule import (
     Probe,
     SynopsisPlan,
 )
-from mayfly.periodic.sharing_set import PANE, KeptSynopsis, RegisteredQuery, SharingSet, by_pane
+from mayfly.periodic.sharing_set import PANE, KeptSynopsis, SharingSet, by_pane
 from mayfly.periodic.workload import QueryWorkload
 from mayfly.synopses.contents import CONTENTS, Aggregate, Content, FloatTotal, TableAlgebra
 from mayfly.synopses.stored_form import restored_synopsis, stored_table

@@ -18,17 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays.order import Int64s
-from mayfly.errors import LimitExceeded
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
-from mayfly.lifetime import MIN_TIME, instant_text
+from mayfly.lifetime import MIN_TIME
 from mayfly.periodic.cost import joint_groups, kind_for
 from mayfly.periodic.execution import answer_of, read_together
 from mayfly.periodic.panes import Panes, progressions
 from mayfly.periodic.planner import Placement, place
 from mayfly.periodic.predicate import Predicate, mask_of
 from mayfly.periodic.query import PeriodicQuery
+from mayfly.periodic.schedule import RegisteredQuery, check_backlog, due_refreshes
 from mayfly.periodic.sharing.sharing_rule import (
-    Access,
     Board,
     Forward,
     SynopsisPlan,
@@ -39,8 +38,6 @@ from mayfly.synopses.contents import TableAlgebra
 from mayfly.synopses.stored_form import KINDS
 
 PANE = "_pane"
-MOST_REFRESHES = 1_000_000
-"""Of one query in one step: each has an answer of its own."""
 
 
 Window = tuple[int, int]
@@ -73,18 +70,6 @@ class KeptSynopsis:
     """Partial values by the last instant of their pane."""
 
 
-@dataclass
-class RegisteredQuery:
-    """A query, how it is answered, and its next refresh (None before the first row)."""
-
-    query: PeriodicQuery
-    access: Access
-    rule: str
-    since: int
-    """Its first refresh that can be answered."""
-    next: int | None = None
-
-
 class SharingSet:
     """Synopses of a stream and the queries that read them."""
 
@@ -114,7 +99,7 @@ class SharingSet:
             self._keep(placement.synopsis)
         since = self._since(query, placement)
         self.queries[query.name] = RegisteredQuery(query, placement.access, placement.rule, since)
-        self._start(self.queries[query.name], self.clock)
+        self.queries[query.name].start(self.first, self.clock, self.clock)
         self._choose_kinds()
 
     def remove(self, name: str) -> None:
@@ -175,17 +160,6 @@ class SharingSet:
         dropped = self.ends[: len(self.ends) - kept.synopsis.covers]
         return max(kept.since, dropped[-1]) if dropped else kept.since
 
-    def _start(self, registered: RegisteredQuery, clock: int | None) -> None:
-        """Find the first refresh, once no row can come any more that would be the first."""
-        if (
-            registered.next is None
-            and self.first is not None
-            and clock is not None
-            and self.first < clock
-        ):
-            begin = self.first if self.clock is None else max(self.first, self.clock)
-            registered.next = registered.query.slide.at_or_after(begin)
-
     def _choose_kinds(self) -> None:
         """Keep each content in the kind that is cheapest for the windows that read it now."""
         board = self.board()
@@ -223,11 +197,11 @@ class SharingSet:
     def advance(self, clock: int) -> Iterator[Answer]:
         """Close the instants below a clock: answer every refresh among them, in order."""
         for registered in self.queries.values():
-            self._start(registered, clock)
-        self._check(clock)
+            registered.start(self.first, self.clock, clock)
+        check_backlog(self.queries.values(), clock)
         closed = sorted({end for k in self.synopses.values() for end in k.open if end < clock})
         slid = 0
-        for refresh, due in self._due(clock):
+        for refresh, due in due_refreshes(self.queries.values(), clock):
             last = bisect_right(closed, refresh)
             for end in closed[slid:last]:
                 self._slide(end)
@@ -239,28 +213,6 @@ class SharingSet:
         self.panes.close(clock - 1)
         oldest = min((self._floor(kept) for kept in self.synopses.values()), default=clock)
         self.panes.forget(oldest)
-
-    def _check(self, clock: int) -> None:
-        for name, registered in self.queries.items():
-            begin = clock if registered.next is None else registered.next
-            if (clock - begin) // registered.query.period > MOST_REFRESHES:
-                raise LimitExceeded(
-                    f"{name} has more than {MOST_REFRESHES:,} refreshes between "
-                    f"{instant_text(begin)} and {instant_text(clock)}",
-                    "advance the clock in smaller steps, or use a longer period",
-                )
-
-    def _due(self, clock: int) -> Iterator[tuple[int, list[RegisteredQuery]]]:
-        """The refreshes below a clock and the queries that have one there."""
-        while True:
-            following = [r.next for r in self.queries.values() if r.next is not None]
-            if not following or min(following) >= clock:
-                return
-            refresh = min(following)
-            due = [r for r in self.queries.values() if r.next == refresh]
-            yield refresh, [r for r in due if r.since <= refresh]
-            for registered in due:
-                registered.next = refresh + registered.query.period
 
     def _slide(self, end: int) -> None:
         self.seen[1] += 1
