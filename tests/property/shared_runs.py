@@ -27,9 +27,9 @@ from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.stream_joins import Stream
 from mayfly.plan.types import arrow_type, from_arrow
-from mayfly.runtime.clock import Clocks
 from mayfly.runtime.max_gap import Limits
 from mayfly.spark.stream.arrivals import Arrived, added, decoded, promise
+from mayfly.spark.stream.batch_record import BatchRecords
 from mayfly.spark.stream.checkpoint_properties import empty_properties
 from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.micro_batch import RunSettings
@@ -96,6 +96,16 @@ def _unpacked(batches: Iterator[pa.RecordBatch]) -> list[Parcel]:
     return [parcel for batch in batches for parcel in parcels_of(batch)]
 
 
+@dataclass(frozen=True)
+class HereRecords(BatchRecords):
+    """With heartbeats of the test."""
+
+    beats: Mapping[str, int]
+
+    def heartbeats(self) -> dict[str, int]:
+        return dict(self.beats)
+
+
 class HereRunner(Runner):
     """Fed with tables instead of DataFrames."""
 
@@ -107,16 +117,9 @@ class HereRunner(Runner):
         if limits is not None:
             self.told = dict(limits)
 
-    def _advanced(
-        self,
-        before: Clocks,
-        largest: Mapping[str, int | None],
-        timeless: Mapping[str, int],
-        promised: Mapping[str, int | None] | None = None,
-    ) -> Clocks:
-        slack = {stream.name: stream.slack for stream in self._streams}
-        said = {name: at for name, at in (promised or {}).items() if at is not None}
-        return before.advanced(largest, slack, {**self.heartbeats, **said})
+    @property
+    def records(self) -> HereRecords:
+        return HereRecords(self.dataflow, self.repository, self.settings, self.heartbeats)
 
     def feed(
         self,
@@ -126,9 +129,7 @@ class HereRunner(Runner):
     ) -> Manifest:
         self.heartbeats = heartbeats
         base = self.repository.current()
-        known = self.recorded(base.properties["batch"] + 1)
-        limits = self._planned(Clocks.from_json(base.properties["clocks"]))
-        limits = limits if known is None else dict(known.limits)
+        limits = self.records.limits(base, base.properties["batch"] + 1)
         rows = tagged(self.dataflow, batch, punctuations or {}).to_batches()
         told = [limits[name] for name in self._names]
         parcels: Any = _unpacked(self.dataflow.splitter.split(iter(rows), told))

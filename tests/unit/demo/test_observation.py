@@ -11,8 +11,8 @@ from mayfly.demo.demo_settings import LINKS
 from mayfly.demo.observation import Observer
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.clock import Clocks
+from mayfly.spark.stream.batch_record import CLOCKS
 from mayfly.spark.stream.checkpoint_properties import empty_properties
-from mayfly.spark.stream.micro_batch import CLOCKS
 from mayfly.storage import (
     EXP,
     TS,

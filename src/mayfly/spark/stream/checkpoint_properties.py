@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mayfly.checkpoint.result_folders import IDENTITY
-from mayfly.lifetime import MIN_TIME
+from mayfly.checkpoint.result_log import LOG, horizon
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.physical.stages import StagedProgram
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.stream.receipts import Receipt
@@ -59,6 +61,27 @@ def without_dead(base: Manifest, ends: Mapping[str, int]) -> dict[str, Any]:
         if runs != stored["runs"]:
             changed[name] = {**stored, "runs": runs}
     return changed
+
+
+def ends_of_states(stages: StagedProgram, clocks: Clocks, history: int) -> dict[str, int]:
+    """Per state of which dead rows are of no use: the instant at which they are dead."""
+    instants = [clocks.of(group.streams).query for group in stages.groups]
+    logs = {f"{LOG}/{a.query}": horizon(instants[a.group], history) for a in stages.answers}
+    quiet = (task for task in stages.tasks if task.operator.quiet)
+    return logs | {f"task/{task.name}": instants[task.group] for task in quiet}
+
+
+def kept_from(
+    base: Manifest, stages: StagedProgram, clocks: Clocks, history: int
+) -> dict[str, int]:
+    """Per query, the instant from which its history is whole."""
+    kept = {}
+    for answer in stages.answers:
+        clock = clocks.of(stages.groups[answer.group].streams).query
+        forever = history >= NEVER or clock == MIN_TIME
+        oldest = MIN_TIME if forever else max(clock - history, MIN_TIME)
+        kept[answer.query] = max(base.properties["kept_from"].get(answer.query, MIN_TIME), oldest)
+    return kept
 
 
 def dues(receipts: Sequence[Receipt]) -> dict[str, int]:

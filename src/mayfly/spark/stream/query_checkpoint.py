@@ -35,8 +35,8 @@ from mayfly.pipeline.control_requests import Control
 from mayfly.plan.stream_joins import Stream
 from mayfly.plan.time_zones import same_zone
 from mayfly.runtime.clock import Clocks
+from mayfly.spark.stream.batch_record import clock_record
 from mayfly.spark.stream.checkpoint_properties import empty_properties
-from mayfly.spark.stream.micro_batch import clock_record
 from mayfly.spark.stream.stage_tasks import OUT, SENT
 from mayfly.spark.stream.start import beats, check_spark_part
 from mayfly.spark.stream.state_format import check_format

@@ -23,7 +23,7 @@ from mayfly.kernels.lifetime_rows import chosen, numbers
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import StagedProgram
 from mayfly.runtime.clock import Clocks
-from mayfly.spark.stream.micro_batch import BatchFacts
+from mayfly.spark.stream.batch_record import BatchFacts
 from mayfly.spark.stream.parcels import Parcel, batch_of
 from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, RegisteredQueries, move_sources
 from mayfly.spark.stream.receipts import Receipt, collect_receipts

@@ -30,29 +30,27 @@ from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
-from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.commands import Commands
 from mayfly.runtime.clock import Clocks
-from mayfly.runtime.max_gap import Limits, joined, last_promise, limits
+from mayfly.runtime.max_gap import Limits
 from mayfly.runtime.relation_log import Changing
 from mayfly.spark.io.sinks import Sink, Unfinished
-from mayfly.spark.stream.checkpoint_properties import DELIVERED, dues, without_dead
-from mayfly.spark.stream.dataflow import Dataflow
-from mayfly.spark.stream.dead_letters import (
-    DEAD_LETTERS,
-    check_times,
-    check_unit,
-    deliver_dead_letters,
+from mayfly.spark.stream.batch_record import CLOCKS, BatchFacts, BatchRecords
+from mayfly.spark.stream.checkpoint_properties import (
+    DELIVERED,
+    dues,
+    ends_of_states,
+    kept_from,
+    without_dead,
 )
+from mayfly.spark.stream.dataflow import Dataflow
+from mayfly.spark.stream.dead_letters import DEAD_LETTERS, deliver_dead_letters
 from mayfly.spark.stream.micro_batch import (
-    CLOCKS,
-    NEW_CLOCK,
     SHUFFLE_PARTITIONS,
     STREAM_SETTINGS,
-    BatchFacts,
     Interrupted,
     RunSettings,
-    clock_record,
     passed_over,
 )
 from mayfly.spark.stream.parcels import packed
@@ -76,7 +74,6 @@ from mayfly.storage import (
     SetProperties,
     vacuum,
 )
-from mayfly.storage.sealed_files import read_json, seal_json
 
 VACUUM_EVERY = 20
 
@@ -109,8 +106,6 @@ class Runner:
     _began: float | None = field(default=None, init=False)
     """When the running batch began, without the time that it waited for its pace."""
     _input_closed: bool = field(default=False, init=False)
-    _limits: Mapping[str, Limits] = field(default_factory=dict, init=False)
-    """What the rows of the running batch are measured by."""
 
     def __post_init__(self) -> None:
         self._streams = self.dataflow.streams
@@ -121,6 +116,10 @@ class Runner:
     @property
     def reads(self) -> RelationReads:
         return RelationReads(self.dataflow.stages, self.relations)
+
+    @property
+    def records(self) -> BatchRecords:
+        return BatchRecords(self.dataflow, self.repository, self.settings)
 
     # -- one batch -------------------------------------------------------------------------
 
@@ -211,31 +210,22 @@ class Runner:
                 session.conf.set(name, value)
         self._session = session
 
-    def recorded(self, batch_id: int) -> BatchFacts | None:
-        """What was fixed about a batch when it was run before."""
-        name, directory = clock_record(batch_id), self.repository.directory
-        if not directory.exists(name):
-            return None
-        return BatchFacts.from_json(read_json(directory, name, NEW_CLOCK))
-
     def _run(self, rows: DataFrame, base: Manifest, batch_id: int) -> Manifest:
         # Before any job: the first one that needs the rows splits them.
-        record = self.recorded(batch_id)
-        self._limits = dict(record.limits) if record is not None else {}
-        if not self._limits:
-            self._limits = self._planned(Clocks.from_json(base.properties["clocks"]))
-        self._tell(self._limits)
-        limits = [self._limits[name] for name in self._names]
+        limits = self.records.limits(base, batch_id)
+        self._tell(limits)
         try:
-            with self.dataflow.parcels(rows, limits) as parcels:
-                committed = self._step_paced(parcels, base, batch_id)
+            with self.dataflow.parcels(rows, [limits[name] for name in self._names]) as parcels:
+                facts = self.records.record(parcels, base, batch_id, limits)
+                committed = self._step_paced(parcels, base, batch_id, facts)
         finally:
             self._tell(None)
         self._clean_up(batch_id)
         return committed
 
-    def _step_paced(self, parcels: DataFrame, base: Manifest, batch_id: int) -> Manifest:
-        facts = self._record(parcels, base, batch_id)
+    def _step_paced(
+        self, parcels: DataFrame, base: Manifest, batch_id: int, facts: BatchFacts
+    ) -> Manifest:
         together = self.clocks_together(facts.clocks)
         for clocks in together:
             clocks.check_gap(self.settings.max_gap)
@@ -248,89 +238,10 @@ class Runner:
         """The clocks of streams whose rows wait for each other."""
         return [clocks.of(group.streams) for group in self._groups]
 
-    def _record(self, rows: DataFrame, base: Manifest, batch_id: int) -> BatchFacts:
-        """Write down what is fixed about the batch, unless it was; what that is."""
-        name, directory, fed = clock_record(batch_id), self.repository.directory, None
-        if not directory.exists(name):
-            facts = self._facts(rows, Clocks.from_json(base.properties["clocks"]))
-            directory.put_if_absent(name, seal_json(facts.to_json()))
-            fed = facts.fed
-        reach("batch.clock-recorded")
-        return replace(BatchFacts.from_json(read_json(directory, name, NEW_CLOCK)), fed=fed)
-
     def _tell(self, limits: Mapping[str, Limits] | None) -> None:
         """Tell the tasks that split the batch what is late; the next one they do not know yet."""
         entries = [] if limits is None else [astuple(limits[name]) for name in self._names]
         self.spark.sparkContext.setLocalProperty(LIMITS, json.dumps(entries) if entries else "")
-
-    def _planned(self, before: Clocks) -> dict[str, Limits]:
-        """What the rows of the next batch are measured by."""
-        late, now = self._late_before(before), self.settings.wall_clock()
-        return {
-            stream.name: limits(
-                late[stream.name],
-                stream.max_gap,
-                live=stream.live and not self.settings.replay,
-                now=now,
-            )
-            for stream in self._streams
-        }
-
-    def _facts(self, rows: DataFrame, before: Clocks) -> BatchFacts:
-        came = dict(zip(self._names, self.dataflow.arrived(rows), strict=True))
-        first = dict(self.repository.current().properties["first"])
-        for name, arrival in came.items():
-            if arrival.smallest is not None:
-                first[name] = min(first.get(name, arrival.smallest), arrival.smallest)
-        timeless = {name: arrival.timeless for name, arrival in came.items()}
-        for stream in self._streams:
-            if not stream.unit_given and before.largest.get(stream.name) is None:
-                check_unit(stream, came[stream.name], self.settings.wall_clock())
-        steps = {n: limit.step for n, limit in self._limits.items() if limit.step is not None}
-        both = {n: joined([*came[n].spans, *came[n].promises], step) for n, step in steps.items()}
-        before, reached = before.reaching(both, steps)
-        largest = {name: arrival.largest for name, arrival in came.items()} | reached
-        promised = {name: arrival.promised for name, arrival in came.items()}
-        promised |= {n: last_promise(came[n].promises, instant) for n, instant in reached.items()}
-        clocks = self._advanced(before, largest, timeless, promised)
-        return BatchFacts(
-            clocks,
-            {name: arrival.rows for name, arrival in came.items()},
-            timeless,
-            {name: arrival.late for name, arrival in came.items()},
-            first,
-            {name: arrival.shed for name, arrival in came.items()},
-            {name: arrival.beyond for name, arrival in came.items()},
-            self._limits,
-            {name: arrival.fed for name, arrival in came.items()},
-        )
-
-    def _late_before(self, before: Clocks) -> dict[str, int]:
-        """Per stream: the instants before this are closed for some query that reads it."""
-        return {
-            name: max(
-                (before.of(group.streams).query for group in self._groups if name in group.streams),
-                default=MIN_TIME,
-            )
-            for name in self._names
-        }
-
-    def _advanced(
-        self,
-        before: Clocks,
-        largest: Mapping[str, int | None],
-        timeless: Mapping[str, int],
-        promised: Mapping[str, int | None] | None = None,
-    ) -> Clocks:
-        """The clocks after a batch, unless it holds rows without a time that are not wanted."""
-        check_times(self._streams, timeless)
-        now = self.settings.wall_clock()
-        heartbeats = {s.name: now - s.idle.minus for s in self._streams if s.idle is not None}
-        heartbeats |= {
-            name: instant for name, instant in (promised or {}).items() if instant is not None
-        }
-        slack = {stream.name: stream.slack for stream in self._streams}
-        return before.advanced(largest, slack, heartbeats)
 
     def close_input(self) -> None:
         """End of input; every query's handle asks for it, once is enough."""
@@ -461,6 +372,7 @@ class Runner:
         interval: Interval,
         receipts: Sequence[Receipt],
     ) -> list[Any]:
+        stages = self.dataflow.stages
         added = [segment for receipt in receipts for segment in receipt.added]
         dropped = {path for receipt in receipts for path in receipt.dropped}
         # The changes of the batch before; tasks themselves drop what is dead of state and log.
@@ -470,7 +382,7 @@ class Runner:
         before, came = base.properties, answered(receipts)
         stored = {k: v for receipt in receipts for k, v in receipt.stored.items()}
         if not receipts:
-            stored = without_dead(base, self._ends(facts.clocks))
+            stored = without_dead(base, ends_of_states(stages, facts.clocks, self.history))
             dropped |= stored_paths(before["state"]) - stored_paths({**before["state"], **stored})
         properties = {
             "batch": batch,
@@ -488,7 +400,7 @@ class Runner:
                 for name in {**before["answers"], **came}
             },
             REFRESHES: refreshes_after(base, receipts),
-            "kept_from": self._kept_from(base, facts),
+            "kept_from": kept_from(base, stages, facts.clocks, self.history),
             "last_answers": came,
             "delivery": base.version + 1,
         }
@@ -504,25 +416,6 @@ class Runner:
         seconds, now = time.perf_counter() - self._began, self.settings.wall_clock()
         batch = Batch(now, seconds, facts.rows, facts.clocks.streams)
         return {RECENT: with_batch(base, batch)}
-
-    def _ends(self, clocks: Clocks) -> dict[str, int]:
-        """Per state of which dead rows are of no use: the instant at which they are dead."""
-        stages, ends = self.dataflow.stages, {}
-        instants = [clocks.of(group.streams).query for group in self._groups]
-        for answer in stages.answers:
-            ends[f"{LOG}/{answer.query}"] = horizon(instants[answer.group], self.history)
-        quiet = (task for task in stages.tasks if task.operator.quiet)
-        return ends | {f"task/{task.name}": instants[task.group] for task in quiet}
-
-    def _kept_from(self, base: Manifest, facts: BatchFacts) -> dict[str, int]:
-        """Per query, the instant from which its history is whole."""
-        kept = {}
-        for name, result in self.results.items():
-            clock = facts.clocks.of(result.member.group.streams).query
-            forever = self.history >= NEVER or clock == MIN_TIME
-            horizon = MIN_TIME if forever else max(clock - self.history, MIN_TIME)
-            kept[name] = max(base.properties["kept_from"].get(name, MIN_TIME), horizon)
-        return kept
 
     @property
     def history(self) -> int:

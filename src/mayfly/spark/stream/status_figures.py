@@ -15,7 +15,7 @@ from mayfly.spark.stream.receipts import Receipt
 from mayfly.storage import Manifest
 
 if TYPE_CHECKING:
-    from mayfly.spark.stream.micro_batch import BatchFacts
+    from mayfly.spark.stream.batch_record import BatchFacts
 
 REFRESHES = "refreshes"
 """Property: refreshes answered and skipped, per query."""

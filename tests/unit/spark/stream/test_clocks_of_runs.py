@@ -9,6 +9,7 @@ from mayfly.errors import BadInput, LimitExceeded
 from mayfly.physical.shared_program import ClockGroup
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.clock import Clocks
+from mayfly.spark.stream.dead_letters import check_times
 from mayfly.spark.stream.runner import Runner
 
 CLOCKS = Clocks({"a": 1_000, "b": 10, "new": None})
@@ -35,9 +36,8 @@ def test_streams_of_one_query_do() -> None:
 
 
 def test_rows_without_a_time_are_refused_with_advice_in_both_languages() -> None:
-    runner = object.__new__(Runner)
-    runner._streams = (Stream("a", pa.schema([("ts", pa.int64())])),)
+    stream = Stream("a", pa.schema([("ts", pa.int64())]))
     with pytest.raises(BadInput, match="3 rows of stream a without ts") as told:
-        runner._advanced(Clocks.unset(("a",)), {"a": None}, {"a": 3})
+        check_times([stream], {"a": 3})
     assert "DEAD LETTERS TO parquet('folder') in CREATE STREAM" in told.value.hint
     assert "dead_letter='folder' in Session.stream" in told.value.hint

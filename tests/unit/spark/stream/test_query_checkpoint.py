@@ -11,7 +11,7 @@ import pytest
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.stream_joins import Stream, WallClock
-from mayfly.spark.stream.micro_batch import clock_record
+from mayfly.spark.stream.batch_record import clock_record
 from mayfly.spark.stream.query_checkpoint import (
     RegisteredQueries,
     check_zone,
