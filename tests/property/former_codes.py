@@ -20,6 +20,7 @@ from mayfly.kernels import (
     difference,
     distinct,
     group_by,
+    group_members,
     outputs,
     window_assignment,
     window_join,
@@ -73,7 +74,7 @@ def restore(monkeypatch: pytest.MonkeyPatch, *, one_place: bool) -> None:
     for module in (codes, window_join, stages):
         monkeypatch.setattr(module, "group_codes", place_codes)
     monkeypatch.setattr(stages, "buckets", former_buckets)
-    for module in (group_by, distinct, difference, window_assignment, outputs):
+    for module in (group_by, group_members, distinct, difference, window_assignment, outputs):
         monkeypatch.setattr(module, "group_codes", group_codes)
     own = {GroupRows: group_by, WeakDistinct: distinct, ExceptAllRows: difference}
     for kind, module in own.items():

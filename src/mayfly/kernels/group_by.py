@@ -27,30 +27,26 @@ from mayfly.kernels.aggregate_steps import (
     without_repeats,
 )
 from mayfly.kernels.alive_before import Before
-from mayfly.kernels.codes import group_codes, unsigned_zeros
+from mayfly.kernels.codes import group_codes
 from mayfly.kernels.delta import (
-    END,
     ID,
-    LIFE,
-    SEEN,
-    SEEN_END,
     Delta,
-    concatenated,
     taken,
     with_numbers,
 )
 from mayfly.kernels.dominance import EXTREMES, Pruning, obstacle
 from mayfly.kernels.group_events import Events, Wide
+from mayfly.kernels.group_members import GroupMembers
 from mayfly.kernels.group_results import COUNT, SHOWN, GroupResults
 from mayfly.kernels.holistic import Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
-from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
+from mayfly.kernels.lifetime_rows import CODE, chosen, numbers, whole
 from mayfly.kernels.operator import NO_IDS, Alone, Copy, Holding, Key, StateKey, Working, plain_key
 from mayfly.kernels.refreshes import Refreshes, listed
 from mayfly.kernels.resident import RESIDENTS, Parts, place_of
 from mayfly.kernels.room import touch
-from mayfly.kernels.stateless import satisfying, values_of
+from mayfly.kernels.stateless import satisfying
 from mayfly.kernels.upkeep import unthinned
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression
@@ -58,7 +54,6 @@ from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text, expression_text
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
-from mayfly.plan.types import arrow_type
 from mayfly.plan.window_kinds import Slide
 from mayfly.storage.segment import EXP, TS
 
@@ -108,13 +103,15 @@ class GroupRows(Alone):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_aggregators", tuple(map(aggregator, self.calls)))
 
-    @cached_property
-    def key_names(self) -> list[str]:
-        return list(self.columns.names[: len(self.keys)])
-
     @property
     def is_global(self) -> bool:
         return not self.keys and bool(self.calls)
+
+    @cached_property
+    def members(self) -> GroupMembers:
+        """What is kept of rows."""
+        keys = pa.schema(list(self.columns)[: len(self.keys)])
+        return GroupMembers(self.keys, keys, self._arguments, self.dual)
 
     def state(self) -> GroupState:
         return GroupState(KeptRows(self.shape), KeptRows(Shape(self._results)))
@@ -181,7 +178,7 @@ class GroupRows(Alone):
         return tuple(map(expression_text, self.keys))
 
     def own_key(self) -> tuple[str, ...]:
-        return tuple(self.key_names)
+        return tuple(self.members.key_names)
 
     def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
         if kept[0] is None:
@@ -191,7 +188,7 @@ class GroupRows(Alone):
     def copy(self, side: int) -> Copy | None:
         if self._is_prunable:  # perhaps by an earlier run, if not by this one
             return None
-        return Copy("members", (*zip(self.key_names, self.keys, strict=True), *self._arguments))
+        return Copy("members", (*zip(self.own_key(), self.keys, strict=True), *self._arguments))
 
     @cached_property
     def _arguments(self) -> tuple[tuple[str, Expression], ...]:
@@ -206,12 +203,12 @@ class GroupRows(Alone):
         return np.concatenate([NO_IDS, *state.groups.column(ID)])
 
     def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
-        return group_codes([whole(rows.column(name)) for name in self.key_names], rows.num_rows)
+        return group_codes([whole(rows.column(name)) for name in self.own_key()], rows.num_rows)
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         if not self.keys:
             return None
-        return group_codes(self._key_arrays(rows), rows.num_rows)
+        return group_codes(self.members.key_arrays(rows), rows.num_rows)
 
     def step(
         self, state: GroupState, inputs: Sequence[Delta], interval: Interval
@@ -219,9 +216,9 @@ class GroupRows(Alone):
         """New versions of the groups that something happened to, and what they replace."""
         delta, members = inputs[0], state.members
         if delta.cut.num_rows:
-            members = members.cut(self._members(delta.cut))
-        fresh = self._members(delta.born) if delta.born.num_rows else self._no_members
-        due = rows_with(members.due(interval.began, interval.clock), self._no_members)
+            members = members.cut(self.members.of(delta.cut))
+        fresh = self.members.of(delta.born) if delta.born.num_rows else self.members.none
+        due = rows_with(members.due(interval.began, interval.clock), self.members.none)
         first = state.first
         if first is None and fresh.num_rows:
             first = int(numbers(fresh, TS).min())
@@ -232,14 +229,17 @@ class GroupRows(Alone):
         lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
         pruning = Pruning(self.calls, interval.clock)
         kept = members.after(lasting, interval.clock - 1, pruning if self.prunes else unthinned)
-        events = self._events(state, fresh, [due, *pruning.dropped], interval)
+        events = self.members.events(fresh, [due, *pruning.dropped], interval)
+        if self.is_global and not state.begun and not interval.is_empty:
+            # Before the first row there is a result too: COUNT 0, the others NULL.
+            events = events.with_versions(pa.table({CODE: [0]}), np.array([MIN_TIME]))
         instants = self._answered(interval)
         if self.append_only and self.slide is not None:
             touched = len(events.codes) + state.groups.rows
             refreshes = Refreshes.of(self.slide, first, interval)
             instants = listed(refreshes, self.name, max(1, touched))
         if len(instants):
-            events = self._refreshed(state, events, instants)
+            events = self.members.refreshed(state.groups, events, instants)
         if not len(events.code):
             return GroupState(kept, state.groups, state.begun, first), self._output.nothing
         resident_parts = RESIDENTS.take(self._owner, state.members) if self._residue else {}
@@ -307,91 +307,6 @@ class GroupRows(Alone):
     def full_from(self, interval: Interval) -> int:
         """The instant from which on the window reaches back to no time before the first row."""
         return MIN_TIME
-
-    # ── rows and events ───────────────────────────────────────────────────────────────────
-
-    def _members(self, rows: pa.Table) -> pa.Table:
-        """The columns a group needs of its rows: code, keys, arguments and lifetime."""
-        keys = self._key_arrays(rows)
-        arrays = dict(zip(self.key_names, keys, strict=True))
-        for name, argument in self._arguments:
-            arrays[name] = values_of(argument, rows, arrow_type(argument.type))
-        for name in (TS, EXP, ID, END, SEEN, SEEN_END):
-            if name in rows.schema.names:
-                arrays[name] = rows.column(name)
-        table = with_numbers(pa.table(arrays), **{CODE: group_codes(keys, rows.num_rows)})
-        return clustered(table) if table.num_rows else table
-
-    @cached_property
-    def _no_members(self) -> pa.Table:
-        kinds = dict(zip(self.key_names, self.columns.types, strict=False))
-        for name, argument in self._arguments:
-            kinds[name] = arrow_type(argument.type)
-        life = (*LIFE, *((SEEN,) if self.dual else ()), CODE)
-        return pa.schema([*kinds.items(), *((name, pa.int64()) for name in life)]).empty_table()
-
-    def _key_arrays(self, rows: pa.Table) -> list[pa.Array]:
-        kinds = [column.type for column in list(self.columns)[: len(self.keys)]]
-        return [
-            unsigned_zeros(values_of(key, rows, kind))
-            for key, kind in zip(self.keys, kinds, strict=True)
-        ]
-
-    def _events(
-        self, state: GroupState, fresh: pa.Table, due: Sequence[pa.Table], interval: Interval
-    ) -> Events:
-        """Arrivals, and the ends of lives inside the step; sorted by group and instant."""
-        ended = [chosen(fresh, numbers(fresh, EXP) < interval.clock), *due]
-        parts = [fresh, *ended]
-        rows = concatenated([part.select(self._event_names) for part in parts])
-        times = [numbers(fresh, TS), *(numbers(part, EXP) for part in ended)]
-        signs = np.ones(sum(map(len, times)), np.int64)
-        signs[fresh.num_rows :] = -1
-        code = np.concatenate([numbers(part, CODE) for part in parts])
-        time = np.concatenate(times)
-        if self.is_global and not state.begun and not interval.is_empty:
-            # Before the first row there is a result too: COUNT 0, the others NULL.
-            nulls = [pa.nulls(1, column.type) for column in rows.schema]
-            rows = concatenated([rows, pa.table(nulls, schema=rows.schema)])
-            code, time, signs = (
-                np.append(values, np.int64(added))
-                for values, added in ((code, 0), (time, MIN_TIME), (signs, 0))
-            )
-        return Events.sorted(code, time, signs, rows, self.key_names)
-
-    @cached_property
-    def _event_names(self) -> list[str]:
-        return [name for name in self._no_members.schema.names if name not in (*LIFE, SEEN, CODE)]
-
-    def _refreshed(self, state: GroupState, events: Events, instants: Int64s) -> Events:
-        """With an event that changes nothing per refresh and group, so that each gets a version."""
-        names = [*self.key_names, CODE]
-        group_tables = [
-            chosen(table.select(names), numbers(table, EXP) != MIN_TIME)
-            for table in (run.load() for run in state.groups.runs)
-        ]
-        touched = self._no_members.select(names)
-        if len(events.code):
-            keys = events.keys(events.first_of_group)
-            arrays = dict(zip(keys.schema.names, keys.columns, strict=True))
-            touched = pa.table({**arrays, CODE: events.codes})
-        every = concatenated([touched, *group_tables])
-        _, sample = np.unique(numbers(every, CODE), return_index=True)
-        groups = taken(every, np.repeat(sample, len(instants)))
-        blank = [
-            groups.column(column.name)
-            if column.name in names
-            else pa.nulls(groups.num_rows, column.type)
-            for column in events.rows.schema
-        ]
-        return Events.sorted(
-            np.concatenate([events.code, numbers(groups, CODE)]),
-            np.concatenate([events.time, np.tile(instants, len(sample))]),
-            np.concatenate([events.sign, np.zeros(groups.num_rows, np.int64)]),
-            concatenated([events.rows, pa.table(blank, schema=events.rows.schema)]),
-            self.key_names,
-            np.append(events.order, np.arange(groups.num_rows) + len(events.order)),
-        )
 
     # ── results ───────────────────────────────────────────────────────────────────────────
 
@@ -474,7 +389,7 @@ class GroupRows(Alone):
         versions: Versions | None = None,
     ) -> pa.Table:
         keys = events.keys(first) if self.keys else None
-        arrays = {} if keys is None else dict(zip(self.key_names, keys.columns, strict=True))
+        arrays = {} if keys is None else dict(zip(self.own_key(), keys.columns, strict=True))
         for name, kind, total in zip(
             self.columns.names[len(self.keys) :],
             self.columns.types[len(self.keys) :],

@@ -80,6 +80,25 @@ class Events:
         rows_of = order if about is None else about[order]
         return Events(code[order], time[order], sign[order], rows, rows_of, key_names)
 
+    def with_versions(self, groups: pa.Table, instants: Int64s) -> Events:
+        """With an event that changes nothing for each group, given by keys and code, and instant:
+        each gets a version there."""
+        every = taken(groups, np.repeat(np.arange(groups.num_rows), len(instants)))
+        blank = [
+            every.column(column.name)
+            if column.name in self.key_names
+            else pa.nulls(every.num_rows, column.type)
+            for column in self.rows.schema
+        ]
+        return Events.sorted(
+            np.concatenate([self.code, numbers(every, CODE)]),
+            np.concatenate([self.time, np.tile(instants, groups.num_rows)]),
+            np.concatenate([self.sign, np.zeros(every.num_rows, np.int64)]),
+            concatenated([self.rows, pa.table(blank, schema=self.rows.schema)]),
+            self.key_names,
+            np.append(self.order, np.arange(every.num_rows) + len(self.order)),
+        )
+
     def keys(self, events: Int64s) -> pa.Table:
         return taken(self.rows.select(self.key_names), self.order[events])
 
