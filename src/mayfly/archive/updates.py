@@ -107,7 +107,7 @@ class Updates(Part):
         if turn.repeated:
             return UpdateReport(turn.update, repeated=True)
         promised = version.settings.contract.erased_within is not None
-        self.erasure.require_erasable(number, properties or {})
+        self.erasure.require_erasable(number, properties=properties)
         gone = self.erasure.erased_by_last() if promised and state.update else None
         began = time.perf_counter()
         reached = self._reached(batch, version, number, positions)

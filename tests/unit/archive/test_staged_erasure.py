@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ from mayfly.archive.erase import staged_erasure
 from mayfly.archive.write.staged_rows import Brought, Staging, day_group
 from mayfly.errors import CorruptFile
 from mayfly.storage import EXP, Segment
-from mayfly.storage.segment import write_segment
+from mayfly.storage.segment import DATA, write_segment
+
+PHYSICAL = "PHYSICAL WITHIN 10 us"
 
 
-def promising(path: Path) -> Archive:
+def promising(path: Path, contract: str = PHYSICAL) -> Archive:
     """Updates every 10 µs; bytes are gone 10 µs after an expiration. Two updates are done."""
     archive = mayfly.archive.create(
         path, "key BIGINT, ts BIGINT, exp BIGINT", key="key", time="ts", max_lifetime="80 us",
-        refresh="10 us", origin=0, layout="NoRebuild 2x2", contract="PHYSICAL WITHIN 10 us",
+        refresh="10 us", origin=0, layout="NoRebuild 2x2", contract=contract,
         max_gap="none",
     )  # fmt: skip
     archive.update(None)
@@ -61,6 +64,42 @@ def test_an_update_beside_a_damaged_staged_file_commits_nothing(tmp_path: Path) 
     assert archive.version().state.update == 2
     staging.add(staging.current(), (), [file], Brought(batch=9, rows=2))
     assert archive.update(None).update == 3
+
+
+def keyed(key: int) -> list[dict[str, int]]:
+    return [{"key": key, "ts": 25, "exp": 80}]
+
+
+@pytest.mark.parametrize(
+    ("contract", "change"),
+    [
+        (PHYSICAL, lambda archive: archive.invalidate([1])),
+        (PHYSICAL, lambda archive: archive.migrate(layout="NoRebuild 3x2")),
+        ("HARD", lambda archive: archive.migrate(contract=PHYSICAL)),
+        (PHYSICAL, lambda archive: archive.migrate(contract="PHYSICAL WITHIN 5 us")),
+    ],
+    ids=["invalidate", "another layout", "a new promise", "a tighter promise"],
+)
+def test_a_change_beside_a_damaged_staged_file_commits_nothing(
+    tmp_path: Path, contract: str, change: Callable[[Archive], object]
+) -> None:
+    """Bytes that a change has to erase are looked at before it is committed."""
+    archive = promising(tmp_path / "a", contract)
+    archive.update(keyed(1))
+    staging = Staging.at(tmp_path / "a", "slow")
+    file = stage(staging, 25, 60)
+    damage(staging, file)
+    before = archive.version().manifest
+    files = sorted(archive.repository.directory.all_names(DATA))
+    for _ in range(2):
+        with pytest.raises(CorruptFile, match=Path(file.path).name):
+            change(archive)
+        assert archive.version().manifest == before
+        assert archive.probe(1).num_rows == 1
+        assert sorted(archive.repository.directory.all_names(DATA)) == files
+    staging.add(staging.current(), (), [file], Brought(batch=9, rows=2))
+    change(archive)
+    assert archive.version().manifest.version == before.version + 1
 
 
 def test_a_staged_file_that_is_due_as_a_whole_goes_unread(tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ class Migration(Part):
     def _rebuilt(
         self, version: ArchiveVersion, after: ArchiveSettings, update: int
     ) -> MigrationReport:
+        self.erasure.require_erasable(update, settings=after)
         planned = after.family.plan_of_everything(version, update)
         results = self._execute(version, planned, after)
         settled = planned.settled(results)

@@ -80,6 +80,7 @@ class Voids(Part):
             return VoidReport(0, 0, True)
         entry = replace(entry, pending=pending)
         at_once = version.settings.contract.erased_within is not None
+        self.erasure.require_erasable(version.state.update)
         # A list that is needed for this commit only goes with the next update if a crash leaves it.
         listed = listing(values, version.time + 1 if at_once else latest)
         directory = self.repository.directory

@@ -18,6 +18,7 @@ from mayfly.archive.erase.staged_erasure import check_staged, erase_staged
 from mayfly.archive.model.contract import Promise, longest_interval
 from mayfly.archive.model.ledger import Part
 from mayfly.archive.model.reports import reports_of
+from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import ArchiveVersion
 from mayfly.errors import CorruptFile, VersionExpired
 from mayfly.faults import reach
@@ -66,13 +67,21 @@ class Erasure(Part):
     _erased: tuple[int, int] | None = None
     """A version, and until when bytes were gone after the update that made it."""
 
-    def require_erasable(self, update: int, properties: Mapping[str, Any]) -> None:
-        """Raise CorruptFile if damage beside the archive's own files would keep an update, with
-        these further properties, from erasing what is due with it."""
+    def require_erasable(
+        self,
+        update: int,
+        *,
+        settings: ArchiveSettings | None = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Raise CorruptFile if damage beside the archive's own files would keep a commit from
+        erasing what is due with it: one after which the archive has had this update, and perhaps
+        other settings and further properties."""
         version = self.version()
-        due = version.settings.contract.due(version.settings.calendar, update)
+        after = version.settings if settings is None else settings
+        due = after.contract.due(after.calendar, update)
         if due is not None:
-            noted = {**version.manifest.properties, **properties}
+            noted = {**version.manifest.properties, **(properties or {})}
             check_staged(self.repository.directory.address, due, noted)
 
     def erase_due(self) -> dict[str, Any]:
