@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from mayfly.demo.figures import Figures
 from mayfly.serving.pipeline_status import RESULTS
 from mayfly.spark.api.run_status import Status, status_of
-from mayfly.spark.stream.micro_batch import CLOCKS
+from mayfly.spark.stream.batch_record import CLOCKS
 from mayfly.storage import EXP, TS, Manifest, Repository, segment_batches
 
 RATES_OVER = 4_000_000
