@@ -76,7 +76,7 @@ def keyed(key: int) -> list[dict[str, int]]:
         (PHYSICAL, lambda archive: archive.invalidate([1])),
         (PHYSICAL, lambda archive: archive.migrate(layout="NoRebuild 3x2")),
         ("HARD", lambda archive: archive.migrate(contract=PHYSICAL)),
-        (PHYSICAL, lambda archive: archive.migrate(contract="PHYSICAL WITHIN 5 us")),
+        ("PHYSICAL WITHIN 40 us", lambda archive: archive.migrate(contract=PHYSICAL)),
     ],
     ids=["invalidate", "another layout", "a new promise", "a tighter promise"],
 )
