@@ -20,6 +20,11 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     return words if len(words) <= longest else words[: longest - 1] + "…"
 
 
+def encodable(text: str) -> str:
+    """The text with lone surrogates written as escapes, which JSON reads back."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def one_line(value: object, *facts: object) -> str:
     """What ``repr`` shows of something too large to print."""
     return f"<{type(value).__name__} {', '.join(map(str, facts))}>"

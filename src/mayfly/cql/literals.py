@@ -8,7 +8,6 @@ from decimal import Decimal, InvalidOperation
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import instant
 from mayfly.plan.expressions import Expression, Literal, Value
-from mayfly.plan.time_zones import instant_in_zone
 from mayfly.plan.types import (
     BIGINT,
     BOOLEAN,
@@ -19,6 +18,7 @@ from mayfly.plan.types import (
     DataType,
     decimal,
 )
+from mayfly.plan.zone_instants import instant_in_zone
 
 MOST_DIGITS = 1_000
 """Of whole numbers in a text: beyond, reading them takes quadratic time (and Python refuses)."""

@@ -16,9 +16,8 @@ from mayfly.checkpoint.result_folders import IDENTITY, check_owner
 from mayfly.checkpoint.source_log import ORIGINS, folder_of
 from mayfly.cql import Create, Delete, Insert, Statement, Update, bind_query, parse
 from mayfly.errors import InvalidSetting, MayflyError
+from mayfly.optimizer.concerns import has_concerns
 from mayfly.optimizer.optimize import optimize
-from mayfly.physical.compiler import compile_plan
-from mayfly.physical.shared_program import streams_of
 from mayfly.pipeline.control_log import (
     ADD,
     CHANGE,
@@ -35,7 +34,7 @@ from mayfly.pipeline.control_log import (
 from mayfly.pipeline.declared_catalog import check_name, declared_catalog
 from mayfly.pipeline.source_checks import check_source
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
-from mayfly.plan.logical_operators import Output, RelationScan
+from mayfly.plan.logical_operators import Output, RelationScan, StreamScan
 from mayfly.storage import Manifest
 from mayfly.storage.store import local_root
 
@@ -183,10 +182,16 @@ def check_folder(folder: str | None, taken: Mapping[str, str], manifest: Manifes
 
 
 def streams_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
-    """The streams that a query over the catalog reads."""
-    plan = optimize(bind_query(cql, catalog)).plan
+    """The streams that a query over the catalog reads; refused if it could not run."""
+    optimized = optimize(bind_query(cql, catalog))
+    plan = optimized.plan
     assert isinstance(plan, Output)
-    return streams_of(compile_plan(plan, catalog))
+    if has_concerns(optimized):
+        from mayfly.physical.compiler import compile_plan  # loads the kernels
+
+        compile_plan(plan, catalog)
+    scans = (node for node in plan.walk() if isinstance(node, StreamScan))
+    return tuple(sorted({scan.stream for scan in scans}))
 
 
 def relations_read(cql: str | None, catalog: Catalog) -> tuple[str, ...]:

@@ -6,17 +6,15 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mayfly.checkpoint.result_folders import check_loops, check_writers
 from mayfly.cql import Create, Delete, Drop, Insert, Statement, Update, catalog_after, parse
 from mayfly.cql.script_files import text_of
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import in_zone
 from mayfly.optimizer.optimize import optimize
-from mayfly.physical.compiler import compile_plan
-from mayfly.physical.program import Program
-from mayfly.physical.shared_program import canonical
 from mayfly.pipeline.declared_catalog import check_name, check_query_name
+from mayfly.pipeline.declared_folders import check_loops, check_writers
 from mayfly.pipeline.sink_checks import check_dead_letters, check_sink
 from mayfly.pipeline.source_checks import check_relation, check_stream
 from mayfly.pipeline.source_options import FILES
@@ -30,6 +28,9 @@ from mayfly.plan.catalog import (
     StreamDefinition,
 )
 from mayfly.plan.logical_operators import Output
+
+if TYPE_CHECKING:
+    from mayfly.physical.program import Program
 
 Registered = QueryDefinition | ArchiveDefinition
 
@@ -183,6 +184,9 @@ class PipelineFile:
 
 
 def _program(query: Registered, catalog: Catalog) -> Program:
+    from mayfly.physical.compiler import compile_plan  # loads the kernels
+    from mayfly.physical.shared_program import canonical
+
     chosen = optimize(query.plan).chosen
     assert isinstance(chosen.plan, Output)
     return compile_plan(canonical(chosen.plan), catalog, strict=chosen.strict)

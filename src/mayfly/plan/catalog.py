@@ -17,7 +17,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical_operators import Node, Output, RelationScan, StreamScan, check_letters
-from mayfly.plan.types import DataType, arrow_type, parse_type
+from mayfly.plan.types import DataType, check_stored, parse_type
 
 TIME_TYPES = ("timestamp", "bigint")
 """Types a stream's time may have; BIGINT counts microseconds since the epoch."""
@@ -260,7 +260,7 @@ def _check_columns(owner: str, columns: tuple[ColumnDefinition, ...]) -> None:
                 f"{owner} has two columns called {column.name}", "names differ in more than case"
             )
         seen.add(column.name.casefold())
-        arrow_type(column.type)
+        check_stored(column.type)
 
 
 def _columns(

@@ -21,7 +21,7 @@ from mayfly.errors import BadInput
 from mayfly.keywords import text
 from mayfly.lifetime import zone
 from mayfly.plan.catalog import ColumnDefinition
-from mayfly.plan.time_zones import PLAIN, instant_in_zone, instants_of, is_naive
+from mayfly.plan.time_zones import instants_of
 from mayfly.plan.types import (
     DATE,
     FLOAT,
@@ -32,6 +32,7 @@ from mayfly.plan.types import (
     is_widening,
     parse_type,
 )
+from mayfly.plan.zone_instants import PLAIN, instant_in_zone, is_naive
 
 Columns: TypeAlias = "Mapping[str, str] | pa.Schema | pa.Table | Any"
 _FORMS = "give an Arrow table, a pandas DataFrame, a DuckDB relation, a list of dicts or a dict"

@@ -7,7 +7,6 @@ are put back, the earlier of the two instants is meant.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,11 @@ import pyarrow as pa
 
 from mayfly.arrays import compute as pc
 from mayfly.errors import InvalidSetting
-from mayfly.lifetime import in_zone, instant, zone
+from mayfly.lifetime import in_zone, zone
+from mayfly.plan.zone_instants import PLAIN
 
 Numbers = npt.NDArray[Any]
 DAY = 86_400_000_000
-PLAIN = ("UTC", "Etc/UTC", "Z", "GMT", "UCT", "+00:00")
 
 
 def wall_clock(instants: Numbers) -> Numbers:
@@ -53,24 +52,6 @@ def check_zone_in_use(name: str) -> None:
     """Refuse a zone whose times are not known here."""
     with in_zone(name or "''"):  # Arrow takes no name for no zone
         wall_clock(np.zeros(1, np.int64))
-
-
-def same_zone(name: str, other: str) -> bool:
-    """Whether two names stand for one zone, as far as that is plain to see."""
-    return name == other or (name in PLAIN and other in PLAIN)
-
-
-def instant_in_zone(value: int | date | str) -> int:
-    """An instant as people give it; without a zone it is of the one in use."""
-    moment = instant(value)
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    return int(instants_of(np.array([moment]))[0]) if is_naive(value) else moment
-
-
-def is_naive(value: object) -> bool:
-    """Whether it is a date, or a datetime without a zone."""
-    return isinstance(value, date) and getattr(value, "tzinfo", None) is None
 
 
 def _offsets(instants: Numbers) -> Numbers:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
-import pyarrow as pa
-
+from mayfly.arrays import arrow as pa
 from mayfly.errors import InvalidSetting
 
 
@@ -56,6 +56,11 @@ class DataType:
         return self.name.startswith("interval")
 
     @property
+    def is_stored(self) -> bool:
+        """Whether kernels and files can hold values of it."""
+        return self != YEAR_MONTH_INTERVAL and all(member.is_stored for _, member in self.fields)
+
+    @property
     def is_comparable(self) -> bool:
         """Whether values may be compared, joined on, grouped by or made distinct."""
         return not self.is_nested
@@ -78,6 +83,13 @@ YEAR_MONTH_INTERVAL = DataType("interval year to month")
 VOID = DataType("void")
 """The type of a bare NULL; it fits every other type."""
 
+_ATOMIC = {
+    kind.name
+    for kind in (
+        BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP,
+        TIMESTAMP_NTZ, DAY_TIME_INTERVAL, YEAR_MONTH_INTERVAL, VOID,
+    )
+}  # fmt: skip
 _INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 _NUMERIC = (*_INTEGRAL, "decimal", "float", "double")
 _TEMPORAL = ("date", "timestamp_ntz", "timestamp")
@@ -161,22 +173,34 @@ def is_widening(source: DataType, target: DataType) -> bool:
     return False
 
 
-_ARROW = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "interval day to second": pa.duration("us"),
-    "void": pa.null(),
-}
+def check_stored(kind: DataType) -> None:
+    """Refuse a type of which kernels and files cannot hold values."""
+    for _, member in kind.fields:
+        check_stored(member)
+    if kind == YEAR_MONTH_INTERVAL:
+        raise InvalidSetting(
+            f"a column of type {kind} cannot be stored", "store it as a number of months"
+        )
+
+
+@cache
+def _arrow_types() -> dict[str, pa.DataType]:
+    return {
+        "boolean": pa.bool_(),
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+        "interval day to second": pa.duration("us"),
+        "void": pa.null(),
+    }
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
@@ -189,11 +213,8 @@ def arrow_type(kind: DataType) -> pa.DataType:
         return pa.struct([(name, arrow_type(member)) for name, member in kind.fields])
     if kind.name == "map":
         return pa.map_(arrow_type(kind.fields[0][1]), arrow_type(kind.fields[1][1]))
-    if kind.name not in _ARROW:
-        raise InvalidSetting(
-            f"a column of type {kind} cannot be stored", "store it as a number of months"
-        )
-    return _ARROW[kind.name]
+    check_stored(kind)
+    return _arrow_types()[kind.name]
 
 
 def from_arrow(kind: pa.DataType) -> DataType:
@@ -215,7 +236,7 @@ def from_arrow(kind: pa.DataType) -> DataType:
         return STRING
     if pa.types.is_large_binary(kind):
         return BINARY
-    for name, arrow in _ARROW.items():
+    for name, arrow in _arrow_types().items():
         if arrow == kind:
             return DataType(name)
     raise InvalidSetting(f"the Arrow type {kind} has no Spark type", "cast the column first")
@@ -236,7 +257,6 @@ _SYNONYMS = {
     "timestamp_ltz": "timestamp",
     "interval": "interval day to second",
 }
-_ATOMIC = {*_ARROW, "interval year to month"}
 _TYPE_TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|\w+|[<>(),:])", re.UNICODE)
 
 

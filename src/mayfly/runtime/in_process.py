@@ -33,8 +33,8 @@ from mayfly.physical.program import Program, RelationInput, StreamInput, Task
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.row_intake import as_table
-from mayfly.plan.time_zones import instant_in_zone
 from mayfly.plan.types import arrow_type
+from mayfly.plan.zone_instants import instant_in_zone
 from mayfly.runtime.buckets import checked_buckets
 from mayfly.runtime.clock import Clocks, closed_instant
 from mayfly.runtime.computed_values import computed

@@ -6,8 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
+from mayfly.arrays import arrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.storage import scalars
 

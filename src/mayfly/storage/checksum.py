@@ -12,9 +12,9 @@ import io
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import xxhash
 
+from mayfly.arrays import arrow as pa
 from mayfly.errors import CorruptFile
 from mayfly.storage.store import NewFile, Store
 from mayfly.storage.store.problems import explained

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-import pyarrow as pa
-
+from mayfly.arrays import arrow as pa
 from mayfly.errors import StorageError
 from mayfly.storage.store import TEMPORARY, FileInfo, Store, local_root, open_store
 

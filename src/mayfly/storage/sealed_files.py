@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pyarrow as pa
 import xxhash
 
+from mayfly.arrays import arrow as pa
 from mayfly.errors import CorruptFile
 from mayfly.storage.directory import Directory
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import pyarrow as pa
-
+from mayfly.arrays import arrow as pa
 from mayfly.display import counted
 from mayfly.errors import BadInput, CorruptFile, InvalidSetting, StorageError, UnsupportedFormat
 from mayfly.faults import reach

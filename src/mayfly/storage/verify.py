@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
+from mayfly.arrays import arrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.errors import CorruptFile, StorageError, VersionExpired
 from mayfly.storage.bounds import Bounds

@@ -14,8 +14,10 @@ from mayfly.pipeline.control_log import DECLARED
 from mayfly.pipeline.declared_catalog import declarations
 from mayfly.storage import Repository
 
-SLOW = ("numba", "pyspark", "pandas", "duckdb", "pyarrow.compute", "pyarrow.parquet", "rich")
+SLOW = ("numba", "pyspark", "pandas", "duckdb", "pyarrow", "numpy", "pydantic", "rich")
 """Packages that take longer to load than these commands may."""
+OWN = ("mayfly.kernels", "mayfly.physical", "mayfly.archive", "mayfly.windows")
+"""Likewise."""
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k INT) FROM json('in') TIMESTAMP BY ts"
 
 
@@ -57,21 +59,29 @@ def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "ck")
 
 
-def test_check_plans_without_kernels_archives_or_spark(pipeline: str) -> None:
-    names = (*SLOW, "mayfly.archive", "mayfly.kernels.expression", "mayfly.physical.compiler")
-    assert loaded(names, COMMAND, "check", pipeline) == ["mayfly.physical.compiler"]
+def test_a_plain_file_is_checked_without_arrow_kernels_or_storage(pipeline: str) -> None:
+    assert loaded((*SLOW, *OWN, "mayfly.storage"), COMMAND, "check", pipeline) == []
+
+
+def test_only_what_may_be_warned_of_is_compiled(pipeline: str) -> None:
+    with Path(pipeline).open("a") as file:
+        file.write("CREATE QUERY last AS SELECT amount FROM orders [ROWS 5];")
+    names = ("numba", "pyspark", "mayfly.kernels.expression", *OWN)
+    compiled = ["mayfly.kernels", "mayfly.physical", "mayfly.windows"]
+    assert loaded(names, COMMAND, "check", pipeline) == compiled
 
 
 @pytest.mark.parametrize("command", ["log", "stop"])
 def test_the_control_log_needs_no_language(checkpoint: str, command: str) -> None:
-    assert loaded((*SLOW, "sqlglot"), COMMAND, "control", command, checkpoint) == []
+    names = (*SLOW, *OWN, "sqlglot", "mayfly.cql", "mayfly.plan")
+    assert loaded(names, COMMAND, "control", command, checkpoint) == []
 
 
 def test_a_query_is_added_without_kernels_or_spark(checkpoint: str) -> None:
     query = "SELECT k FROM s [RANGE 1 s]"
-    assert loaded(SLOW, COMMAND, "control", "add", checkpoint, "more", query) == []
+    assert loaded((*SLOW, *OWN), COMMAND, "control", "add", checkpoint, "more", query) == []
 
 
 def test_the_package_loads_next_to_nothing() -> None:
-    names = (*SLOW, "numpy", "pyarrow", "sqlglot", "typer")
+    names = (*SLOW, "sqlglot", "typer")
     assert loaded(names, "import mayfly") == []

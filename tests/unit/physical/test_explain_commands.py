@@ -9,7 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from mayfly.cli.explain import check_command, explain_command
+from mayfly.cli.check_command import check_command
+from mayfly.cli.explain import explain_command
 
 app = typer.Typer()
 app.command("explain")(explain_command)

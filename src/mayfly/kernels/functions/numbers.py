@@ -34,8 +34,9 @@ from mayfly.kernels.functions.operands import (
     refuse,
 )
 from mayfly.lifetime import zone
-from mayfly.plan.time_zones import DAY, PLAIN, moved, wall_clock
+from mayfly.plan.time_zones import DAY, moved, wall_clock
 from mayfly.plan.types import MAX_PRECISION, DataType, arrow_type
+from mayfly.plan.zone_instants import PLAIN
 
 EXACT = Context(prec=200)
 """Wide enough for sums, products and quotients of decimals; Python's own context is not."""

@@ -15,8 +15,9 @@ from mayfly.kernels.functions.date_patterns import formatted
 from mayfly.kernels.functions.numbers import EXACT, as_double
 from mayfly.kernels.functions.operands import Numbers, Operand, Undefined, columnar, each
 from mayfly.lifetime import zone
-from mayfly.plan.time_zones import PLAIN, instants_of, moved, wall_clock
+from mayfly.plan.time_zones import instants_of, moved, wall_clock
 from mayfly.plan.types import DataType, arrow_type
+from mayfly.plan.zone_instants import PLAIN
 
 Compute = Callable[[Sequence[Operand], DataType], Operand]
 

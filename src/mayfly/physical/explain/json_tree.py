@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
+from mayfly.display import encodable
 from mayfly.optimizer.structures import Cost
 from mayfly.physical.explain.model import (
     Edge,
@@ -15,7 +16,7 @@ from mayfly.physical.explain.model import (
     RuleRun,
     Stage,
 )
-from mayfly.physical.explain.words import encodable, results_words
+from mayfly.physical.explain.words import results_words
 from mayfly.plan.plan_text import plan_lines
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | int | bool | None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from mayfly.display import number, size
+from mayfly.display import encodable, number, size
 from mayfly.physical.explain.model import (
     Edge,
     Explained,
@@ -21,7 +21,6 @@ from mayfly.physical.explain.model import (
 from mayfly.physical.explain.words import (
     assumption_words,
     cost_words,
-    encodable,
     flow_words,
     heading,
     on_one_line,

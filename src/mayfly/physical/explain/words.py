@@ -39,11 +39,6 @@ def on_one_line(text: str) -> str:
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def encodable(text: str) -> str:
-    """The text with lone surrogates written as escapes, which JSON reads back."""
-    return text.encode(errors="backslashreplace").decode()
-
-
 def cost_words(cost: Cost) -> str:
     return (
         f"{number(cost.total)} tuples/s touched = {number(cost.processing)} processing"

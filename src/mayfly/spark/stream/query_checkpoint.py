@@ -33,7 +33,7 @@ from mayfly.physical.stages import StagedProgram
 from mayfly.pipeline.control_log import Controlled
 from mayfly.pipeline.control_requests import Control
 from mayfly.plan.stream_joins import Stream
-from mayfly.plan.time_zones import same_zone
+from mayfly.plan.zone_instants import same_zone
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.stream.batch_record import clock_record
 from mayfly.spark.stream.checkpoint_properties import empty_properties

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mayfly.checkpoint.result_folders import IDENTITY, check_loops, check_owner, check_writers
+from mayfly.checkpoint.result_folders import IDENTITY, check_owner
 from mayfly.checkpoint.source_log import folder_of, part_of
 from mayfly.errors import InvalidSetting, StorageError
 from mayfly.kernels.room import checked_state_bytes
 from mayfly.lifetime import NEVER, Duration, duration
+from mayfly.pipeline.declared_folders import check_loops, check_writers
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.buckets import MOST_BUCKETS, checked_buckets
 from mayfly.runtime.replay_speed import Pace

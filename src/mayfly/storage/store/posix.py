@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-import pyarrow as pa
-
+from mayfly.arrays import arrow as pa
 from mayfly.errors import InvalidSetting, StorageError, UnsupportedStore
 from mayfly.faults import reach
 from mayfly.storage.store.problems import explained, storage_error

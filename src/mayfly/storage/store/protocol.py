@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-import pyarrow as pa
+from mayfly.arrays import arrow as pa
 
 TEMPORARY = ".tmp-"
 """In the names of files that a put which was cut short has left, for vacuum to remove."""
