@@ -1,7 +1,7 @@
 """What is checked without being compiled would compile, without a warning and with the same label.
 
-Random queries of every shape, the queries of the golden plans, and one hand-made query for each
-warning and each refusal of the compiler.
+Random queries of every shape, the queries of the golden plans and of the examples, and hand-made
+ones for each warning and each refusal of the compiler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mayfly.testing.random_queries import DECLARATIONS, SHAPES, random_query
 
 SEEDS = 12
 GENERATED = catalog_after(parse(DECLARATIONS))
-SCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("*/*.cql"))
+ROOT = Path(__file__).parents[3]
+SCRIPTS = [ROOT / "tests/golden/explain/queries.cql", *sorted(ROOT.glob("examples/*/pipeline.cql"))]
 HAND_MADE = catalog_after(
     parse(
         """CREATE STREAM s (ts BIGINT, a BIGINT, b BIGINT, c STRING) TIMESTAMP BY ts;
@@ -52,7 +53,7 @@ def test_random_queries(shape: str) -> None:
         is_plain(bind_query(query.cql, GENERATED), GENERATED)
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.parent.name)
 def test_the_queries_of_scripts(script: Path) -> None:
     statements = parse(script.read_text(encoding="utf-8"))
     catalog = catalog_after(statements)
@@ -108,14 +109,18 @@ def test_what_is_warned_of_is_of_concern(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "query",
+    ("query", "one_time"),
     [
-        "SELECT k FROM r",
-        "SELECT Istream-restore(a, FREQUENT(b, 3) AS f) FROM s [RANGE 6 MIN SLIDE 1 MIN] GROUP BY a",
+        ("SELECT k FROM r", True),
+        (
+            "SELECT Istream-restore(a, FREQUENT(b, 3) AS f) "
+            "FROM s [RANGE 6 MIN SLIDE 1 MIN] GROUP BY a",
+            False,
+        ),
     ],
 )
-def test_what_the_compiler_refuses_is_of_concern(query: str) -> None:
-    optimized = optimize(bind_query(query, HAND_MADE))
+def test_what_the_compiler_refuses_is_of_concern(query: str, one_time: bool) -> None:
+    optimized = optimize(bind_query(query, HAND_MADE, one_time=one_time))
     assert has_concerns(optimized)
     with pytest.raises(InvalidSetting):
         plan_physically(optimized, HAND_MADE)
