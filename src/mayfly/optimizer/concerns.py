@@ -69,7 +69,7 @@ def _is_plain(node: Node) -> bool:
         case Project() | Distinct() | ExceptAll() | UnionAll():
             plain = True
         case Join():
-            plain = all(_meet(*join.inputs, join.equalities) for join in steps(node))
+            plain = all(_meet(*_sides(join), join.equalities) for join in steps(node))
         case RelationJoin(child=child, relation=relation, equalities=pairs):
             joined = not node.retroactive or _meet(child, relation, pairs)
             return joined and _is_table(relation) and _is_plain(child)
@@ -96,6 +96,11 @@ def _meet(left: Node, right: Node, pairs: Iterable[Equality]) -> bool:
         or (offers(left, pair.right) and offers(right, pair.left))
         for pair in pairs
     )
+
+
+def _sides(join: Join) -> tuple[Node, Node]:
+    left, right = join.inputs
+    return left, right
 
 
 def _is_table(node: Node) -> bool:
