@@ -89,7 +89,7 @@ def moved(
         for way in (before, strategy)
     )
     named: dict[str, dict[str, str]] = {name: {} for name in queries}
-    QueryMigration(runner.repository, old, new, buckets, named).done()
+    QueryMigration(runner.repository, old, new, buckets, named).carry_out()
     return runner_of(folder, known, queries, buckets, strategy=strategy)
 
 

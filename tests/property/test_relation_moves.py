@@ -120,7 +120,7 @@ def test_moves_and_formats_change_no_answer(
             else:
                 continue
             both = shared({"q": program}, {})
-            QueryMigration(here.repository, both, both, buckets, {"q": {}}).done()
+            QueryMigration(here.repository, both, both, buckets, {"q": {}}).carry_out()
             here = runner_of(tmp_path, KNOWN, queries, buckets, strategy=strategy)
             here.relations = changing
     own = relations()

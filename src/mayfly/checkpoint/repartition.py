@@ -77,7 +77,7 @@ class Repartition:
         placement = self._placed[staged.number] = self._ways[staged.operator.lying](staged, states)
         return placement
 
-    def single(self, staged: StagedTask, state: Any) -> None:
+    def place_single(self, staged: StagedTask, state: Any) -> None:
         """The state of a task that stays in one place."""
         blanks = [staged.operator.state() for _ in range(1, self.after)]
         self._placed[staged.number] = [state, *blanks]

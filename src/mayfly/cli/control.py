@@ -41,7 +41,7 @@ def add_command(
     """Add a query; it is refused here if it could not run."""
     with refusals():
         control = _control(checkpoint)
-        _told(control, control.add(name, query, parquet=parquet), wait)
+        _show_outcome(control, control.add(name, query, parquet=parquet), wait)
 
 
 @app.command("drop")
@@ -53,7 +53,7 @@ def drop_command(
     """Drop a query, with its state and its history."""
     with refusals():
         control = _control(checkpoint)
-        _told(control, control.drop(name), wait)
+        _show_outcome(control, control.drop(name), wait)
 
 
 @app.command("stream")
@@ -65,7 +65,7 @@ def stream_command(
     """Declare a stream; it is read, from its beginning on, when a query is added over it."""
     with refusals():
         control = _control(checkpoint)
-        _told(control, control.stream(statement), wait)
+        _show_outcome(control, control.stream(statement), wait)
 
 
 @app.command("drop-stream")
@@ -77,7 +77,7 @@ def drop_stream_command(
     """Stop reading a stream that no query reads any more."""
     with refusals():
         control = _control(checkpoint)
-        _told(control, control.drop_stream(name), wait)
+        _show_outcome(control, control.drop_stream(name), wait)
 
 
 @app.command("relation")
@@ -89,7 +89,7 @@ def relation_command(
     """Declare a relation or NRR, with the rows of its source if it has one."""
     with refusals():
         control = _control(checkpoint)
-        _told(control, control.relation(statement), wait)
+        _show_outcome(control, control.relation(statement), wait)
 
 
 @app.command("drop-relation")
@@ -101,7 +101,7 @@ def drop_relation_command(
     """Forget a relation that was declared so and that no query reads any more."""
     with refusals():
         control = _control(checkpoint)
-        _told(control, control.drop_relation(name), wait)
+        _show_outcome(control, control.drop_relation(name), wait)
 
 
 @app.command("change")
@@ -113,7 +113,7 @@ def change_command(
     """Change a relation or NRR; with AT '…' from that instant on, otherwise with the next batch."""
     with refusals():
         control = _control(checkpoint)
-        _told(control, control.change(statement), wait)
+        _show_outcome(control, control.change(statement), wait)
 
 
 @app.command("stop")
@@ -121,7 +121,7 @@ def stop_command(checkpoint: Checkpoint, wait: Wait = 0.0) -> None:
     """Stop the pipeline after the batch that is running; a later start is not stopped."""
     with refusals():
         control = ControlLog.of(checkpoint)
-        _told(control, control.stop(), wait)
+        _show_outcome(control, control.stop(), wait)
 
 
 @app.command("log")
@@ -142,7 +142,7 @@ def _control(checkpoint: Path) -> Control:
     return Control.of(checkpoint)
 
 
-def _told(control: ControlLog, command: Command, wait: float) -> None:
+def _show_outcome(control: ControlLog, command: Command, wait: float) -> None:
     """The number of the command, and its outcome if there is one by then."""
     outcome = control.wait(command, wait) if wait else control.outcome(command)
     typer.echo(f"{command.number}: {command}: {outcome or _waiting(command)}")

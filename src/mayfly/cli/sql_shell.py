@@ -61,9 +61,9 @@ class SqlShell:
         began = time.perf_counter()
         try:
             if text.startswith("\\"):
-                self._command(*text[1:].rstrip(";").split())
+                self._run_command(*text[1:].rstrip(";").split())
             else:
-                self._statement(text)
+                self._run_statement(text)
         except (MayflyError, OSError) as error:
             self.echo(str(error))
             return False
@@ -71,7 +71,7 @@ class SqlShell:
             self.echo(f"{(time.perf_counter() - began) * 1000:.1f} ms")
         return True
 
-    def _statement(self, text: str) -> None:
+    def _run_statement(self, text: str) -> None:
         self.session.refresh()
         try:
             outcome = self.session.execute(text)
@@ -108,9 +108,9 @@ class SqlShell:
 
     # ── commands ──────────────────────────────────────────────────────────────────────────
 
-    def _command(self, name: str = "?", *words: str) -> None:
+    def _run_command(self, name: str = "?", *words: str) -> None:
         commands: dict[str, Callable[..., None]] = {
-            "d": self._describe, "asof": self._as_of, "watch": self._watch,
+            "d": self._describe, "asof": self._set_as_of, "watch": self._watch,
             "format": self._set_format, "timing": self._set_timing, "?": self._help,
             "q": self._leave,
         }  # fmt: skip
@@ -128,7 +128,7 @@ class SqlShell:
         self.session.refresh()
         self._show(self.session.listing() if name is None else self.session.described(name))
 
-    def _as_of(self, *words: str) -> None:
+    def _set_as_of(self, *words: str) -> None:
         self.session.as_of = instant(" ".join(words)) if words else None
         self.echo(f"answers as of {' '.join(words) or 'the latest closed instant'}")
 
@@ -138,7 +138,7 @@ class SqlShell:
         pause, rounds = _number(seconds), _number(times) if times else None
         try:
             for done in itertools.count(1):
-                self._statement(self._last)
+                self._run_statement(self._last)
                 if rounds is not None and done >= rounds:
                     return
                 time.sleep(pause)

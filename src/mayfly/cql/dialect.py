@@ -177,10 +177,10 @@ class CqlParser(SparkParser):
         block.set("where", self._parse_where())
         block.set("group", self._parse_group())
         block.set("having", self._parse_having())
-        self._ordering(block)
+        self._parse_ordering(block)
         return block
 
-    def _ordering(self, query: exp.Query) -> None:
+    def _parse_ordering(self, query: exp.Query) -> None:
         query.set("order", self._parse_order())
         query.set("limit", self._number_behind(TokenType.LIMIT, exp.Limit))
         query.set("offset", self._number_behind(TokenType.OFFSET, exp.Offset))
@@ -193,7 +193,7 @@ class CqlParser(SparkParser):
         """What sqlglot looks for behind a query: ours has read its own clauses already."""
         behind = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET)
         if isinstance(this, exp.SetOperation) and self._match_set(behind, advance=False):
-            self._ordering(this)
+            self._parse_ordering(this)
         return this
 
     def _parse_order(self, *args: Any, **kwargs: Any) -> exp.Expr | None:

@@ -236,7 +236,7 @@ def read_connector(cursor: Cursor) -> Connector:
             if _is_string(cursor) and path is None and not options:
                 path = cursor.string("a path")
             else:
-                _option(cursor, options)
+                _take_option(cursor, options)
             if not cursor.take(","):
                 break
         cursor.expect(")", "write format('path', option => 'value')")
@@ -252,7 +252,7 @@ def _is_string(cursor: Cursor) -> bool:
     return token is not None and token.token_type.name == "STRING"
 
 
-def _option(cursor: Cursor, options: dict[str, str]) -> None:
+def _take_option(cursor: Cursor, options: dict[str, str]) -> None:
     place = cursor.place
     name = cursor.name("an option")
     if not (cursor.take("=>") or cursor.take("=")):

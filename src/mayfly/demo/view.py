@@ -104,7 +104,7 @@ class PlainLines:
     """One line per event and per batch, without control codes."""
 
     console: Console
-    _told: int = 0
+    _events_shown: int = 0
     _version: int = 0
     _waiting: tuple[float, Figures] | None = None
     """A batch whose time is not known yet: Spark tells it a little after the commit."""
@@ -118,11 +118,11 @@ class PlainLines:
             self.close()
         if self._waiting and scene.batch_time and scene.batch_time[0] == self._waiting[1].batch:
             self.close(scene.batch_time[1])
-        if scene.events[self._told :]:
+        if scene.events[self._events_shown :]:
             self.close()
-        for event in scene.events[self._told :]:
+        for event in scene.events[self._events_shown :]:
             self._tell(event.moment, event.text)
-        self._told = len(scene.events)
+        self._events_shown = len(scene.events)
 
     def close(self, took: float | None = None) -> None:
         """Tell what is waiting, with or without its time."""
@@ -175,7 +175,7 @@ def _numbers(scene: Scene, figures: Figures) -> list[RenderableType]:
     rate, total = number(figures.rows_per_second), number(figures.rows)
     zone = "" if figures.clock is None else "UTC"
     return [
-        _values("clock", (event_time(figures.clock), zone), _known(scene.behind, "s behind")),
+        _values("clock", (event_time(figures.clock), zone), _measured(scene.behind, "s behind")),
         _values("input", (rate, "rows/s"), (total, "rows"), (number(figures.late), "late")),
         _values(
             "results",
@@ -195,7 +195,7 @@ def _numbers(scene: Scene, figures: Figures) -> list[RenderableType]:
             (stored, unit),
             (number(figures.segments), "segments"),
         ),
-        _values("batch", (number(figures.batch), ""), _known(took, "s")),
+        _values("batch", (number(figures.batch), ""), _measured(took, "s")),
     ]
 
 
@@ -207,7 +207,7 @@ def _values(label: str, *pairs: tuple[str, str], style: str = "bold") -> Text:
     return line
 
 
-def _known(value: float | None, unit: str) -> tuple[str, str]:
+def _measured(value: float | None, unit: str) -> tuple[str, str]:
     return ("", "") if value is None else (f"{value:.1f}", unit)
 
 

@@ -276,7 +276,7 @@ class AntiJoinRows(Operator):
         place = np.searchsorted(codes, numbers(stored_covers, CODE))
         opened[place], until[place] = numbers(stored_covers, OPEN), numbers(stored_covers, EXP)
         if removed.num_rows:
-            self._recovered(kept_right, codes, numbers(removed, CODE), until, interval)
+            self._restore_covers(kept_right, codes, numbers(removed, CODE), until, interval)
         positions = places_in(codes, numbers(arrived, CODE))
         stretches = _uncovered(
             positions, numbers(arrived, TS), numbers(arrived, EXP), opened, until,
@@ -294,7 +294,7 @@ class AntiJoinRows(Operator):
             kept_right = kept_right.after(lasting, interval.clock - 1)
         return gaps, covers, kept_right
 
-    def _recovered(
+    def _restore_covers(
         self, right: KeptRows, codes: Int64s, changed: Int64s, until: Int64s, interval: Interval
     ) -> None:
         """After cuts, how long the remaining right rows cover their keys."""

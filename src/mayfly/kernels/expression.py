@@ -59,12 +59,12 @@ class _Columns:
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._found: dict[ex.Column, pa.Array] = {}
+        self._columns: dict[ex.Column, pa.Array] = {}
 
     def __call__(self, column: ex.Column) -> pa.Array:
-        if column not in self._found:
-            self._found[column] = _in_type(self._resolve(column), column.type)
-        return self._found[column]
+        if column not in self._columns:
+            self._columns[column] = _in_type(self._resolve(column), column.type)
+        return self._columns[column]
 
     def only(self, rows: Mask) -> _Columns:
         kept = pa.array(rows)

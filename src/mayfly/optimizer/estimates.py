@@ -182,10 +182,10 @@ def _windowed(window: Window, rate: float, distinct: Mapping[ColumnId, float]) -
 
 def _renamed(source: Flow, outputs: tuple[Named, ...], alias: str) -> Flow:
     counts = {(alias, out.name): source.known_values(out.expression) for out in outputs}
-    return replace(source, distinct=_known(counts))
+    return replace(source, distinct=_certain(counts))
 
 
-def _known(counts: Mapping[ColumnId, float | None]) -> dict[ColumnId, float]:
+def _certain(counts: Mapping[ColumnId, float | None]) -> dict[ColumnId, float]:
     return {column: count for column, count in counts.items() if count is not None}
 
 
@@ -302,7 +302,7 @@ def _grouped(source: Flow, node: GroupAggregate) -> Flow:
     period = _period(node)
     rate = min(updates, groups * SECOND / period) if period else updates
     counts = {(node.alias, key.name): source.known_values(key.expression) for key in node.keys}
-    return Flow(rate, groups, rate, _known(counts))
+    return Flow(rate, groups, rate, _certain(counts))
 
 
 def _topped(source: Flow, node: Top) -> Flow:

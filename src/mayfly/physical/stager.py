@@ -136,7 +136,7 @@ class _Stager:
             case Moving.NEAR if source in self.floating and self._passes_on(task):
                 self.floating.add(task)
             case Moving.NEAR | Moving.FREE:
-                self._near(task, source)
+                self._place_near(task, source)
             case Moving.MERGED:
                 self._place_union(task)
             case Moving.COUNTED:
@@ -169,7 +169,7 @@ class _Stager:
             return negation.operator.moving is Moving.OWNED and pairs in negation.inputs
         return len(readers) <= 1
 
-    def _near(self, task: Task, source: Task) -> None:
+    def _place_near(self, task: Task, source: Task) -> None:
         """In the stage of its input; changes of a relation reach every stage. Rows of a
         stream may be anywhere: where the key of the join with a relation sends them, if it does."""
         if source in self.floating:

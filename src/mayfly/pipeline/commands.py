@@ -55,7 +55,7 @@ Filling = Callable[[RelationDefinition, str | None], Changing]
 """Makes a relation that a command declares, with its first rows."""
 
 
-def _unread(definition: StreamDefinition, folder: str | None) -> None:
+def _leave_unread(definition: StreamDefinition, folder: str | None) -> None:
     """For looking at commands without applying them."""
 
 
@@ -73,7 +73,7 @@ class Commands:
     state: Controlled
     relations: Relations
     """As the program declares them, with the changes of commands applied so far."""
-    opening: Opening = _unread
+    opening: Opening = _leave_unread
     filling: Filling = _unfilled
     folders: Mapping[str, str] = field(default_factory=dict, init=False)
     """Where the program's own queries write Parquet files, and which."""
@@ -89,7 +89,7 @@ class Commands:
         control: Control,
         catalog: Catalog,
         declared: Mapping[str, Changing],
-        opening: Opening = _unread,
+        opening: Opening = _leave_unread,
         filling: Filling = _unfilled,
     ) -> Commands:
         """What was applied up to the last commit."""
@@ -121,7 +121,7 @@ class Commands:
             self._change(command)
         return {} if self.state is before else self.property()
 
-    def all_taken(self, queries: Reading, *, resumed: bool = False) -> None:
+    def take_all(self, queries: Reading, *, resumed: bool = False) -> None:
         """Apply everything, before a pipeline of the ``queries`` is started.
 
         A command to stop was meant for a pipeline that is gone, unless that is ``resumed`` now.
@@ -135,9 +135,9 @@ class Commands:
                 self._change(command)
             else:
                 named = {
-                    ADD: self._add, DROP: self._drop, STREAM: self._stream,
+                    ADD: self._add, DROP: self._drop, STREAM: self._declare_stream,
                     DROP_STREAM: self._drop_stream,
-                    RELATION: self._relation, DROP_RELATION: self._drop_relation,
+                    RELATION: self._declare_relation, DROP_RELATION: self._drop_relation,
                 }  # fmt: skip
                 self._try(command, partial(named[command.kind], command, queries))
 
@@ -183,7 +183,7 @@ class Commands:
         check_drop(command.name, set(self.readers(queries)))
         self.state = self.state.without_query(command.name)
 
-    def _stream(self, command: Command, queries: Reading) -> None:
+    def _declare_stream(self, command: Command, queries: Reading) -> None:
         if command.name in self.leaving:
             raise InvalidSetting(
                 f"the stream {command.name} is about to leave", "ask again when it has left"
@@ -198,7 +198,7 @@ class Commands:
         self.state = self.state.without_stream(command.name)
         self.leaving.add(command.name)
 
-    def _relation(self, command: Command, queries: Reading) -> None:
+    def _declare_relation(self, command: Command, queries: Reading) -> None:
         self._fill(command.text, command.folder)
         self.state = self.state.with_relation(command)
 

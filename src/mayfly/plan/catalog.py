@@ -269,7 +269,7 @@ def _columns(
     """Columns that can be compared, as they are declared."""
     chosen = [_column(owner, columns, name, clause) for name in names]
     for column in chosen:
-        _comparable(owner, column)
+        _check_comparable(owner, column)
     return tuple(column.name for column in chosen)
 
 
@@ -283,7 +283,7 @@ def _column(
     raise InvalidSetting(f"{owner} has no column {name} for {clause}", f"its columns are: {names}")
 
 
-def _comparable(owner: str, column: ColumnDefinition) -> None:
+def _check_comparable(owner: str, column: ColumnDefinition) -> None:
     if not column.type.is_comparable:
         raise InvalidSetting(
             f"the column {column.name} of {owner} has type {column.type}",

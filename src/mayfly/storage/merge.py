@@ -98,7 +98,7 @@ def _finished(shelves: Iterable[_Shelf[M]], cap: int) -> list[_Shelf[M]]:
     low = high = 0
     for shelf in shelves:
         if stretch and max(high, shelf.high) - min(low, shelf.low) > cap:
-            done.append(_one(stretch))
+            done.append(_united(stretch))
             stretch = []
         low = min(low, shelf.low) if stretch else shelf.low
         high = max(high, shelf.high) if stretch else shelf.high
@@ -106,7 +106,7 @@ def _finished(shelves: Iterable[_Shelf[M]], cap: int) -> list[_Shelf[M]]:
     return done + stretch
 
 
-def _one(stretch: list[_Shelf[M]]) -> _Shelf[M]:
+def _united(stretch: list[_Shelf[M]]) -> _Shelf[M]:
     if len(stretch) == 1:
         return stretch[0]
     return _joined(stretch, max(shelf.level for shelf in stretch) + 1)

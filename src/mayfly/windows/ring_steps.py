@@ -76,7 +76,7 @@ def _last(cell: int, link: Int64s, tally: Int64s) -> int:
 
 
 @jit
-def plain_arrive(cells: Int64s, node: Int32s, first: Int64s, link: Int64s, tally: Int64s) -> None:
+def arrive_plain(cells: Int64s, node: Int32s, first: Int64s, link: Int64s, tally: Int64s) -> None:
     """New tuples at the end of their chains, found by walking from the first one."""
     for cell in cells:
         owner = node[cell]
@@ -90,7 +90,7 @@ def plain_arrive(cells: Int64s, node: Int32s, first: Int64s, link: Int64s, tally
 
 
 @jit
-def plain_expire(
+def expire_plain(
     old: Int64s, node: Int32s, first: Int64s, end: Int64s, link: Int64s, tally: Int64s
 ) -> None:
     """Take old tuples from the front of their chains."""
@@ -106,7 +106,7 @@ def plain_expire(
 
 
 @jit
-def plain_attach(
+def attach_plain(
     new: Int64s, node: Int32s, first: Int64s, end: Int64s, link: Int64s, tally: Int64s
 ) -> None:
     """Let answers reach the tuples that came since the last slide."""
@@ -125,7 +125,7 @@ def plain_attach(
 
 
 @jit
-def aux_arrive(
+def arrive_aux(
     cells: Int64s, node: Int32s, oldest: Int64s, youngest: Int64s, link: Int64s, tally: Int64s
 ) -> None:
     """New tuples into chains of their own, which answers do not reach yet."""
@@ -140,7 +140,7 @@ def aux_arrive(
 
 
 @jit
-def aux_expire(
+def expire_aux(
     old: Int64s, node: Int32s, first: Int64s, end: Int64s, link: Int64s, tally: Int64s
 ) -> None:
     """Take old tuples from the front of their chains, and forget the end of empty ones."""
@@ -157,7 +157,7 @@ def aux_expire(
 
 
 @jit
-def aux_attach(
+def attach_aux(
     new: Int64s,
     node: Int32s,
     first: Int64s,
@@ -186,7 +186,7 @@ def aux_attach(
 
 
 @jit
-def backward_arrive(
+def arrive_backward(
     cells: Int64s, node: Int32s, oldest: Int64s, youngest: Int64s, link: Int64s, tally: Int64s
 ) -> None:
     """New tuples into chains of their own that lead from young to old."""
@@ -201,7 +201,7 @@ def backward_arrive(
 
 
 @jit
-def backward_expire(old: Int64s, node: Int32s, newest: Int64s, link: Int64s, tally: Int64s) -> None:
+def expire_backward(old: Int64s, node: Int32s, newest: Int64s, link: Int64s, tally: Int64s) -> None:
     """Cut the old end off each chain, found by walking from its newest tuple."""
     for i in range(len(old) - 1, -1, -1):
         cell = old[i]
@@ -228,7 +228,7 @@ def backward_expire(old: Int64s, node: Int32s, newest: Int64s, link: Int64s, tal
 
 
 @jit
-def backward_attach(
+def attach_backward(
     new: Int64s,
     node: Int32s,
     newest: Int64s,
@@ -284,7 +284,7 @@ def dirty_expire(
 
 
 @jit
-def numbered_arrive(
+def arrive_numbered(
     numbers: Int64s, node: Int32s, oldest: Int64s, youngest: Int64s, link: Int64s, tally: Int64s
 ) -> None:
     """New tuples into chains of their own, by their stream numbers."""
@@ -300,7 +300,7 @@ def numbered_arrive(
 
 
 @jit
-def numbered_attach(
+def attach_numbered(
     new: Int64s,
     node: Int32s,
     newest: Int64s,

@@ -149,14 +149,14 @@ class PlainRing(Ring):
         self.first, self.end = _fitted(self.first, capacity), _fitted(self.end, capacity)
 
     def _link_new(self, cells: Int64s) -> None:
-        steps.plain_arrive(cells, self.node, self.first, self.link, self.tally)
+        steps.arrive_plain(cells, self.node, self.first, self.link, self.tally)
 
     def _expire(self, old: Int64s) -> Int64s:
-        steps.plain_expire(old, self.node, self.first, self.end, self.link, self.tally)
+        steps.expire_plain(old, self.node, self.first, self.end, self.link, self.tally)
         return old
 
     def _attach(self, new: Int64s) -> None:
-        steps.plain_attach(new, self.node, self.first, self.end, self.link, self.tally)
+        steps.attach_plain(new, self.node, self.first, self.end, self.link, self.tally)
 
     def _walk(self, node: int) -> Int64s:
         if self.first[node] < 0 or self.end[node] < 0:
@@ -176,16 +176,16 @@ class AuxRing(PlainRing):
         self._local.fit(capacity)
 
     def _link_new(self, cells: Int64s) -> None:
-        steps.aux_arrive(
+        steps.arrive_aux(
             cells, self.node, self._local.oldest, self._local.youngest, self.link, self.tally
         )
 
     def _expire(self, old: Int64s) -> Int64s:
-        steps.aux_expire(old, self.node, self.first, self.end, self.link, self.tally)
+        steps.expire_aux(old, self.node, self.first, self.end, self.link, self.tally)
         return old
 
     def _attach(self, new: Int64s) -> None:
-        steps.aux_attach(
+        steps.attach_aux(
             new,
             self.node,
             self.first,
@@ -210,16 +210,16 @@ class BackwardRing(Ring):
         self._local.fit(capacity)
 
     def _link_new(self, cells: Int64s) -> None:
-        steps.backward_arrive(
+        steps.arrive_backward(
             cells, self.node, self._local.oldest, self._local.youngest, self.link, self.tally
         )
 
     def _expire(self, old: Int64s) -> Int64s:
-        steps.backward_expire(old, self.node, self.newest, self.link, self.tally)
+        steps.expire_backward(old, self.node, self.newest, self.link, self.tally)
         return old
 
     def _attach(self, new: Int64s) -> None:
-        steps.backward_attach(
+        steps.attach_backward(
             new,
             self.node,
             self.newest,
@@ -313,7 +313,7 @@ class NumberedRing(Ring):
         self._link_new(numbers)
 
     def _link_new(self, cells: Int64s) -> None:
-        steps.numbered_arrive(
+        steps.arrive_numbered(
             cells, self.node, self._local.oldest, self._local.youngest, self.link, self.tally
         )
 
@@ -322,7 +322,7 @@ class NumberedRing(Ring):
         return old[:0]
 
     def _attach(self, new: Int64s) -> None:
-        steps.numbered_attach(
+        steps.attach_numbered(
             new,
             self.node,
             self.newest,

@@ -85,22 +85,22 @@ class CountedBuffer:
         self._chains = Chains(self._buckets)
         self._chains.nodes.add_side()
         self._members: list[Members] = []
-        self._known = 0
+        self._stored_nodes = 0
 
     def append(self, keys: Int64s, index: ValueIndex | None) -> Members:
         """Take tuples in; what names the values that are new in this basic window."""
         before, nodes = self._chains.visits, self._chains.nodes
         self._chains.change(0, self._chains.probe(keys), None, 1)
         self.visits += self._chains.visits - before
-        fresh = nodes.key[self._known : nodes.size].copy()
-        self._known = nodes.size
+        fresh = nodes.key[self._stored_nodes : nodes.size].copy()
+        self._stored_nodes = nodes.size
         members = fresh if index is None else index.probe(fresh)
         self._members.append(members)
         return members
 
     def take(self) -> BasicWindow:
         """What has been gathered, ascending by key; the buffer is empty then."""
-        if not self._known:
+        if not self._stored_nodes:
             return EMPTY
         nodes = self._chains.nodes
         order = np.argsort(nodes.key[: nodes.size])

@@ -23,7 +23,7 @@ def test_queries_come_and_go(control: Control) -> None:
     control.drop("new")
     applied = commands(control)
     assert applied.awaited() == ADD
-    applied.all_taken(RUNNING)
+    applied.take_all(RUNNING)
     assert applied.readers(RUNNING).keys() == {"p"}
     assert applied.state.dropped == ("q",)
     assert applied.state.queries == {}
@@ -32,7 +32,7 @@ def test_queries_come_and_go(control: Control) -> None:
     control.add("q", "SELECT k FROM s [RANGE 5 s]")
     assert commands(control).awaited() == ADD
     back = commands(control)
-    back.all_taken(RUNNING)
+    back.take_all(RUNNING)
     assert back.state.dropped == ("q",), "the one that the program calls q stays away"
     assert back.readers(RUNNING).keys() == {"p", "q"}
     assert back.renamed == {"q"}
@@ -40,7 +40,7 @@ def test_queries_come_and_go(control: Control) -> None:
     control.add("two", "SELECT k FROM s [RANGE 1 s]", parquet="/out/../out/own")
     back = commands(control)
     back.folders = {"/out/own": "p"}
-    back.all_taken(RUNNING)
+    back.take_all(RUNNING)
     assert back.readers(RUNNING).keys() == {"p", "q", "one"}
     assert "the changes of p go to /out/own already" in back.state.outcomes["6"]
     committed(control, back)
@@ -62,7 +62,7 @@ def test_a_stream_is_declared_read_and_dropped(control: Control, tmp_path: Path)
     opened: list[tuple[str, str | None]] = []
     applied = commands(control, opened)
     assert applied.awaited() == STREAM
-    applied.all_taken(RUNNING)
+    applied.take_all(RUNNING)
     assert applied.readers(RUNNING) == {**RUNNING, "new": ("clicks",)}
     assert [name for name, _ in opened] == ["clicks"]
     assert opened[0][1] == str(Path.cwd()), "paths are those of the one who asks"
@@ -79,7 +79,7 @@ def test_a_stream_leaves_when_nobody_reads_it(control: Control) -> None:
     control.drop("new")
     control.drop_stream("clicks")
     applied = commands(control)
-    applied.all_taken(RUNNING)
+    applied.take_all(RUNNING)
     assert applied.leaving == {"clicks"}
     assert applied.state.streams == {}
     committed(control, applied)
@@ -98,7 +98,7 @@ def test_a_stream_that_cannot_be_opened_is_refused_and_the_others_go_on(control:
     control.add("new", "SELECT k FROM clicks [RANGE 1 s]")
     control.add("more", "SELECT k FROM s [RANGE 1 s]")
     applied = replace(commands(control), opening=refuse)
-    applied.all_taken(RUNNING)
+    applied.take_all(RUNNING)
     committed(control, applied)
     told = [str(control.outcome(one)) for one in (1, 2, 3)]
     assert told[0].startswith("refused: there is no such folder")
@@ -114,7 +114,7 @@ def test_a_query_brings_back_a_stream_that_was_about_to_leave(control: Control) 
     control.drop_stream("s")
     control.add("back", "SELECT k FROM s [RANGE 1 s]")
     applied = commands(control)
-    applied.all_taken({"q": ("other",)})
+    applied.take_all({"q": ("other",)})
     assert applied.leaving == set()
     assert list(applied.state.outcomes.values()) == ["done", "done"]
 
@@ -147,7 +147,7 @@ def test_a_relation_is_declared_changed_read_and_dropped(control: Control) -> No
     applied = commands(control)
     assert applied.take() == {}
     assert applied.asked == RELATION, "queries are started anew, and so is what they read"
-    applied.all_taken(RUNNING)
+    applied.take_all(RUNNING)
     assert set(applied.state.outcomes.values()) == {"done"}
     assert applied.relations["owners"].rows.to_pylist() == [{"id": 1, "owner": "ann"}]
     assert applied.readers(RUNNING)["owned"] == ("s", "owners")
@@ -160,7 +160,7 @@ def test_a_relation_is_declared_changed_read_and_dropped(control: Control) -> No
     control.repository.commit(control.repository.current(), edits)
     control.drop("owned")
     dropped = control.drop_relation("owners")
-    again.all_taken(RUNNING)
+    again.take_all(RUNNING)
     assert again.state.outcomes[str(dropped.number)] == "done"
     assert (again.state.relations, again.state.changes) == ({}, ())
     assert "owners" not in again.relations

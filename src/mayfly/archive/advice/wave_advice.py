@@ -172,7 +172,7 @@ def calibrated(folder: Path, megabytes: float) -> CostParameters:
     with _scratch(folder) as place:
         build = _timed(lambda: _write(sorted_by_key(rows, ("key",)), place / "0"))
         copy = _timed(lambda: _write(pq.read_table(place / "0"), place / "1"))
-        seek = min(_timed(lambda: _first_group(place / "0")) for _ in range(3))
+        seek = min(_timed(lambda: _read_first_group(place / "0")) for _ in range(3))
         scan = min(_timed(lambda: pq.read_table(place / "0")) for _ in range(3))
         stored = (place / "0").stat().st_size / MEGABYTE
     sample = CostParameters(
@@ -195,7 +195,7 @@ def _write(rows: pa.Table, path: Path) -> None:
     pq.write_table(rows, path, row_group_size=group, compression="zstd")
 
 
-def _first_group(path: Path) -> None:
+def _read_first_group(path: Path) -> None:
     with pq.ParquetFile(path) as file:
         file.read_row_group(0)
 

@@ -75,7 +75,7 @@ class Voids(Part):
         version, ended = self.version(), None if ended is None else instant(ended)
         values, kind = self._values(version, keys, rows)
         entry = Invalidation(uuid.uuid4().hex[:12], version.state.update, kind)
-        pending, latest = self._found(version, Hiding(entry, values, version.settings))
+        pending, latest = self._meant_rows(version, Hiding(entry, values, version.settings))
         if not pending:
             return VoidReport(0, 0, True)
         entry = replace(entry, pending=pending)
@@ -122,7 +122,7 @@ class Voids(Part):
         }
         return pa.table(columns), KEYS
 
-    def _found(
+    def _meant_rows(
         self, version: ArchiveVersion, hiding: Hiding
     ) -> tuple[dict[str, dict[int, int]], int]:
         """The rows that are meant and not void already, by run and label; the latest expiration."""

@@ -72,7 +72,9 @@ def _erase(staging: Staging, due: int) -> None:
         return
     directory = staging.repository.directory
     mixed = [segment for segment in late if not _all_late(segment, due)]
-    rest = [left for segment in mixed if (left := _without(directory, segment, due)) is not None]
+    rest = [
+        left for segment in mixed if (left := _write_without(directory, segment, due)) is not None
+    ]
     lost = sum(segment.rows for segment in late) - sum(segment.rows for segment in rest)
     now = brought(base)
     try:
@@ -90,7 +92,7 @@ def _erase(staging: Staging, due: int) -> None:
         reach("staging.erased")
 
 
-def _without(directory: Directory, segment: Segment, due: int) -> Segment | None:
+def _write_without(directory: Directory, segment: Segment, due: int) -> Segment | None:
     rows = pa.Table.from_batches(segment_batches(directory, segment))
     rows = rows.filter(pc.greater_equal(rows[EXP], due))
     return write_segment(

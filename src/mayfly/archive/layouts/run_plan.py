@@ -280,7 +280,7 @@ class _Planner:
         self._label = label or str(today)
         self.runs = dict(runs)
         self._constituents: Collection[str] = ()
-        self._known: dict[_Piece, Run] = {}
+        self._planned: dict[_Piece, Run] = {}
         self._writes = 0
 
     def plan_phase(
@@ -342,15 +342,15 @@ class _Planner:
         """A run with this content: one that exists, or one to be written."""
         sources, batch = piece
         if self.technique is not UpdateTechnique.SIMPLE_SHADOW:
-            if piece in self._known:
-                return self._known[piece]
+            if piece in self._planned:
+                return self._planned[piece]
             if len(sources) == 1 and not batch:
                 whole = Run(sources[0].run, sources[0].days)
                 if whole in self._constituent_runs:
                     return whole
         self._writes += 1
         write = RunWrite(f"{self._label}.{self._writes}", sources, batch)
-        self._known[piece] = Run(write.id, write.days)
+        self._planned[piece] = Run(write.id, write.days)
         return write
 
 

@@ -77,17 +77,17 @@ def key_hashes(keys: pa.ChunkedArray) -> Hashes:
     return (mixed >> np.uint64(32)).astype(np.uint32)
 
 
-_known: dict[str, Hashes | None] = {}
+_hashes: dict[str, Hashes | None] = {}
 """None of a file that was met once."""
 
 
 def file_hashes(store: Store, name: str, checksum: str, key: str) -> Hashes | None:
     """The key hashes of a file that was met before, kept by its name, which is never used again."""
     path = f"{store.address}/{name}"
-    if path not in _known:
-        _known[path] = None
+    if path not in _hashes:
+        _hashes[path] = None
         return None
-    hashes = _known.get(path)  # another thread may forget it at any time
+    hashes = _hashes.get(path)  # another thread may forget it at any time
     if hashes is None:
         check_file_once(store, name, checksum)
         with store.open(name, mapped=True) as source:
@@ -97,13 +97,13 @@ def file_hashes(store: Store, name: str, checksum: str, key: str) -> Hashes | No
                 keys = pa.chunked_array([batch.column(key) for batch in batches])
             else:
                 keys = pq.ParquetFile(source).read(columns=[key], use_threads=False)[key]
-            hashes = _known[path] = key_hashes(keys)
+            hashes = _hashes[path] = key_hashes(keys)
     return hashes
 
 
 def forget_hashes(root: str, needed: Container[str]) -> None:
     """Keep nothing of files of an archive that its current version does not need."""
     beginning = f"{root}/"
-    for path in list(_known):
+    for path in list(_hashes):
         if path.startswith(beginning) and path.removeprefix(beginning) not in needed:
-            _known.pop(path, None)
+            _hashes.pop(path, None)

@@ -37,14 +37,14 @@ class _Object(list[tuple[str, Any]]):
     """Members in their order; a name may occur more than once."""
 
 
-def _refused(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
 _DECODER = json.JSONDecoder(
     parse_float=lambda text: _WrittenNumber(shortest(float(text))),
     parse_int=lambda text: _WrittenNumber(int(text)),
-    parse_constant=_refused,
+    parse_constant=_refuse_constant,
     object_pairs_hook=_Object,
     strict=False,
 )
@@ -67,7 +67,7 @@ def json_object(text: str, path: str) -> str | None:
         value, _ = _DECODER.raw_decode(text.lstrip(" \t\r\n"))
     except (ValueError, RecursionError):
         return None
-    pieces, hit = _at(value, steps, Style.RAW)
+    pieces, hit = _pieces_at(value, steps, Style.RAW)
     return "".join(pieces) if hit else None
 
 
@@ -89,7 +89,7 @@ def _steps(path: str) -> tuple[Step, ...] | None:
     return tuple(steps)
 
 
-def _at(value: Any, steps: tuple[Step, ...], style: Style) -> tuple[list[str], bool]:
+def _pieces_at(value: Any, steps: tuple[Step, ...], style: Style) -> tuple[list[str], bool]:
     """The pieces of JSON found below, and whether anything was; Spark's rules case by case."""
     if not steps:
         return _whole(value, style)
@@ -102,7 +102,7 @@ def _at(value: Any, steps: tuple[Step, ...], style: Style) -> tuple[list[str], b
         return _in_array(value, rest, style)
     if step >= len(value):
         return [], False
-    return _at(value[step], rest, Style.QUOTED if rest[:1] == (None,) else style)
+    return _pieces_at(value[step], rest, Style.QUOTED if rest[:1] == (None,) else style)
 
 
 def _whole(value: Any, style: Style) -> tuple[list[str], bool]:
@@ -118,7 +118,7 @@ def _in_object(
 ) -> tuple[list[str], bool]:
     for label, member in value if isinstance(value, _Object) else ():
         if label == name and member is not None:
-            pieces, hit = _at(member, rest, style)
+            pieces, hit = _pieces_at(member, rest, style)
             if hit:
                 return pieces, True
     return [], False
@@ -132,14 +132,14 @@ def _in_array(values: list[Any], rest: tuple[Step, ...], style: Style) -> tuple[
         pieces, hit = _gathered(values, rest, style)
         return [f"[{','.join(pieces)}]"], hit
     below = Style.QUOTED if style is Style.RAW else style
-    met = [_at(element, rest, below) for element in values]
+    met = [_pieces_at(element, rest, below) for element in values]
     listed = ",".join(piece for pieces, _ in met for piece in pieces)
     count = sum(hit for _, hit in met)
     return [f"[{listed}]" if count > 1 else listed], count > 0
 
 
 def _gathered(values: list[Any], rest: tuple[Step, ...], style: Style) -> tuple[list[str], bool]:
-    met = [_at(element, rest, style) for element in values]
+    met = [_pieces_at(element, rest, style) for element in values]
     return [piece for pieces, _ in met for piece in pieces], any(hit for _, hit in met)
 
 

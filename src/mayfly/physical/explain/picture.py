@@ -169,14 +169,14 @@ class _Picture:
                 rate=figures.estimated.flow.rate if figures else None, node=top.node,
             )  # fmt: skip
         exchange = self._exchange(feed.route, "")
-        edges = [Edge(below, replace(exchange, reason=self._wanted(staged)))]
+        edges = [Edge(below, replace(exchange, reason=self._reason_to_move(staged)))]
         place = Place.KERNEL if staged.bucketed else Place.SINGLE
         operator = self._operator(
             staged.operator, top, place, staged.stage + 1, edges, staged.number
         )
         return replace(operator, cost=self._cost(scan))
 
-    def _wanted(self, staged: StagedTask) -> str:
+    def _reason_to_move(self, staged: StagedTask) -> str:
         """Why the rows of a window are exchanged: for itself or for the first that reads them."""
         if staged.operator.keyed or not staged.bucketed:
             return staged.operator.reason

@@ -295,11 +295,11 @@ class Queries:
         if Repository.exists(root):
             check_zone(Repository.open(root), self.session.zone)
 
-        def taking(commands: Commands, reading: Reading) -> None:
+        def take(commands: Commands, reading: Reading) -> None:
             commands.folders = folders
-            commands.all_taken(reading, resumed=resumed)
+            commands.take_all(reading, resumed=resumed)
 
-        self, commands = self._under_control(root, taking)
+        self, commands = self._under_control(root, take)
         runner, register = self._runner(
             root, commands, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace,
             available_now,
@@ -401,7 +401,7 @@ class Queries:
         return migrate_checkpoint(root, self._under_control(root)[0].queries, buckets)
 
     def _under_control(
-        self, root: str, taking: Callable[[Commands, Reading], None] | None = None
+        self, root: str, take: Callable[[Commands, Reading], None] | None = None
     ) -> tuple[Queries, Commands | None]:
         """These queries without those that commands have dropped, with those that they added."""
         if not Repository.exists(root):
@@ -417,9 +417,9 @@ class Queries:
             Control.of(root), session.catalog, session.relations,
             lambda stream, folder: declare_stream(session, stream, Path(folder or root)), filled,
         )  # fmt: skip
-        if taking is not None:
+        if take is not None:
             reading = {name: query.sources() for name, query in self.queries.items()}
-            taking(commands, reading)
+            take(commands, reading)
         named = {n: query for n, query in self.queries.items() if n not in commands.state.dropped}
         added = {
             name: session.query(str(entry["text"]))
@@ -433,7 +433,7 @@ class Queries:
         """What the checkpoint must say to others who ask for more, and to the next start."""
         assert runner.commands is not None
         state = runner.commands.property() if runner.commands.state.applied else {}
-        return {**state, **self._told(runner.commands.catalog, runner.dataflow.streams)}
+        return {**state, **self._declarations(runner.commands.catalog, runner.dataflow.streams)}
 
     def results(self) -> dict[str, Results]:
         """What each query gives, before anything is started."""
@@ -470,7 +470,7 @@ class Queries:
         count = bucket_count(spark, buckets)
         register = register_queries(
             root, streams, described_queries, count, buckets, sync=sync,
-            remembered=self._told(self.session.catalog, streams), replace=self.anew,
+            remembered=self._declarations(self.session.catalog, streams), replace=self.anew,
         )  # fmt: skip
         settings = run_settings(
             register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace, replay
@@ -488,7 +488,7 @@ class Queries:
         runner.reads.check(read, runner.commands.changes_of)
         return runner, register
 
-    def _told(self, catalog: Catalog, streams: Sequence[Stream]) -> dict[str, Any]:
+    def _declarations(self, catalog: Catalog, streams: Sequence[Stream]) -> dict[str, Any]:
         """What a checkpoint says of its streams and relations, where their rows come from, and in
         which zone they are looked at."""
         return {

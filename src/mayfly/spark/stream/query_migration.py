@@ -42,7 +42,7 @@ class QueryMigration:
     queries: Mapping[str, Mapping[str, Any]]
     """What the manifest says of the queries afterwards."""
 
-    def done(self) -> Manifest:
+    def carry_out(self) -> Manifest:
         """The version that puts the new states in force; the old one if nothing changes."""
         renamed = _same_tasks(self.before, self.after)
         base = upgrade_state(self.repository, self.before)
@@ -85,7 +85,7 @@ def migrate_checkpoint(root: str, queries: Mapping[str, CqlQuery], buckets: int 
         name: {**entry, **after[name].description()} for name, entry in stored_queries.items()
     }
     count = asked or stored["buckets"]
-    QueryMigration(repository, old, new, count, descriptions).done()
+    QueryMigration(repository, old, new, count, descriptions).carry_out()
     return int(count)
 
 

@@ -95,7 +95,7 @@ class Splitter:
             for number, feed in enumerate(self.program.feeds)
             if feed.source.stream == self.streams[index]
         ]
-        matches = self._found(mine, lambda name: rows.column(columns[name]), rows.num_rows)
+        matches = self._matches(mine, lambda name: rows.column(columns[name]), rows.num_rows)
         for number, feed in mine:
             arrays = [rows.column(columns[name]) for name in feed.source.columns]
             own = feed.named(arrays, rows.column(TS))
@@ -107,7 +107,7 @@ class Splitter:
             fed[index] += own.num_rows
             yield from sent(feed, number, own, self.program.count(feed.stage, self.buckets))
 
-    def _found(
+    def _matches(
         self,
         feeds: Sequence[tuple[int, Feed]],
         column: Callable[[str], pa.ChunkedArray],

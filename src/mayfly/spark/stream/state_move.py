@@ -74,10 +74,10 @@ class StateMove:
     def edits(self, properties: Mapping[str, Any]) -> list[Any]:
         """What a commit has to say, with these properties besides."""
         for task in self.stages.tasks:
-            self._task(task)
+            self._move_task(task)
         for answer in self.stages.answers:
             if answer.query not in self.without:
-                self._answer(answer)
+                self._move_answer(answer)
         gone = stored_paths(self.stored) - stored_paths(self.states)
         relations = self.base.properties["relations"]
         changed = {
@@ -103,7 +103,7 @@ class StateMove:
             for bucket in range(count)
         }
 
-    def _task(self, task: StagedTask) -> None:
+    def _move_task(self, task: StagedTask) -> None:
         old, new = f"task/{self.renamed[task.name]}", f"task/{task.name}"
         if f"{old}/0" not in self.stored:
             return
@@ -114,7 +114,7 @@ class StateMove:
             else:
                 state = self.upgrade.task(task, state, None)
                 self._write(new, [state])
-            self.repartition.single(task, state)
+            self.repartition.place_single(task, state)
             return
         blanks = [first_state(task.operator, bucket) for bucket in range(self.old)]
         states = self._loaded(old, blanks)
@@ -125,7 +125,7 @@ class StateMove:
             ]
         self._write(new, self.repartition.task(task, states))
 
-    def _answer(self, answer: StagedAnswer) -> None:
+    def _move_answer(self, answer: StagedAnswer) -> None:
         log, name = f"{LOG}/{answer.query}", f"{SENT}/{answer.query}"
         if f"{log}/0" not in self.stored:
             return
@@ -133,7 +133,7 @@ class StateMove:
         if answer.sent is None:
             spread = self.stages.tasks[answer.task].bucketed
         else:
-            self._sent(answer, name, spread)
+            self._move_sent(answer, name, spread)
         if not spread:
             self._stay(f"{log}/0", f"{log}/0")
             return
@@ -143,7 +143,7 @@ class StateMove:
         else:
             self._gather(log)
 
-    def _sent(self, answer: StagedAnswer, name: str, spread: bool) -> None:
+    def _move_sent(self, answer: StagedAnswer, name: str, spread: bool) -> None:
         assert answer.sent is not None
         if not spread and self.upgrade is None:
             self._stay(f"{name}/0", f"{name}/0")

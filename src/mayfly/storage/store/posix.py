@@ -140,7 +140,7 @@ class PosixStore:
         base = f"{self.address}/{folder}"
         listed: list[str] = []
         with explained("list", base):
-            for parent, _, files in os.walk(base, onerror=_unless_missing):
+            for parent, _, files in os.walk(base, onerror=_raise_unless_missing):
                 place = folder + parent[len(base) :]
                 listed += (f"{place}/{file}" for file in files)
         return listed
@@ -302,6 +302,6 @@ def _link(temporary: Path, target: Path) -> bool:
     return True
 
 
-def _unless_missing(error: OSError) -> None:
+def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
