@@ -20,7 +20,7 @@ VERBS = """
 abandon account act add advance advise append apply arrive ascend assert attach await balance begin
 carry catch chain change check choose claim clean clear close collect commit connect count create
 declare deliver describe die discard drop end enlist enter erase evaluate execute expect expire
-extend feed fill finish fit fix follow forget gather grow hear help hold insert interrupt
+extend feed fill finish fit fix follow forget gather grow hand hear help hold insert interrupt
 invalidate join keep kill lay leave let lift link list listen load log look make mark match measure
 merge migrate move multiply name narrow need note open order pack parse pass pause persist place
 play prepare print process prune publish push put raise rank reach read rebuild receive recode

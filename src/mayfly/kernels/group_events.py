@@ -23,6 +23,8 @@ from mayfly.kernels.delta import concatenated, taken, with_numbers
 from mayfly.kernels.lifetime_rows import CODE, Bools, numbers, whole
 
 Floats = npt.NDArray[np.float64]
+HALF = np.int64(2**32 - 1)
+"""The lower 32 bits of a number."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,12 @@ class Wide:
     @staticmethod
     def of(values: Int64s) -> Wide:
         return Wide(values, values >> 63)
+
+    @staticmethod
+    def of_halves(low: Int64s, high: Int64s) -> Wide:
+        """From sums of the lower 32 bits of numbers, and of the rest."""
+        high = high + (low >> 32)
+        return Wide((high << 32) | (low & HALF), high >> 32)
 
     @staticmethod
     def near(low: Int64s, rough: Floats) -> Wide:

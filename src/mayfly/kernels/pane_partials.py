@@ -19,6 +19,7 @@ from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import LIFE, Delta, taken
+from mayfly.kernels.group_events import HALF, Wide
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
 from mayfly.kernels.operator import StateKey
@@ -33,7 +34,6 @@ from mayfly.storage.segment import EXP, TS
 from mayfly.windows.domain import keys_in_order
 
 ROWS, COUNT, SUM, MIN, MAX = "rows", "count", "sum", "min", "max"
-_MASK = np.int64(2**32 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class PanePartials(Passing):
         fits = np.ones(len(pieces), bool)
         for content, values in zip(self.contents, amounts, strict=True):
             if content.adds and pa.types.is_integer(values.type):
-                fits &= _sums(values, pieces)[1]
+                fits &= _sums(values, pieces).fits
         if fits.all():
             return heads
         apart: Bools = heads | np.repeat(~fits, np.diff(np.append(pieces, len(heads))))
@@ -204,16 +204,14 @@ def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:
     if values.null_count:
         there = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
         missing = _added(there, pieces) == 0
-    return pa.array(_sums(values, pieces)[0], mask=missing)
+    return pa.array(_sums(values, pieces).low, mask=missing)
 
 
-def _sums(values: pa.Array, pieces: Int64s) -> tuple[Int64s, Bools]:
-    """Sums of whole numbers, and which of them fit: halves are added apart."""
+def _sums(values: pa.Array, pieces: Int64s) -> Wide:
+    """Sums of whole numbers: halves are added apart."""
     filled = pc.fill_null(values, 0) if values.null_count else values
     whole = filled.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    low = _added(whole & _MASK, pieces)
-    high = _added(whole >> 32, pieces) + (low >> 32)
-    return (high << 32) | (low & _MASK), (high >= -(2**31)) & (high < 2**31)
+    return Wide.of_halves(_added(whole & HALF, pieces), _added(whole >> 32, pieces))
 
 
 def _added(values: Int64s, pieces: Int64s) -> Int64s:

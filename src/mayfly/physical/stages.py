@@ -270,17 +270,11 @@ class OperatorKey:
 
 
 @dataclass(frozen=True)
-class KeyOrNull:
+class KeyOrNull(OperatorKey):
     """The key of a negation's left rows; that of NULL for rows of which any part is missing."""
 
-    operator: Operator
-
-    def words(self, side: int) -> tuple[str, ...]:
-        return self.operator.key_words(side)
-
     def __call__(self, rows: pa.Table, side: int) -> Int64s:
-        codes = self.operator.spread_by(rows, side)
-        assert codes is not None
+        codes = super().__call__(rows, side)
         return np.where(self.operator.without_key(rows), NULL_CODE, codes)
 
 

@@ -89,12 +89,7 @@ class Control(ControlLog):
     def stream(self, text: str) -> Command:
         """Ask for one more stream, by its CREATE STREAM statement; it is read from its beginning
         on when a query needs it. Paths are relative to the folder this process is in."""
-        definition = stream_of(text)
-        check_name(definition.name, definition.kind)
-        check_source(definition)
-        self.expected().catalog.declare(definition)
-        folder = os.fspath(local_root("."))
-        return self._append(STREAM, name=definition.name, text=text, folder=folder)
+        return self._declare(STREAM, stream_of(text), text)
 
     def drop_stream(self, name: str) -> Command:
         """Ask for a stream to leave that no query reads any more."""
@@ -105,12 +100,16 @@ class Control(ControlLog):
     def relation(self, text: str) -> Command:
         """Ask for one more relation or NRR, by its CREATE statement. Paths are relative to the
         folder this process is in."""
-        definition = relation_of(text)
+        return self._declare(RELATION, relation_of(text), text)
+
+    def _declare(
+        self, kind: str, definition: StreamDefinition | RelationDefinition, text: str
+    ) -> Command:
         check_name(definition.name, definition.kind)
         check_source(definition)
         self.expected().catalog.declare(definition)
         folder = os.fspath(local_root("."))
-        return self._append(RELATION, name=definition.name, text=text, folder=folder)
+        return self._append(kind, name=definition.name, text=text, folder=folder)
 
     def drop_relation(self, name: str) -> Command:
         """Ask for a relation or NRR to leave that was added so, and that no query reads."""

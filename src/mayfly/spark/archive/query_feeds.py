@@ -31,7 +31,7 @@ from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.plan.expressions import quoted
 from mayfly.spark.archive.archives import SparkArchive
-from mayfly.spark.archive.stream_sink import ArchivedResults, ArchiveSink
+from mayfly.spark.archive.stream_sink import ArchivedResults
 from mayfly.spark.io.sinks import Delivery, Sink
 from mayfly.spark.stream.results import Results
 from mayfly.storage.directory import Directory
@@ -75,14 +75,10 @@ def promises_of(archives: Iterable[SparkArchive]) -> tuple[Promise, ...]:
 
 
 @dataclass(frozen=True)
-class ArchivedAnswers:
+class ArchivedAnswers(ArchivedResults):
     """Archives the results of a query whose pattern is STR."""
 
-    sink: ArchiveSink
-    source: str
-    checkpoint: str
     times: LifetimeColumns = field(default_factory=LifetimeColumns)
-    wants_every_batch = True
 
     def deliver(self, delivery: Delivery) -> None:
         archive = self.sink.archive
@@ -100,14 +96,7 @@ class ArchivedAnswers:
                 ending = f"least({own}, {latest}) AS {quoted(exp)}"
                 rows = rows.selectExpr(f"* EXCEPT ({own})", ending)
             rows = rows.select(*(quoted(name) for name in archive.settings.all_columns))
-        self.sink.accept(
-            rows,
-            delivery.batch_id,
-            source=self.source,
-            place=self.checkpoint,
-            clock=delivery.clock,
-            stopping=delivery.stopping,
-        )
+        self.hand_over(delivery, rows)
         if exp_known(archive):
             self._declare_void()
 

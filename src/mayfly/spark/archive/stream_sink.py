@@ -376,6 +376,17 @@ class ArchivedResults:
     checkpoint: str
     wants_every_batch = True
 
+    def hand_over(self, delivery: Delivery, rows: DataFrame | None) -> None:
+        """Archive what became of the results of a batch."""
+        self.sink.accept(
+            rows,
+            delivery.batch_id,
+            source=self.source,
+            place=self.checkpoint,
+            clock=delivery.clock,
+            stopping=delivery.stopping,
+        )
+
     @staticmethod
     def of(
         archive: SparkArchive,
@@ -402,14 +413,7 @@ class ArchivedResults:
         if delivery.rows:
             columns = (quoted(name) for name in self.sink.archive.settings.all_columns)
             rows = delivery.frame().select(*columns)
-        self.sink.accept(
-            rows,
-            delivery.batch_id,
-            source=self.source,
-            place=self.checkpoint,
-            clock=delivery.clock,
-            stopping=delivery.stopping,
-        )
+        self.hand_over(delivery, rows)
 
 
 @dataclass(frozen=True)
