@@ -17,6 +17,8 @@ STRANGE = re.compile(
     r"|one of whom|stands for itself|by turns|those who)\b",
     re.IGNORECASE,
 )
+ELLIPTIC = re.compile(r"(Likewise|The same( (of|from|some|after|for|inside|before)\b|,))")
+"""How a docstring begins that makes its reader look for the one before."""
 NAMES = re.compile(r"``?[^`]*``?|'nobody'|[\d.]\d*1 rows|k \+ 1 rows")
 """Code in a text, and numbers that only end like a wrong plural."""
 
@@ -29,7 +31,9 @@ def literals(source: str) -> Iterator[tuple[int, str]]:
 
 
 def phrases(text: str) -> list[str]:
-    return [match[0] for match in STRANGE.finditer(NAMES.sub("", text))]
+    begins = ELLIPTIC.match(text)
+    strange = [match[0] for match in STRANGE.finditer(NAMES.sub("", text))]
+    return [begins[0], *strange] if begins else strange
 
 
 def test_texts_in_the_source_are_plain() -> None:
@@ -50,3 +54,4 @@ def test_documents_are_plain(page: Path) -> None:
 def test_a_strange_phrase_is_noticed() -> None:
     assert phrases("There is 1 rows, and nobody was told.") == ["1 rows", "nobody", "was told"]
     assert phrases("101 rows, k + 1 rows, ``nobody``") == []
+    assert phrases("The same of keys.") == ["The same of"]

@@ -114,7 +114,7 @@ def mixed_id(left: int, right: int) -> Any:
 
 @compiled(f"int64[::1]({_ANY}, {_ANY})")
 def mixed_ids(left: Int64s, right: Int64s) -> Int64s:
-    """The same for each pair of two arrays, in one pass."""
+    """One identity for each pair of two arrays, in one pass."""
     mixed = np.empty(len(left), np.int64)
     for place in range(len(left)):
         mixed[place] = mixed_id(left[place], right[place])

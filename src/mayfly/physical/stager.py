@@ -44,7 +44,7 @@ def staged(program: SharedProgram) -> StagedProgram:
 
 
 def stage_tasks(program: SharedProgram) -> tuple[StagedProgram, tuple[Task, ...]]:
-    """The same, and the tasks that became those with a number, in their order."""
+    """The program cut into stages, and its tasks in the order of their numbers."""
     stager = _Stager(program)
     return stager.result(), tuple(task for task in stager.order if task in stager.stage)
 

@@ -209,7 +209,7 @@ class StagedProgram:
         return 1 if self.single(stage) else buckets
 
     def counts(self, buckets: int) -> tuple[int, ...]:
-        """The same of every stage."""
+        """In how many of the buckets each stage runs."""
         return tuple(self.count(stage, buckets) for stage in range(self.stages))
 
 

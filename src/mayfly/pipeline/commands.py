@@ -56,11 +56,11 @@ Filling = Callable[[RelationDefinition, str | None], Changing]
 
 
 def _leave_unread(definition: StreamDefinition, folder: str | None) -> None:
-    """For looking at commands without applying them."""
+    """Open nothing: commands are looked at, not applied."""
 
 
 def _unfilled(definition: RelationDefinition, folder: str | None) -> Changing:
-    """Likewise."""
+    """A relation without rows: commands are looked at, not applied."""
     return Changing(definition)
 
 

@@ -76,7 +76,7 @@ class Controlled:
     streams: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     """Declared by commands: text, and the folder to which its paths are relative."""
     relations: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
-    """Likewise."""
+    """Declared by commands: text, and the folder to which its paths are relative."""
     changes: tuple[Mapping[str, Any], ...] = ()
     """Of relations: the text, and when it takes effect."""
     outcomes: Mapping[str, str] = field(default_factory=dict)

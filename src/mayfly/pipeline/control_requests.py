@@ -50,7 +50,7 @@ class Expected:
     """Per query: the streams and relations it reads."""
 
     def after(self, command: Command) -> Expected:
-        """The same after one command more."""
+        """What there will be after one command more."""
         others = {name: sources for name, sources in self.readers.items() if name != command.name}
         if command.kind == ADD:
             own = sources_read(command.text, self.catalog)

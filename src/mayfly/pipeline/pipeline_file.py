@@ -58,7 +58,7 @@ class PipelineFile:
     def before_spark(
         file: Path, settings: Mapping[str, str], *, allow_python: bool = False
     ) -> PipelineFile:
-        """The same for a Spark that is to be started with these settings."""
+        """Read a file for a Spark that is to be started with these settings."""
         zone = settings.get("spark.sql.session.timeZone", "UTC")
         pipeline = PipelineFile.read(file, allow_python=allow_python, zone=zone)
         created = [

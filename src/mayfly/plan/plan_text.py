@@ -32,7 +32,7 @@ def plan_text(node: Node) -> str:
 
 
 def plan_lines(node: Node, depth: int = 0) -> Iterator[str]:
-    """The same, line by line: names may hold ends of lines."""
+    """The tree line by line: names may hold ends of lines."""
     yield "  " * depth + " ".join(filter(None, (node_name(node), node_detail(node))))
     for child in node.children():
         yield from plan_lines(child, depth + 1)

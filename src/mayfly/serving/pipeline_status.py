@@ -104,7 +104,7 @@ def check_pipeline(checkpoint: str | os.PathLike[str], manifest: Manifest) -> No
 
 
 def status_of_pipeline(checkpoint: str, manifest: Manifest) -> PipelineStatus:
-    """The same of a manifest that was read before."""
+    """The figures of a manifest that was read before."""
     properties = manifest.properties
     clocks = Clocks.from_json(properties["clocks"])
     progress = Progress.of(manifest, clocks.streams)

@@ -84,7 +84,7 @@ def check_file(store: Store, name: str, checksum: str) -> None:
 
 @lru_cache(maxsize=REMEMBERED)
 def check_file_once(store: Store, name: str, checksum: str) -> None:
-    """The same before this process uses the file for the first time; names are never used again."""
+    """Compare a file before this process uses it for the first time; names are never used again."""
     check_file(store, name, checksum)
 
 

@@ -176,7 +176,7 @@ def _steady_run(layout: WaveLayout) -> tuple[_Workday, ...]:
 
 @lru_cache(maxsize=4)
 def _whole_run(layout: WaveLayout) -> tuple[_Workday, ...]:
-    """The same from the first day on."""
+    """The days from the first one on, through the start-up of the layout."""
     return tuple(_workdays(layout.run(WaveState(), 2 * layout.window + layout.period)))
 
 

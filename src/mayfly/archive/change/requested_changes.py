@@ -151,7 +151,7 @@ class Changes:
         )
         if self.max_lifetime is None:
             raise InvalidSetting(
-                "rows are to have their own lifetimes, but not how long they may live at most",
+                "rows are to have their own lifetimes, but the longest one is missing",
                 "give max_lifetime too",
             )
         times: dict[str, Any] = {"refresh": "1 day"}

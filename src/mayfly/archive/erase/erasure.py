@@ -98,8 +98,9 @@ class Erasure(Part):
         return {**hidden, "erased_until": self._erased[1]}
 
     def gone_until(self) -> int:
-        """The same of everything that belongs to the archive: also of what streams have staged and
-        of the checkpoints of queries that feed it, as far as their clocks have come."""
+        """Rows that expired up to this instant have left all that belongs to the archive: its data
+        files, what streams have staged, and the checkpoints of queries that feed it, as far as
+        their clocks have come."""
         elsewhere = (file.earliest - 1 for file in self._elsewhere())
         return max(MIN_TIME, min([self.erased_until(), *elsewhere]))
 
@@ -108,7 +109,7 @@ class Erasure(Part):
         return self._until(left_behind(self.repository))
 
     def erased_by_last(self) -> int:
-        """The same as the last update found it, if this process ran it."""
+        """``erased_until`` as the last update determined it, if this process ran it."""
         if self._erased is None or self._erased[0] != self.version().manifest.version:
             return self.erased_until()
         return self._erased[1]
@@ -129,8 +130,8 @@ class Erasure(Part):
         return reached
 
     def _erased_before(self) -> int:
-        """The same after the update before the last: what was left behind since is of writers that
-        began with what was stored then."""
+        """Until when bytes were gone after the update before the last: what was left behind since
+        is of writers that began with what was stored then."""
         reports = reports_of(self.version().manifest.properties)[:-1]
         earlier = [
             report["erased_until"] for report in reports if report.get("erased_until") is not None

@@ -61,7 +61,7 @@ class Feeder:
 
     @property
     def clock(self) -> int:
-        """So far all queries of the checkpoint have come."""
+        """The instant up to which every query of the checkpoint has come."""
         return Clocks.from_json(self.repository.current().properties["clocks"]).query
 
     def files(self, longest: int) -> Iterator[KeptFile]:

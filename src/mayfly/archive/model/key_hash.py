@@ -29,7 +29,7 @@ def parts_of(keys: Sequence[pa.Array], parts: int) -> Int64s:
 
 
 def key_parts(keys: Sequence[Sequence[Any]], types: Sequence[DataType], parts: int) -> list[int]:
-    """The same of keys given as values."""
+    """The part that holds the rows of each key, for keys given as Python values."""
     if parts == 1 or not keys:
         return [0] * len(keys)
     columns = zip(*keys, strict=True)

@@ -44,7 +44,7 @@ class Positions:
     rates: Mapping[str, float] = field(default_factory=dict)
 
     def after(self, highest: Mapping[str, int | None], updates: int) -> Positions:
-        """The same some updates later, with these positions seen; no stream goes back."""
+        """The positions some updates later, with these seen; no stream goes back."""
         now, rates = dict(self.now), dict(self.rates)
         for name, seen in highest.items():
             if seen is None and name not in now:
@@ -59,7 +59,7 @@ class Positions:
         return Positions(self.sizes, now, rates)
 
     def within(self, rows: Iterable[tuple[str, int]]) -> Positions:
-        """The same for windows of fewer rows."""
+        """The positions with windows of fewer rows."""
         return replace(self, sizes={**self.sizes, **dict(rows)})
 
     @property

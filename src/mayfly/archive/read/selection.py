@@ -81,7 +81,7 @@ class Selection:
         return all_of(terms)
 
     def at_positions(self, positions: Positions, latest: int) -> Selection:
-        """The same for windows of a number of rows: time alone does not take them further."""
+        """The selection for windows of a number of rows, which time alone does not move."""
         if self.soft or not positions.now:
             return self
         after = tuple(positions.within(self.rows).gone.items())

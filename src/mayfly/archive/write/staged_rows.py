@@ -155,9 +155,8 @@ def require_nothing_staged(root: str, before: ArchiveSettings, after: ArchiveSet
     for name, figures in staged_figures(root).items():
         if rows := figures["staged_rows"]:
             raise InvalidSetting(
-                f"for the end of their interval wait {counted(rows, 'row')} of the sink {name}, "
-                "so neither "
-                "the times of updates nor the kind of lifetimes can change now",
+                f"{counted(rows, 'row')} of the sink {name} wait for the end of their interval, so "
+                "neither the times of updates nor the kind of lifetimes can change now",
                 f'take them in first: stop the stream and call sink("{name}").flush()',
             )
 

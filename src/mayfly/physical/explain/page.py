@@ -54,7 +54,7 @@ def page_of(explanations: Sequence[Explained]) -> str:
 
 
 def fragment(explanation: Explained) -> str:
-    """The same inside another page."""
+    """One explanation as HTML that stands inside a page."""
     query = f"<pre>{escape(explanation.query.strip())}</pre>" if explanation.query.strip() else ""
     table = _comparison(explanation) if explanation.compare else ""
     plans = "".join(

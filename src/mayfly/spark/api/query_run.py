@@ -245,7 +245,7 @@ class QueryRun:
         return self.await_stream(timeout)
 
     def await_stream(self, timeout: float | None = None) -> bool:
-        """The same for the stream as it is, whatever may start it anew."""
+        """Wait for the end of the stream that runs now, whatever may start it anew."""
         if self.query is None:
             return True
         try:

@@ -93,8 +93,8 @@ def counted_groups(
     sizes: Int64s,
     limits: Sequence[Limits],
 ) -> list[Arrived]:
-    """The same of groups of rows, all of one tag and either late or not, or beyond the limit: their
-    first and last time, and how many they are."""
+    """Per stream, what groups of tagged rows say. The rows of a group have one tag and are all
+    late, all in time or all beyond the limit; given are their first and last time and number."""
     timed = pc.is_valid(largest).to_numpy(zero_copy_only=False)
     first, last = (
         (pc.fill_null(times, MIN_TIME) if times.null_count else times).to_numpy()

@@ -51,10 +51,10 @@ class Store(Protocol):
         """Whether what was put survives a power cut."""
 
     def without_sync(self) -> Store:
-        """The same for files that need not; itself where there is nothing to be saved."""
+        """This store, for files that need not survive one; itself where that saves nothing."""
 
     def syncing_together(self) -> AbstractContextManager[Store]:
-        """The same for many new files: they last from the end of the block on."""
+        """This store, for many new files: they survive one from the end of the block on."""
 
     def info(self, name: str) -> FileInfo | None: ...
 
