@@ -157,7 +157,7 @@ def test_times_of_updates_stay_while_rows_wait_for_them(tmp_path: Path) -> None:
     archive.update(table(rows_of(1)))
     staging = Staging.at(tmp_path / "a", "web")
     staging.add(staging.current(), [waiting_row(staging)], (), Brought(batch=0, rows=1))
-    with pytest.raises(InvalidSetting, match="wait 1 row of the sink web") as refusal:
+    with pytest.raises(InvalidSetting, match="the sink web holds 1 row back") as refusal:
         archive.migrate(refresh="5 us")
     assert "flush()" in refusal.value.hint
     archive.migrate(layout="NoRebuild 2x2")
@@ -171,7 +171,7 @@ def test_times_of_updates_stay_while_rows_wait_for_them(tmp_path: Path) -> None:
         lambda: wave.migrate(max_lifetime="30 us", exp="exp"),
         lambda: wave.migrate(refresh="10 us"),
     ):
-        with pytest.raises(InvalidSetting, match="wait 1 row of the sink web"):
+        with pytest.raises(InvalidSetting, match="the sink web holds 1 row back"):
             refused()
 
 
