@@ -46,7 +46,7 @@ def zone() -> str:
 
 
 def use_zone(name: str) -> None:
-    """From here on in this thread; for a while only, see ``in_zone``."""
+    """Use a time zone in this thread from here on; for a while only, see ``in_zone``."""
     _zone.set(name)
 
 

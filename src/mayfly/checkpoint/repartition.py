@@ -78,7 +78,7 @@ class Repartition:
         return placement
 
     def place_single(self, staged: StagedTask, state: Any) -> None:
-        """The state of a task that stays in one place."""
+        """Note the state of a task that stays in one place."""
         blanks = [staged.operator.state() for _ in range(1, self.after)]
         self._placed[staged.number] = [state, *blanks]
 

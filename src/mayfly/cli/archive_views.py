@@ -22,7 +22,7 @@ BAR = 24
 
 
 def show_status(status: ArchiveStatus, last: Prediction | None) -> None:
-    """What the archive is, its constituents as bars, and its last update."""
+    """Show what the archive is, its constituents as bars, and its last update."""
     console = Console(highlight=False)
     for line in _facts(status):
         console.print(line, soft_wrap=True)
@@ -122,7 +122,7 @@ def _afterwards(status: ArchiveStatus, last: Prediction | None) -> Iterable[Text
 
 
 def show_update(report: UpdateReport, expected: float | None) -> None:
-    """One line per update."""
+    """Show one line per update."""
     if report.repeated:
         typer.echo(f"update {report.update}: this batch was committed before, nothing to do")
         return
@@ -202,7 +202,7 @@ class Shown(Protocol):
 
 
 def show_advice(advice: Shown, most: int = 6) -> None:
-    """The choice in words, and the candidates with their figures."""
+    """Show the choice in words, and the candidates with their figures."""
     Console(highlight=False).print(advice.explain(), soft_wrap=not on_terminal())
     typer.echo()
     header = list(advice.header)

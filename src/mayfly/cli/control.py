@@ -143,7 +143,7 @@ def _control(checkpoint: Path) -> Control:
 
 
 def _show_outcome(control: ControlLog, command: Command, wait: float) -> None:
-    """The number of the command, and its outcome if there is one by then."""
+    """Show the number of the command, and its outcome if there is one by then."""
     outcome = control.wait(command, wait) if wait else control.outcome(command)
     typer.echo(f"{command.number}: {command}: {outcome or _waiting(command)}")
     if outcome is None and wait:

@@ -51,7 +51,7 @@ def print_json(value: Any) -> None:
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Sequence[str] = ()
 ) -> None:
-    """A table as wide as the terminal; in a pipe, columns apart by two blanks, nothing cut."""
+    """Print a table as wide as the terminal; in a pipe, two blanks between columns, nothing cut."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

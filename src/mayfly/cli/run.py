@@ -225,7 +225,7 @@ class Followed:
 
 
 def _tell_changes(runs: dict[str, QueryRun], console: Console) -> None:
-    """What came to the checkpoint and what left it since the last run."""
+    """Tell what came to the checkpoint and what left it since the last run."""
     register = next(iter(runs.values())).register
     if register is None:
         return
@@ -266,7 +266,7 @@ def _watch(
     end: int | None,
     followed: Followed,
 ) -> Pipeline | None:
-    """Until the queries have ended or reached ``end``, a stop is requested, the control log
+    """Watch until the queries have ended or reached ``end``, a stop is requested, the control log
     asks for something else, or the file has changed: then what it says now. Errors of the
     queries are raised."""
     from mayfly.spark.api.control_loop import awaited
@@ -299,7 +299,7 @@ def _reached(run: QueryRun, end: int) -> bool:
 
 
 def _tell_end(runs: dict[str, QueryRun], console: Console, *, figures: bool) -> None:
-    """What the queries have come to, if that was the aim; what they lack, in any case."""
+    """Tell what the queries have come to, if that was the aim, and in any case what they lack."""
     now = {name: run.status() for name, run in runs.items()}
     for part in (*([_table(now, console.width)] if figures else []), *_losses(now)):
         console.print(part)

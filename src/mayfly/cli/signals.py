@@ -20,7 +20,7 @@ class Ended(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
         self.exit_code = 128 + number
-        """As shells tell an end by this signal."""
+        """The code by which shells report an end by this signal."""
 
 
 @contextmanager
@@ -66,7 +66,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """As shells tell an end by this signal."""
+        """The code by which shells report an end by this signal."""
         return 128 + (self.number or 0)
 
     def is_set(self) -> bool:

@@ -107,7 +107,7 @@ def _places(settings: Settings) -> Places:
 
 
 def _remove(root: Path) -> None:
-    """Workers of a killed driver need a moment to notice, and may still write."""
+    """Remove the folder; workers of a killed driver may still write to it for a moment."""
     for _ in range(20):
         shutil.rmtree(root, ignore_errors=True)
         if not root.exists():

@@ -105,7 +105,7 @@ class Story:
             self._show(doing="closing the last instant")
 
     def _kill_if_due(self) -> None:
-        """In the middle of the traffic and of a batch; if the traffic ends before that, anyway."""
+        """Kill the driver amid the traffic and a batch; if the traffic ends before that, anyway."""
         figures, feeder = self.scene.figures, self.feeder
         if figures is None or feeder.rows_sent < KILL_AT_SHARE * feeder.traffic.row_count:
             return
@@ -140,7 +140,7 @@ class Story:
     # -- what is shown ---------------------------------------------------------------------
 
     def _follow_time(self) -> None:
-        """How far the clock is behind, and one more value of the curve each second."""
+        """Note how far the clock is behind, and one more value of the curve each second."""
         scene, origin = self.scene, self.feeder.origin
         if origin is None:
             return

@@ -297,7 +297,7 @@ class AntiJoinRows(Operator):
     def _restore_covers(
         self, right: KeptRows, codes: Int64s, changed: Int64s, until: Int64s, interval: Interval
     ) -> None:
-        """After cuts, how long the remaining right rows cover their keys."""
+        """Set anew, after cuts, how long the remaining right rows cover their keys."""
         touched = np.unique(changed)
         positions = np.searchsorted(codes, touched)
         covered = until[positions] >= interval.began

@@ -82,7 +82,7 @@ class Residents:
                 self._remove(next(iter(self._entries)))
 
     def move(self, old: Place, new: Place) -> None:
-        """The rows are the same, under other names."""
+        """Keep the rows under another place: they are the same."""
         with self._lock:
             for owner, place in [key for key in self._entries if key[1] == old]:
                 self._entries[owner, new] = self._entries.pop((owner, place))

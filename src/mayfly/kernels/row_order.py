@@ -96,7 +96,7 @@ class _Line:
         self.lost = np.zeros(rows, bool)
 
     def write(self, word: Words, size: Int64s) -> None:
-        """The last ``size`` bits of the words, as far as there is room."""
+        """Write the last ``size`` bits of the words, as far as there is room."""
         missing = np.maximum(size - self.room, 0)
         size = size - missing
         word = word >> missing.astype(np.uint64)
@@ -105,7 +105,7 @@ class _Line:
         self.lost |= missing > 0
 
     def close(self, which: npt.NDArray[np.bool_]) -> None:
-        """Of these rows not all was written, and nothing more can be."""
+        """Note that of these rows not all was written, and nothing more can be."""
         self.lost |= which
         self.room[which] = 0
 
@@ -145,7 +145,7 @@ def _ones(size: Int64s) -> Words:
 
 
 def _write_whole(line: _Line, part: OrderColumn, null: npt.NDArray[np.bool_], keys: Int64s) -> None:
-    """The sign, how many bits the number has, and these without the first."""
+    """Write the sign, how many bits the number has, and these without the first."""
     negative = keys < 0
     size = np.where(negative, ~keys, keys)
     high = np.frexp(size.astype(np.float64))[1].astype(np.int64)
@@ -161,7 +161,7 @@ def _write_whole(line: _Line, part: OrderColumn, null: npt.NDArray[np.bool_], ke
 def _write_float(
     line: _Line, part: OrderColumn, null: npt.NDArray[np.bool_], values: pa.Array
 ) -> None:
-    """The sign, the first bits, whether others follow, and these."""
+    """Write the sign, the first bits, whether others follow, and these."""
     floats = values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
     floats[np.isnan(floats)] = np.nan
     bits = floats.view(np.uint64)

@@ -137,7 +137,7 @@ def _name(
     names: dict[Task, str],
     groups: dict[Task, ClockGroup],
 ) -> None:
-    """Names for a task and those below: by what it computes, and whose it is unless shared."""
+    """Name a task and those below: by what it computes, and whose it is unless shared."""
     if task in names:
         return
     whom = context if moves_freely(task) else ""

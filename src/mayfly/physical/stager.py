@@ -170,8 +170,8 @@ class _Stager:
         return len(readers) <= 1
 
     def _place_near(self, task: Task, source: Task) -> None:
-        """In the stage of its input; changes of a relation reach every stage. Rows of a
-        stream may be anywhere: where the key of the join with a relation sends them, if it does."""
+        """Place a task in the stage of its input; changes of a relation reach every stage. Rows of
+        a stream may be anywhere: where the key of a join with a relation sends them, if it does."""
         if source in self.floating:
             key = tuple(name for name in task.operator.key_of() if name)
             self._settle(source, 0, Route(ValueKey(key)) if key else Route(), True)
@@ -336,7 +336,7 @@ class _Stager:
         return task
 
     def _settle(self, task: Task, stage: int, route: Route, bucketed: bool) -> None:
-        """A floating chain gets its stage; its selections and projections move before it."""
+        """Give a floating chain its stage; its selections and projections move before it."""
         operator = task.operator
         if isinstance(task.inputs[0], RelationInput):
             self._fix(task, stage, bucketed, [None])

@@ -97,7 +97,7 @@ class Changing:
         self._apply(instant, kept, frozenset())
 
     def carry_out(self, statement: Insert | Update | Delete, clock: int) -> None:
-        """An INSERT, UPDATE or DELETE; without AT it takes effect at the clock."""
+        """Carry out an INSERT, UPDATE or DELETE; without AT it takes effect at the clock."""
         instant = clock if statement.instant is None else statement.instant
         if self.changes and instant < self.changes[-1].instant:
             raise BadInput(

@@ -153,7 +153,7 @@ class CountedTree(Dictionary):
         self._members = np.concatenate([self._members, np.zeros_like(self._members)])
 
     def _sum_up(self) -> None:
-        """The rows of blocks and groups from the counts of the nodes."""
+        """Count the rows of blocks and groups, from the counts of the nodes."""
         blocks = len(self._size)
         for side, counts in enumerate(self.nodes.counts):
             rows = np.zeros(blocks, np.int64)
@@ -286,7 +286,7 @@ def _split(
     block_of: Int32s,
     key: Int64s,
 ) -> None:
-    """The upper half of a block becomes the block behind it."""
+    """Make the upper half of a block the block behind it."""
     block, new, half = order[index], blocks, BLOCK // 2
     for j in range(half, BLOCK):
         node = members[block, j]

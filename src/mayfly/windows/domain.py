@@ -193,7 +193,7 @@ class Domain:
         return np.int64(self.encode(array)[0])
 
     def forget(self, keys: Int64s) -> None:
-        """The values of these keys are in no window any more."""
+        """Forget the values of these keys: they are in no window any more."""
         if self._labels is not None:
             self._labels.forget(set(keys.tolist()))
 

@@ -117,7 +117,7 @@ class PartitionedWindow(Intake):
         return rows
 
     def _take(self, rows: pa.Table, times: Int64s | None) -> None:
-        """Each partition its rows, in the order of the stream."""
+        """Give each partition its rows, in the order of the stream."""
         if not rows.num_rows:
             return
         coded = pc.dictionary_encode(rows[self.partition].combine_chunks(), null_encoding="encode")

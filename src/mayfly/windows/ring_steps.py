@@ -77,7 +77,7 @@ def _last(cell: int, link: Int64s, tally: Int64s) -> int:
 
 @jit
 def arrive_plain(cells: Int64s, node: Int32s, first: Int64s, link: Int64s, tally: Int64s) -> None:
-    """New tuples at the end of their chains, found by walking from the first one."""
+    """Put new tuples at the end of their chains, found by walking from the first one."""
     for cell in cells:
         owner = node[cell]
         if first[owner] < 0:
@@ -128,7 +128,7 @@ def attach_plain(
 def arrive_aux(
     cells: Int64s, node: Int32s, oldest: Int64s, youngest: Int64s, link: Int64s, tally: Int64s
 ) -> None:
-    """New tuples into chains of their own, which answers do not reach yet."""
+    """Put new tuples into chains of their own, which answers do not reach yet."""
     for cell in cells:
         owner = node[cell]
         if oldest[owner] < 0:
@@ -189,7 +189,7 @@ def attach_aux(
 def arrive_backward(
     cells: Int64s, node: Int32s, oldest: Int64s, youngest: Int64s, link: Int64s, tally: Int64s
 ) -> None:
-    """New tuples into chains of their own that lead from young to old."""
+    """Put new tuples into chains of their own that lead from young to old."""
     for cell in cells:
         owner = node[cell]
         if oldest[owner] < 0:
@@ -287,7 +287,7 @@ def dirty_expire(
 def arrive_numbered(
     numbers: Int64s, node: Int32s, oldest: Int64s, youngest: Int64s, link: Int64s, tally: Int64s
 ) -> None:
-    """New tuples into chains of their own, by their stream numbers."""
+    """Put new tuples into chains of their own, by their stream numbers."""
     mask = len(link) - 1
     for number in numbers:
         owner = node[number & mask]

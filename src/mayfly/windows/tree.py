@@ -45,7 +45,7 @@ class Tree(ValueIndex):
             _remove(node, self.root, self.links, self.nodes.key)
 
     def rebuild(self) -> None:
-        """Nothing to do: keys change, their order does not."""
+        """Do nothing: keys change, their order does not."""
 
     def _grow(self) -> None:
         super()._grow()

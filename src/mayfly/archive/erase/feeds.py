@@ -149,7 +149,7 @@ def _earliest_in(directory: Directory, segment: Segment, longest: int) -> int:
 
 
 def _earliest(times: pa.ChunkedArray) -> int:
-    """Of rows that were not removed in place, as MIN_TIME says."""
+    """The earliest of some times; MIN_TIME marks rows that were removed in place."""
     times = times.cast(pa.int64())
     earliest: int | None = pc.min(times.filter(pc.not_equal(times, MIN_TIME))).as_py()
     return NEVER if earliest is None else earliest

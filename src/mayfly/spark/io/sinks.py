@@ -61,7 +61,7 @@ class Sink(Protocol):
         """Take over one batch; called again with the same batch id after a crash."""
 
 
-_CALLBACK_FORM = "give a function of two arguments: def told(changes: DataFrame, batch_id: int)"
+_CALLBACK_FORM = "give a function of two arguments: def take(changes: DataFrame, batch_id: int)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,7 @@ def with_computed(frame: DataFrame, definition: StreamDefinition, zone: str) -> 
 
 
 def _register(session: Session, stream: str, source: Connector) -> Connector:
-    """A data source written in Python made known to Spark."""
+    """Make a data source written in Python known to Spark."""
     file, name = python_file(stream, source, session.python)
     try:
         source_class = getattr(_module(file), name)

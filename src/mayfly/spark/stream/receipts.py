@@ -106,7 +106,7 @@ def accept(receipts: Iterable[Receipt], due: Iterable[tuple[int, int]]) -> list[
 
 
 def account_for(receipts: Iterable[Receipt], fed: Mapping[str, int]) -> None:
-    """Every row that was sent to a window must have been in some step."""
+    """Refuse receipts that do not account for every row that was sent to a window."""
     stepped = Counter[str]()
     for receipt in receipts:
         stepped.update(receipt.rows_in)

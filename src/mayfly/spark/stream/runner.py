@@ -467,7 +467,7 @@ class Runner:
         vacuum(self.repository, keep_versions=1, grace=0, broken=older)
 
     def _clean_up(self, batch_id: int) -> None:
-        """Old clock records, old versions, and files of runs that never committed."""
+        """Remove old clock records, old versions, and files of runs that never committed."""
         if batch_id % VACUUM_EVERY:
             return
         directory = self.repository.directory

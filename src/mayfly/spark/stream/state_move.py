@@ -154,7 +154,7 @@ class StateMove:
         self._write(name, self.repartition.sent(answer, states) if spread else states[:1])
 
     def _gather(self, log: str) -> None:
-        """Results that are never cut may lie anywhere: their files get other owners."""
+        """Give the files of results that are never cut other owners: they may lie anywhere."""
         for bucket in range(self.buckets):
             held = [
                 self.base.segments[path]
@@ -186,7 +186,7 @@ class StateMove:
             self.states[f"{name}/{bucket}"] = stored.to_json()
 
     def _stay(self, old: str, new: str) -> None:
-        """In one place before and after."""
+        """Keep a state that is in one place before and after."""
         self.states[new] = self.stored[old]
         for part, paths in self.stored[old]["runs"].items():
             if old != new and paths:

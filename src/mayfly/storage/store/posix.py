@@ -182,7 +182,7 @@ class PosixStore:
         self._sync_folder(target.parent)
 
     def create(self, name: str) -> PosixFile:
-        """It has its name at once, and is empty: no manifest names it yet."""
+        """Create a file that has its name at once, and is empty: no manifest names it yet."""
         path = self._path(name)
         self._make_folder(path.parent)
         with explained("write", path):
@@ -276,7 +276,7 @@ class PosixFile:
             self.file.close()
 
     def abandon(self) -> None:
-        """A failure to tidy up must not hide the one before it."""
+        """Remove the file; a failure to do so must not hide the one before it."""
         with contextlib.suppress(OSError):
             self.file.close()
         with contextlib.suppress(OSError):

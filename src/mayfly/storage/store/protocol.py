@@ -29,7 +29,7 @@ class NewFile(Protocol):
     def write(self, data: memoryview) -> None: ...
 
     def finish(self) -> None:
-        """All is written: from now on it can be read."""
+        """Say that all is written: from now on it can be read."""
 
     def abandon(self) -> None:
         """Give it up; what is left of it is not seen, or removed by vacuum."""
