@@ -272,8 +272,8 @@ class Session:
         self.relations[definition.name.casefold()] = changing
 
     def change(self, statement: str | Insert | Update | Delete) -> None:
-        """Carry out an INSERT, UPDATE or DELETE before queries that read the relation start; those that
-        run are changed by ``run.control.change``."""
+        """Carry out an INSERT, UPDATE or DELETE before queries that read the relation start; those
+        that run are changed by ``run.control.change``."""
         if isinstance(statement, str):
             statement = change_of(statement, self.catalog)
         self.relations[statement.relation.casefold()].carry_out(statement, MIN_TIME)
