@@ -128,7 +128,7 @@ def test_a_running_pipeline_takes_changes_up_to_what_needs_a_new_start(control: 
     assert control.outcome(2) is None
     again = commands(control)
     assert names(again) == ["one"], "what was applied is there after a new start"
-    again.all_taken(RUNNING)
+    again.take_all(RUNNING)
     assert again.readers(RUNNING).keys() == {"q", "p", "new"}
     assert names(again) == ["eins"]
     committed(control, again)
@@ -178,7 +178,7 @@ def test_stop_is_done_once(control: Control) -> None:
 def test_a_stop_that_nobody_heard_stops_nothing_later(control: Control) -> None:
     control.stop()
     applied = commands(control)
-    applied.all_taken(RUNNING)
+    applied.take_all(RUNNING)
     committed(control, applied)
     assert control.outcome(1) == "done: nothing was running"
     assert commands(control).awaited() is None
@@ -188,7 +188,7 @@ def test_a_stop_behind_another_command_still_stops_what_is_started_anew(control:
     control.drop("q")
     control.stop()
     applied = commands(control)
-    applied.all_taken(RUNNING, resumed=True)
+    applied.take_all(RUNNING, resumed=True)
     assert applied.readers(RUNNING).keys() == {"p"}
     committed(control, applied)
     assert commands(control).awaited() == STOP
@@ -209,7 +209,7 @@ def test_old_outcomes_are_forgotten(control: Control) -> None:
     for _ in range(REMEMBERED + 5):
         control.stop()
     applied = commands(control)
-    applied.all_taken({"q": ("s",)})
+    applied.take_all({"q": ("s",)})
     committed(control, applied)
     assert len(Controlled.of(control.repository.current()).outcomes) == REMEMBERED
     assert control.outcome(1) == "applied long ago"
@@ -237,7 +237,7 @@ def test_texts_are_stored_as_they_are_given(control: Control) -> None:
     control.stream(stream)
     assert [one.text for one in control.commands()] == [QUERY_WITH_COMMENT, change, stream]
     applied = commands(control)
-    applied.all_taken(RUNNING)
+    applied.take_all(RUNNING)
     assert applied.state.queries["late"]["text"] == QUERY_WITH_COMMENT
     assert applied.state.changes[0]["text"] == change
 

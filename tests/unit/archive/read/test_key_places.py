@@ -12,7 +12,7 @@ import pytest
 
 import mayfly.archive
 from mayfly.archive import Archive
-from mayfly.archive.read.key_places import MANY, _known, key_hashes
+from mayfly.archive.read.key_places import MANY, _hashes, key_hashes
 from mayfly.archive.read.selection import ReadReport
 
 UPDATES, KEYS, LIFE = 40, 60, 30
@@ -115,7 +115,7 @@ def test_files_are_hashed_when_they_are_met_again(tmp_path: Path) -> None:
 
     def hashed() -> dict[str, bool]:
         root = f"{tmp_path / 'a'}/"
-        known = {path.removeprefix(root): h for path, h in _known.items() if path.startswith(root)}
+        known = {path.removeprefix(root): h for path, h in _hashes.items() if path.startswith(root)}
         return {path: hashes is not None for path, hashes in known.items()}
 
     for expected in (False, True, True):
@@ -133,11 +133,11 @@ def test_hashes_of_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     archive, _ = filled(tmp_path / "a")
     archive.probe(1)
     root = str(tmp_path / "a")
-    assert sum(path.startswith(root) for path in _known) > MANY
+    assert sum(path.startswith(root) for path in _hashes) > MANY
     for _ in range(LIFE + 1):
         archive.update(None)
     assert archive.probe(1).num_rows == 0
-    assert not [path for path in _known if path.startswith(root)]
+    assert not [path for path in _hashes if path.startswith(root)]
 
 
 def test_equal_values_have_equal_hashes() -> None:
