@@ -52,7 +52,11 @@ COMMANDS: dict[str, list[str]] = {
     "pipelines": ["benchmarks.pipelines", "--record", "pipelines"],
     "kernels": ["benchmarks.kernels", "--record", "kernels"],
     "windows": ["benchmarks.windows", "--record", "windows"],
-    "window-queries": ["benchmarks.window_queries", "--record", "window-queries"],
+    "window-queries": [
+        "benchmarks.window_queries", "--part", "one group", "--part", "pruning", "--record",
+        "window-queries",
+    ],
+    "window-groups": ["benchmarks.window_queries", "--part", "groups", "--record", "window-groups"],
 }  # fmt: skip
 
 

@@ -205,12 +205,22 @@ def window_queries() -> str:
         "rows a batch, ten batches in the window, an answer at every instant:",
         *_rates("one group", results["one group"], ("query", "kernel")),
         "",
-        f"100,000 groups, beside `{setting['before']}`; a large group has 5,000 rows:",
+        "MIN and MAX, with early pruning and with every row kept:",
+        *_rates("values", results["pruning"], ("whole", "pruned")),
     ]
-    for work, named in results["groups"].items():
+    return "\n".join([*lines, "", _origin(result)]) + "\n"
+
+
+def window_groups() -> str:
+    result = load("window-groups")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks window-groups`.\n"
+    lines = [
+        f"Millions of events a second on one core, 100,000 groups, beside "
+        f"`{result['configuration']['before']}`; a large group has 5,000 rows:"
+    ]
+    for work, named in result["results"]["groups"].items():
         lines += _rates(work, named, ("before", "now"))
-    lines += ["", "MIN and MAX, with early pruning and with every row kept:"]
-    lines += _rates("values", results["pruning"], ("whole", "pruned"))
     return "\n".join([*lines, "", _origin(result)]) + "\n"
 
 
@@ -296,6 +306,7 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "kernels": kernels,
     "windows": windows,
     "window-queries": window_queries,
+    "window-groups": window_groups,
     "pipelines": pipelines,
     "flink": flink,
     "dataflows": dataflows,

@@ -8,8 +8,8 @@ with a large group of 5,000 rows among the small ones. MIN and MAX also run with
 early pruning, over values in any order, and that rise or fall. Before anything is timed, every
 answer of a smaller load is compared with DuckDB's. Seconds are those of the processor, on one core.
 
-    python -m benchmarks.window_queries --record window-queries
-    python -m benchmarks.window_queries --part pruning --record early-pruning
+    python -m benchmarks window-queries window-groups
+    python -m benchmarks.window_queries --part groups --rounds 10
     python -m benchmarks.window_queries --small
 """
 
@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,8 @@ def timed_groups(operator: Operator, load: Load, work: str) -> dict[str, Any]:
     """A query over many groups."""
     fewer, large, _ = WORK[work]
     load = replace(load, rows=load.rows // fewer)
+    if not large:  # as many rows in small batches; before, a large group took a second a batch
+        load = replace(load, batches=load.batches * fewer)
     fed = batches(replace(operator, keys=operator.keys * fewer), load)
     if large:
         fed = (_with_large_group(batch, load.rows // 500) for batch in fed)
@@ -164,7 +167,7 @@ def timed_kernel(name: str, load: Load) -> dict[str, Any]:
 # ── the version before ────────────────────────────────────────────────────────────────────
 
 
-def beside_before(load: Load, rounds: int) -> dict[str, Any]:
+def beside_before(load: Load, rounds: int, works: Sequence[str]) -> dict[str, Any]:
     """Both versions in turn, each in a process of its own; all batches of all rounds."""
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(
@@ -175,7 +178,7 @@ def beside_before(load: Load, rounds: int) -> dict[str, Any]:
         seconds: dict[str, dict[str, dict[str, list[float]]]] = {}
         for _ in range(rounds):
             for version, source in sources.items():
-                for work, named in _in_process(source, load).items():
+                for work, named in _in_process(source, load, works).items():
                     for name, one in named.items():
                         mine = seconds.setdefault(work, {}).setdefault(name, {})
                         mine.setdefault(version, []).extend(one["cpu_seconds"])
@@ -191,7 +194,7 @@ def beside_before(load: Load, rounds: int) -> dict[str, Any]:
     }
 
 
-def _in_process(source: Path, load: Load) -> dict[str, Any]:
+def _in_process(source: Path, load: Load, works: Sequence[str]) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
     command = [
         sys.executable,
@@ -199,6 +202,7 @@ def _in_process(source: Path, load: Load) -> dict[str, Any]:
         "benchmarks.window_queries",
         "--load",
         json.dumps(asdict(load)),
+        *(word for work in works for word in ("--work", work)),
     ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=source)
     if done.returncode:
@@ -263,8 +267,8 @@ def timed_one_group(load: Load, rounds: int) -> dict[str, Any]:
     return results
 
 
-def timed_many_groups(load: Load, rounds: int) -> dict[str, Any]:
-    results = beside_before(load, rounds)
+def timed_many_groups(load: Load, rounds: int, works: Sequence[str] = ()) -> dict[str, Any]:
+    results = beside_before(load, rounds, works or list(WORK))
     for work, named in results.items():
         for name, versions in named.items():
             show(f"{work}, {name}", versions)
@@ -286,6 +290,9 @@ def main() -> None:
         "--part", choices=list(PARTS), action="append", help="all, if none is named"
     )
     parser.add_argument("--record", help="name of the JSON file under benchmarks/results")
+    parser.add_argument(
+        "--work", choices=list(WORK), action="append", help="of the groups: all, if none is named"
+    )
     parser.add_argument("--load", help=argparse.SUPPRESS)
     options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -293,8 +300,8 @@ def main() -> None:
     if options.load:
         load = Load(**json.loads(options.load))
         print(json.dumps({
-            work: {name: timed_groups(MANY_GROUPS[name], load, work) for name in names}
-            for work, (_, _, names) in WORK.items()
+            work: {name: timed_groups(MANY_GROUPS[name], load, work) for name in WORK[work][2]}
+            for work in options.work
         }))  # fmt: skip
         return
     load = replace(LOAD, rows=LOAD.rows // 10) if options.small else LOAD
@@ -303,7 +310,8 @@ def main() -> None:
             continue
         check(operator, "UPA", Load(rows=4_000, warm_up=0, batches=15, seed=load.seed))
     rounds, parts = 1 if options.small else options.rounds, options.part or list(PARTS)
-    results = {part: PARTS[part](load, rounds) for part in parts}
+    timed_parts = {**PARTS, "groups": partial(timed_many_groups, works=options.work)}
+    results = {part: timed_parts[part](load, rounds) for part in parts}
     if options.record:
         queries = {"one group": ONE_GROUP, "groups": MANY_GROUPS, "pruning": EXTREMES}
         texts = {k: {name: one.cql for name, one in queries[k].items()} for k in parts}

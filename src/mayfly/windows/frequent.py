@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays import compute as pc
+from mayfly.display import counted
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.windows.basic import PacedWindow, Take, at_least_one
 from mayfly.windows.dictionary import Dictionary
@@ -102,6 +103,12 @@ class Frequent(PacedWindow):
         self._delta = 0
         self._rows = 0
         self._start()
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(k={self.k}, slots={self.slots}, {self.by}): "
+            f"{counted(self._rows, 'row')}, δ {self._delta}"
+        )
 
     @property
     def delta(self) -> int:

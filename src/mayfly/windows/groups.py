@@ -113,6 +113,7 @@ class GroupContent(WindowContent):
         self._total = np.zeros(len(groups), np.int64) if indexed else None
         self._buffer = ListBuffer()
         self._slots: list[Int64s | None] = [None] * slots
+        self._sizes = [0] * slots
         domain.on_relabel(self._relabel)
 
     def append(self, keys: Int64s) -> Members:
@@ -125,9 +126,9 @@ class GroupContent(WindowContent):
         if self._total is not None:
             self._total += counts - gone
             self._visits += len(counts)
-        new = keys if self._listed else counts
-        self.rows += self._rows_of(new) - (0 if old is None else self._rows_of(old))
-        self._slots[slot] = new
+        self._slots[slot] = keys if self._listed else counts
+        self.rows += len(keys) - self._sizes[slot]
+        self._sizes[slot] = len(keys)
 
     def purge(self) -> Members:
         parts = [part for part in self._slots if part is not None] if self._listed else []
@@ -136,6 +137,7 @@ class GroupContent(WindowContent):
 
     def clear(self) -> None:
         self._slots = [None] * len(self._slots)
+        self._sizes = [0] * len(self._slots)
 
     @property
     def visits(self) -> Visits:
@@ -188,9 +190,6 @@ class GroupContent(WindowContent):
         if part is None:
             return np.zeros(len(self.groups), np.int64)
         return self.groups.counts(part) if self._listed else part
-
-    def _rows_of(self, part: Int64s) -> int:
-        return len(part) if self._listed else int(part.sum())
 
     def _relabel(self, old: Int64s, new: Int64s) -> None:
         self._buffer.recode(old, new)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays import compute as pc
+from mayfly.display import counted
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.keywords import known_settings
 from mayfly.windows.basic import Intake, Watch
@@ -70,6 +71,12 @@ class PartitionedWindow(Intake):
         self._windows: dict[Any, Partition] = {}
         self._values, self._keys = Domain(), Domain()
         self._new()  # refuses wrong settings now
+
+    def __repr__(self) -> str:
+        return (
+            f"PartitionedWindow({self.by}, slots={self.slots}, partition={self.partition!r}): "
+            f"{counted(len(self._windows), 'partition')}"
+        )
 
     @property
     def partitions(self) -> list[Any]:

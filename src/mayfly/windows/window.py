@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mayfly.display import counted
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.keywords import known_settings
 from mayfly.lifetime import Duration, duration
@@ -100,6 +101,12 @@ class SlidingWindow(PacedWindow):
         self._filling: list[pa.Table] = []
         self._kept: pa.Schema | None = None
 
+    def __repr__(self) -> str:
+        return (
+            f"SlidingWindow({self.by}, slots={self.slots}, storage={self.storage!r}, "
+            f"index={self.index_kind!r}): {counted(self.rows, 'row')}"
+        )
+
     # ── answers ───────────────────────────────────────────────────────────────────────────
 
     @property
@@ -144,8 +151,9 @@ class SlidingWindow(PacedWindow):
         low, high = (self._content.select(rank) for rank in ((rows + 1) // 2, rows // 2 + 1))
         if isinstance(low, ValueRange) or family(self._domain.type) not in ("number", "bool"):
             raise InvalidSetting(
-                f"{'counts of groups' if isinstance(low, ValueRange) else self._domain.type} "
-                "have no mean, and so no median",
+                "counts of groups have no median"
+                if isinstance(low, ValueRange)
+                else f"values of type {self._domain.type} have no mean, and so no median",
                 "ask quantile(0.5), which answers by one of them",
             )
         if isinstance(low, float):

@@ -13,7 +13,15 @@ import pyarrow as pa
 import pytest
 
 from mayfly.errors import BadInput, InvalidSetting, MayflyError
-from mayfly.windows import ApproximateFrequent, Frequent, Refresh, Rows, SlidingWindow, Span
+from mayfly.windows import (
+    ApproximateFrequent,
+    Frequent,
+    PartitionedWindow,
+    Refresh,
+    Rows,
+    SlidingWindow,
+    Span,
+)
 from mayfly.windows import domain as domain_module
 from mayfly.windows.window import over_range
 
@@ -350,3 +358,17 @@ def test_a_refresh_attaches_several_basic_windows() -> None:
 def test_what_cannot_be_a_setting_says_so() -> None:
     with pytest.raises(InvalidSetting, match=r"Rows\(1000\)"):
         SlidingWindow(by="10 min", slots=2)  # type: ignore[arg-type]
+
+
+def test_windows_say_in_a_line_what_they_are() -> None:
+    window = SlidingWindow(by=Rows(2), slots=3)
+    window.append([1, 2, 3])
+    assert (
+        repr(window) == "SlidingWindow(Rows(count=2), slots=3, storage='LIST', index='T'): 2 rows"
+    )
+    assert repr(Frequent(k=1, slots=2, by=Rows(2))) == (
+        "Frequent(k=1, slots=2, Rows(count=2)): 0 rows, δ 0"
+    )
+    assert repr(PartitionedWindow(by=Rows(2), slots=2, partition="p")) == (
+        "PartitionedWindow(Rows(count=2), slots=2, partition='p'): 0 partitions"
+    )
