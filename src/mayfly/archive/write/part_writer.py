@@ -151,6 +151,8 @@ class Arrivals:
         self._job, self._spills = job, spills
         self._held: list[pa.Table] = []
         self._size = 0
+        self._is_sorted = False
+        """Whether what is held is in order: a batch is sorted once for all runs it goes into."""
         self.summary = AdmissionSummary()
         self.day_rows: Counter[int] = Counter()
 
@@ -167,13 +169,17 @@ class Arrivals:
     def _take(self, rows: pa.Table) -> None:
         if rows.num_rows:
             self._held.append(rows)
+            self._is_sorted = False
             self._size += rows.nbytes
         if self._size > self._job.bytes_in_memory:
             self._spill()
 
     def stretches(self, write: RunWrite) -> list[Iterator[pa.Table]]:
         """The rows that go into a run, each stretch sorted by key."""
-        self._held = [self._sorted()] if self._held else []
+        if write.batch_days.isdisjoint(self.day_rows):
+            return []
+        if not self._is_sorted:
+            self._held, self._is_sorted = [self._sorted()] if self._held else [], True
         arrivals = [_sliced(table) for table in self._held]
         arrivals += self._spills.stretches()
         settings = self._job.settings
@@ -321,7 +327,7 @@ def _write_run(
     directory: Directory, job: WriteJob, write: RunWrite, part: int, arrived: Arrivals
 ) -> list[Segment]:
     settings, family = job.settings, job.settings.family
-    inputs = arrived.stretches(write) if write.batch_days else []
+    inputs = arrived.stretches(write)
     for source in write.sources:
         for segment in job.sources[source.run]:
             if segment.tags[PART] == part:
