@@ -310,7 +310,8 @@ def main() -> None:
             continue
         check(operator, "UPA", Load(rows=4_000, warm_up=0, batches=15, seed=load.seed))
     rounds, parts = 1 if options.small else options.rounds, options.part or list(PARTS)
-    timed_parts = {**PARTS, "groups": partial(timed_many_groups, works=options.work)}
+    groups = partial(timed_many_groups, works=options.work)
+    timed_parts: dict[str, Callable[[Load, int], dict[str, Any]]] = {**PARTS, "groups": groups}
     results = {part: timed_parts[part](load, rounds) for part in parts}
     if options.record:
         queries = {"one group": ONE_GROUP, "groups": MANY_GROUPS, "pruning": EXTREMES}
