@@ -10,7 +10,11 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "mayfly"
 GERUNDS = {
     "early_pruning": "a rewrite is named after what it does, as the thesis calls it",
+    "late_pending": "the thesis's name for this policy",
+    "late_sharing": "the thesis's name for this policy",
+    "no_sharing": "the thesis's name for this policy",
     "running": "the thesis's name for this synopsis",
+    "scheduling": "the thesis's name for these policies",
     "serving": "a package named after a stage that answers pass",
     "sharing": "the thesis's name for these rules",
     "testing": "where Python's users look for a test kit (numpy.testing)",
