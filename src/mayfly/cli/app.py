@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -63,17 +64,22 @@ COMMANDS = {
     ),
 }
 """Name → module and what it declares with typer (a function, or a group of commands); summary."""
+COMPLETE = "_MAYFLY_COMPLETE"
+"""Set by the scripts of shells that want a line completed."""
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
     """The subcommand that the arguments name, or only the summaries of all, for help and for
     misspellings: each command imports packages that take longer than to print a page of help.
     """
+    name = next((word for word in arguments if not word.startswith("-")), None)
     app = typer.Typer(
-        name="mayfly", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+        name="mayfly",
+        no_args_is_help=True,
+        add_completion=name not in COMMANDS or COMPLETE in os.environ,
+        pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    name = next((word for word in arguments if not word.startswith("-")), None)
     if name not in COMMANDS:
         for other, (_, summary) in COMMANDS.items():
             app.command(other, help=summary)(_summarized)
@@ -96,8 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with ending_signals():
+            named = _typed_words() if COMPLETE in os.environ else words
             with _lasting(is_whole_process=arguments is None):
-                command = command_line(words)
+                command = command_line(named)
             command(args=words, prog_name="mayfly")
     except (MayflyError, OSError) as error:
         sys.exit(f"mayfly: {error}")
@@ -118,6 +125,12 @@ def _lasting(is_whole_process: bool) -> Iterator[None]:
         if is_whole_process:
             gc.freeze()
         gc.enable()
+
+
+def _typed_words() -> list[str]:
+    """What stands on the line that a shell completes, behind the name of the program."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:]
 
 
 def _print_version(requested: bool) -> None:
