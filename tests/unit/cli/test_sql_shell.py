@@ -216,6 +216,35 @@ def terminal(checkpoint: Path, tmp_path: Path) -> Iterator[Any]:
     child.close(force=True)
 
 
+def test_what_is_taller_than_the_terminal_is_paged(checkpoint: Path, tmp_path: Path) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho paged:\ncat\necho press Enter\nread line < /dev/tty\n")
+    pager.chmod(0o755)
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "mayfly", "sql", str(checkpoint), "--history", str(tmp_path / "past")],
+        encoding="utf-8",
+        dimensions=(8, 100),
+        timeout=60,
+        env={**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm", "PAGER": str(pager)},
+    )
+    child.expect("mayfly>")
+    child.send("SELECT user, page, n FROM recent ORDER BY n, page;\r")
+    child.expect("paged:")
+    child.expect("10 rows, as of 1970-01-01 00:00:28.999999 UTC")
+    child.expect("press Enter")
+    child.send("\r")
+    child.expect("mayfly>")
+    child.send("SELECT COUNT(*) AS n FROM recent;\r")
+    short = "1 row, as of 1970-01-01 00:00:28.999999 UTC"
+    assert child.expect(["paged:", short]) == 1
+    child.expect("mayfly>")
+    child.send("\\q\r")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
 def test_in_a_terminal(terminal: Any, tmp_path: Path) -> None:
     terminal.expect("mayfly>")
     terminal.send("SELECT COUNT(*) AS n\r")  # no semicolon: a second line
