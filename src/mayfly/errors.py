@@ -58,6 +58,10 @@ class NotClosed(MayflyError):
     """An answer was asked for an instant that is not closed yet."""
 
 
+class StaleAnswer(MayflyError):
+    """The answer that could be had is older than its reader allows."""
+
+
 class LimitExceeded(MayflyError):
     """A declared limit (state size, gap between streams) was reached."""
 

@@ -17,7 +17,7 @@ from mayfly.cql import CqlError, bind_query
 from mayfly.plan.catalog import ColumnDefinition, QueryDefinition, StreamDefinition
 from mayfly.plan.types import arrow_type, parse_type
 from mayfly.serving.one_time_query import OneTimePlan
-from mayfly.serving.tables import Keys
+from mayfly.serving.tables import Keys, access_words
 from tests.unit.serving.stored_pipelines import CATALOG
 
 COLUMNS = {
@@ -75,6 +75,9 @@ class Table:
     def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
         self.keys.append(keys)
         return self.content.select(list(columns))
+
+    def access(self, keys: Keys) -> str:
+        return access_words(keys)
 
     def missing(self, instant: int) -> Iterator[str]:
         return iter(())

@@ -41,6 +41,8 @@ class StoredResults:
     """Whether results have lifetimes; those of a stream operator have instants."""
     slide: Slide | None = None
     """Of a query whose rows stand for runs of refreshes."""
+    again: bool = True
+    """Whether files are compared with their checksums even if this process has done so before."""
 
     def log_reader(
         self, directory: Directory, manifest: Manifest, extent: Extent = EVERYTHING
@@ -57,8 +59,9 @@ class StoredResults:
     ) -> SegmentReader:
         root, listed = directory.address, tuple(segments)
         return SegmentReader(
-            root, manifest.version, listed, self.schema, self.sources, extent, self.slide
-        )
+            root, manifest.version, listed, self.schema, self.sources, extent, self.slide,
+            self.again,
+        )  # fmt: skip
 
     def logged(self, manifest: Manifest) -> list[Segment]:
         return [
@@ -90,13 +93,14 @@ class SegmentReader:
     sources: tuple[str, ...]
     extent: Extent = EVERYTHING
     slide: Slide | None = None
+    again: bool = True
 
     def batches(self, directory: Directory) -> Iterator[pa.RecordBatch]:
         with reading_version(directory, self.version):
             for segment in self.segments:
-                for batch in segment_batches(directory, segment):
+                for batch in segment_batches(directory, segment, again=self.again):
                     for part in self._repeated(batch):
-                        yield self._shown(part)
+                        yield self.shown(part)
 
     def table(self, directory: Directory) -> pa.Table:
         return pa.Table.from_batches(list(self.batches(directory)), schema=self.schema)
@@ -115,7 +119,8 @@ class SegmentReader:
         part = replace(self, segments=tuple(self.segments[number] for number in mine))
         return part.batches(directory)
 
-    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows within the extent, under the names that users know."""
         since, until, alive = self.extent
         ts = batch.column(TS)
         inside = pc.and_(pc.greater_equal(ts, since), pc.less(ts, until))

@@ -34,6 +34,16 @@ def query_command(
         str | None, typer.Argument(help="SELECT … FROM a view, a relation or an archive.")
     ] = None,
     as_of: AsOf = None,
+    staleness: Annotated[
+        str | None,
+        typer.Option("--staleness", help="Refuse what is further behind the pipeline's clock."),
+    ] = None,
+    lag: Annotated[
+        str | None, typer.Option("--lag", help="Refuse what is further behind the wall clock.")
+    ] = None,
+    wait: Annotated[
+        str | None, typer.Option("--wait", help="Wait so long for what would be refused: 10s.")
+    ] = None,
     changes: Annotated[
         str | None, typer.Option("--changes", help="The log of this query, in place of SQL.")
     ] = None,
@@ -67,8 +77,11 @@ def query_command(
     """
     with refusals():
         _check_options(sql, changes, (since, until), (json, csv, parquet is not None))
-        if sql is None and (explain or as_of is not None):
-            raise InvalidSetting("--explain and --as-of are for a query", "leave --changes out")
+        if sql is None and (explain or any((as_of, staleness, lag, wait))):
+            raise InvalidSetting(
+                "--explain, --as-of, --staleness, --lag and --wait are for a query",
+                "leave --changes out",
+            )
         reader = open_place(pipeline, archives=_archives(archive or ()))
         form = Form(json, csv, limit)
         if explain:
@@ -79,7 +92,12 @@ def query_command(
             )
             print_table_rows(rows, form, parquet)
         else:
-            answer = read_newest(reader, lambda newest: newest.query(str(sql), as_of=as_of))
+            answer = read_newest(
+                reader,
+                lambda newest: newest.query(
+                    str(sql), as_of=as_of, staleness=staleness, lag=lag, wait=wait
+                ),
+            )
             print_answer(answer, form, parquet)
 
 

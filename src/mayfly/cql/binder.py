@@ -34,11 +34,29 @@ def bind_tokens(
     source: SourceText, tokens: list[Token], catalog: Catalog, one_time: bool
 ) -> Output:
     """The plan of the query these tokens spell."""
+    tokens, staleness = _take_staleness(source, tokens, one_time)
     tokens, isolation = _take_isolation(source, tokens)
     tree = parse_query(source, tokens)
     check_tree(source, tree)
     check_complete(source, tokens, tree)
-    return bind_output(BindingContext(source, catalog, one_time), tree, isolation)
+    return bind_output(BindingContext(source, catalog, one_time), tree, isolation, staleness)
+
+
+def _take_staleness(
+    source: SourceText, tokens: list[Token], one_time: bool
+) -> tuple[list[Token], int | None]:
+    """``… BOUNDED STALENESS 5 SECONDS`` behind a one-time query."""
+    for start, token in enumerate(tokens):
+        cursor = Cursor(source, tokens, start)
+        if token.text.upper() != "BOUNDED" or not cursor.take("BOUNDED", "STALENESS"):
+            continue
+        bound = cursor.duration("the staleness", "write BOUNDED STALENESS 5 SECONDS", zero=True)
+        cursor.finish("the query")
+        if not one_time:
+            problem = "BOUNDED STALENESS is for one-time queries"
+            raise error_at(source, span_of(token), problem, "leave it out: this query is kept up")
+        return tokens[:start], bound
+    return tokens, None
 
 
 def _take_isolation(

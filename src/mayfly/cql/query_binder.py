@@ -35,7 +35,10 @@ from mayfly.plan.types import DataType, common_type
 
 
 def bind_output(
-    context: BindingContext, tree: exp.Expr, isolation: Isolation | None = None
+    context: BindingContext,
+    tree: exp.Expr,
+    isolation: Isolation | None = None,
+    staleness: int | None = None,
 ) -> Output:
     """The plan of an outermost query."""
     query = tree
@@ -48,7 +51,7 @@ def bind_output(
     node = (_sorted if is_list else _topped)(context, query, node, block)
     restore = operator is not None and operator.restore
     position = context.position(operator.place if operator else _first(query))
-    output = Output(node, kind, restore, isolation, context.one_time, position=position)
+    output = Output(node, kind, restore, isolation, context.one_time, staleness, position=position)
     check_plan(context, output)
     return output
 

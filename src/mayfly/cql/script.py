@@ -7,7 +7,7 @@ from functools import partial
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from mayfly.cql.binder import bind_tokens
+from mayfly.cql.binder import bind_query, bind_tokens
 from mayfly.cql.changes import read_delete, read_insert, read_update
 from mayfly.cql.messages import SourceText, suggestion, with_article
 from mayfly.cql.registrations import read_archive, read_query
@@ -22,8 +22,10 @@ from mayfly.cql.statements import (
 )
 from mayfly.cql.stream_declarations import placed, read_relation, read_stream
 from mayfly.cql.tokens import Cursor, tokenize
-from mayfly.plan.catalog import Catalog, Definition, QueryDefinition
+from mayfly.plan.catalog import Catalog, Definition, QueryDefinition, StreamDefinition
+from mayfly.plan.expressions import quoted
 from mayfly.plan.logical_operators import Position
+from mayfly.plan.window_kinds import Range
 
 _KINDS = ("STREAM", "RELATION", "NRR", "QUERY", "ARCHIVE")
 _PLURALS = {
@@ -58,9 +60,20 @@ def parse(text: str, catalog: Catalog | None = None, *, name: str = "") -> list[
         span = cursor.place
         statement = _statement(cursor, current_catalog)
         cursor.finish("this statement")
-        current_catalog = placed(cursor, span, partial(apply, current_catalog, statement))
-        statements.append(statement)
+        for part in (statement, *_kept(statement)):
+            current_catalog = placed(cursor, span, partial(apply, current_catalog, part))
+            statements.append(part)
     return statements
+
+
+def _kept(statement: Statement) -> Iterator[Create]:
+    """The query that KEEP of a stream stands for."""
+    match statement:
+        case Create(definition=StreamDefinition(keep=int()) as stream):
+            catalog = Catalog().declare(stream)
+            text = f"SELECT * FROM {quoted(stream.name)} {Range(duration=stream.keep or 0).cql()}"
+            query = QueryDefinition(f"kept_{stream.name}", bind_query(text, catalog), text)
+            yield Create(position=statement.position, definition=query)
 
 
 def catalog_after(statements: list[Statement], catalog: Catalog | None = None) -> Catalog:

@@ -28,7 +28,7 @@ FORMATS = (
 
 
 def read_stream(cursor: Cursor) -> StreamDefinition:
-    """``name (columns) FROM … TIMESTAMP BY … SEQUENCE … SLACK … IDLE … MAX GAP …``"""
+    """``name (columns) FROM … TIMESTAMP BY … SEQUENCE … SLACK … IDLE … MAX GAP … KEEP …``"""
     start = cursor.place
     name = cursor.name("the name of the stream")
     columns = _columns(cursor, name)
@@ -41,6 +41,7 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
         "DEAD": read_dead_letters,
         "MAX GAP": read_gap,
         "TIME": _zone,
+        "KEEP": lambda c: c.duration("the time that rows are kept", "write KEEP 1 HOUR"),
     }
     options = read_clauses(cursor, clauses, "CREATE STREAM")
     if "TIMESTAMP" not in options:
@@ -64,6 +65,7 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
             options.get("MAX GAP"),
             time.unit_given,
             options.get("TIME"),
+            options.get("KEEP"),
         ),
     )
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from mayfly.checkpoint.clock_record import CLOCKS
 from mayfly.demo.figures import Figures
 from mayfly.serving.pipeline_status import RESULTS
 from mayfly.spark.api.run_status import Status, status_of
-from mayfly.spark.stream.batch_record import CLOCKS
 from mayfly.storage import EXP, TS, Manifest, Repository, segment_batches
 
 RATES_OVER = 4_000_000

@@ -261,6 +261,12 @@ def stream_of(text: str) -> StreamDefinition:
     """The one stream that a text declares, with the source it comes from."""
     statements: list[Statement] = parse(text)
     match statements:
+        case [Create(definition=StreamDefinition(keep=int(), name=name)), *_]:
+            raise InvalidSetting(
+                f"the stream {name} has KEEP, which a command cannot carry out",
+                f"leave it out, and add a query: mayfly control add CHECKPOINT kept_{name} "
+                f"'SELECT * FROM {name} [RANGE …]'",
+            )
         case [Create(definition=StreamDefinition() as definition)]:
             if definition.source is not None:
                 return definition

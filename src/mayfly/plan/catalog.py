@@ -68,6 +68,8 @@ class StreamDefinition:
     """Whether it was said what a whole number as time counts."""
     zone: str | None = None
     """The zone of its texts and times without one; None: that of the session."""
+    keep: int | None = None
+    """Of how many µs its rows are kept for one-time queries, by a query of their own."""
 
     kind = "stream"
 

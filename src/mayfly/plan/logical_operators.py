@@ -419,6 +419,8 @@ class Output(Node):
     restore: bool = False
     isolation: Isolation | None = None
     one_time: bool = False
+    staleness: int | None = None
+    """How old a one-time answer may be, in event time (BOUNDED STALENESS)."""
 
 
 def _conditions(

@@ -30,6 +30,7 @@ from mayfly.plan.catalog import (
 from mayfly.plan.expressions import Cast, Column
 from mayfly.plan.row_intake import as_table
 from mayfly.plan.types import STRING, arrow_type
+from mayfly.plan.window_kinds import Window
 from mayfly.runtime.computed_values import computed
 
 IGNORED = ("maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "cleansource")
@@ -47,9 +48,28 @@ class FileStream:
     folder: Path
     """To which its path is relative."""
 
+    kind = "file"
+
     @property
     def name(self) -> str:
         return self.definition.name
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def rows_at(self, instant: int) -> pa.Table:
+        """All rows; those of later instants do not matter."""
+        return self.rows
+
+    def missing(self, instant: int) -> Iterator[str]:
+        return iter(())
+
+    def access(self) -> str:
+        return "scan of its files"
+
+    def obstacle(self, window: Window) -> None:
+        return None
 
     @cached_property
     def rows(self) -> pa.Table:

@@ -50,12 +50,13 @@ from mayfly.plan.window_kinds import Unbounded
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.serving.answer import QueryAnswer
 from mayfly.serving.declared_files import FileStream
-from mayfly.serving.tables import Keys, TableSource
+from mayfly.serving.tables import Keys, StreamSource, TableSource
 
 OFFERED = "view, relation or archive"
 STREAMS_ARE_GONE = (
-    "ask a view of it, or add a query that keeps what you need (mayfly control add); "
-    "mayfly sql pipeline.cql reads the files of a stream itself"
+    "ask a view of it, declare KEEP 1 HOUR on the stream, or add a query that keeps what you need: "
+    "mayfly control add CHECKPOINT NAME 'SELECT * FROM {stream} [RANGE 1 HOUR]'; mayfly sql "
+    "pipeline.cql reads the files of a stream itself"
 )
 
 
@@ -67,19 +68,22 @@ class OneTimePlan:
     tables: Mapping[str, TableSource]
     """By their names in lower case."""
     bound: Output
-    streams: Mapping[str, FileStream] = field(default_factory=dict)
+    streams: Mapping[str, StreamSource] = field(default_factory=dict)
 
     @staticmethod
     def of(
         text: str,
         tables: Iterable[TableSource],
         others: Iterable[Definition] = (),
-        streams: Iterable[FileStream] = (),
+        streams: Iterable[StreamSource] = (),
     ) -> OneTimePlan:
         """``others`` exist, but cannot be read: the message says why. The rows of ``streams`` can,
         behind their windows."""
         listed = {table.name.casefold(): table for table in tables}
-        fed = {s.name.casefold(): s for s in streams if s.name.casefold() not in listed}
+        fed: dict[str, StreamSource] = {}
+        for stream in streams:
+            if stream.name.casefold() not in listed:
+                fed.setdefault(stream.name.casefold(), stream)
         catalog = Catalog(offers=f"{OFFERED}, or stream" if fed else OFFERED)
         for table in listed.values():
             catalog = catalog.declare(RelationDefinition(table.name, table.columns))
@@ -87,7 +91,7 @@ class OneTimePlan:
             if catalog.lookup(definition.name) is None:
                 catalog = catalog.declare(definition)
         bound = bind_query(text, catalog, one_time=True)
-        _check(SourceText(text), bound, {*listed, *fed})
+        _check(SourceText(text), bound, listed, fed)
         return OneTimePlan(text, listed, bound, fed)
 
     @cached_property
@@ -98,7 +102,7 @@ class OneTimePlan:
         return tuple(self.tables[name] for name in names)
 
     @cached_property
-    def feeds(self) -> tuple[FileStream, ...]:
+    def feeds(self) -> tuple[StreamSource, ...]:
         """The streams that the query names."""
         scans = (node for node in self.bound.walk() if isinstance(node, StreamScan))
         names = dict.fromkeys(scan.stream.casefold() for scan in scans)
@@ -117,18 +121,26 @@ class OneTimePlan:
         return plan
 
     def explain(self) -> Explanation:
-        """The plan that would run."""
-        return explain(self._unsorted, self._streams(self._unsorted), self.text)
+        """The plan that would run, and how it reads each table."""
+        explained = explain(self._unsorted, self._streams(self._unsorted), self.text)
+        plan = explained.chosen.physical.output
+        reads = [(table.name, table.access(_keys(table, plan))) for table in self.reads]
+        reads += [(stream.name, stream.access()) for stream in self.feeds]
+        return replace(explained, reads=tuple(reads))
 
     def instant(self, default: int) -> int:
         """The latest instant that all views show; without views the last one of streams, or else
         of archives."""
-        latest = [(table.kind, table.latest()) for table in self.reads]
-        instants = [(kind, instant) for kind, instant in latest if instant is not None]
-        if views := [instant for kind, instant in instants if kind != "archive"]:
+        sources: list[TableSource | StreamSource] = [*self.reads, *self.feeds]
+        instants: dict[str, list[int]] = {}
+        for source in sources:
+            if (latest := source.latest()) is not None:
+                kind = source.kind if source.kind in ("archive", FileStream.kind) else "view"
+                instants.setdefault(kind, []).append(latest)
+        if views := instants.get("view"):
             return min(views)
-        last = [instant for stream in self.feeds if (instant := stream.latest()) is not None]
-        return max(last) if last else min((instant for _, instant in instants), default=default)
+        last = instants.get(FileStream.kind)
+        return max(last) if last else min(instants.get("archive", ()), default=default)
 
     def answer(self, instant: int, version: int = -1) -> QueryAnswer:
         """The rows at an instant."""
@@ -137,11 +149,12 @@ class OneTimePlan:
         catalog = self._streams(chosen.plan)
         program = compile_plan(chosen.plan, catalog, strict=chosen.strict)
         batch = {table.name: self._rows(table, chosen.plan, instant) for table in self.reads}
-        batch |= {stream.name: stream.rows for stream in self.feeds}
+        batch |= {stream.name: stream.rows_at(instant) for stream in self.feeds}
         run = ContinuousRun(program, catalog, zone=zone())
         time = self._time(instant)
         run.feed(batch, heartbeats=dict.fromkeys(run.clocks.streams, time + 1))
-        partial = (reason for table in self.reads for reason in table.missing(instant))
+        sources: list[TableSource | StreamSource] = [*self.reads, *self.feeds]
+        partial = (reason for source in sources for reason in source.missing(instant))
         rows = self._ordered(run.snapshot(time))
         return QueryAnswer(rows, instant, tuple(dict.fromkeys(partial)), version)
 
@@ -177,7 +190,12 @@ class OneTimePlan:
         return ordered.slice(sort.offset, sort.limit)
 
 
-def _check(source: SourceText, bound: Output, tables: Collection[str]) -> None:
+def _check(
+    source: SourceText,
+    bound: Output,
+    tables: Collection[str],
+    streams: Mapping[str, StreamSource],
+) -> None:
     """Refuse what has no answer at one instant."""
     if bound.kind is not OutputKind.VIEW:
         raise _error(
@@ -185,11 +203,13 @@ def _check(source: SourceText, bound: Output, tables: Collection[str]) -> None:
             "leave the stream operator out",
         )  # fmt: skip
     for node in bound.walk():
-        if isinstance(node, StreamScan) and node.stream.casefold() not in tables:
-            raise _error(
-                source, node, f"{node.stream} is a stream, whose rows are not kept",
-                STREAMS_ARE_GONE,
-            )  # fmt: skip
+        if isinstance(node, StreamScan):
+            stream = streams.get(node.stream.casefold())
+            if stream is None:
+                problem = f"{node.stream} is a stream, whose rows are not kept"
+                raise _error(source, node, problem, STREAMS_ARE_GONE.format(stream=node.stream))
+            if obstacle := stream.obstacle(node.window):
+                raise _error(source, node, *obstacle)
         if isinstance(node, RelationScan) and node.relation.casefold() not in tables:
             raise _error(
                 source, node, f"the rows of {node.relation} are not in the checkpoint",

@@ -8,7 +8,7 @@ that needs a file which is gone says so (VersionExpired).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from mayfly.cql.messages import suggestion
 from mayfly.display import html_table, one_line
 from mayfly.errors import InvalidSetting, UnsupportedFormat, VersionExpired
 from mayfly.keywords import known_settings, text
-from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant
+from mayfly.lifetime import MIN_TIME, NEVER, Duration, in_zone, instant
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.pipeline.control_log import DECLARED
@@ -33,9 +33,14 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
+from mayfly.plan.types import arrow_type
 from mayfly.runtime.clock import Clocks
 from mayfly.serving.answer import QueryAnswer
+from mayfly.serving.answer_age import AgeLimit, AnswerAge
+from mayfly.serving.kept_streams import KeptStream, kept_streams
+from mayfly.serving.key_index import KeyIndex
 from mayfly.serving.one_time_query import OneTimePlan
 from mayfly.serving.pipeline_status import (
     QUERIES,
@@ -43,12 +48,14 @@ from mayfly.serving.pipeline_status import (
     check_pipeline,
     status_of_pipeline,
 )
-from mayfly.serving.tables import StoredArchive, StoredRelation, TableSource, View
+from mayfly.serving.tables import Keys, StoredArchive, StoredRelation, TableSource, View
 from mayfly.storage import Manifest, Repository
 
 Moment = int | str
 ATTEMPTS = 20
 """How often a version may be vacuumed away while it is read, until the reader says so."""
+_PLANNED = (QUERIES, DECLARED, "zone")
+"""The properties of a manifest that plans are made from."""
 T = TypeVar("T")
 
 
@@ -60,6 +67,8 @@ class PipelineReader:
     manifest: Manifest
     archives: Mapping[str, StoredArchive] = field(default_factory=dict)
     """By name."""
+    index: KeyIndex = field(default_factory=KeyIndex, compare=False, repr=False)
+    """What was decoded to look up keys; newer readers go on with it."""
 
     @staticmethod
     def open(
@@ -95,7 +104,13 @@ class PipelineReader:
             name: StoredArchive.open(name, archive.reading.repository.directory.address)
             for name, archive in self.archives.items()
         }
-        return replace(self, manifest=self.repository.current(), archives=archives)
+        newest = self.repository.current()
+        self.index.retain(newest.segments)
+        reader = replace(self, manifest=newest, archives=archives)
+        same = all(newest.properties.get(n) == self.manifest.properties.get(n) for n in _PLANNED)
+        if same and "_plans" in self.__dict__:
+            reader.__dict__["_plans"] = self._plans
+        return reader
 
     @property
     def zone(self) -> str:
@@ -118,13 +133,19 @@ class PipelineReader:
     def views(self) -> Mapping[str, View]:
         """The queries, those that send changes too, by name."""
         stored: Mapping[str, Any] = self.manifest.properties[QUERIES]
-        catalog, directory = self.catalog, self.repository.directory
-        with in_zone(self.zone):
-            plans = {name: bind_query(query["text"], catalog) for name, query in stored.items()}
+        directory, manifest = self.repository.directory, self.manifest
         return {
-            name: View(name, stored[name]["text"], plan, directory, self.manifest)
-            for name, plan in plans.items()
+            name: View(name, stored[name]["text"], plan, directory, manifest, self.index)
+            for name, plan in self._plans.items()
         }
+
+    @cached_property
+    def _plans(self) -> Mapping[str, Output]:
+        """Of the queries, by name; newer readers go on with them while nothing is declared anew."""
+        stored: Mapping[str, Any] = self.manifest.properties[QUERIES]
+        catalog = self.catalog
+        with in_zone(self.zone):
+            return {name: bind_query(query["text"], catalog) for name, query in stored.items()}
 
     @cached_property
     def relations(self) -> Mapping[str, StoredRelation]:
@@ -136,17 +157,44 @@ class PipelineReader:
             if relation.name.casefold() in stored
         }
 
+    @cached_property
+    def kept_streams(self) -> Mapping[str, KeptStream]:
+        """The streams whose last rows a query keeps whole, by name."""
+        return kept_streams(self.views.values(), self.catalog)
+
     def status(self) -> PipelineStatus:
         """Clocks, rows, state and results in figures."""
         return status_of_pipeline(self.checkpoint, self.manifest)
 
     @known_settings()
-    def view(self, name: str, *, as_of: Moment | None = None) -> QueryAnswer:
-        """The answer of a query at a closed instant, by default the last one."""
+    def view(
+        self,
+        name: str,
+        *,
+        as_of: Moment | None = None,
+        where: Mapping[str, Any] | None = None,
+        staleness: Duration | None = None,
+        lag: Duration | None = None,
+        wait: Duration | None = None,
+    ) -> QueryAnswer:
+        """The answer of a query at a closed instant, by default the last one.
+
+        ``where`` looks up the rows that have these values, by column; None stands for NULL. Too old
+        an answer is refused, as in ``query``.
+        """
+        limit = AgeLimit.of(staleness, lag, wait)
+        return limit.await_answer(
+            lambda newest: self._reader(newest)._view_answer(name, as_of, where or {}, limit)
+        )
+
+    def _view_answer(
+        self, name: str, as_of: Moment | None, where: Mapping[str, Any], limit: AgeLimit
+    ) -> QueryAnswer:
         view = self._view(name)
         moment = view.latest() if as_of is None else instant(as_of)
+        self._check_age(limit, view.streams, moment)
         columns = [column.name for column in view.columns]
-        rows = view.rows(moment, columns, {})
+        rows = view.rows(moment, columns, _keys(view, where))
         return QueryAnswer(rows, moment, tuple(view.missing(moment)), self.version)
 
     @known_settings()
@@ -158,16 +206,52 @@ class PipelineReader:
         return self._view(name).changes(low, NEVER if until is None else instant(until))
 
     @known_settings()
-    def query(self, sql: str, *, as_of: Moment | None = None) -> QueryAnswer:
+    def query(
+        self,
+        sql: str,
+        *,
+        as_of: Moment | None = None,
+        staleness: Duration | None = None,
+        lag: Duration | None = None,
+        wait: Duration | None = None,
+    ) -> QueryAnswer:
         """A one-time query over views, relations and archives together.
 
         ``as_of`` is the instant of which the answer is; by default the last one that is closed for
-        all views that are read.
+        all views that are read. An answer that is more than ``staleness`` behind the clock of the
+        pipeline, or ``lag`` behind the wall clock, is refused; with ``wait`` a newer version, or
+        one that has closed ``as_of``, is waited for so long.
         """
+        limit = AgeLimit.of(staleness, lag, wait)
+        return limit.await_answer(
+            lambda newest: self._reader(newest)._query_answer(sql, as_of, limit)
+        )
+
+    def _query_answer(self, sql: str, as_of: Moment | None, limit: AgeLimit) -> QueryAnswer:
         with in_zone(self.zone):
-            plan = OneTimePlan.of(text("the query", sql), self.tables(), self.unreadable())
+            plan = self._plan(text("the query", sql))
             moment = plan.instant(self.last_instant()) if as_of is None else instant(as_of)
+            self.check_age(plan, moment, limit)
             return plan.answer(moment, self.version)
+
+    def _plan(self, sql: str) -> OneTimePlan:
+        streams = self.kept_streams.values()
+        return OneTimePlan.of(sql, self.tables(), self.unreadable(), streams)
+
+    def check_age(self, plan: OneTimePlan, moment: int, limit: AgeLimit | None = None) -> None:
+        """Refuse an answer that is older than its reader or the query itself allows."""
+        views = [self.views[table.name] for table in plan.reads if table.kind == View.kind]
+        streams = {name for view in views for name in view.streams}
+        streams |= {name for stream in plan.feeds for name in stream.streams}
+        bounded = (limit or AgeLimit()).tightened(plan.bound.staleness)
+        self._check_age(bounded, streams or None, moment)
+
+    def _check_age(self, limit: AgeLimit, streams: Iterable[str] | None, moment: int) -> None:
+        if not limit.unlimited:
+            limit.check(AnswerAge.of(self.repository, streams, moment))
+
+    def _reader(self, newest: bool) -> PipelineReader:
+        return self.latest() if newest else self
 
     @known_settings()
     def explain(self, query: str) -> Explanation:
@@ -175,7 +259,7 @@ class PipelineReader:
         with in_zone(self.zone):
             view = self.views.get(query)
             if view is None:
-                return OneTimePlan.of(query, self.tables(), self.unreadable()).explain()
+                return self._plan(query).explain()
             stored = self.manifest.properties[QUERIES][query]
             way = Strategy.named(stored.get("strategy", "UPA"))
             return explain(view.plan, self.catalog, view.text, strategy=way)
@@ -209,6 +293,26 @@ class PipelineReader:
         """The last one that is closed for some query."""
         clock = Clocks.from_json(self.manifest.properties["clocks"]).query
         return max((v.latest() for v in self.views.values() if v.clock != MIN_TIME), default=clock)
+
+
+def _keys(view: View, where: Mapping[str, Any]) -> Keys:
+    kinds = {column.name: column.type for column in view.columns}
+    for name, value in where.items():
+        if name not in kinds:
+            raise InvalidSetting(
+                f"{view.name} has no column {name}", suggestion(name, kinds, "its columns")
+            )
+        if kinds[name].is_nested:
+            raise InvalidSetting(
+                f"{name} of {view.name} is {kinds[name].sql()}", "look up other columns, or use SQL"
+            )
+        try:
+            pa.array([value], arrow_type(kinds[name]))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            raise InvalidSetting(
+                f"{name} of {view.name} is {kinds[name].sql()}; {value!r} is none", "give one"
+            ) from None
+    return {name: (value,) for name, value in where.items()}
 
 
 def read_newest(reader: PipelineReader, read: Callable[[PipelineReader], T]) -> T:

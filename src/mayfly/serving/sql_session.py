@@ -50,7 +50,7 @@ from mayfly.serving.declared_files import FileStream, declared_rows
 from mayfly.serving.one_time_query import OneTimePlan
 from mayfly.serving.pipeline_places import archives_of, checkpoint_of, is_pipeline_file
 from mayfly.serving.pipeline_reader import PipelineReader
-from mayfly.serving.tables import Keys, StoredArchive, TableSource
+from mayfly.serving.tables import SCAN, Keys, StoredArchive, TableSource
 from mayfly.storage import Repository
 
 Outcome: TypeAlias = "QueryAnswer | Explanation | pa.Table | str"
@@ -80,6 +80,9 @@ class DeclaredTable:
 
     def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
         return self.changing.rows.select(list(columns))
+
+    def access(self, keys: Keys) -> str:
+        return SCAN
 
     def missing(self, instant: int) -> Iterator[str]:
         return iter(())
@@ -116,6 +119,9 @@ class DeclaredQuery:
 
     def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
         return self._plan.answer(instant).rows.select(list(columns))
+
+    def access(self, keys: Keys) -> str:
+        return SCAN
 
     def missing(self, instant: int) -> Iterator[str]:
         return iter(())
@@ -259,13 +265,16 @@ class SqlSession:
             for query in self.catalog
             if isinstance(query, QueryDefinition | ArchiveDefinition)
         )
-        return OneTimePlan.of(text, self.tables(), (*others, *sending), self.streams())
+        kept = () if self.reader is None else self.reader.kept_streams.values()
+        return OneTimePlan.of(text, self.tables(), (*others, *sending), (*kept, *self.streams()))
 
     def _answer(self, text: str) -> QueryAnswer:
         plan = self._plan(text.strip().rstrip(";"))
         version = -1 if self.reader is None else self.reader.version
         latest = MIN_TIME if self.reader is None else self.reader.last_instant()
         instant = plan.instant(latest) if self.as_of is None else self.as_of
+        if self.reader is not None:
+            self.reader.check_age(plan, instant)
         return plan.answer(instant, version)
 
     def _explained(self, text: str, rest: str) -> Outcome:

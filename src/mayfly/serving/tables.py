@@ -8,8 +8,8 @@ error (VersionExpired), and opens the newest one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -26,14 +26,24 @@ from mayfly.kernels.delta import column_name
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.physical.slides import outer_slide
 from mayfly.plan.added_columns import LifetimeColumns
-from mayfly.plan.catalog import ColumnDefinition, RelationDefinition
+from mayfly.plan.catalog import ColumnDefinition, RelationDefinition, StreamDefinition
 from mayfly.plan.logical_operators import Output, OutputKind
 from mayfly.plan.types import arrow_type, parse_type
+from mayfly.plan.window_kinds import Window
 from mayfly.runtime.clock import Clocks, closed_instant
+from mayfly.serving.key_index import KeyIndex, key_values
 from mayfly.storage import Directory, Manifest, Repository
+from mayfly.storage.commit import reading_version
 
 Keys = Mapping[str, tuple[Any, ...]]
 """By column: the values that are looked for."""
+
+
+SCAN = "scan"
+
+
+def access_words(keys: Collection[str]) -> str:
+    return f"by key ({', '.join(keys)})" if keys else SCAN
 
 
 class TableSource(Protocol):
@@ -52,8 +62,39 @@ class TableSource(Protocol):
     def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
         """The columns of the rows at an instant; of others than with these keys, perhaps none."""
 
+    def access(self, keys: Keys) -> str:
+        """How such rows are read, in words."""
+
     def missing(self, instant: int) -> Iterator[str]:
         """Why rows of the instant may be missing."""
+
+
+class StreamSource(Protocol):
+    """A stream whose rows can be read, behind windows."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def definition(self) -> StreamDefinition: ...
+    @property
+    def streams(self) -> tuple[str, ...]: ...
+
+    def latest(self) -> int | None:
+        """The last instant that its rows show; None if there are none."""
+
+    def rows_at(self, instant: int) -> pa.Table:
+        """All rows that windows of the instant may hold."""
+
+    def missing(self, instant: int) -> Iterator[str]:
+        """Why rows of the instant may be missing."""
+
+    def access(self) -> str:
+        """How its rows are read, in words."""
+
+    def obstacle(self, window: Window) -> tuple[str, str] | None:
+        """Why a window cannot be answered from its rows, and what to write; None if it can."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +106,7 @@ class View:
     plan: Output
     directory: Directory
     manifest: Manifest
+    index: KeyIndex = field(default_factory=KeyIndex, compare=False, repr=False)
 
     kind = "view"
 
@@ -85,25 +127,46 @@ class View:
         """What the times of results are called, beside the columns of the query."""
         return LifetimeColumns.beside(column.name for column in self.columns)
 
-    @property
+    @cached_property
     def clock(self) -> int:
         stored = self.manifest.properties
-        clocks = Clocks.from_json(stored["clocks"])
-        return clocks.of(self._registered.get("streams", clocks.streams)).query
+        return Clocks.from_json(stored["clocks"]).of(self.streams).query
 
     @property
     def _registered(self) -> Mapping[str, Any]:
         registered: Mapping[str, Any] = self.manifest.properties["queries"][self.name]
         return registered
 
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Those that the query reads."""
+        clocks = Clocks.from_json(self.manifest.properties["clocks"])
+        return tuple(self._registered.get("streams", clocks.streams))
+
     def latest(self) -> int:
         return closed_instant(None, self.clock)
 
     def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
+        """The rows of keys alone, if there are any."""
         self._check_readable(closed_instant(instant, self.clock))
         results = self._stored(columns)
         reader = results.log_reader(self.directory, self.manifest, (MIN_TIME, instant + 1, instant))
-        return reader.table(self.directory)
+        if not keys:
+            return reader.table(self.directory)
+        own = {column.name: column for column in self.plan.schema}
+        sources = {name: column_name(own[name]) for name in keys}
+        kinds = {source: arrow_type(own[name].type) for name, source in sources.items()}
+        values = key_values({sources[name]: listed for name, listed in keys.items()}, kinds)
+        with reading_version(self.directory, self.manifest.version):
+            parts = [
+                reader.shown(batch)
+                for segment in reader.segments
+                for batch in self.index.select(self.directory, segment, values)
+            ]
+        return pa.Table.from_batches(parts, schema=reader.schema)
+
+    def access(self, keys: Keys) -> str:
+        return access_words(keys)
 
     def changes(self, since: int = MIN_TIME, until: int = NEVER) -> pa.Table:
         """Results generated in [since, until), with their times as known now."""
@@ -132,7 +195,7 @@ class View:
         schema = pa.schema([*fields, *((name, TIMESTAMP) for name in times)])
         slide = outer_slide(self.plan) if self.plan.kind is OutputKind.RSTREAM else None
         sources = tuple(column_name(own[name]) for name in columns)
-        return StoredResults(self.name, schema, sources, not self.sends, slide)
+        return StoredResults(self.name, schema, sources, not self.sends, slide, again=False)
 
     def _check_readable(self, instant: int) -> None:
         if self.sends:
@@ -177,6 +240,9 @@ class StoredRelation:
             return pa.schema([(name, kinds[name]) for name in columns]).empty_table()
         return rows.rename_columns(list(columns))
 
+    def access(self, keys: Keys) -> str:
+        return SCAN
+
     def missing(self, instant: int) -> Iterator[str]:
         return iter(())
 
@@ -217,10 +283,18 @@ class StoredArchive:
         directory = self.reading.repository.directory
         reader = Reader(directory, self._version_at(instant))
         chosen = selection(reader.settings, instant)
-        own = self.key
-        if len(own) == 1 and own[0] in keys and not reader.settings.array_key:
-            return reader.probe(keys[own[0]], chosen, list(columns))
+        if probed := self._probed(keys):
+            return reader.probe(keys[probed], chosen, list(columns))
         return reader.scan(chosen, list(columns))
+
+    def access(self, keys: Keys) -> str:
+        return access_words([name for name in keys if name == self._probed(keys)])
+
+    def _probed(self, keys: Keys) -> str:
+        """The key column, if its values are looked for."""
+        settings = self.version.settings
+        single = len(self.key) == 1 and not settings.array_key
+        return self.key[0] if single and self.key[0] in keys else ""
 
     def missing(self, instant: int) -> Iterator[str]:
         if self.version.time < instant:

@@ -384,10 +384,12 @@ def open_segment(
     return table
 
 
-def segment_batches(directory: Directory, segment: Segment) -> Iterator[pa.RecordBatch]:
+def segment_batches(
+    directory: Directory, segment: Segment, *, again: bool = True
+) -> Iterator[pa.RecordBatch]:
     """The segment's rows in bounded batches, for copying them, and for logs that may be
-    larger than memory; always compared with the checksum first."""
-    with _reading(directory, segment, again=True):
+    larger than memory; compared with the checksum first: ``again`` unless they are only read."""
+    with _reading(directory, segment, again=again):
         source = directory.open(segment.path, mapped=segment.format == "arrow")
         if segment.format == "parquet":
             from pyarrow.parquet import ParquetFile

@@ -13,6 +13,7 @@ from mayfly.cql import catalog_after, parse
 from mayfly.pipeline.control_log import DECLARED
 from mayfly.pipeline.declared_catalog import declarations
 from mayfly.storage import Repository
+from tests.unit.serving.stored_pipelines import fed
 
 SLOW = ("numba", "pyspark", "pandas", "duckdb", "pyarrow", "numpy", "pydantic", "rich")
 """Packages that take longer to load than these commands may."""
@@ -80,6 +81,13 @@ def test_the_control_log_needs_no_language(checkpoint: str, command: str) -> Non
 def test_a_query_is_added_without_kernels_or_spark(checkpoint: str) -> None:
     query = "SELECT k FROM s [RANGE 1 s]"
     assert loaded((*SLOW, *OWN), COMMAND, "control", "add", checkpoint, "more", query) == []
+
+
+def test_a_one_time_query_needs_no_spark(tmp_path: Path) -> None:
+    fed(tmp_path / "ck", 10)
+    names = ("pyspark", "py4j", "duckdb", "prompt_toolkit", "pygments", "mayfly.spark")
+    sql = "SELECT user, clicks FROM totals WHERE user = 'ann'"
+    assert loaded(names, COMMAND, "query", str(tmp_path / "ck"), sql) == []
 
 
 def test_the_package_loads_next_to_nothing() -> None:

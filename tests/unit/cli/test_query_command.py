@@ -100,7 +100,10 @@ def test_archives_are_joined_with_views_and_relations(checkpoint: Path, tmp_path
         ([], "there is no query"),
         ([TOTALS, "--changes", "fresh"], "a query and --changes"),
         ([TOTALS, "--since", "1970-01-01"], "are for --changes"),
-        (["--changes", "fresh", "--explain"], "--explain and --as-of are for a query"),
+        (
+            ["--changes", "fresh", "--explain"],
+            "--explain, --as-of, --staleness, --lag and --wait are for",
+        ),
         ([TOTALS, "--json", "--csv"], "choose one"),
         ([TOTALS, "--archive", "nothing"], "NAME=FOLDER"),
         ([TOTALS, "--as-of", "soon"], "cannot read the instant"),

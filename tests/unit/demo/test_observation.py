@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from mayfly.checkpoint.clock_record import CLOCKS
 from mayfly.demo.demo_settings import LINKS
 from mayfly.demo.observation import Observer
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.clock import Clocks
-from mayfly.spark.stream.batch_record import CLOCKS
 from mayfly.spark.stream.checkpoint_properties import empty_properties
 from mayfly.storage import (
     EXP,

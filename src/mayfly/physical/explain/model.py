@@ -227,6 +227,8 @@ class Explained:
     query: str
     plans: tuple[ExplainedPlan, ...]
     compare: bool = False
+    reads: tuple[tuple[str, str], ...] = ()
+    """Of a one-time query: the tables it reads, and how, in words."""
 
     @property
     def chosen(self) -> ExplainedPlan:

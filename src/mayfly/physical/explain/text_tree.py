@@ -61,6 +61,8 @@ def _lines(explanation: Explained, timings: bool) -> Iterator[Line]:
         if place:
             yield []
         yield from _plan_lines(plan, heading(explanation, place), timings)
+    for table, access in explanation.reads:
+        yield [("reads     ", "dim"), (f"{table}: {access}", "")]
 
 
 def _comparison(explanation: Explained) -> Iterator[Line]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from mayfly.checkpoint.clock_record import NEW_CLOCK, clock_record
 from mayfly.faults import reach
 from mayfly.lifetime import MIN_TIME
 from mayfly.runtime.clock import Clocks
@@ -23,13 +24,6 @@ from mayfly.spark.stream.dead_letters import check_times, check_unit
 from mayfly.spark.stream.micro_batch import RunSettings
 from mayfly.storage import Manifest, Repository
 from mayfly.storage.sealed_files import read_json, seal_json
-
-CLOCKS = "clock"
-NEW_CLOCK = (
-    "restore it from a copy, or remove it if nothing of its batch was committed: the batch is then "
-    "closed at another instant, as if it came anew"
-)
-"""What to do about a record of a clock that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +74,6 @@ class BatchFacts:
             stored.get("beyond", {}),
             {name: Limits(*limit) for name, limit in stored.get("limits", {}).items()},
         )
-
-
-def clock_record(batch: int) -> str:
-    """The file in which the clock of a batch is written down ahead."""
-    return f"{CLOCKS}/{batch:020d}.json"
 
 
 @dataclass(frozen=True)

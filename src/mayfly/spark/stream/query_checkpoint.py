@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mayfly.checkpoint.clock_record import clock_record
 from mayfly.checkpoint.operator_state import stored_paths
 from mayfly.checkpoint.result_log import LOG
 from mayfly.checkpoint.source_log import (
@@ -35,7 +36,6 @@ from mayfly.pipeline.control_requests import Control
 from mayfly.plan.stream_joins import Stream
 from mayfly.plan.zone_instants import same_zone
 from mayfly.runtime.clock import Clocks
-from mayfly.spark.stream.batch_record import clock_record
 from mayfly.spark.stream.checkpoint_properties import empty_properties
 from mayfly.spark.stream.stage_tasks import OUT, SENT
 from mayfly.spark.stream.start import beats, check_spark_part

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.archive.model.contract import Promise, due_at
+from mayfly.checkpoint.clock_record import CLOCKS
 from mayfly.checkpoint.operator_state import stored_paths
 from mayfly.checkpoint.recent_batches import RECENT, Batch, with_batch
 from mayfly.checkpoint.result_log import LOG, horizon
@@ -36,7 +37,7 @@ from mayfly.runtime.clock import Clocks
 from mayfly.runtime.max_gap import Limits
 from mayfly.runtime.relation_log import Changing
 from mayfly.spark.io.sinks import Sink, Unfinished
-from mayfly.spark.stream.batch_record import CLOCKS, BatchFacts, BatchRecords
+from mayfly.spark.stream.batch_record import BatchFacts, BatchRecords
 from mayfly.spark.stream.checkpoint_properties import (
     DELIVERED,
     dues,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from mayfly.checkpoint.clock_record import clock_record
 from mayfly.cql import catalog_after, parse
 from mayfly.errors import BadInput
 from mayfly.faults import on_reach
 from mayfly.spark.api.run_status import status_of
-from mayfly.spark.stream.batch_record import clock_record
 from mayfly.storage.sealed_files import read_json
 from tests.property.shared_runs import HereRunner, results_of, runner_of
 

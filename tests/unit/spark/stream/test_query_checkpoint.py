@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mayfly.checkpoint.clock_record import clock_record
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.stream_joins import Stream, WallClock
-from mayfly.spark.stream.batch_record import clock_record
 from mayfly.spark.stream.query_checkpoint import (
     RegisteredQueries,
     check_zone,
