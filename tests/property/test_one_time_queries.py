@@ -64,6 +64,7 @@ class Table:
     kind: str = "view"
     closed: int | None = 7
     keys: list[Keys] = field(default_factory=list)
+    streams: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[ColumnDefinition, ...]:

@@ -9,7 +9,7 @@ named, only the columns that are used.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.cql import CqlError, bind_query
-from mayfly.cql.messages import SourceText, TextSpan, error_at
+from mayfly.cql.messages import SourceText, TextSpan, error_at, listing
 from mayfly.kernels.delta import taken
 from mayfly.kernels.row_order import exact_ranks, order_parts
 from mayfly.lifetime import zone
@@ -54,7 +54,7 @@ from mayfly.serving.tables import Keys, StreamSource, TableSource
 
 OFFERED = "view, relation or archive"
 STREAMS_ARE_GONE = (
-    "ask a view of it, declare KEEP 1 HOUR on the stream, or add a query that keeps what you need: "
+    "{views}declare KEEP 1 HOUR on the stream, or add a query that keeps what you need: "
     "mayfly control add CHECKPOINT NAME 'SELECT * FROM {stream} [RANGE 1 HOUR]'; mayfly sql "
     "pipeline.cql reads the files of a stream itself"
 )
@@ -193,7 +193,7 @@ class OneTimePlan:
 def _check(
     source: SourceText,
     bound: Output,
-    tables: Collection[str],
+    tables: Mapping[str, TableSource],
     streams: Mapping[str, StreamSource],
 ) -> None:
     """Refuse what has no answer at one instant."""
@@ -207,7 +207,7 @@ def _check(
             stream = streams.get(node.stream.casefold())
             if stream is None:
                 problem = f"{node.stream} is a stream, whose rows are not kept"
-                raise _error(source, node, problem, STREAMS_ARE_GONE.format(stream=node.stream))
+                raise _error(source, node, problem, _what_is_kept(node.stream, tables.values()))
             if obstacle := stream.obstacle(node.window):
                 raise _error(source, node, *obstacle)
         if isinstance(node, RelationScan) and node.relation.casefold() not in tables:
@@ -216,6 +216,13 @@ def _check(
                 "relations are stored when a query reads them: if one does, run the pipeline once "
                 "with this version of Mayfly",
             )  # fmt: skip
+
+
+def _what_is_kept(stream: str, tables: Iterable[TableSource]) -> str:
+    """Of a stream, and how more of it is kept."""
+    names = [table.name for table in tables if stream in table.streams]
+    views = f"ask {listing(names, 'or')}, which the checkpoint keeps of it; or " if names else ""
+    return STREAMS_ARE_GONE.format(stream=stream, views=views)
 
 
 def _error(source: SourceText, node: Node, problem: str, hint: str) -> CqlError:

@@ -63,6 +63,8 @@ class DeclaredTable:
 
     changing: Changing
 
+    streams = ()
+
     @property
     def name(self) -> str:
         return self.changing.definition.name
@@ -96,6 +98,7 @@ class DeclaredQuery:
     session: SqlSession
 
     kind = "query"
+    streams = ()
 
     @property
     def name(self) -> str:

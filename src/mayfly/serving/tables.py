@@ -55,6 +55,9 @@ class TableSource(Protocol):
     def kind(self) -> str: ...
     @property
     def columns(self) -> tuple[ColumnDefinition, ...]: ...
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Those whose rows it is made from, as far as that is known."""
 
     def latest(self) -> int | None:
         """The last instant that it shows; None if it shows whichever others do."""
@@ -217,6 +220,8 @@ class StoredRelation:
     directory: Directory
     manifest: Manifest
 
+    streams = ()
+
     @property
     def name(self) -> str:
         return self.definition.name
@@ -256,6 +261,7 @@ class StoredArchive:
     version: ArchiveVersion
 
     kind = "archive"
+    streams = ()
 
     @staticmethod
     def open(name: str, path: str | os.PathLike[str]) -> StoredArchive:
