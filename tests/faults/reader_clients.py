@@ -67,7 +67,7 @@ def next_second(runner: HereRunner) -> int:
 def migrate(runner: HereRunner, buckets: int) -> None:
     program = shared({name: program_of(cql, CATALOG) for name, cql in QUERIES.items()}, {})
     described = runner.repository.current().properties["queries"]
-    QueryMigration(runner.repository, program, program, buckets, described).done()
+    QueryMigration(runner.repository, program, program, buckets, described).carry_out()
 
 
 def steps(folder: Path, rng: Random) -> Iterator[str]:

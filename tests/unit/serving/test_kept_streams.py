@@ -109,7 +109,7 @@ def test_streams_without_kept_rows_say_what_to_write(tmp_path: Path) -> None:
     fed(tmp_path, 10, queries={"narrow": KEPT["narrow"], "chosen": KEPT["chosen"]})
     with pytest.raises(CqlError, match="is a stream, whose rows are not kept") as refusal:
         mayfly.open(tmp_path).query("SELECT n FROM clicks [RANGE 3 s]")
-    assert "ask narrow or chosen, which the checkpoint keeps of it" in refusal.value.hint
+    assert "ask chosen or narrow, which the checkpoint keeps of it" in refusal.value.hint
     assert "KEEP 1 HOUR" in refusal.value.hint
     assert "'SELECT * FROM clicks [RANGE 1 HOUR]'" in refusal.value.hint
 
