@@ -155,7 +155,7 @@ def require_nothing_staged(root: str, before: ArchiveSettings, after: ArchiveSet
     for name, figures in staged_figures(root).items():
         if rows := figures["staged_rows"]:
             raise InvalidSetting(
-                f"the sink {name} holds {counted(rows, 'row')} back until their interval ends, so "
+                f"the sink {name} holds {counted(rows, 'row')} back until the interval ends, so "
                 "neither the times of updates nor the kind of lifetimes can change now",
                 f'take them in first: stop the stream and call sink("{name}").flush()',
             )

@@ -19,12 +19,8 @@ import pyarrow as pa
 from mayfly.checkpoint.operator_state import (
     Stored,
     check_copied,
-    load_state,
-    next_event,
-    store_state,
 )
 from mayfly.checkpoint.result_log import DELIVERY, LOG, ResultLog, alive_from, horizon
-from mayfly.checkpoint.state_erasure import without_expired
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
 from mayfly.kernels.delta import ID, Delta, concatenated, payload_names, united, with_numbers
@@ -42,6 +38,7 @@ from mayfly.spark.stream.dead_letters import DEAD_LETTERS
 from mayfly.spark.stream.parcels import MARKER, RECEIPT, Parcel, batch_of, parcels_of, split
 from mayfly.spark.stream.receipts import Receipt
 from mayfly.spark.stream.row_split import rows_of_others, this_partition
+from mayfly.spark.stream.step_state import StepState
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import EXP, TS, Segment, segment_batches, write_segment
 
@@ -172,33 +169,18 @@ class StageStep:
 
 
 @dataclass
-class _Step:
+class _Step(StepState):
     """One step of a stage in one bucket."""
 
-    task: StageStep
-    bucket: int
-    parcels_in: Mapping[str, list[bytes]]
-    directory: Directory
-    before: dict[str, Any] = field(default_factory=dict)
-    after: dict[str, Any] = field(default_factory=dict)
-    stored: dict[str, Stored] = field(default_factory=dict)
-    added: list[Segment] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
     rows_in: dict[str, int] = field(default_factory=dict)
     changes: dict[str, int] = field(default_factory=dict)
     """Per query."""
-    clocks: dict[str, int] = field(default_factory=dict)
-    """Per state: the instants before are closed for it."""
     null_keys: dict[str, int] = field(default_factory=dict)
     """Per stream: rows that came to joins without a key."""
     shed: dict[str, int] = field(default_factory=dict)
     """Per stream: rows that joins left out."""
     refreshes: dict[str, list[int]] = field(default_factory=dict)
     """Per query: refreshes answered and skipped."""
-
-    @property
-    def program(self) -> StagedProgram:
-        return self.task.program
 
     def run(self) -> dict[int, Delta | Pieces]:
         results: dict[int, Delta | Pieces] = {}
@@ -290,9 +272,6 @@ class _Step:
         )
         return Delta(born, cut)
 
-    def _tables(self, edge: str) -> list[pa.Table]:
-        return [pa.ipc.open_stream(data).read_all() for data in self.parcels_in.get(edge, ())]
-
     def _count_rows(self, staged: StagedTask, came: Sequence[Delta]) -> None:
         for feed in self.program.feeds:
             if feed.task == staged.number:
@@ -321,35 +300,7 @@ class _Step:
             if rows.num_rows:
                 yield from split(rows, route.buckets(rows, count), count, stage, f"{kind}/{edge}")
 
-    # ── state and results ─────────────────────────────────────────────────────────────────
-
-    def _load(self, name: str, blank: Any) -> Any:
-        entry = self.task.states.get(f"{name}/{self.bucket}")
-        stored = None if entry is None else Stored.from_json(entry)
-        state = load_state(blank, stored, self.task.segments, self.directory)
-        self.before[name] = stored
-        return state
-
-    def _due(self, group: int) -> int | None:
-        """The instant before which rows expired whose bytes must go."""
-        return self.task.erased[group] if self.task.erased else None
-
-    def _keep(self, name: str, state: Any, group: int) -> None:
-        due = self._due(group)
-        self.after[name] = state if due is None else without_expired(state, due)
-        self.clocks[name] = self.task.intervals[group].clock
-
-    def next_due(self) -> int | None:
-        """Before this instant nothing happens by itself. Neither joins nor logs do anything when
-        rows that they keep expire."""
-        joins = (task for task in self.program.tasks if task.operator.quiet)
-        quiet = {f"task/{task.name}" for task in joins}
-        instants = (
-            next_event([state], self.clocks[name])
-            for name, state in self.after.items()
-            if name not in quiet and not name.startswith(f"{LOG}/")
-        )
-        return min((instant for instant in instants if instant is not None), default=None)
+    # ── results ───────────────────────────────────────────────────────────────────────────
 
     def finish(self, results: Mapping[int, Delta | Pieces]) -> None:
         """Write the answers that leave in this stage, dead letters, and every state."""
@@ -360,16 +311,7 @@ class _Step:
         for edge in self.parcels_in:
             if edge.startswith(f"{DEAD_LETTERS}/"):
                 self._write_dead(edge)
-        for name, state in self.after.items():
-            group, clock = f"state/{name}/{self.bucket}", self.clocks[name]
-            stored, added, in_use = store_state(state, group, self.directory)
-            self.stored[f"{name}/{self.bucket}"] = stored
-            self.added += added
-            previous = self.before.get(name)
-            old = [path for paths in previous.runs.values() for path in paths] if previous else []
-            gone = [path for path in old if path not in set(in_use)]
-            check_copied((self.task.segments[path] for path in gone), clock, self.directory)
-            self.dropped += gone
+        self._store()
 
     def _leaves_here(self, answer: StagedAnswer) -> bool:
         if answer.sent is None:

@@ -183,7 +183,10 @@ def test_rows_that_are_staged_meanwhile_stop_a_change(tmp_path: Path) -> None:
         staging = Staging.at(tmp_path / "a", "web")
         staging.add(staging.current(), [waiting_row(staging)], (), Brought(batch=0, rows=1))
 
-    with faults.on_reach("archive.moved", stage), pytest.raises(InvalidSetting, match="wait"):
+    with (
+        faults.on_reach("archive.moved", stage),
+        pytest.raises(InvalidSetting, match="holds 1 row back"),
+    ):
         archive.migrate(refresh="5 us")
     check(archive, rows_of(1), 10)
     assert archive.settings.calendar.time_of(2) == 20
