@@ -196,7 +196,7 @@ class Oracle:
         self.case, self.instants = case, list(instants)
         script = []
         for table in case.query.tables:
-            columns = STREAMS[table.stream]
+            columns = {"ts": "number", "seq": "number", **STREAMS[table.stream]}
             declared = ", ".join(f"{name} {_TYPES[kind]}" for name, kind in columns.items())
             script.append(
                 f"CREATE OR REPLACE TEMP TABLE alive_{table.name} (moment BIGINT, {declared})"

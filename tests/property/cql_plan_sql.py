@@ -25,6 +25,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.ordered_calls import directions, entry_of
 
 
 def plan_sql(node: Node) -> str:
@@ -99,17 +100,40 @@ def _grouped(node: GroupAggregate) -> str:
     return f"SELECT * FROM ({rows}) WHERE {sql(node.having)}" if node.having else rows
 
 
-_AGGREGATES = {"quantile": "quantile_disc"}
+_AGGREGATES = {"quantile": "quantile_disc", "percentile": "quantile_cont"}
 
 
 def _aggregate(call: AggregateCall) -> str:
     if call.argument is None:
         return "count(*)"
+    entry = entry_of(call)
+    if entry is not None:
+        return _ordered(call, entry)
     parameters = "".join(f", {value!r}" for value in call.parameters)
     word = "DISTINCT " if call.distinct else ""
     function = _AGGREGATES.get(call.function, call.function)
     text = f"{function}({word}{sql(call.argument)}{parameters})"
     return f"CAST({text} AS BIGINT)" if call.data_type.is_integral else text
+
+
+def _ordered(call: AggregateCall, entry: ex.Function) -> str:
+    order = [
+        f"{sql(member)} {direction}"
+        + ("" if "NULLS" in direction else f" NULLS {'LAST' if 'DESC' in direction else 'FIRST'}")
+        for member, direction in zip(entry.arguments, directions(call), strict=True)
+    ]
+    conditions, argument = list[str](), call.argument
+    while isinstance(argument, ex.Case):
+        conditions.append(sql(argument.conditions[0]))
+        argument = argument.results[0]
+    some = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+    inner = f"{sql(entry.arguments[-1])}{{}} ORDER BY {', '.join(order)}"
+    match call.function:
+        case "string_agg":
+            return f"string_agg({inner.format(f', {call.parameters[-1]!r}')}){some}"
+        case "collect_list":
+            return f"coalesce(list({inner.format('')}){some}, [])"
+    return f"first({inner.format('')}){some}"
 
 
 def _sorted(node: Sort | Top, child: Node) -> str:

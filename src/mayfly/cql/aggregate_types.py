@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from mayfly.cql.ordered_aggregates import FORMS, bind_ordered, is_ordered
+from mayfly.cql.written_calls import WrittenCall, call_of
 from mayfly.plan.expressions import Case, Expression, Literal, Value, as_type
 from mayfly.plan.frequent_call import (
     APPROXIMATE,
@@ -65,6 +67,10 @@ class AggregateType:
 
 _COUNT = AggregateType("COUNT(*), COUNT(x) or COUNT(DISTINCT x)", lambda kind: BIGINT)
 _SPREAD = AggregateType("VAR(x), STDDEV(x)", lambda kind: DOUBLE, numeric=True)
+CONDITIONS = ("count_if", "bool_and", "bool_or")
+SHARES = ("quantile", "percentile")
+_APPROXIMATE_COUNTS = ("APPROX_COUNT_DISTINCT",)
+_APPROXIMATE_SHARES = ("approx_percentile", "percentile_approx")
 _KNOWN: dict[str, AggregateType] = {
     "count": _COUNT,
     "sum": AggregateType("SUM(x)", _sum, numeric=True),
@@ -73,8 +79,11 @@ _KNOWN: dict[str, AggregateType] = {
     "max": AggregateType("MAX(x)", lambda kind: kind),
     "var_samp": _SPREAD,
     "stddev_samp": _SPREAD,
+    "var_pop": _SPREAD,
+    "stddev_pop": _SPREAD,
     "median": AggregateType("MEDIAN(x)", lambda kind: DOUBLE, numeric=True),
     "quantile": AggregateType("QUANTILE(x, q)", lambda kind: kind, parameters=1),
+    "percentile": AggregateType("PERCENTILE(x, q)", lambda kind: DOUBLE, True, 1),
     "mode": AggregateType("MODE(x)", lambda kind: kind),
     "collect_set": AggregateType("COLLECT_SET(x)", array),
     "top": AggregateType("TOP(x, k)", _counted, parameters=1),
@@ -92,29 +101,31 @@ AGGREGATES = {
     "variance": "var_samp",
     "stddev": "stddev_samp",
     "std": "stddev_samp",
+    **{name: name for name in (*CONDITIONS, *FORMS)},
+    "countif": "count_if",
+    "every": "bool_and",
+    "logical_and": "bool_and",
+    "logical_or": "bool_or",
+    "percentile_cont": "percentile",
+    "percentile_disc": "quantile",
+    **dict.fromkeys(_APPROXIMATE_SHARES, "quantile"),
+    "approx_count_distinct": "count",
+    "any_value": "min",
+    "first_value": "first",
+    "last_value": "last",
+    **dict.fromkeys(("arg_min", "argmin"), "min_by"),
+    **dict.fromkeys(("arg_max", "argmax"), "max_by"),
+    "array_agg": "collect_list",
+    "listagg": "string_agg",
 }
 """Every name an aggregate is called by, with the name plans use."""
-_LATEST = "the latest row of each k is s [PARTITION BY k ROWS 1]"
-_LISTED = "COLLECT_SET(x) gives the values, each once, in their order"
-_TRUTH = "write MIN or MAX(CASE WHEN … THEN 1 ELSE 0 END)"
-FOREIGN_AGGREGATES = {
-    **dict.fromkeys(("first", "first_value", "any_value"), "write MIN(x), or join with MIN(ts)"),
-    **dict.fromkeys(("last", "last_value", "latest"), _LATEST),
-    **dict.fromkeys(("min_by", "arg_min"), "write a sub-query with ORDER BY y LIMIT 1"),
-    **dict.fromkeys(("max_by", "arg_max"), "write a sub-query with ORDER BY y DESC LIMIT 1"),
-    **dict.fromkeys(("collect_list", "array_agg", "string_agg", "listagg"), _LISTED),
-    **dict.fromkeys(("bool_and", "bool_or", "every"), _TRUTH),
-    **dict.fromkeys(("count_if", "countif"), "write COUNT(*) FILTER (WHERE …)"),
-    **dict.fromkeys(("percentile", "percentile_cont"), "write QUANTILE(x, 0.9) or MEDIAN(x)"),
-    **dict.fromkeys(("row_number", "rank", "dense_rank"), "write ORDER BY x LIMIT n"),
-}
+FOREIGN_AGGREGATES = dict.fromkeys(("row_number", "rank", "dense_rank"), "write ORDER BY x LIMIT n")
 """What to write for aggregates of other languages."""
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Filter):
-        node = node.this
-    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+    call = call_of(node)
+    return isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -125,28 +136,93 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
     """An aggregate call over the input columns; its name is still to be given."""
-    if isinstance(node, exp.Filter):
-        return _filtered(bind_aggregate(node.this, inputs), node.expression.this, inputs)
-    function = AGGREGATES[node.name.lower()]
-    aggregate = _KNOWN[function]
-    arguments, distinct = list(node.expressions), False
-    if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
-        distinct, arguments = True, list(arguments[0].expressions)
-    if distinct and function != "count":
-        problem = f"DISTINCT inside {node.name.upper()} is not in the language"
-        raise inputs.error(node, problem, "aggregate over FROM (SELECT DISTINCT …)")
+    written = WrittenCall.of(node)
+    for place in (*written.arguments, *written.order):
+        _refuse_aggregates(place, inputs)
+    function = AGGREGATES[written.name.lower()]
+    if written.distinct and function == "collect_list":
+        function = "collect_set"
+    _check_modifiers(written, function, inputs)
+    if is_ordered(function):
+        call = bind_ordered(written, function, inputs)
+    elif function in CONDITIONS:
+        call = _conditional(written, function, inputs)
+    else:
+        call = _bound(written, function, inputs)
+    if written.condition is None:
+        return call
+    return _filtered(call, written.condition, inputs)
+
+
+def _check_modifiers(call: WrittenCall, function: str, inputs: ScalarBinder) -> None:
+    """DISTINCT, ORDER BY and IGNORE NULLS stand where they mean something."""
+    if call.distinct and function not in ("count", "collect_set"):
+        problem = f"DISTINCT inside {call.name} is not in the language"
+        raise inputs.error(call.node, problem, "aggregate over FROM (SELECT DISTINCT …)")
+    if call.says_nulls and function not in ("first", "last"):
+        hint = "aggregates pass over NULLs anyway; leave it out"
+        raise inputs.error(call.node, f"{call.name} takes no IGNORE or RESPECT NULLS", hint)
+    if call.order and not is_ordered(function) and not _is_share_first(call, function):
+        problem = f"ORDER BY has no meaning in {call.name}"
+        raise inputs.error(call.node, problem, "leave it out")
+
+
+def _is_share_first(call: WrittenCall, function: str) -> bool:
+    """``PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)``."""
+    return function in SHARES and call.within_group and len(call.arguments) == 1
+
+
+def _conditional(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateCall:
+    """COUNT_IF, BOOL_AND and BOOL_OR in terms of COUNT, MIN and MAX."""
+    if len(call.arguments) != 1 or isinstance(call.arguments[0], exp.Star):
+        problem = f"{call.name} does not take {len(call.arguments)} argument(s)"
+        hint = f"write {call.name}(condition)"
+        raise inputs.error(call.node, problem, hint)
+    place = call.arguments[0]
+    condition = inputs.bind(place)
+    if condition.type not in (BOOLEAN, VOID):
+        problem = f"{call.name} needs a condition, not {condition.type}"
+        raise inputs.error(place, problem, "compare it with something")
+    condition = as_type(condition, BOOLEAN)
+    if function == "count_if":
+        counted = Case((condition,), (Literal(1, INT),), None, INT)
+        return AggregateCall("", "count", counted, BIGINT)
+    return AggregateCall("", "min" if function == "bool_and" else "max", condition, BOOLEAN)
+
+
+def _bound(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateCall:
+    arguments, node = call.arguments, call.node
     if function == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
-        if distinct:
+        if call.distinct:
             raise inputs.error(node, "COUNT(DISTINCT *) has no meaning", "write COUNT(DISTINCT x)")
         return AggregateCall("", "count", None, BIGINT)
-    extra = 2 if function in (EXACT, APPROXIMATE) else 0
+    if _is_share_first(call, function):
+        return _within_group(call, function, inputs)
+    aggregate = _KNOWN[function]
+    extra = 2 if function in (EXACT, APPROXIMATE) else int(call.name.lower() in _APPROXIMATE_SHARES)
     if not 1 + aggregate.parameters <= len(arguments) <= 1 + aggregate.parameters + extra:
-        problem = f"{node.name.upper()} does not take {len(arguments)} argument(s)"
+        problem = f"{call.name} does not take {len(arguments)} argument(s)"
         raise inputs.error(node, problem, f"write {aggregate.form}")
     argument = _argument(node, arguments[0], aggregate, inputs)
     parameters = _parameters(function, arguments[1:], inputs)
     kind = aggregate.result(argument.type)
+    distinct = function == "count" and (call.distinct or call.name in _APPROXIMATE_COUNTS)
     return AggregateCall("", function, argument, kind, distinct, parameters)
+
+
+def _within_group(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateCall:
+    if len(call.order) != 1:
+        problem = f"{call.name} is over one value"
+        raise inputs.error(call.node, problem, "write WITHIN GROUP (ORDER BY x)")
+    aggregate, place = _KNOWN[function], call.order[0]
+    argument = _argument(call.node, place.this, aggregate, inputs)
+    share = float(str(_share(call.arguments[0], inputs)))
+    if place.args.get("desc"):
+        if function == "quantile":
+            hint = "write ORDER BY x with the share from below: 0.1 for 0.9"
+            raise inputs.error(place, f"{call.name} counts from the smallest value", hint)
+        share = round(1.0 - share, 15)
+    return AggregateCall("", function, argument, aggregate.result(argument.type), False, (share,))
 
 
 def _filtered(call: AggregateCall, place: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
@@ -160,7 +236,6 @@ def _filtered(call: AggregateCall, place: exp.Expr, inputs: ScalarBinder) -> Agg
 def _argument(
     node: exp.Expr, place: exp.Expr, aggregate: AggregateType, inputs: ScalarBinder
 ) -> Expression:
-    _refuse_aggregates(place, inputs)
     bound = inputs.bind(place)
     if aggregate.numeric:
         if not bound.type.is_numeric and bound.type != VOID:
@@ -185,7 +260,9 @@ def _refuse_aggregates(place: exp.Expr, inputs: ScalarBinder) -> None:
 
 
 def _parameters(function: str, places: list[exp.Expr], inputs: ScalarBinder) -> tuple[Value, ...]:
-    if function == "quantile":
+    if function in SHARES:
+        for accuracy in places[1:]:
+            _count(accuracy, inputs)  # the answer is exact anyway
         return (_share(places[0], inputs),)
     if function in (EXACT, APPROXIMATE):
         return (_count(places[0], inputs), *_threshold(places[1:], inputs))

@@ -12,6 +12,7 @@ from mayfly.cql.context import BindingContext
 from mayfly.cql.frequent_check import with_sub_windows
 from mayfly.cql.from_clause import BindQuery, bind_items
 from mayfly.cql.group_clause import GroupedBinder, Grouping
+from mayfly.cql.grouping_sets import key_sets, united
 from mayfly.cql.join_binder import conjuncts_of, join_items
 from mayfly.cql.messages import suggestion
 from mayfly.cql.outer_joins import Entries, join_entries
@@ -19,7 +20,7 @@ from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.subquery_conditions import apply_queries, asks_query
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical_operators import Distinct, GroupAggregate, Named, Node, Project
+from mayfly.plan.logical_operators import Distinct, GroupAggregate, Named, Node, Project, Select
 from mayfly.plan.types import VOID
 
 
@@ -97,8 +98,8 @@ def _bind_outputs(
         return binder, _outputs(context, block, scope, binder)
     inputs = ScalarBinder(context.source, scope, "GROUP BY")
     grouping = Grouping(context.aliases.fresh("groups"), inputs)
-    for place in block.args["group"].expressions if block.args.get("group") else []:
-        grouping.add_key(_group_key(context, block, scope, place))
+    for keys in key_sets(context, block.args.get("group")):
+        grouping.add_set([_group_key(context, block, scope, place) for place in keys])
     grouped = GroupedBinder(grouping, "SELECT")
     return grouped, _outputs(context, block, scope, grouped)
 
@@ -201,13 +202,12 @@ def _check_distinct(context: BindingContext, outputs: list[_Output]) -> None:
 # ── groups ────────────────────────────────────────────────────────────────────────────────
 
 
-def _grouped(
-    context: BindingContext, block: exp.Select, rows: Node, binder: GroupedBinder
-) -> GroupAggregate:
+def _grouped(context: BindingContext, block: exp.Select, rows: Node, binder: GroupedBinder) -> Node:
     grouping, having = binder.grouping, block.args.get("having")
     condition = None
     if having:
         condition = GroupedBinder(grouping, "HAVING").condition(having.this)
+    several = len(grouping.sets) > 1
     group = block.args.get("group")
     first = group if group is not None else (grouping.places or [block])[0]
     node = GroupAggregate(
@@ -215,9 +215,13 @@ def _grouped(
         tuple(grouping.keys),
         tuple(grouping.aggregates),
         grouping.alias,
-        condition,
+        None if several else condition,
         position=context.position(first),
     )
     pairs = zip(grouping.aggregates, grouping.places, strict=True)
     calls = tuple(with_sub_windows(context, node, call, place) for call, place in pairs)
-    return replace(node, aggregates=calls)
+    node = replace(node, aggregates=calls)
+    if not several:
+        return node
+    groups = united(context, node, grouping)
+    return Select(groups, condition, position=node.position) if condition else groups

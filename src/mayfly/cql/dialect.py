@@ -56,6 +56,11 @@ _HINTS = {
 }
 
 
+_SEVERAL: dict[TokenType, type[exp.Expr]] = {
+    TokenType.GROUPING_SETS: exp.GroupingSets,
+    TokenType.ROLLUP: exp.Rollup,
+    TokenType.CUBE: exp.Cube,
+}
 _TABLE_FUNCTIONS = {
     "TUMBLE": "write the window behind the stream: s [RANGE 10 MIN SLIDE 10 MIN]",
     "HOP": "write the window behind the stream: s [RANGE 10 MIN SLIDE 1 MIN]",
@@ -215,13 +220,24 @@ class CqlParser(SparkParser):
         token = self._curr
         if not self._match(TokenType.GROUP_BY):
             return None
-        if self._curr.text.upper() in ("ROLLUP", "CUBE", "GROUPING"):
-            word = self._curr.text.upper()
-            raise self._problem(f"{word} is not in the language", "write one query per grouping")
-        keys = self._parse_csv(self._parse_disjunction)
+        keys = self._parse_csv(self._grouping)
         if not keys:
             raise self._problem("GROUP BY needs at least one expression", "write GROUP BY a, b")
+        if self._curr.token_type is TokenType.WITH and self._next.token_type in _SEVERAL:
+            several = _SEVERAL[self._next.token_type]
+            keys = [self._placed(several(expressions=keys), self._next)]
+            self._advance(2)
         return cast("exp.Group", self._placed(exp.Group(expressions=keys), token))
+
+    def _grouping(self) -> exp.Expr | None:
+        """A key, or ROLLUP, CUBE and GROUPING SETS with keys and lists of keys."""
+        token = self._curr
+        if token.token_type not in _SEVERAL or self._next.token_type is not TokenType.L_PAREN:
+            return self._parse_disjunction()
+        self._advance(2)
+        several = _SEVERAL[token.token_type](expressions=self._parse_csv(self._grouping))
+        self._match_r_paren()
+        return cast("exp.Expr", self._placed(several, token))
 
     def _parse_join(self, *_: Any, **__: Any) -> exp.Join | None:
         token = self._curr
@@ -394,7 +410,10 @@ def _parsed(
     return tree
 
 
-_NOISE = ("NULLS", "FIRST", "LAST", "ALL", "INNER", "CROSS", "OUTER")
+_NOISE = (
+    *("NULLS", "FIRST", "LAST", "ALL", "INNER", "CROSS", "OUTER"),
+    *("IGNORE", "RESPECT", "WITHIN", "GROUP"),
+)
 
 
 def check_complete(source: SourceText, tokens: list[Token], tree: exp.Expr) -> None:

@@ -82,7 +82,8 @@ def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> It
         )
     name = place.alias or place.name
     if isinstance(entry, StreamDefinition):
-        return Item(name, _stream(context, place, entry, context.aliases.fresh(name)))
+        scan = _stream(context, place, entry, context.aliases.fresh(name))
+        return Item(name, scan, order=_order(entry, scan.columns))
     if isinstance(entry, RelationDefinition):
         return Item(name, _relation(context, place, entry, context.aliases.fresh(name)))
     advice = {
@@ -99,6 +100,13 @@ def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> It
         f"{entry.name} is {with_article(entry.kind)}, not a {context.catalog.offers}",
         advice[entry.kind],
     )
+
+
+def _order(entry: StreamDefinition, columns: Schema) -> tuple[Column, ...]:
+    """Time, SEQUENCE or, where there is none, the values of the row (spec: order of a stream)."""
+    named = {column.name: column for column in columns}
+    rest = entry.sequence or [c.name for c in columns if c.type.is_comparable]
+    return (named[entry.time], *(named[name] for name in rest if name != entry.time))
 
 
 def _stream(

@@ -98,7 +98,8 @@ def _check_join(context: BindingContext, join: exp.Expr) -> None:
 def _padded(item: Item) -> Item:
     columns = tuple(replace(column, may_be_null=True) for column in item.node.schema)
     nameless = {name: replace(column, may_be_null=True) for name, column in item.nameless.items()}
-    return Item(item.name, _Offered(columns), nameless)
+    order = tuple(replace(column, may_be_null=True) for column in item.order)
+    return Item(item.name, _Offered(columns), nameless, order)
 
 
 def _outer_join(

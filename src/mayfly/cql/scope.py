@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from mayfly.cql.messages import CqlError, SourceText, listing, suggestion
 from mayfly.cql.places import error_on
-from mayfly.plan.expressions import Column, Expression, FieldAccess
+from mayfly.plan.expressions import Column, Expression, FieldAccess, Function
 from mayfly.plan.logical_operators import Node
 
 
@@ -40,6 +40,8 @@ class Item:
     nameless: Mapping[str, Column] = field(default_factory=dict)
     """Aggregates without a name of a sub-query, by the column they aggregate: SUM(a) is an ``a``
     where nothing else is (thesis 3.4)."""
+    order: tuple[Column, ...] = ()
+    """What the rows of a stream are ordered by, its time first."""
 
     def column(self, name: str) -> Column | None:
         folded = name.casefold()
@@ -84,6 +86,18 @@ class Scope:
         for name in match[1]:
             expression = self._member(node, expression, name)
         return expression
+
+    def stream_order(self) -> tuple[Expression, ...]:
+        """What rows are ordered by: of several streams by the latest of their times first."""
+        orders = [item.order for item in self.items if item.order]
+        if len(orders) <= 1:
+            return orders[0] if orders else ()
+        times = tuple(order[0] for order in orders)
+        if any(time.type != times[0].type for time in times):
+            return ()
+        nullable = all(time.nullable for time in times)
+        came = Function("greatest", times, times[0].type, nullable)
+        return (came, *(column for order in orders for column in order))
 
     def _find(self, node: exp.Expr, parts: list[str]) -> tuple[Column, list[str]] | None:
         for item in self.items:

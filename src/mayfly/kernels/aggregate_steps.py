@@ -24,6 +24,7 @@ from mayfly.kernels.group_events import Events, Floats, Wide
 from mayfly.kernels.holistic import DECIMAL_SUMS, WAYS, AggregateUpkeep, TooLarge, Versions
 from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.operator import StateKey
+from mayfly.kernels.ordered_values import ORDERED_WAYS
 from mayfly.lifetime import instant_text
 from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical_operators import AggregateCall
@@ -138,7 +139,9 @@ class Aggregator:
             return TOTAL
         if self.call.function in ("sum", "avg") and self.call.data_type.name == "decimal":
             return DECIMAL_SUMS
-        return FREQUENT if Frequency.is_asked(self.call) else WAYS[self.call.function]
+        if Frequency.is_asked(self.call):
+            return FREQUENT
+        return (WAYS | ORDERED_WAYS)[self.call.function]
 
     def totals(
         self,

@@ -1,6 +1,7 @@
 """Variances that depend on nothing but the rows: from exact sums of values and of squares.
 
-Idea: (n·Σx² − (Σx)²) / (n(n − 1)) cancels badly in floating point and not at all in whole numbers.
+Idea: (n·Σx² − (Σx)²) / (n(n − 1)), of a whole population / n², cancels badly in floating point and
+not at all in whole numbers.
 Σx and Σx² are fixed-point numbers wide enough for every double and its square (exact_sums.py);
 rows come and go event by event, and the numerator is made and rounded once per version.
 Cost: eight digits per event; an answer squares the digits in use (two to four for values of
@@ -44,16 +45,17 @@ _HALF = np.uint64(32)
 
 def play_variances(
     before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
-    carried: Carried, root: bool,
+    carried: Carried, root: bool, spare: int,
 ) -> Floats:  # fmt: skip
-    """The sample variance of each version, or its square root; NaN below two values.
+    """The variance of each version, or its square root: of a sample where one row is to ``spare``,
+    of all there is with 0; NaN without rows beside these.
 
     The arguments are those of ``play_sums``.
     """
     answers = np.empty(len(last), np.float64)
     _play(
         before, starts, values, amounts, last, group, carried.first, carried.slot,
-        carried.last, carried.keep, root, answers,
+        carried.last, carried.keep, root, spare, answers,
     )  # fmt: skip
     return answers
 
@@ -61,7 +63,8 @@ def play_variances(
 @compiled()
 def _play(
     before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
-    residues: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, root: bool, answers: Floats,
+    residues: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, root: bool, spare: int,
+    answers: Floats,
 ) -> None:  # fmt: skip
     sums, span, odd = start_digits(DIGITS)
     squares, reach, unused = start_digits(_SQUARES)
@@ -86,10 +89,10 @@ def _play(
                 _add_square(squares, reach, values[event], amounts[event])
                 rows += amounts[event]
             event += 1
-        if rows < 2 or odd.any():
+        if rows <= spare or odd.any():
             answers[version] = np.nan
         else:
-            answers[version] = _spread(sums, span, squares, reach, rows, root)
+            answers[version] = _spread(sums, span, squares, reach, rows, root, spare)
         ends = version + 1 == len(last) or group[version + 1] != current
         if ends and keep[current] >= 0:
             row = kept[keep[current]]
@@ -123,7 +126,7 @@ def _add_square(digits: Int64s, span: Int64s, value: float, sign: int) -> None:
 
 @compiled()
 def _spread(
-    sums: Int64s, span: Int64s, squares: Int64s, reach: Int64s, rows: int, root: bool
+    sums: Int64s, span: Int64s, squares: Int64s, reach: Int64s, rows: int, root: bool, spare: int
 ) -> float:
     """The quotient, of which the numerator is exact and rounded once."""
     if reach[0] > reach[1]:
@@ -144,7 +147,7 @@ def _spread(
         return 0.0
     mantissa, exponent = leading_bits(carried, top)
     exponent += base * 32 - 2 * LOWEST
-    quotient = float(mantissa) / (float(rows) * float(rows - 1))
+    quotient = float(mantissa) / (float(rows) * float(rows - spare))
     if not root:
         return math.ldexp(quotient, exponent)
     # An even exponent is halved without loss: the root fits where the variance does not.

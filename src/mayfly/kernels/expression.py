@@ -20,7 +20,7 @@ from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.functions.casts import cast
 from mayfly.kernels.functions.comparisons import compare, extreme
 from mayfly.kernels.functions.hash_functions import HASH_FUNCTIONS
-from mayfly.kernels.functions.nested import NESTED_FUNCTIONS, member
+from mayfly.kernels.functions.nested import NESTED_FUNCTIONS, entry, member
 from mayfly.kernels.functions.numbers import NUMBER_FUNCTIONS, arithmetic
 from mayfly.kernels.functions.operands import Mask, Operand, Undefined, broadcast
 from mayfly.kernels.functions.text_functions import TEXT_FUNCTIONS, like
@@ -281,6 +281,7 @@ _OTHERS = {
     "concat_ws": TEXT_FUNCTIONS["concat_ws"],
     "least": lambda values, kind: extreme("<")(values),
     "greatest": lambda values, kind: extreme(">")(values),
+    "struct": entry,
     **HASH_FUNCTIONS,
 }
 """Functions that see all rows of all operands."""

@@ -27,12 +27,22 @@ from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.lifetime_rows import Bools
 from mayfly.kernels.room import require_room
 from mayfly.plan.logical_operators import AggregateCall
+from mayfly.plan.ordered_calls import directions
 from mayfly.plan.types import arrow_type
-from mayfly.windows.domain import has_ranks, of_ranks, ranks
+from mayfly.windows.domain import has_ranks, keys_in_order, of_ranks, ranks
 from mayfly.windows.extremes import play_extremes
-from mayfly.windows.rank_counts import LARGEST, MEDIAN, QUANTILE, SMALLEST, Ranked, Script
+from mayfly.windows.rank_counts import (
+    BETWEEN,
+    LARGEST,
+    MEDIAN,
+    QUANTILE,
+    SMALLEST,
+    Keys,
+    Ranked,
+    Script,
+)
 
-SPREADS = ("var_samp", "stddev_samp")
+SPREADS = ("var_samp", "stddev_samp", "var_pop", "stddev_pop")
 RANKS, SUMS, SQUARES = "ranks", "sums", "squares"
 """What is left for the next step: counts by rank, a sum, sums of values and squares."""
 ENTRY_BYTES = 24
@@ -101,14 +111,18 @@ class AggregateUpkeep:
     def name(self, call: AggregateCall) -> Hashable | None:
         """What it leaves behind, by name; None if it does not go from step to step."""
         assert call.argument is not None
-        return None if self.residue is None else (self.residue, call.argument)
+        return None if self.residue is None else (self.residue, call.argument, *directions(call))
 
 
-def by_rank(answers: Callable[[AggregateCall, Ranked, Script], pa.Array]) -> Play:
-    """What asks about the values of a group, such as MEDIAN or TOP, at every version."""
+def by_rank(
+    answers: Callable[[AggregateCall, Ranked, Script], pa.Array],
+    keys: Callable[[AggregateCall], Keys] = lambda call: keys_in_order,
+) -> Play:
+    """What asks about the values of a group, such as MEDIAN or TOP, at every version; ``keys`` say
+    in which order they stand."""
 
     def play(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
-        before, name = versions.alive_before, (RANKS, call.argument)
+        before, name = versions.alive_before, (RANKS, call.argument, *directions(call))
         ranked = before.laid_out.get(name)
         if ranked is None:
             values = unsigned_zeros(events.values(argument))
@@ -119,6 +133,7 @@ def by_rank(answers: Callable[[AggregateCall, Ranked, Script], pa.Array]) -> Pla
                 events.group_of_event,
                 len(events.codes),
                 before.part(name) if before.summaries else {},
+                keys(call),
             )
             if len(before.large):
                 before.leave(name, ranked.after(events.sign, before.large))
@@ -165,6 +180,19 @@ def _mode(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 
 def _picked(ranked: Ranked, places: Int64s) -> pa.Array:
     return ranked.at(places)
+
+
+def _between(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
+    """The continuous quantile: on the line between the two values around its position."""
+    share = float(str(call.parameters[0]))
+    low, high = (
+        _picked(ranked, places).cast(pa.float64(), safe=False)
+        for places in ranked.positions(script, BETWEEN, share)
+    )
+    place = share * np.maximum(ranked.rows(script) - 1, 0)
+    part = place - np.floor(place)
+    mixed = pc.add(pc.multiply(low, pa.array(1.0 - part)), pc.multiply(high, pa.array(part)))
+    return pc.if_else(pc.equal(low, high), low, mixed)
 
 
 def _median(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
@@ -225,9 +253,10 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
     amounts = present * events.sign
     play = _floats(held), starts, _floats(values), amounts, *events.marks
     if call.function in SPREADS:
-        spread = play_variances(*play, carried, call.function == "stddev_samp")
+        spare = 1 if call.function.endswith("_samp") else 0
+        spread = play_variances(*play, carried, call.function.startswith("stddev"), spare)
         before.leave(name, {g: (carried.last[carried.keep[g]],) for g in before.large.tolist()})
-        return pa.array(spread, mask=counts < 2)
+        return pa.array(spread, mask=counts <= spare)
     if pa.types.is_decimal(values.type):
         return _decimals(call, events, values, amounts, held, starts, counts)
     sums = play_sums(*play, carried)
@@ -280,14 +309,14 @@ def _decimals(
     return pa.array(results, kind)
 
 
-_POSITIONS = AggregateUpkeep(
+POSITIONS = AggregateUpkeep(
     "counts by rank in a Fenwick tree",
     "a position is found in the logarithm of the distinct values; no row is read again",
     None,
     RANKS,
 )
 _EXTREMES = replace(
-    _POSITIONS,
+    POSITIONS,
     structure="two heaps, of what came and what went; counts by rank where groups are large",
     play=_extremes,
 )
@@ -316,8 +345,9 @@ WAYS = {
     "collect_set": replace(_COUNTS, play=by_rank(_set)),
     "min": _EXTREMES,
     "max": _EXTREMES,
-    "median": replace(_POSITIONS, play=by_rank(_median)),
-    "quantile": replace(_POSITIONS, play=by_rank(_quantile)),
+    "median": replace(POSITIONS, play=by_rank(_median)),
+    "quantile": replace(POSITIONS, play=by_rank(_quantile)),
+    "percentile": replace(POSITIONS, play=by_rank(_between)),
     "top": replace(_BEST, play=by_rank(_top)),
     "mode": replace(_BEST, play=by_rank(_mode)),
     "sum": _SUM,

@@ -270,10 +270,11 @@ class Distinct(Node):
 class AggregateCall:
     """``function(argument)`` over a group, offered as column ``name``.
 
-    ``function`` is one of count, sum, avg, min, max, var_samp, stddev_samp, median, quantile,
-    mode, collect_set, top, frequent, approx_frequent; COUNT(*) has no argument. ``parameters``: q
-    of QUANTILE; k of TOP; k and the number of sub-windows of FREQUENT, then its share and its
-    errors, if given.
+    ``function`` is one of count, sum, avg, min, max, var_samp, stddev_samp, var_pop, stddev_pop,
+    median, quantile, percentile, mode, collect_set, top, frequent, approx_frequent, or one of
+    ``ordered_calls``; COUNT(*) has no argument. ``parameters``: q of QUANTILE; k of TOP; k and the
+    number of sub-windows of FREQUENT, then its share and its errors, if given; how entries are
+    ordered.
     """
 
     name: str
@@ -285,7 +286,9 @@ class AggregateCall:
 
     @property
     def nullable(self) -> bool:
-        return self.function not in ("count", "collect_set", "top", "frequent", "approx_frequent")
+        return self.function not in (
+            *("count", "collect_set", "collect_list", "top", "frequent", "approx_frequent"),
+        )
 
     def column(self, relation: str) -> Column:
         return Column(relation, self.name, self.data_type, self.nullable)

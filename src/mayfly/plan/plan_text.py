@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mayfly.plan.expressions import Column, Expression, Literal
+from mayfly.plan.expressions import Case, Column, Expression, Function, Literal
 from mayfly.plan.logical_operators import (
     AggregateCall,
     AntiJoin,
@@ -24,6 +24,7 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
 )
+from mayfly.plan.ordered_calls import ASCENDING, directions, entry_of
 
 
 def plan_text(node: Node) -> str:
@@ -159,10 +160,30 @@ def aggregate_text(
 
 
 def _call(call: AggregateCall) -> str:
+    entry = entry_of(call)
+    if entry is not None:
+        return _ordered_call(call, entry)
     argument = expression_text(call.argument) if call.argument else "*"
     arguments = [argument, *(str(parameter) for parameter in call.parameters)]
     distinct = "DISTINCT " if call.distinct else ""
     return f"{call.function.upper()}({distinct}{', '.join(arguments)})"
+
+
+def _ordered_call(call: AggregateCall, entry: Function) -> str:
+    *keys, value = entry.arguments
+    order = [
+        expression_text(key) + ("" if direction == ASCENDING else f" {direction}")
+        for key, direction in zip(keys, directions(call), strict=False)
+    ]
+    rest = [f"'{parameter}'" for parameter in call.parameters[len(keys) + 1 :]]
+    shown = ", ".join([expression_text(value), *rest])
+    by = f" ORDER BY {', '.join(order)}" if order else ""
+    conditions, argument = [], call.argument
+    while isinstance(argument, Case):
+        conditions.append(expression_text(argument.conditions[0]))
+        argument = argument.results[0]
+    some = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"{call.function.upper()}({shown}{by}){some}"
 
 
 def sort_text(keys: Sequence[SortKey], limit: int | None, offset: int) -> str:

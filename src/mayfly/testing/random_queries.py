@@ -24,6 +24,12 @@ from mayfly.plan.window_kinds import (
     Window,
     instant_literal,
 )
+from mayfly.testing.random_aggregates import (
+    further_call,
+    grouping_sets,
+    stream_order,
+    usual_call,
+)
 
 SECOND = 1_000_000
 DECLARATIONS = """
@@ -57,15 +63,18 @@ class Both:
     cql: str
     sql: str
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.cql, self.sql
+
     def __str__(self) -> str:
         raise TypeError("write both sides with both()")
 
 
 def both(template: str, *parts: Both | str) -> Both:
     """The template filled in on both sides."""
-    left = [part if isinstance(part, str) else part.cql for part in parts]
-    right = [part if isinstance(part, str) else part.sql for part in parts]
-    return Both(template.format(*left), template.format(*right))
+    pairs = [(part, part) if isinstance(part, str) else part.pair for part in parts]
+    return Both(*(template.format(*(pair[side] for pair in pairs)) for side in (0, 1)))
 
 
 def joined(separator: str, parts: Sequence[Both]) -> Both:
@@ -149,8 +158,8 @@ class _Maker:
         self.tables: list[WindowTable] = []
         self.slide: Slide | None = None
         if rng.random() < 0.3:
-            origin = rng.choice((0, 0, 2 * SECOND))
-            self.slide = Slide(period=rng.choice((5, 10)) * SECOND, origin=origin)
+            origin, period = rng.choice((0, 0, 2 * SECOND)), rng.choice((5, 10)) * SECOND
+            self.slide = Slide(period=period, origin=origin)
 
     def query(self, shape: str) -> Both:
         if shape in ("union", "except", "sets"):
@@ -186,9 +195,9 @@ class _Maker:
             return both("{}{}", self._set_operation("union", 2), self._limit(2))
         outputs, rest = self._block(inner, real=False)
         word = "DISTINCT " if inner == "distinct" else ""
-        listed = both("{}{}", word, joined(", ", outputs))
-        operator = self.rng.choice(("", "", "", "Istream", "Dstream"))
-        selected = Both(f"{operator}({listed.cql})", listed.sql) if operator else listed
+        selected = both("{}{}", word, joined(", ", outputs))
+        if operator := self.rng.choice(("", "", "", "Istream", "Dstream")):
+            selected = Both(f"{operator}({selected.cql})", selected.sql)
         return both("SELECT {} {}{}", selected, rest, self._limit(len(outputs)))
 
     def _limit(self, columns: int) -> Both:
@@ -354,6 +363,9 @@ class _Maker:
         keys = [self._column(scope) for _ in range(self.rng.randint(0, 2))]
         calls = [self._aggregate(scope, real) for _ in range(self.rng.randint(1, 3))]
         group = both(" GROUP BY {}", joined(", ", keys)) if keys else Both("", "")
+        if keys and self.rng.random() < 0.25:
+            group = both(grouping_sets(self.rng, [key.cql for key in keys]))
+            calls.append(both("GROUPING({})", keys[0]))
         having = Both("", "")
         if self.rng.random() < 0.4:
             having = both(" HAVING {} > {}", self._aggregate(scope, real=False), "1")
@@ -433,30 +445,14 @@ class _Maker:
         return self.rng.choice(choices)
 
     def _aggregate(self, scope: Scope, real: bool = True) -> Both:
-        number, text = self._column(scope, "number"), self._column(scope, "text")
-        some = Both("", "")
-        if self.rng.random() < 0.25:
-            some = both(" FILTER (WHERE {})", self._condition(scope, 1))
-        whole = [
-            both("COUNT(*){}", some),
-            both("COUNT({}){}", text, some),
-            both("COUNT(DISTINCT {}){}", text, some),
-            Both(f"SUM({number.cql}){some.cql}", f"CAST(sum({number.sql}){some.sql} AS BIGINT)"),
-            both("MIN({}){}", number, some),
-            both("MAX({}){}", number, some),
-        ]
-        reals = [
-            both("AVG({}){}", number, some),
-            Both(f"VAR({number.cql}){some.cql}", f"var_samp({number.sql}){some.sql}"),
-            Both(f"STDDEV({number.cql}){some.cql}", f"stddev_samp({number.sql}){some.sql}"),
-            both("MEDIAN({}){}", number, some),
-            Both(
-                f"QUANTILE({number.cql}, 0.3){some.cql}",
-                f"quantile_disc({number.sql}, 0.3){some.sql}",
-            ),
-            both("MAX({}){}", text, some),
-        ]
-        return self.rng.choice([*whole, *reals] if real else whole)
+        number, text = self._column(scope, "number").cql, self._column(scope, "text").cql
+        where = self._condition(scope, 1).pair if self.rng.random() < 0.25 else None
+        if not real or self.rng.random() < 0.5:
+            return Both(*usual_call(self.rng, number, text, where, real))
+        streams = [table.name for table in self.tables if table.keep is None]
+        order = stream_order([alias for alias, _ in scope if alias in streams])
+        condition = self._condition(scope, 1).pair
+        return Both(*further_call(self.rng, number, text, condition, where, order))
 
 
 def _window_text(window: Window, rng: Random) -> str:

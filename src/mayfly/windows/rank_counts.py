@@ -11,7 +11,7 @@ report 5; docs/windows.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,9 @@ from mayfly.arrays.order import stable_order
 from mayfly.windows.domain import Int64s, has_ranks, keys_in_order, of_ranks
 from mayfly.windows.nodes import jit
 
-MEDIAN, QUANTILE, SMALLEST, LARGEST = 0, 1, 2, 3
+MEDIAN, QUANTILE, SMALLEST, LARGEST, BETWEEN = 0, 1, 2, 3, 4
+Keys = Callable[[pa.Array], Int64s]
+"""Whole numbers in the order of values."""
 Counts = tuple[Any, ...]
 """Distinct values (whole numbers in an array of NumPy's, or values in one of Arrow's) and how often
 each is there."""
@@ -56,12 +58,13 @@ class Ranked:
     @staticmethod
     def of(
         before: pa.Array, owner: Int64s, values: pa.Array, group: Int64s, size: int,
-        summaries: Mapping[int, Counts] | None = None,
+        summaries: Mapping[int, Counts] | None = None, keys: Keys = keys_in_order,
     ) -> Ranked:  # fmt: skip
         """From the values alive before a step (of groups ``owner``) and those of its events;
-        ``summaries`` of some groups are as ``after`` gave them."""
+        ``summaries`` of some groups are as ``after`` gave them, ``keys`` say how values compare."""
         if not summaries or has_ranks(values.type):
-            return Ranked._of(before, owner, None, values, group, size).with_groups(summaries or {})
+            ranked = Ranked._of(before, owner, None, values, group, size, keys)
+            return ranked.with_groups(summaries or {})
         parts = [before, *(distinct for distinct, _ in summaries.values())]
         sizes = [len(distinct) for distinct, _ in summaries.values()]
         often = [np.ones(len(before), np.int64), *(counts for _, counts in summaries.values())]
@@ -69,19 +72,19 @@ class Ranked:
             owner, np.repeat(np.fromiter(summaries, np.int64, len(summaries)), sizes)
         )
         whole = pa.concat_arrays(parts), owners, np.concatenate(often)
-        return Ranked._of(*whole, values, group, size)
+        return Ranked._of(*whole, values, group, size, keys)
 
     @staticmethod
     def _of(
         before: pa.Array, owner: Int64s, often: Int64s | None, values: pa.Array, group: Int64s,
-        size: int,
+        size: int, keys_of: Keys,
     ) -> Ranked:  # fmt: skip
         both, groups = pa.concat_arrays([before, values]), np.concatenate([owner, group])
         present = None
         if both.null_count:
             present = np.flatnonzero(pc.is_valid(both).to_numpy(zero_copy_only=False))
             groups = groups[present]
-        keys = keys_in_order(both if present is None else both.take(pa.array(present)))
+        keys = keys_of(both if present is None else both.take(pa.array(present)))
         places, first = _ranks_within(groups, keys, size)
         starts, distinct = np.searchsorted(groups[first], np.arange(size + 1)), keys[first]
         if present is not None:
@@ -168,12 +171,23 @@ class Ranked:
         )  # fmt: skip
         return answers
 
-    def listed(self, script: Script, size: int) -> Int64s:
-        """The places of the values of each version, ``size`` in all."""
+    def rows(self, script: Script) -> Int64s:
+        """How many values each version has, equal ones counted."""
+        moved = np.append(0, np.cumsum(script.sign * (self.ids >= 0)))
+        held = np.add.reduceat(np.append(self.counts, 0), self.starts[:-1])
+        held[self.starts[:-1] == self.starts[1:]] = 0
+        first = np.searchsorted(script.group, np.arange(len(held)))
+        begun = np.append(0, script.last + 1)[first]
+        rows: Int64s = moved[script.last + 1] + (held - moved[begun])[script.group]
+        return rows
+
+    def listed(self, script: Script, size: int, *, repeated: bool = False) -> Int64s:
+        """The places of the values of each version, ``size`` in all; ``repeated`` as often as they
+        are there."""
         places = np.empty(size, np.int64)
         _play_listed(
             self.counts.copy(), self.starts, self.ids, script.sign, script.last, script.group,
-            places,
+            repeated, places,
         )  # fmt: skip
         return places
 
@@ -286,6 +300,9 @@ def _asked(what: int, share: float, rows: int) -> tuple[int, int]:
     if what == QUANTILE:
         position = max(1, int(np.ceil(share * rows - 1e-9)))
         return position, position
+    if what == BETWEEN:
+        place = share * (rows - 1)
+        return int(np.floor(place)) + 1, int(np.ceil(place)) + 1
     return (1, 1) if what == SMALLEST else (rows, rows)
 
 
@@ -324,7 +341,7 @@ def _play_distinct(
 @jit
 def _play_listed(
     counts: Int64s, starts: Int64s, ids: Int64s, sign: Int64s, last: Int64s, group: Int64s,
-    places: Int64s,
+    repeated: bool, places: Int64s,
 ) -> None:  # fmt: skip
     event, size = 0, 0
     for version in range(len(last)):
@@ -333,7 +350,7 @@ def _play_listed(
                 counts[ids[event]] += sign[event]
             event += 1
         for place in range(starts[group[version]], starts[group[version] + 1]):
-            if counts[place] > 0:
+            for _ in range(counts[place] if repeated else min(1, counts[place])):
                 places[size] = place
                 size += 1
 

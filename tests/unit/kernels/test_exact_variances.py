@@ -34,6 +34,7 @@ def played(before: list[float], values: list[float], amounts: list[int], root: b
         np.array([0] + [1] * len(values), np.int64),
         Carried.of(2, {}, np.empty(0, np.int64), SPREAD_WIDTH),
         root,
+        1,
     )
     assert math.isnan(answers[0])
     return [float(one) for one in answers[1:]]

@@ -15,6 +15,8 @@ from itertools import product
 from math import ceil, fmod
 from typing import Any
 
+import numpy as np
+
 from mayfly.plan.expressions import (
     And,
     Arithmetic,
@@ -52,6 +54,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.ordered_calls import directions
 from mayfly.plan.window_kinds import Landmark, PartitionRows, RowsWindow, Window
 
 Row = dict[tuple[str, str], Any]
@@ -254,6 +257,11 @@ def value(expression: Expression, row: Row) -> Any:
         case Function(name="coalesce", arguments=arguments):
             found = (value(argument, row) for argument in arguments)
             return next((each for each in found if each is not None), None)
+        case Function(name="struct", arguments=arguments):
+            return tuple(value(argument, row) for argument in arguments)
+        case Function(name="greatest", arguments=arguments):
+            values = [v for argument in arguments if (v := value(argument, row)) is not None]
+            return max(values, default=None)
         case Function(name=name, arguments=arguments):
             given = [value(argument, row) for argument in arguments]
             return None if None in given else _FUNCTIONS[name](*given)
@@ -291,11 +299,29 @@ def _aggregate(call: AggregateCall, rows: list[Row]) -> Any:
         return len(rows)
     given = [v for row in rows if (v := value(call.argument, row)) is not None]
     given = list(dict.fromkeys(given)) if call.distinct else given
+    if directions(call):
+        return _ordered(call, given)
     if call.function == "count":
         return len(given)
     if not given or (call.function in ("var_samp", "stddev_samp") and len(given) < 2):
         return None
     return _FOLDS[call.function](sorted(given), *call.parameters)
+
+
+def _ordered(call: AggregateCall, entries: list[tuple[Any, ...]]) -> Any:
+    for place, direction in reversed(list(enumerate(directions(call)))):
+        turned = direction.startswith("DESC")
+        entries.sort(key=lambda entry: _nulls_first(entry[place]), reverse=turned)
+    values = [entry[-1] for entry in entries]
+    if call.function == "collect_list":
+        return values
+    if call.function == "string_agg":
+        return str(call.parameters[-1]).join(values) if values else None
+    return values[0] if values else None
+
+
+def _nulls_first(member: Any) -> tuple[bool, Any]:
+    return (False, 0) if member is None else (True, member)
 
 
 _FOLDS: dict[str, Callable[..., Any]] = {
@@ -305,6 +331,9 @@ _FOLDS: dict[str, Callable[..., Any]] = {
     "avg": statistics.fmean,
     "var_samp": statistics.variance,
     "stddev_samp": statistics.stdev,
+    "var_pop": statistics.pvariance,
+    "stddev_pop": statistics.pstdev,
+    "percentile": lambda given, q: float(np.quantile(given, float(q))),
     "median": statistics.median,
     "mode": statistics.mode,
     "collect_set": lambda given: list(dict.fromkeys(given)),

@@ -29,6 +29,12 @@ STRUCTURES = {
     "SUM(d)": ("a sum as a whole number of any size", "_decimals"),
     "VAR(x)": ("exact sums of values and of squares", "play_variances"),
     "STDDEV(n)": ("exact sums of values and of squares", "play_variances"),
+    "VAR_POP(x)": ("exact sums of values and of squares", "play_variances"),
+    "FIRST(x)": ("counts by rank in a Fenwick tree", "positions"),
+    "MAX_BY(t, x)": ("counts by rank in a Fenwick tree", "positions"),
+    "PERCENTILE(x, 0.9)": ("counts by rank in a Fenwick tree", "positions"),
+    "COLLECT_LIST(t)": ("entries by rank", "listed"),
+    "STRING_AGG(t, '-')": ("entries by rank", "listed"),
     "FREQUENT(t, 2)": (
         "the largest counts of each sub-window, and two tournaments over their sums", "_played"
     ),
@@ -79,7 +85,7 @@ def test_the_structure_that_is_named_is_the_one_that_runs(call: str, played: set
     assert named is not None, text
     assert (
         named[1].split("(")[0]
-        == call.replace("VAR", "VAR_SAMP").replace("STDDEV", "STDDEV_SAMP").split("(")[0]
+        == call.replace("VAR(", "VAR_SAMP(").replace("STDDEV(", "STDDEV_SAMP(").split("(")[0]
     )
     assert named[2] == structure
     run = session.query(query_of(call))

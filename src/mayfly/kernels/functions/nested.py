@@ -10,7 +10,7 @@ import pyarrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.kernels.functions.comparisons import compare
 from mayfly.kernels.functions.operands import Numbers, Operand, Undefined, broadcast
-from mayfly.plan.types import DataType
+from mayfly.plan.types import DataType, arrow_type
 
 
 def member(value: Operand, name: str) -> Operand:
@@ -95,12 +95,22 @@ def _array_contains(values: Sequence[Operand], kind: DataType) -> Operand:
 
 
 def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    from mayfly.plan.types import arrow_type, common_type, from_arrow
+    from mayfly.plan.types import common_type, from_arrow
 
     common = common_type(from_arrow(left), from_arrow(right))
     if common is None:
         raise Undefined(f"array_contains cannot compare {left} with {right}")
     return arrow_type(common)
+
+
+def entry(values: Sequence[Operand], kind: DataType) -> Operand:
+    """A struct of the values; it is there where they are NULL, too."""
+    fields = list(arrow_type(kind))
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(_rows(values), fields, strict=True)
+    ]
+    return _like(values, pa.StructArray.from_arrays(columns, fields=fields))
 
 
 NESTED_FUNCTIONS: dict[str, Callable[[Sequence[Operand], DataType], Operand]] = {
