@@ -118,7 +118,7 @@ def _aggregate(call: AggregateCall) -> str:
 
 def _ordered(call: AggregateCall, entry: ex.Function) -> str:
     order = [
-        f"{sql(member)} {direction}"
+        f"coalesce({sql(member)}, NULL) {direction}"
         + ("" if "NULLS" in direction else f" NULLS {'LAST' if 'DESC' in direction else 'FIRST'}")
         for member, direction in zip(entry.arguments, directions(call), strict=True)
     ]

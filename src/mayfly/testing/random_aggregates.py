@@ -72,8 +72,9 @@ def _filter(where: Text | None, *required: str) -> Text:
 
 
 def _sorted(keys: Sequence[str], descending: bool = False) -> str:
+    """The keys in the SQL, which would take a constant for a mistake or a column's number."""
     direction = " DESC NULLS LAST" if descending else " NULLS FIRST"
-    return ", ".join(key + direction for key in keys)
+    return ", ".join(f"coalesce({key}, NULL){direction}" for key in keys)
 
 
 def _conditional(
@@ -82,7 +83,7 @@ def _conditional(
     some = _filter(where)
     name, sql = rng.choice(
         (
-            ("COUNT_IF", "CAST(count_if({}){} AS BIGINT)"),
+            ("COUNT_IF", "count(CASE WHEN {} THEN 1 END){}"),
             ("BOOL_AND", "bool_and({}){}"),
             ("EVERY", "bool_and({}){}"),
             ("BOOL_OR", "bool_or({}){}"),

@@ -64,7 +64,7 @@ def independent_answer(
     engine: duckdb.DuckDBPyConnection, query: GeneratedQuery, rows: dict[str, Rows], at: int
 ) -> Counter[Any]:
     for table in query.tables:
-        columns = STREAMS[table.stream]
+        columns = {"ts": "number", "seq": "number", **STREAMS[table.stream]}
         listed = ", ".join(f"{name} {TYPES[kind]}" for name, kind in columns.items())
         engine.execute(f"CREATE OR REPLACE TABLE {table.name} ({listed})")
         held = alive_at(table, rows[table.stream], at)
