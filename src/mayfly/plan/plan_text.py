@@ -175,7 +175,7 @@ def _ordered_call(call: AggregateCall, entry: Function) -> str:
         expression_text(key) + ("" if direction == ASCENDING else f" {direction}")
         for key, direction in zip(keys, directions(call), strict=False)
     ]
-    rest = [f"'{parameter}'" for parameter in call.parameters[len(keys) + 1 :]]
+    rest = [repr(str(parameter)) for parameter in call.parameters[len(keys) + 1 :]]
     shown = ", ".join([expression_text(value), *rest])
     by = f" ORDER BY {', '.join(order)}" if order else ""
     conditions, argument = [], call.argument

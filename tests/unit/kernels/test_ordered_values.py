@@ -94,7 +94,7 @@ def test_the_order_is_that_of_the_data(
     call: str,
 ) -> None:
     """Rows come in any order within the slack, in any batches; large groups stay in memory."""
-    rows = [
+    rows: list[Row] = [
         {"ts": ts, "seq": number, "k": k, "v": v, "g": g}
         for number, (ts, k, v, g) in enumerate(sorted(entries, key=lambda entry: entry[0]))
     ]
