@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
 
 import pytest
 
-from mayfly.periodic.scheduling import POLICIES, Deadlines, Early, ScheduledQuery
+from mayfly.periodic.scheduling import (
+    POLICIES,
+    Deadlines,
+    Early,
+    ScheduledQuery,
+    ScheduledTask,
+)
 from mayfly.periodic.scheduling.cost_clock import run_in_slots, run_on_cost_clock
 from mayfly.periodic.scheduling.hybrid import (
+    Hybrid,
     cheapest_partition,
     greedy_partition,
     partition_cost,
@@ -78,6 +86,25 @@ def test_adopted_periods_follow_queries_that_come_and_go() -> None:
     assert [task.period for task in deadlines.tasks] == [2, 5, 2]
     deadlines.remove("A1")
     assert [task.period for task in deadlines.tasks] == [3, 5]
+
+
+def test_many_registrations_are_planned_once() -> None:
+    """Thirty periods in a group are merged greedily, which takes a while: not for each of them."""
+    planned = []
+
+    class Watched(Hybrid):
+        def tasks(self, queries: Sequence[ScheduledQuery]) -> list[ScheduledTask]:
+            planned.append(len(queries))
+            return super().tasks(queries)
+
+    deadlines = Deadlines(Watched())
+    for number in range(12):
+        deadlines.register(ScheduledQuery(f"Q{number}", "A", 2 + number, 20 + number))
+    deadlines.advance()
+    deadlines.run()
+    deadlines.remove("Q3")
+    deadlines.run()
+    assert planned == [12, 11]
 
 
 def test_greedy_is_near_the_best() -> None:

@@ -73,6 +73,7 @@ class Deadlines:
         self._groups: dict[str, list[int]] = {}
         self._deadline: list[int] = []
         self._running: set[int] = set()
+        self._changed = False
         self._heap: list[tuple[int, int, int]] = []
         """Deadline, priority reversed, number of the task; stale where the deadline has moved."""
 
@@ -92,7 +93,7 @@ class Deadlines:
             )
         due = next_multiple(query.period, self.update)
         self._states[query.name] = _QueryState(query, due, due - query.period)
-        self._plan()
+        self._changed = True
 
     def remove(self, name: str) -> None:
         """Schedule a query no more."""
@@ -101,9 +102,14 @@ class Deadlines:
                 f"there is no query {name!r}", f"there are {', '.join(self._states) or 'none'}"
             )
         del self._states[name]
-        self._plan()
+        self._changed = True
 
     def _plan(self) -> None:
+        """Choose tasks and adopted periods anew, once for all queries that came and went since the
+        last update."""
+        if not self._changed:
+            return
+        self._changed = False
         before = {
             query.name: (task, self._deadline[number], number in self._running)
             for number, task in enumerate(self._tasks)
@@ -133,10 +139,12 @@ class Deadlines:
 
     def advance(self, updates: int = 1) -> None:
         """Synopses were updated so many times."""
+        self._plan()
         self.update += updates
 
     def choose(self) -> JointExecution | None:
         """What runs now; None while nothing is due. It is out of the queue until it is finished."""
+        self._plan()
         self._skip_overdue()
         lead = self._lead()
         if lead is None:
@@ -164,6 +172,7 @@ class Deadlines:
         ``reflected`` names the last update that a query's answer shows, where that is not the one
         at the choice; a query that it leaves out has not answered and is due again at once.
         """
+        self._plan()
         lateness = {}
         for name in execution.names:
             state = self._states.get(name)
@@ -253,11 +262,13 @@ class Deadlines:
 
     @property
     def tasks(self) -> tuple[ScheduledTask, ...]:
+        self._plan()
         return tuple(self._tasks)
 
     @property
     def overloaded(self) -> bool:
         """Whether some task is late now."""
+        self._plan()
         return any(
             deadline < self.update
             for number, deadline in enumerate(self._deadline)
@@ -267,11 +278,13 @@ class Deadlines:
     @property
     def due(self) -> bool:
         """Whether a task waits whose deadline is here."""
+        self._plan()
         lead = self._lead()
         return lead is not None and self._deadline[lead] <= self.update
 
     def hasten(self, name: str) -> None:
         """Make a query due now: its last answer is older than it may be."""
+        self._plan()
         for number, task in enumerate(self._tasks):
             if any(query.name == name for query in task.queries):
                 self._deadline[number] = min(self._deadline[number], self.update)
@@ -279,6 +292,7 @@ class Deadlines:
 
     def report(self) -> LatenessReport:
         """How late each query was, and how its period was stretched."""
+        self._plan()
         adopted = {q.name: task.period for task in self._tasks for q in task.queries}
         return LatenessReport(
             tuple(

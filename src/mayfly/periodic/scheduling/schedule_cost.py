@@ -66,12 +66,6 @@ def _walked(group: Sequence[Load]) -> Fraction:
     ordered = sorted(group, key=lambda load: load.weight)
     for number, load in enumerate(ordered, 1):
         due[load.period - 1 :: load.period] = number
-    times = np.bincount(due, minlength=len(ordered) + 1)
-    total = sum(
-        (
-            int(count) * Fraction(load.weight)
-            for count, load in zip(times[1:], ordered, strict=True)
-        ),
-        Fraction(0),
-    )
-    return total / whole
+    times = np.bincount(due, minlength=len(ordered) + 1)[1:].tolist()
+    total = sum(times_due * load.weight for times_due, load in zip(times, ordered, strict=True))
+    return Fraction(total) / whole
