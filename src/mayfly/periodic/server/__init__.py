@@ -1,0 +1,21 @@
+"""A server in this process: periodic queries by deadline, isolated from updates."""
+
+from mayfly.periodic.server.periodic_server import PeriodicServer
+from mayfly.periodic.server.served_answer import (
+    EvaluationWay,
+    PendingAnswer,
+    ServedAnswer,
+    ServeOptions,
+    StaleAnswer,
+)
+from mayfly.periodic.server.workers import Workers
+
+__all__ = [
+    "EvaluationWay",
+    "PendingAnswer",
+    "PeriodicServer",
+    "ServeOptions",
+    "ServedAnswer",
+    "StaleAnswer",
+    "Workers",
+]

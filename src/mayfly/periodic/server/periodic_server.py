@@ -1,0 +1,467 @@
+"""Serves periodic and one-time queries from panes in memory: by deadline, isolated from updates.
+
+Idea: an update slides every ring and advances the deadlines; work is done one pane at a time: a
+read of the scan that matters most, or the next execution by deadline. One-time queries go first,
+but get at most every second read while periodic ones are due.
+Invariant: an answer is over exactly the panes it claims (``as_of``); no update waits for a query,
+unless the isolation is serial. Cost: what the scheduling policy says; see ``scheduling``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Condition, RLock
+from typing import Any
+
+import pyarrow as pa
+
+from mayfly.errors import BadInput, InvalidSetting
+from mayfly.kernels.lifetime_rows import numbers
+from mayfly.lifetime import format_micros, instant_text
+from mayfly.periodic.execution import answer_rows
+from mayfly.periodic.isolation import (
+    IsolationPolicy,
+    ScanAnswer,
+    ScanHistory,
+    ScanVerdict,
+    check_history,
+    isolation_named,
+)
+from mayfly.periodic.isolation.pinned_snapshot import PinnedSnapshot
+from mayfly.periodic.isolation.transactions import PaneReading
+from mayfly.periodic.query import PeriodicQuery
+from mayfly.periodic.scheduling import (
+    AdmissionAdvice,
+    Deadlines,
+    Early,
+    JointExecution,
+    LatenessReport,
+    Policy,
+    ScheduledQuery,
+    advise,
+)
+from mayfly.periodic.server.pane_input import PaneInput, PaneInputs, QuerySummary
+from mayfly.periodic.server.served_answer import (
+    Callback,
+    PendingAnswer,
+    ServedAnswer,
+    ServeOptions,
+    StaleAnswer,
+)
+from mayfly.periodic.server.served_query import ServedQuery
+from mayfly.synopses.contents import TableAlgebra
+
+ONE_TIME = "one-time "
+ONE_TIME_OPTIONS = ServeOptions(priority=1)
+EVERY_PRIORITY = 1 << 30
+"""What is answered with the update goes before everything else."""
+
+
+def wall_clock() -> int:
+    return time.time_ns() // 1000
+
+
+@dataclass
+class _Running:
+    execution: JointExecution
+    waiting: set[str]
+    reflected: dict[str, int] = field(default_factory=dict)
+
+
+class PeriodicServer:
+    """Over rows of a schema with a column of times. A pane is ``pane`` microseconds, and the first
+    one begins after ``begin``. ``keep`` is how many panes of raw rows are kept for one-time queries
+    that no synopsis answers. ``record`` keeps the histories of all scans, for ``check``."""
+
+    def __init__(
+        self,
+        rows: pa.Schema,
+        *,
+        pane: int,
+        begin: int = 0,
+        time: str = "ts",
+        policy: Policy | None = None,
+        isolation: str = "LATEST",
+        keep: int = 0,
+        early: Early = Early.GRID,
+        clock: Callable[[], int] = wall_clock,
+        record: bool = False,
+    ) -> None:
+        if pane < 1 or keep < 0 or time not in rows.names:
+            raise InvalidSetting(
+                f"panes of {pane} µs, {keep} of them kept, by the column {time!r}",
+                f"give a length above 0, a number from 0 on, a column of {', '.join(rows.names)}",
+            )
+        self.rows, self.time, self.pane, self.begin, self.keep = rows, time, pane, begin, keep
+        self.isolation, self.clock, self.record = isolation, clock, record
+        self.deadlines = Deadlines(policy, early=early)
+        self.queries: dict[str, ServedQuery] = {}
+        self.inputs = PaneInputs(rows, isolation_named(isolation), record, self._start_every)
+        self.update_number = 0
+        self.event_clock = begin
+        self._keys: dict[str, ServedQuery] = {}
+        self._names: Counter[str] = Counter()
+        self._asks: dict[str, PendingAnswer] = {}
+        self._reading: dict[str, tuple[PaneInput, QuerySummary | None]] = {}
+        """What one-time queries read; those without wait for a younger window."""
+        self._asked = 0
+        self._stale: set[str] = set()
+        self._running: list[_Running] = []
+        self._one_time_was_last = False
+        self._busy = 0
+        self._lock = RLock()
+        self.changed = Condition(self._lock)
+        """Notified when there may be more to do, or nothing is left."""
+        self.changes = 0
+        if keep:
+            self.inputs.of_rows(keep)
+
+    # ── queries come and go ───────────────────────────────────────────────────────────────
+
+    def add(
+        self, query: PeriodicQuery, callback: Callback, options: ServeOptions | None = None
+    ) -> None:
+        """Serve a query from now on, first at the next multiple of its period."""
+        options = options or ServeOptions(isolation=self.isolation)
+        with self._lock:
+            if query.name in self.queries or query.name.startswith(ONE_TIME):
+                raise InvalidSetting(
+                    f"a query {query.name!r} is served already, or has a name of one-time queries",
+                    "remove it first, or use another name",
+                )
+            self._names[query.name] += 1
+            served = self._served(query, options, callback)
+            if not served.every:
+                self.deadlines.register(served.scheduled)
+            self.queries[query.name] = self._keys[served.key] = served
+            self._notify()
+
+    def _served(
+        self, query: PeriodicQuery, options: ServeOptions, callback: Callback
+    ) -> ServedQuery:
+        isolation, name = isolation_named(options.isolation), query.name
+        if isolation.waits and not isolation_named(self.isolation).waits:
+            raise InvalidSetting(
+                f"{name}: isolation {options.isolation} for one query of a server",
+                "give it to the server, or use LATEST, WINDOW or SNAPSHOT",
+            )
+        panes, period = self._panes(query, query.length), self._panes(query, query.period)
+        summary = QuerySummary(query, self.rows)
+        if options.way.incremental and not summary.algebra.content.subtractable:
+            raise InvalidSetting(
+                f"{name}: {query.call} cannot be subtracted",
+                "use a synopsis scan or a window scan",
+            )
+        size = panes + (period if options.way.incremental else 0)
+        inputs, rows = self.inputs, options.way.of_rows
+        source = inputs.of_rows(size) if rows else inputs.synopsis(query, size)
+        joint = isolation.joint and not rows and not options.way.incremental
+        return ServedQuery(
+            key=name if self._names[name] == 1 else f"{name}~{self._names[name]}",
+            query=query,
+            options=options,
+            panes=panes,
+            period=period,
+            input=source,
+            group=f"{source.name if joint else name} {options.isolation}",
+            summary=summary if rows else None,
+            callback=callback,
+        )
+
+    def remove(self, name: str) -> None:
+        """Serve a query no more; what only it needed is dropped."""
+        with self._lock:
+            if name not in self.queries:
+                raise InvalidSetting(
+                    f"there is no query {name!r}", f"there are {', '.join(self.queries) or 'none'}"
+                )
+            served = self.queries.pop(name)
+            del self._keys[served.key]
+            if not served.every:
+                self.deadlines.remove(name)
+            served.input.transactions.cancel(served.key)
+            for running in list(self._running):
+                self._leave(running, name)
+            self._shrink()
+
+    def _shrink(self) -> None:
+        need: dict[str, int] = {"rows": self.keep} if self.keep else {}
+        for served in self.queries.values():
+            need[served.input.name] = max(served.size, need.get(served.input.name, 1))
+        for source, ask in self._ask_sources():
+            need[source.name] = max(ask.panes, need.get(source.name, 1))
+        self.inputs.shrink(need)
+
+    def advise(self, query: PeriodicQuery, capacity: int) -> AdmissionAdvice:
+        """What a query would add to the load, in panes read per update."""
+        with self._lock:
+            panes, period = self._panes(query, query.length), self._panes(query, query.period)
+            similar = self.inputs.answering(query)
+            group = f"{similar.name if similar else query.name} {self.isolation}"
+            newcomer = ScheduledQuery(query.name, group, period, panes)
+            present = [s.scheduled for s in self.queries.values()]
+            return advise(self.deadlines.policy, present, newcomer, capacity)
+
+    def report(self) -> LatenessReport:
+        with self._lock:
+            return self.deadlines.report()
+
+    def _panes(self, query: PeriodicQuery, span: int) -> int:
+        if len(query.lengths) != 1 or span % self.pane or (query.origin - self.begin) % self.pane:
+            raise InvalidSetting(
+                f"{query.name}: {query} is not of whole panes of {format_micros(self.pane)}",
+                "use windows and periods that are multiples of it, from the beginning of a pane on",
+            )
+        return span // self.pane
+
+    # ── updates ───────────────────────────────────────────────────────────────────────────
+
+    def update(self, rows: pa.Table) -> None:
+        """The next pane is complete: its rows."""
+        with self._lock:
+            after = self.as_of(self.update_number)
+            self._check(rows, after)
+            self.update_number += 1
+            self.event_clock = max(self.event_clock, after + self.pane)
+            self.deadlines.advance()
+            self.inputs.update(rows)
+            for name in self._stale & self.queries.keys():
+                self.deadlines.hasten(name)
+            self._stale.clear()
+            for ask in list(self._asks.values()):
+                if ask.name not in self._reading:
+                    self._start_ask(ask)
+            self._notify()
+
+    def advance_clock(self, clock: int) -> None:
+        """The event clock, where it is ahead of the panes that have come."""
+        with self._lock:
+            self.event_clock = max(self.event_clock, clock)
+
+    def as_of(self, update: int) -> int:
+        """The instant up to which the panes of an update reach."""
+        return self.begin + update * self.pane
+
+    def _check(self, rows: pa.Table, after: int) -> None:
+        if rows.schema != self.rows:
+            raise BadInput(
+                f"the rows have the columns {rows.schema.names} of other types or names",
+                f"give them those of the server: {self.rows.to_string()}",
+            )
+        instants = numbers(rows, self.time)
+        if len(instants) and not after < instants.min() <= instants.max() <= after + self.pane:
+            raise BadInput(
+                f"rows between {instant_text(int(instants.min()))} and "
+                f"{instant_text(int(instants.max()))} in the pane after {instant_text(after)}",
+                "feed panes in order, each with its own rows",
+            )
+
+    def _start_every(self, source: PaneInput, version: int) -> None:
+        """Queries with OVERLOAD EVERY get the window as it is now, whatever comes."""
+        for served in self.queries.values():
+            if served.every and served.input is source and version % served.period == 0:
+                served.order.append(version)
+                self._start([served], PinnedSnapshot(), EVERY_PRIORITY, at_once=True)
+
+    # ── one-time queries ──────────────────────────────────────────────────────────────────
+
+    def ask(
+        self,
+        query: PeriodicQuery,
+        options: ServeOptions = ONE_TIME_OPTIONS,
+        *,
+        timeout: int = 0,
+    ) -> PendingAnswer:
+        """Answer a query once. An answer that is too old for its ``staleness`` is waited for, up to
+        a timeout in microseconds of the wall clock."""
+        with self._lock:
+            self._asked += 1
+            name = f"{ONE_TIME}{self._asked} ({query.name})"
+            panes = self._panes(query, query.length)
+            ask = PendingAnswer(name, query, panes, options, self.clock() + timeout)
+            self._start_ask(ask)
+            self._asks[name] = ask
+            self._notify()
+            return ask
+
+    def _start_ask(self, ask: PendingAnswer) -> None:
+        source, summary = self.inputs.source(ask.query, ask.panes)
+        self._reading[ask.name] = source, summary
+        source.transactions.start(
+            {ask.name: ask.panes},
+            priority=ask.options.priority,
+            policy=isolation_named(ask.options.isolation),
+            algebra=summary.algebra if summary else None,
+            load=summary,
+        )
+
+    def _ask_sources(self) -> Iterator[tuple[PaneInput, PendingAnswer]]:
+        for name, (source, _) in self._reading.items():
+            yield source, self._asks[name]
+
+    # ── work ──────────────────────────────────────────────────────────────────────────────
+
+    def step(self) -> bool:
+        """Read one pane, and deliver what that answers; False where there is nothing to do now."""
+        with self._lock:
+            self._refuse_stale_asks()
+            reserved = self._reserve()
+            if reserved is None:
+                return False
+            self._busy += 1
+        source, reading = reserved
+        try:
+            for answer in source.transactions.complete(reading):
+                self._deliver(answer)
+        finally:
+            with self._lock:
+                self._busy -= 1
+                self._notify()
+        return True
+
+    def _notify(self) -> None:
+        self.changes += 1
+        self.changed.notify_all()
+
+    def run(self) -> None:
+        """Work until nothing is due."""
+        while self.step():
+            pass
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being read."""
+        with self._lock:
+            return not self._busy and self.inputs.idle and not self.deadlines.due
+
+    def _reserve(self) -> tuple[PaneInput, PaneReading[Any]] | None:
+        periodic_first = self._one_time_was_last
+        for one_time in (False, True) if periodic_first else (True, False):
+            reserved = self.inputs.reserve(self._asks if one_time else self._keys)
+            if reserved is None and not one_time and self._start_due():
+                reserved = self.inputs.reserve(self._keys)
+            if reserved is not None:
+                self._one_time_was_last = one_time
+                return reserved
+        return None
+
+    def _start_due(self) -> bool:
+        execution = self.deadlines.choose()
+        if execution is None:
+            return False
+        self._running.append(_Running(execution, set(execution.names)))
+        members = [self.queries[name] for name in execution.names]
+        priority = max(served.options.priority for served in members)
+        # Tasks of a group read the same input with the same isolation.
+        self._start(members, members[0].isolation, priority)
+        return True
+
+    def _start(
+        self,
+        members: Sequence[ServedQuery],
+        isolation: IsolationPolicy,
+        priority: int,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        summary = members[0].summary
+        members[0].input.transactions.start(
+            {served.key: served.panes for served in members},
+            priority=priority,
+            policy=isolation,
+            algebra=summary.algebra if summary else None,
+            load=summary,
+            at_once=at_once,
+        )
+
+    # ── answers ───────────────────────────────────────────────────────────────────────────
+
+    def _deliver(self, answer: ScanAnswer[pa.Table]) -> None:
+        with self._lock:
+            if answer.query in self._asks:
+                self._deliver_ask(self._asks[answer.query], answer)
+            elif answer.query in self._keys:
+                self._deliver_periodic(self._keys[answer.query], answer)
+            self._notify()
+
+    def _deliver_periodic(self, served: ServedQuery, answer: ScanAnswer[pa.Table]) -> None:
+        name = served.query.name
+        late = 0 if served.every else self.deadlines.lateness(name, answer.as_of)
+        result = self._answer(served.query, served.input, served.summary, answer, late)
+        if served.every:
+            served.early[answer.as_of] = result
+            while served.order and served.order[0] in served.early:
+                served.callback(served.early.pop(served.order.popleft()))
+            return
+        stale = served.options.staleness
+        if stale is not None and result.behind > stale:
+            served.stale += 1
+            self._stale.add(name)
+        else:
+            served.callback(result)
+        for running in list(self._running):
+            if name in running.waiting:
+                running.reflected[name] = answer.as_of
+                self._leave(running, name)
+
+    def _leave(self, running: _Running, name: str) -> None:
+        running.waiting.discard(name)
+        if not running.waiting and running in self._running:
+            self._running.remove(running)
+            self.deadlines.finish(running.execution, running.reflected)
+
+    def _deliver_ask(self, ask: PendingAnswer, answer: ScanAnswer[pa.Table]) -> None:
+        source, summary = self._reading.pop(ask.name)
+        result = self._answer(ask.query, source, summary, answer, 0)
+        if ask.options.staleness is None or result.behind <= ask.options.staleness:
+            ask.answer = result
+            del self._asks[ask.name]
+        self._shrink()
+
+    def _refuse_stale_asks(self) -> None:
+        for ask in list(self._asks.values()):
+            waits = ask.name not in self._reading
+            if waits and self.clock() >= ask.give_up:
+                behind = self.event_clock - self.as_of(self.update_number)
+                ask.error = StaleAnswer(
+                    f"{ask.query.name}: the window is {format_micros(behind)} behind the clock, "
+                    f"and may be {format_micros(ask.options.staleness or 0)}",
+                    "allow a longer staleness or timeout, or look at what delays the panes",
+                )
+                del self._asks[ask.name]
+
+    def _answer(
+        self,
+        query: PeriodicQuery,
+        source: PaneInput,
+        summary: QuerySummary | None,
+        answer: ScanAnswer[pa.Table],
+        late: int,
+    ) -> ServedAnswer:
+        algebra = summary.algebra if summary else source.algebra
+        assert isinstance(algebra, TableAlgebra), "rows are read with a summary"
+        as_of = self.as_of(answer.as_of)
+        return ServedAnswer(
+            query.name,
+            as_of,
+            answer_rows(algebra.content, answer.value, query.keys, query.call),
+            late * self.pane,
+            answer.isolation,
+            answer.level,
+            answer.partial,
+            answer.attempts,
+            self.event_clock - as_of,
+            self.clock(),
+        )
+
+    # ── what happened ─────────────────────────────────────────────────────────────────────
+
+    def histories(self) -> Mapping[str, ScanHistory]:
+        return self.inputs.histories()
+
+    def check(self) -> list[ScanVerdict]:
+        """Every scan recorded so far kept what its isolation promised, or this says which not."""
+        return [v for history in self.histories().values() for v in check_history(history)]
