@@ -240,6 +240,14 @@ def test_a_one_time_query_suspends_a_periodic_one() -> None:
     assert {v.level for v in check_history(run.history, LATEST)} == {LATEST}
 
 
+def test_serial_suspends_nothing() -> None:
+    run = filled(isolation_named("serial"))
+    run.start({"P": 5})
+    run.step()
+    run.start({"O": 1}, priority=1)
+    assert [answer.query for answer in run.run()] == ["P", "O"]
+
+
 def test_serial_updates_wait() -> None:
     run = filled(isolation_named("serial"))
     run.start({"P": 5})

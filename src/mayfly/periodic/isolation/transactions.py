@@ -222,7 +222,7 @@ class PaneTransactions(Generic[Value]):
             ]
             if not ready:
                 return None
-            scan = min(ready, key=lambda scan: (-scan.priority, scan.arrival, scan.number))
+            scan = min(ready, key=self._rank)
             scan.busy = True
             reading = PaneReading(scan)
             if not scan.policy.answered(scan, self.ring):
@@ -230,6 +230,11 @@ class PaneTransactions(Generic[Value]):
             for query in scan.policy.answered(scan, self.ring):
                 self._commit(scan, query, reading)
             return reading
+
+    def _rank(self, scan: PaneScan[Value]) -> tuple[bool, int, int, int]:
+        """The highest priority first, then the oldest; where updates wait, nothing is suspended."""
+        begun = self.policy.waits and bool(scan.read)
+        return not begun, -scan.priority, scan.arrival, scan.number
 
     def complete(self, reading: PaneReading[Value]) -> list[ScanAnswer[Value]]:
         """Merge what was read; the answers of the queries that committed with it."""
