@@ -8,6 +8,8 @@ from html import escape
 from typing import Any
 
 LONGEST = 60
+LONGEST_LINE = 200
+"""What a prompt shows of anything."""
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
@@ -27,7 +29,8 @@ def encodable(text: str) -> str:
 
 def one_line(value: object, *facts: object) -> str:
     """What ``repr`` shows of something too large to print."""
-    return f"<{type(value).__name__} {', '.join(map(str, facts))}>"
+    name = type(value).__name__
+    return f"<{name} {shortened(', '.join(map(str, facts)), LONGEST_LINE - len(name) - 3)}>"
 
 
 class Facts:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import mayfly
+from mayfly.display import LONGEST_LINE
 from mayfly.plan.catalog import RelationDefinition, StreamDefinition
 from mayfly.spark.api.session import Session
 
@@ -30,6 +32,21 @@ def test_plans_are_labelled_and_drawn(session: Session) -> None:
     assert "WKS(10 min)" in str(explained)
     assert re.search(r"─ WK ─ .*Join l.src = r.src", str(explained))
     assert "<svg" in explained._repr_html_()
+
+
+def test_whatever_is_looked_at_is_shown_on_a_line(session: Session, tmp_path: Path) -> None:
+    text = "SELECT src, COUNT(*) AS n FROM link1 [RANGE 10 MIN] GROUP BY src HAVING COUNT(*) > 1000"
+    stream, query = session.stream("link3", session.frame_of("link1")), session.query(text)
+    archive = session.create_archive(tmp_path / "a", "k STRING, ts TIMESTAMP", key="k", window=3)
+    together = session.queries(**{f"query_with_a_long_name_{n}": text for n in range(9)})
+    joined = stream.window("1 min").join(session.stream("b", session.frame_of("link1")).window(1),
+                                         on="src")  # fmt: skip
+    for value in (session, stream, stream.window("1 min"), joined, query, together, archive):
+        assert len(repr(value)) <= LONGEST_LINE, value
+        assert "\n" not in repr(value)
+        assert " object at 0x" not in repr(value)
+    for value in (session, stream, query, together, archive):
+        assert value._repr_html_().startswith("<")
 
 
 def test_types_come_from_the_dataframes(session: Session) -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import mayfly
 from mayfly import LocalSession
-from mayfly.display import html_table, one_line, shortened
+from mayfly.archive.read.selection import ReadReport
+from mayfly.display import LONGEST_LINE, html_table, one_line, shortened
+from mayfly.pipeline.control_log import ControlLog
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.run_status import Status
 from mayfly.spark.api.streams import SparkStream
+from mayfly.storage import Repository, VacuumReport, VerifyReport
+from mayfly.storage.verify import Problem
 
 STATUS = Status(
     version=4, batch=3, clock=1_772_355_600_000_000, gap=5_000_000, rows={"s": 7}, late={"s": 0},
@@ -71,6 +78,35 @@ def test_a_stream_shows_its_columns() -> None:
     assert repr(SparkStream(Mock(), declared)) == "<SparkStream s, ts, a>"
 
 
+def test_however_much_there_is_a_prompt_shows_a_line() -> None:
+    text = one_line(3, *(f"stream s{number}" for number in range(500)))
+    assert text.endswith("…>")
+    assert len(text) == LONGEST_LINE
+
+
+def test_whatever_is_looked_at_is_shown_on_a_line(tmp_path: Path) -> None:
+    repository = Repository.create(tmp_path / "ck", {"queries": {f"q{n}": {} for n in range(99)}})
+    session = LocalSession()
+    for number in range(50):
+        session.stream(f"a_stream_with_a_long_name_{number}", {"ts": "TIMESTAMP"})
+    problems = tuple(Problem(f"data/{number}", "lost " * 99) for number in range(9))
+    report = VerifyReport(3, 7, 100, problems)
+    status = replace(STATUS, rows={f"s{number}": number for number in range(99)})
+    for value in (
+        session, report, VerifyReport(3, 7, 100, ()), VacuumReport(1, 2, 3, 4), ReadReport(1, 2),
+        repository.current(), ControlLog(repository), status,
+    ):  # fmt: skip
+        assert len(repr(value)) <= LONGEST_LINE, value
+        assert "\n" not in repr(value)
+        assert " object at 0x" not in repr(value)
+    assert "problems 9, the first in data/0: lost" in repr(report)
+    assert "<th style='text-align:left'>problems</th>" in report._repr_html_()
+    assert repr(VacuumReport(1, 2, 3, 0)) == (
+        "<VacuumReport versions_removed 1, files_removed 2, bytes_removed 3, files_too_young 0>"
+    )
+    assert repr(repository.current()) == "<Manifest version 0, of 0 segments>"
+
+
 def test_the_package_lists_all_it_has() -> None:
     names = dir(mayfly)
     assert {
@@ -85,3 +121,11 @@ def test_the_package_lists_all_it_has() -> None:
     } <= {*names}
     assert all(getattr(mayfly, name) is not None for name in names)
     assert set(mayfly.__all__) <= {*names}
+
+
+def test_what_the_docs_use_of_the_package_is_listed() -> None:
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    used = {*re.findall(r"\bmayfly\.(\w+)\(", text), *re.findall(r"\bimport mayfly\.(\w+)", text)}
+    assert {"Session", "LocalSession", "open", "register", "archive"} <= used <= {*dir(mayfly)}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from mayfly.archive.advice.cell_advice import AUTO, laid_out_for, with_advised_layout
 from mayfly.archive.advice.cell_advisor import CellAdvice
 from mayfly.archive.advice.wave_advice import Workload
 from mayfly.archive.archive import Archive
-from mayfly.archive.model.declaration import Declaration, Origin, WindowRequest
+from mayfly.archive.archive_options import ArchiveOptions, chosen_options
+from mayfly.archive.model.declaration import Declaration, WindowRequest
 from mayfly.archive.model.lifetime_declaration import LifetimeRequest
 from mayfly.archive.model.settings import brought_columns
 from mayfly.archive.write.local_jobs import InProcess
@@ -35,41 +36,16 @@ def open(path: str | os.PathLike[str]) -> Archive:
     return Archive.open(path, InProcess())
 
 
-@known_settings()
+@known_settings(ArchiveOptions)
 def create(
     path: str | os.PathLike[str],
     columns: Any,
     *,
     key: str | Sequence[str],
     window: int | str | timedelta | None = None,
-    time: str | None = None,
-    refresh: Duration | None = None,
-    origin: Origin | None = None,
-    zone: str | None = None,
-    scheme: str | None = None,
-    constituents: int | None = None,
-    technique: str | None = None,
-    spread: bool | None = None,
-    late: str | None = None,
-    parts: int | None = None,
-    keep_versions: int | None = None,
-    max_gap: Duration | None = None,
     max_lifetime: Duration | None = None,
-    exp: str | None = None,
-    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
-    counts: Mapping[str, int] | None = None,
-    layout: str | None = None,
-    groups: int | None = None,
-    lanes: int | None = None,
-    rebuild: bool | None = None,
-    span: int | None = None,
-    fan_in: int | None = None,
-    clustered: bool | None = None,
-    contract: str | None = None,
-    row_group_bytes: int | None = None,
-    compression: str | None = None,
-    young: int | None = None,
-    expect: Workload | None = None,
+    refresh: Duration | None = None,
+    **settings: Unpack[ArchiveOptions],
 ) -> Archive:
     """Create an archive; ``columns`` is DDL text, a mapping, an Arrow schema, or rows that have
     the columns (an Arrow table, a pandas DataFrame, a list of dicts).
@@ -79,17 +55,14 @@ def create(
     settings are those of ``archive.model.lifetime_declaration.LifetimeRequest``; there
     ``layout="auto"`` with ``expect=Workload(…)`` takes the layout that would do the least work.
     """
-    options = {n: v for n, v in locals().items() if n not in ("path", "columns") and v is not None}
-    settings: dict[str, Any] = {"key": key, **options}
-    columns = brought_columns(columns)
-    advice = None
+    options = chosen_options(
+        settings, key=key, window=window, max_lifetime=max_lifetime, refresh=refresh
+    )
+    listed, advice = brought_columns(columns), None
     if max_lifetime is not None:
-        declared, advice = declared_for(path, columns, settings)
+        declared, advice = declared_for(path, listed, options)
     else:
-        others = (_OF_LAYOUTS | _OF_LIFETIMES) & settings.keys()
-        _refuse_others(others, "an archive of a window", "max_lifetime=…")
-        check_settings(WindowRequest, settings)
-        declared = WindowRequest(columns, **settings).declaration()
+        declared = declared_window(listed, options)
     return Archive.create(
         path,
         declared.settings,
@@ -97,6 +70,17 @@ def create(
         origin_is_open=declared.origin_is_open,
         properties=laid_out_for(advice),
     )
+
+
+def declared_window(
+    columns: str | Mapping[str, str], settings: Mapping[str, Any], without: Collection[str] = ()
+) -> Declaration:
+    """The declaration of an archive of a window; what is ``without`` is left to be decided."""
+    others = (_OF_LAYOUTS | _OF_LIFETIMES) & settings.keys()
+    _refuse_others(others, "an archive of a window", "max_lifetime=…")
+    check_settings(WindowRequest, settings)
+    options = {name: value for name, value in settings.items() if name not in without}
+    return WindowRequest(columns, **options).declaration()
 
 
 def declared_for(

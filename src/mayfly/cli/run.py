@@ -120,7 +120,10 @@ def run_command(
         from mayfly.spark.stream.query_checkpoint import check_checkpoint, check_unchanged
         from mayfly.spark.stream.start import run_settings
 
-        run_settings(buckets or 1, history, max_state_bytes, max_gap)
+        run_settings(
+            buckets or 1,
+            {"history": history, "max_state_bytes": max_state_bytes, "max_gap": max_gap},
+        )
         address = absolute_address(place)
         check_checkpoint(address, buckets, zone)
         with in_zone(zone):

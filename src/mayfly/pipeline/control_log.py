@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
+from mayfly.display import one_line
 from mayfly.errors import CorruptFile, InvalidSetting
 from mayfly.storage import Directory, Manifest, Repository
 from mayfly.storage.sealed_files import read_json, seal_json
@@ -131,11 +132,14 @@ class Controlled:
         return replace(self, relations=left, changes=tuple(changes))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ControlLog:
     """The commands of a checkpoint, and what became of them: for any process, without Spark."""
 
     repository: Repository
+
+    def __repr__(self) -> str:
+        return one_line(self, f"of {self.repository.directory.address}")
 
     @classmethod
     def of(cls, checkpoint: str | os.PathLike[str]) -> Self:

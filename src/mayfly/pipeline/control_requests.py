@@ -66,7 +66,7 @@ class Expected:
         return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Control(ControlLog):
     """A checkpoint whose pipeline is to carry out something, from any process, without Spark."""
 

@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 
 import xxhash
 
+from mayfly.display import Facts, counted
 from mayfly.errors import CorruptFile, StorageError, UnsupportedFormat
 from mayfly.storage.segment import Json, Segment
 
@@ -24,8 +25,8 @@ FORMAT_VERSION = 1
 LINEAGE = 32
 
 
-@dataclass(frozen=True)
-class Manifest:
+@dataclass(frozen=True, repr=False)
+class Manifest(Facts):
     """Version ``version`` of a directory: its segments and its owner's properties."""
 
     version: int
@@ -41,6 +42,10 @@ class Manifest:
     where there is none now, it was removed."""
     after: int | None = None
     """The version before it, where a rollback left out numbers that lost versions have had."""
+
+    def facts(self) -> Mapping[str, object]:
+        """Which version it is, and how much it names."""
+        return {"version": self.version, "of": counted(len(self.segments), "segment")}
 
     def commit_id(self, version: int) -> str | None:
         """The id of the commit that made ``version``, if it is among the last ones."""

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from mayfly.arrays import arrow as pa
 from mayfly.display import counted
@@ -308,8 +308,22 @@ def _check_columns(schema: pa.Schema, format: str, key: str | None) -> None:
         )
 
 
+class SegmentOptions(TypedDict, total=False):
+    """What a ``SegmentWriter`` may be given by name."""
+
+    format: Format
+    key: str | None
+    level: int
+    tags: Mapping[str, Json] | None
+    compression: str | None
+    row_group_rows: int | None
+
+
 def write_segment(
-    directory: Directory, group: str, rows: pa.Table | Iterable[pa.RecordBatch], **options: Any
+    directory: Directory,
+    group: str,
+    rows: pa.Table | Iterable[pa.RecordBatch],
+    **options: Unpack[SegmentOptions],
 ) -> Segment | None:
     """Write ``rows`` as one segment; None if there are none."""
     if isinstance(rows, pa.Table):

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from mayfly.display import Facts
 from mayfly.errors import CorruptFile, InvalidSetting, VersionExpired
 from mayfly.faults import reach
 from mayfly.storage.commit import (
@@ -41,8 +42,10 @@ SWEPT = f"{MANIFESTS}/swept"
 """Written when all files were looked at last."""
 
 
-@dataclass(frozen=True, slots=True)
-class VacuumReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class VacuumReport(Facts):
+    """What a vacuum removed, and what it left because it may still be in use."""
+
     versions_removed: int
     files_removed: int
     bytes_removed: int

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from mayfly.arrays import arrow as pa
 from mayfly.arrays import compute as pc
+from mayfly.display import Facts
 from mayfly.errors import CorruptFile, StorageError, VersionExpired
 from mayfly.storage.bounds import Bounds
 from mayfly.storage.commit import Repository, head_name, manifest_name
@@ -24,8 +25,8 @@ class Problem:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class VerifyReport(Facts):
     """``segments`` and ``readable_rows`` are those of ``version``, the newest that was looked at;
     the rows are of its segments without a problem."""
 
@@ -39,6 +40,16 @@ class VerifyReport:
     @property
     def ok(self) -> bool:
         return not self.problems
+
+    def facts(self) -> Mapping[str, object]:
+        """In words: all figures, and the first problem."""
+        problems = str(len(self.problems))
+        if self.problems:
+            problems += f", the first in {self.problems[0].path}: {self.problems[0].what}"
+        return {
+            "problems": problems, "version": self.version, "segments": self.segments,
+            "readable rows": self.readable_rows, "versions": self.versions,
+        }  # fmt: skip
 
 
 def verify(repository: Repository, version: int | None = None) -> VerifyReport:

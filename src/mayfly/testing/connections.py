@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -62,8 +62,22 @@ def _addresses(
     return names.take(pa.array(ranks(distinct, zipf, rows, rng)))
 
 
-@known_settings(tcp_connections)
-def tcp_links(rows: int, *, seed: int = 0, **settings: Any) -> tuple[pa.Table, pa.Table]:
+class LinkOptions(TypedDict, total=False):
+    """What ``tcp_connections`` may be given by name, besides its seed."""
+
+    rate: float
+    sources: int
+    destinations: int
+    zipf: float
+    start: int
+    slack: Duration
+    disorder: float
+
+
+@known_settings(LinkOptions)
+def tcp_links(
+    rows: int, *, seed: int = 0, **settings: Unpack[LinkOptions]
+) -> tuple[pa.Table, pa.Table]:
     """The logs of two links with ``rows`` connections each; settings as in tcp_connections."""
     return (
         tcp_connections(rows, seed=2 * seed, **settings),
@@ -71,9 +85,14 @@ def tcp_links(rows: int, *, seed: int = 0, **settings: Any) -> tuple[pa.Table, p
     )
 
 
-@known_settings(tcp_connections)
+@known_settings(LinkOptions)
 def record_links(
-    rows: int, *, seed: int = 0, files: int = 4, folder: str | None = None, **settings: Any
+    rows: int,
+    *,
+    seed: int = 0,
+    files: int = 4,
+    folder: str | None = None,
+    **settings: Unpack[LinkOptions],
 ) -> Path:
     """Parquet files of two links, ``link1`` and ``link2``, below a new folder; its path.
 

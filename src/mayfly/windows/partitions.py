@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from mayfly.keywords import known_settings
 from mayfly.windows.basic import Intake, Watch
 from mayfly.windows.domain import Domain, Int64s
 from mayfly.windows.pace import Refresh, Rows
-from mayfly.windows.window import SlidingWindow
+from mayfly.windows.window import SlidingWindow, WindowIndexes
 
 
 class Partition(SlidingWindow):
@@ -45,7 +45,7 @@ class PartitionedWindow(Intake):
     (['a', 'b'], [(1, 1), (2, 1), (3, 1), (4, 1)], 9)
     """
 
-    @known_settings(SlidingWindow.__init__, without=("share",))
+    @known_settings(WindowIndexes)
     def __init__(
         self,
         by: Rows,
@@ -54,7 +54,7 @@ class PartitionedWindow(Intake):
         *,
         attribute: str = "value",
         time: str = "ts",
-        **settings: Any,
+        **settings: Unpack[WindowIndexes],
     ) -> None:
         super().__init__(by, slots, attribute, time)
         if not isinstance(by, Rows):

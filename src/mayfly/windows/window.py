@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from datetime import timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -303,8 +303,28 @@ class SlidingWindow(PacedWindow):
         return window.take(pa.array(numbers - begin))
 
 
-@known_settings(SlidingWindow.__init__)
-def over_range(d: Duration, slide: Duration, **settings: Any) -> SlidingWindow:
+class WindowIndexes(TypedDict, total=False):
+    """How a window keeps its values; ``SlidingWindow`` explains it."""
+
+    storage: str
+    index: str | None
+    ring: str | None
+    groups: Sequence[Any] | None
+    buckets: int | None
+    basic_buckets: int
+    purge_every: int | None
+
+
+class RangeOptions(WindowIndexes, total=False):
+    """All that a ``SlidingWindow`` may be given by name."""
+
+    attribute: str
+    time: str
+    share: SlidingWindow | None
+
+
+@known_settings(RangeOptions)
+def over_range(d: Duration, slide: Duration, **settings: Unpack[RangeOptions]) -> SlidingWindow:
     """``[RANGE d SLIDE s]``: basic windows of gcd(d, s); a refresh attaches s/gcd of them."""
     whole, step = duration(d), duration(slide)
     if not step or not whole:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -197,27 +196,3 @@ def test_what_would_be_followed_day_by_day_for_ever_is_refused() -> None:
         plan_table("WATA", 10**14, 4, range(10**14, 10**14 + 2))
     with pytest.raises(InvalidSetting, match="a plan up to day"):
         plan_table("RATA", 10, 4, range(10, 10**8))
-
-
-MOST_ARGUMENTS = 12
-MANY_ARGUMENTS = {
-    "archive/local_archives.py::create": "users give settings by name; makes a request of them",
-    "archive/change/migration.py::migrate": "users give settings by name; makes Changes of them",
-    "cli/archive_command.py::probe": "options of a command",
-    "cli/archive_lifetimes.py::migrate": "options of a command",
-    "cli/archive_updates.py::create": "options of a command",
-}
-
-
-def test_functions_with_many_arguments_are_those_that_users_call() -> None:
-    source = Path(mayfly.__file__).parent
-    many = set()
-    for path in source.rglob("*.py"):
-        name = path.relative_to(source).as_posix()
-        if name.startswith(("archive/", "spark/archive/", "cli/archive")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.FunctionDef):
-                    listed = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                    if len({argument.arg for argument in listed} - {"self"}) > MOST_ARGUMENTS:
-                        many.add(f"{name}::{node.name}")
-    assert many == MANY_ARGUMENTS.keys()

@@ -11,10 +11,10 @@ import pytest
 
 import mayfly.archive
 from mayfly.archive import Archive
+from mayfly.display import LONGEST_LINE
 from mayfly.errors import CorruptFile
 
 START = datetime(2026, 3, 1, 12)
-LONGEST = 400
 
 
 @pytest.fixture(params=["waves", "cells", "counts"])
@@ -64,7 +64,7 @@ def test_everything_is_shown_on_one_line_without_microseconds(archive: Archive) 
     for name, value in shown(archive).items():
         text = repr(value)
         assert "\n" not in text, name
-        assert len(text) <= LONGEST, (name, text)
+        assert len(text) <= LONGEST_LINE, (name, text)
         assert not re.search(r"\d{15,}", text), (name, text)
         assert " object at 0x" not in text, name
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from mayfly.archive.advice.foresight import Foresight
 from mayfly.archive.change.relabels import at_another_pace
-from mayfly.archive.change.requested_changes import Changes
+from mayfly.archive.change.requested_changes import ChangeOptions, Changes
 from mayfly.archive.erase.erasure import Erasure
 from mayfly.archive.layouts.run_plan import is_old
 from mayfly.archive.model.admission import total
@@ -36,7 +35,6 @@ from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.keywords import known_settings
-from mayfly.lifetime import Duration
 from mayfly.storage import DropSegments, SetProperties, TagSegment
 from mayfly.storage.edits import Edit
 
@@ -65,27 +63,9 @@ class Migration(Part):
         super().__init__(committer.ledger)
         self.committer, self.erasure, self.foresight = committer, erasure, foresight
 
-    @known_settings()
+    @known_settings(ChangeOptions)
     def migrate(
-        self,
-        *,
-        layout: str | None = None,
-        groups: int | None = None,
-        lanes: int | None = None,
-        rebuild: bool | None = None,
-        span: int | None = None,
-        fan_in: int | None = None,
-        max_lifetime: Duration | None = None,
-        exp: str | None = None,
-        lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None = None,
-        contract: str | None = None,
-        scheme: str | None = None,
-        constituents: int | None = None,
-        technique: str | None = None,
-        window: int | str | timedelta | None = None,
-        refresh: Duration | None = None,
-        max_gap: Duration | None = None,
-        method: str = "rebuild",
+        self, *, method: str = "rebuild", **options: Unpack[ChangeOptions]
     ) -> MigrationReport:
         """Change what is given; the rest stays.
 
@@ -99,12 +79,7 @@ class Migration(Part):
         """
         if method not in METHODS:
             raise InvalidSetting(f"cannot migrate by {method!r}", f"use {' or '.join(METHODS)}")
-        changes = Changes(
-            layout=layout, groups=groups, lanes=lanes, rebuild=rebuild, span=span, fan_in=fan_in,
-            max_lifetime=max_lifetime, exp=exp, lifetime=lifetime, contract=contract, scheme=scheme,
-            constituents=constituents, technique=technique, window=window, refresh=refresh,
-            max_gap=max_gap,
-        )  # fmt: skip
+        changes = Changes(**options)
         self.committer.prepare()
         version = self.version()
         after, update = changes.applied(version, self.foresight.advised_layout)

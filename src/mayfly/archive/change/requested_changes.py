@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from mayfly.archive.advice.cell_advice import AUTO
 from mayfly.archive.layouts import UpdateTechnique, WaveLayout, WaveScheme
@@ -31,6 +31,27 @@ Advised = Callable[[], PartitionedLayout]
 OF_WINDOWS = ("scheme", "constituents", "technique", "window")
 OF_LAYOUTS = ("layout", "groups", "lanes", "rebuild", "span", "fan_in", "contract")
 OF_LIFETIMES = ("max_lifetime", "exp", "lifetime")
+
+
+class ChangeOptions(TypedDict, total=False):
+    """What can be changed, by name; ``Changes`` says what stays as it is."""
+
+    layout: str | None
+    groups: int | None
+    lanes: int | None
+    rebuild: bool | None
+    span: int | None
+    fan_in: int | None
+    max_lifetime: Duration | None
+    exp: str | None
+    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None
+    contract: str | None
+    scheme: str | None
+    constituents: int | None
+    technique: str | None
+    window: int | str | timedelta | None
+    refresh: Duration | None
+    max_gap: Duration | None
 
 
 @dataclass(frozen=True)

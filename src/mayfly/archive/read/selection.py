@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.archive.model.row_counts import Positions
+from mayfly.display import Facts
 from mayfly.storage.segment import EXP, TS, Segment
 
 Kind = TypeVar("Kind", bound=Hashable)
@@ -88,8 +89,8 @@ class Selection:
         return replace(self, as_of=min(self.as_of, latest), after=after)
 
 
-@dataclass(slots=True)
-class ReadReport:
+@dataclass(slots=True, repr=False)
+class ReadReport(Facts):
     """What a read touched."""
 
     constituents: int = 0

@@ -15,7 +15,7 @@ from mayfly.checkpoint.source_log import ORIGINS, SOURCES, folder_of, ordered
 from mayfly.display import html_table, one_line, shortened
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import known_settings
-from mayfly.lifetime import Duration, in_zone
+from mayfly.lifetime import in_zone
 from mayfly.optimizer.optimize import optimize
 from mayfly.optimizer.rules.keep_panes import PANES
 from mayfly.physical.compiler import compile_plan
@@ -33,7 +33,6 @@ from mayfly.plan.logical_operators import Output, RelationScan, StreamScan
 from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.relation_log import Changing
-from mayfly.runtime.replay_speed import Pace
 from mayfly.runtime.shed_load import RANDOM, Shedding
 from mayfly.spark.api.control_loop import Serving, sinks_of_command
 from mayfly.spark.api.query_run import QUERY, QueryRun
@@ -64,7 +63,6 @@ from mayfly.spark.stream.query_migration import migrate_checkpoint
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.runner import Runner
 from mayfly.spark.stream.start import (
-    DEFAULT_HISTORY,
     StartSettings,
     bucket_count,
     check_owners,
@@ -246,28 +244,15 @@ class Queries:
             for stream in declared_streams
         )
 
-    @known_settings()
+    @known_settings(StartSettings)
     def start(
         self,
         checkpoint: str | os.PathLike[str],
         *,
         sinks: Mapping[str, Sequence[Sink]] | None = None,
         archives: Mapping[str, SparkArchive] | None = None,
-        buckets: int | None = None,
-        history: Duration = DEFAULT_HISTORY,
-        max_state_bytes: int | None = None,
-        max_gap: Duration | None = None,
-        available_now: bool = False,
-        interval: Duration | None = None,
-        sync: bool = True,
-        wall_clock: Callable[[], int] | None = None,
-        pace: Pace | None = None,
-        dead_letters: str | os.PathLike[str] | None = None,
-        shed: float = 0.0,
-        shed_by: str = RANDOM,
-        stretch_above: int | None = None,
-        anew: Sequence[str] = (),
         resumed: bool = False,
+        **settings: Unpack[StartSettings],
     ) -> dict[str, QueryRun]:
         """Start all queries, or continue them from their checkpoint: a handle for each.
 
@@ -286,9 +271,10 @@ class Queries:
         them still holds.
         With ``sync=False`` a power cut may lose the last batches; a killed process never does.
         """
-        if dead_letters is not None:
-            self = replace(self, dead_letters=os.fspath(local_root(dead_letters)))
-        self = replace(self, anew=tuple(anew))
+        available_now = settings.get("available_now", False)
+        if (letters := settings.get("dead_letters")) is not None:
+            self = replace(self, dead_letters=os.fspath(local_root(letters)))
+        self = replace(self, anew=tuple(settings.get("anew", ())))
         root, folders = absolute_address(checkpoint), sink_folders(sinks or {})
         check_streams(folders, [self.session.declared(stream) for stream in self.session.streams()])
         check_place(Directory.at(root))
@@ -300,10 +286,7 @@ class Queries:
             commands.take_all(reading, resumed=resumed)
 
         self, commands = self._under_control(root, take)
-        runner, register = self._runner(
-            root, commands, history, buckets, max_state_bytes, max_gap, sync, wall_clock, pace,
-            available_now,
-        )  # fmt: skip
+        runner, register = self._runner(root, commands, settings)
         check_spark_part(register.repository)
         stored = [archive.repository for archive in (archives or {}).values()]
         folders_read = filter(
@@ -320,7 +303,8 @@ class Queries:
         check_owners(
             (sink for query_sinks in listed.values() for sink in query_sinks), register.repository
         )
-        shedding = Shedding(shed, shed_by, stretch_above)
+        shed, shed_by = settings.get("shed", 0.0), settings.get("shed_by", RANDOM)
+        shedding = Shedding(shed, shed_by, settings.get("stretch_above"))
         shedding.check(runner.dataflow.stages)
         runner.dataflow = replace(runner.dataflow, shedding=shedding)
         runner.promises = lambda: promises_of((archives or {}).values())
@@ -336,7 +320,7 @@ class Queries:
         streams = runner.dataflow.streams
         frames = {stream.name: self.session.frame_of(stream.name) for stream in streams}
         query = start_stream(
-            runner, streams, frames, available_now=available_now, interval=interval
+            runner, streams, frames, available_now=available_now, interval=settings.get("interval")
         )
         return {
             name: QueryRun(runner, query, available_now, name, register) for name in runner.results
@@ -389,7 +373,7 @@ class Queries:
             raise InvalidSetting(f"there is no checkpoint at {checkpoint}", "start the query first")
         root = absolute_address(checkpoint)
         self, commands = self._under_control(root)
-        runner, register = self._runner(root, commands)
+        runner, register = self._runner(root, commands, {})
         return {name: QueryRun(runner, None, False, name, register) for name in runner.results}
 
     @known_settings()
@@ -453,34 +437,26 @@ class Queries:
         self,
         root: str,
         commands: Commands | None,
-        history: Duration = DEFAULT_HISTORY,
-        buckets: int | None = None,
-        max_state_bytes: int | None = None,
-        max_gap: Duration | None = None,
-        sync: bool = True,
-        wall_clock: Callable[[], int] | None = None,
-        pace: Pace | None = None,
-        replay: bool = False,
+        settings: StartSettings,
     ) -> tuple[Runner, RegisteredQueries]:
         spark, leaving = self.session.spark, set() if commands is None else commands.leaving
         names = streams_known_to(root, self.session.streams())
         streams = self.streams([name for name in names if name not in leaving])
         self = self._as_begun(root)
         described_queries = {name: query.description() for name, query in self.queries.items()}
+        buckets = settings.get("buckets")
         count = bucket_count(spark, buckets)
         register = register_queries(
-            root, streams, described_queries, count, buckets, sync=sync,
+            root, streams, described_queries, count, buckets, sync=settings.get("sync", True),
             remembered=self._declarations(self.session.catalog, streams), replace=self.anew,
         )  # fmt: skip
-        settings = run_settings(
-            register.buckets, history, max_state_bytes, max_gap, sync, wall_clock, pace, replay
-        )
+        run = run_settings(register.buckets, settings)
         types = {stream.name: dict(self.session.frame_of(stream.name).dtypes) for stream in streams}
         programs = {name: query.program for name, query in self.queries.items()}
         program = shared(programs, register.since, register.entries)
         dataflow = Dataflow.of(program, streams, types, register.buckets)
         dataflow = replace(dataflow, zone=self.session.zone)
-        runner = Runner(spark, dataflow, register.repository, settings)
+        runner = Runner(spark, dataflow, register.repository, run)
         runner.commands = commands or self._under_control(root)[1]
         assert runner.commands is not None
         runner.relations = runner.commands.relations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from mayfly.display import html_table
+from mayfly.display import LONGEST_LINE, html_table, shortened
 from mayfly.lifetime import MIN_TIME, format_micros, instant_text
 from mayfly.runtime.clock import Clocks
 from mayfly.serving.pipeline_status import state_and_results
@@ -65,7 +65,8 @@ class Status:
     """What each operator keeps."""
 
     def __repr__(self) -> str:
-        return f"Status({', '.join(f'{name}={fact}' for name, fact in self.facts().items())})"
+        facts = ", ".join(f"{name}={fact}" for name, fact in self.facts().items())
+        return f"Status({shortened(facts, LONGEST_LINE - len('Status()'))})"
 
     def _repr_html_(self) -> str:
         return html_table("Status", self.facts())

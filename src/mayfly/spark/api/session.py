@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mayfly.archive.advice.cell_advice import laid_out_for
-from mayfly.archive.advice.wave_advice import Workload, with_advised_layout
+from mayfly.archive.advice.wave_advice import with_advised_layout
+from mayfly.archive.archive_options import ArchiveOptions, chosen_options
 from mayfly.archive.layouts import UpdateTechnique
-from mayfly.archive.local_archives import declared_for
-from mayfly.archive.model.declaration import Declaration, Origin, WindowRequest
-from mayfly.archive.model.lifetime_declaration import LifetimeRequest
+from mayfly.archive.local_archives import declared_for, declared_window
+from mayfly.archive.model.declaration import Declaration
 from mayfly.archive.model.settings import brought_columns
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.computed_columns import EVENT_TIME, UNITS
@@ -54,6 +54,16 @@ from mayfly.storage.store import local_root
 AUTO = "auto"
 
 
+class StreamSettings(TypedDict, total=False):
+    """What few streams need; ``Session.stream`` explains it."""
+
+    null_time: Literal["error", "dead_letter"]
+    punctuations: bool
+    source: str | None
+    live: bool
+    derivation: str | None
+
+
 class Session:
     """Where streams are declared and queries are made.
 
@@ -89,7 +99,7 @@ class Session:
     def _repr_html_(self) -> str:
         return html_table("Session", {entry.name: entry.kind for entry in self.catalog})
 
-    @known_settings()
+    @known_settings(StreamSettings)
     def stream(
         self,
         name: str,
@@ -99,14 +109,10 @@ class Session:
         sequence: str | Sequence[str] = (),
         slack: Duration = 0,
         idle: Duration | None = None,
-        null_time: Literal["error", "dead_letter"] = "error",
         dead_letter: str | os.PathLike[str] | None = None,
-        punctuations: bool = False,
-        source: str | None = None,
         max_gap: Duration | None = None,
-        live: bool = True,
         unit: str | None = None,
-        derivation: str | None = None,
+        **settings: Unpack[StreamSettings],
     ) -> SparkStream:
         """Declare a streaming DataFrame as a stream.
 
@@ -116,6 +122,7 @@ class Session:
         when no rows come; with ``punctuations`` a row in which every column but the time is NULL
         promises that no row with an earlier time follows; it is neither counted among the rows nor
         stored. Late rows are counted, and kept as Parquet under ``dead_letter`` if that is given.
+        Rows without a time are an error, or go there too with ``null_time="dead_letter"``.
         ``source`` is a word for where rows come from: where a checkpoint knows another one, the
         DataFrame is read from its beginning on, and the stream goes on.
 
@@ -148,6 +155,7 @@ class Session:
             _column_called(name, frame.columns, column, "order its rows by")
             for column in names("sequence", sequence)
         )
+        derivation = settings.get("derivation")
         unit_given = unit is not None or dict(frame.dtypes)[time] != "bigint"
         if unit is not None and unit.casefold() != "microseconds":
             derivation = derivation or f"{EVENT_TIME} from {time} {unit.casefold()}"
@@ -158,12 +166,12 @@ class Session:
             time=time,
             slack=duration(slack),
             idle=None if idle is None else WallClock(duration(idle)),
-            null_time=null_time,
+            null_time=settings.get("null_time", "error"),
             dead_letter=None if dead_letter is None else os.fspath(local_root(dead_letter)),
-            punctuations=punctuations,
-            source=source,
+            punctuations=settings.get("punctuations", False),
+            source=settings.get("source"),
             max_gap=gap_of(max_gap),
-            live=live,
+            live=settings.get("live", True),
             unit_given=unit_given,
             derivation=derivation,
         )
@@ -321,7 +329,7 @@ class Session:
                 compare=flag("compare", compare),
             )
 
-    @known_settings(LifetimeRequest)
+    @known_settings(ArchiveOptions)
     def create_archive(
         self,
         path: str | os.PathLike[str],
@@ -329,23 +337,11 @@ class Session:
         *,
         key: str | Sequence[str],
         window: int | str | timedelta | None = None,
-        time: str = "ts",
+        max_lifetime: Duration | None = None,
         refresh: Duration = "1 day",
-        origin: Origin | None = None,
-        zone: str | None = None,
-        scheme: str | None = None,
-        constituents: int | None = None,
-        technique: str | None = None,
-        spread: bool = False,
-        late: str | None = None,
-        parts: int | None = None,
-        keep_versions: int = 2,
-        expect: Workload | None = None,
         hard: bool = True,
         progress: PartsListener | None = None,
-        max_lifetime: Duration | None = None,
-        max_gap: Duration | None = None,
-        **lifetimes: Any,
+        **settings: Unpack[ArchiveOptions],
     ) -> SparkArchive:
         """Make an archive of the last ``window``, by ``key``, refreshed every ``refresh``.
 
@@ -356,46 +352,28 @@ class Session:
         they are that zone's calendar days. ``scheme`` is WATA by default; "auto" takes the layout
         that would do the least work under the ``expect``-ed load, with a ``hard`` window or not.
 
-        With ``max_lifetime`` in place of a window every row has its own lifetime; the settings
-        that go with it (exp, lifetime, layout, …) are those of
-        ``archive.model.lifetime_declaration.LifetimeRequest``, and ``layout="auto"`` takes the
-        layout that would do the least work under the ``expect``-ed load.
+        With ``max_lifetime`` in place of a window every row has its own lifetime, by ``exp`` or
+        ``lifetime``; ``layout="auto"`` takes the layout that would do the least work under the
+        ``expect``-ed load. All settings: ``archive.archive_options.ArchiveOptions``.
         """
-        counted: dict[str, Any] = {
-            "key": key, "time": time, "refresh": refresh, "origin": origin, "zone": zone,
-            "parts": self.spark.sparkContext.defaultParallelism if parts is None else parts,
-            "keep_versions": keep_versions, "max_gap": max_gap,
-        }  # fmt: skip
+        parts = self.spark.sparkContext.defaultParallelism
+        options = chosen_options(
+            {"parts": parts, **settings},
+            key=key, window=window, max_lifetime=max_lifetime, refresh=refresh,
+        )  # fmt: skip
+        listed, expect = _columns_of(columns), settings.get("expect")
         if max_lifetime is not None:
-            of_windows = {
-                "window": window, "scheme": scheme, "constituents": constituents,
-                "technique": technique, "spread": spread or None, "late": late,
-            }  # fmt: skip
-            counted |= lifetimes | {n: v for n, v in of_windows.items() if v is not None}
-            counted |= {"max_lifetime": max_lifetime, "expect": expect}
-            owned, advice = declared_for(path, _columns_of(columns), counted)
+            owned, advice = declared_for(path, listed, options)
             return self._create(path, owned, progress, laid_out_for(advice))
-        if window is None or lifetimes:
-            raise InvalidSetting(
-                f"an archive without a window, or with {', '.join(lifetimes) or 'nothing else'}",
-                "give window=…, or max_lifetime=… where every row has its own lifetime",
-            )
-        request = WindowRequest(
-            _columns_of(columns),
-            **counted,
-            window=window,
-            scheme="WATA" if scheme is None or scheme == AUTO else scheme,
-            constituents=None if scheme == AUTO else constituents,
-            technique=technique or UpdateTechnique.PACKED_SHADOW,
-            spread=spread,
-            late=late or "refuse",
+        options.pop("expect", None)
+        if settings.get("scheme") != AUTO:
+            return self._create(path, declared_window(listed, options), progress)
+        declared = declared_window(listed, options, without=("scheme", "constituents"))
+        technique = settings.get("technique")
+        allowed = (UpdateTechnique(technique),) if technique else tuple(UpdateTechnique)
+        declared, _ = with_advised_layout(
+            declared, local_root(path), expect, hard=hard, techniques=allowed
         )
-        declared = request.declaration()
-        if scheme == AUTO:
-            allowed = (UpdateTechnique(technique),) if technique else tuple(UpdateTechnique)
-            declared, _ = with_advised_layout(
-                declared, local_root(path), expect, hard=hard, techniques=allowed
-            )
         return self._create(path, declared, progress)
 
     def _create(

@@ -36,7 +36,11 @@ _starting = threading.Lock()
 
 
 class StartSettings(TypedDict, total=False):
-    """How queries run, as ``Queries.start`` explains it, for callers that start them through it."""
+    """How queries run, as ``Queries.start`` explains it, for callers that start them through it.
+
+    What is left out: as many buckets as cores, a history of an hour, no limits, batches as soon as
+    there is data, every commit synced, nothing shed.
+    """
 
     buckets: int | None
     history: Duration
@@ -73,24 +77,18 @@ def check_spark_part(repository: Repository) -> None:
         )
 
 
-def run_settings(
-    buckets: int,
-    history: Duration,
-    max_state_bytes: int | None,
-    max_gap: Duration | None,
-    sync: bool = True,
-    wall_clock: Callable[[], int] | None = None,
-    pace: Pace | None = None,
-    replay: bool = False,
-) -> RunSettings:
+def run_settings(buckets: int, settings: StartSettings) -> RunSettings:
+    """What a checkpoint of so many buckets is run with; what is replayed ends with its input."""
+    history, max_gap = settings.get("history", DEFAULT_HISTORY), settings.get("max_gap")
+    wall_clock = settings.get("wall_clock")
     return RunSettings(
         buckets=buckets,
-        max_state_bytes=checked_state_bytes(max_state_bytes, buckets),
+        max_state_bytes=checked_state_bytes(settings.get("max_state_bytes"), buckets),
         history=NEVER if history == "forever" else duration(history),
         max_gap=None if max_gap is None else duration(max_gap),
-        sync=sync,
-        pace=pace,
-        replay=replay,
+        sync=settings.get("sync", True),
+        pace=settings.get("pace"),
+        replay=settings.get("available_now", False),
         **({"wall_clock": wall_clock} if wall_clock else {}),
     )
 

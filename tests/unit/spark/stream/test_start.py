@@ -50,7 +50,7 @@ def test_two_queries_do_not_write_to_one_folder(tmp_path: Path) -> None:
 
 def test_a_limit_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="max_state_bytes = 0"):
-        run_settings(2, "1 hour", 0, None, False, None)
+        run_settings(2, {"max_state_bytes": 0})
 
 
 def cluster(cores: int) -> Any:
