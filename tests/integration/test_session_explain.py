@@ -39,8 +39,8 @@ def test_whatever_is_looked_at_is_shown_on_a_line(session: Session, tmp_path: Pa
     stream, query = session.stream("link3", session.frame_of("link1")), session.query(text)
     archive = session.create_archive(tmp_path / "a", "k STRING, ts TIMESTAMP", key="k", window=3)
     together = session.queries(**{f"query_with_a_long_name_{n}": text for n in range(9)})
-    joined = stream.window("1 min").join(session.stream("b", session.frame_of("link1")).window(1),
-                                         on="src")  # fmt: skip
+    other = session.stream("link4", session.frame_of("link1"))
+    joined = stream.window("1 min").join(other.window("1 min"), on="src")
     for value in (session, stream, stream.window("1 min"), joined, query, together, archive):
         assert len(repr(value)) <= LONGEST_LINE, value
         assert "\n" not in repr(value)

@@ -62,7 +62,7 @@ class SparkWindow:
         return _joined(self.session, JoinQuery((self.windowed,)), other, on, where, select)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SparkQuery(CqlQuery):
     """A join of windows: a query like those of the language, to which windows can be joined."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
@@ -32,13 +34,34 @@ def value_of(kind: str, number: int) -> Any:
             return number
 
 
-def filled(path: Path, kind: str = "BIGINT", **more: Any) -> tuple[Archive, list[dict[str, Any]]]:
-    """An archive of many small runs, and the rows that are alive in the end."""
+Rows = list[dict[str, Any]]
+Filled = Callable[..., tuple[Archive, Rows]]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    """Copies of archives that are each written once."""
+    written: dict[tuple[object, ...], tuple[Path, Rows]] = {}
+
+    def copy(path: Path, kind: str = "BIGINT", **more: Any) -> tuple[Archive, Rows]:
+        settings = (kind, *sorted(more.items()))
+        if settings not in written:
+            original = tmp_path_factory.mktemp("written") / "a"
+            written[settings] = original, fill(original, kind, **more)
+        original, alive = written[settings]
+        shutil.copytree(original, path)
+        return mayfly.archive.open(path), alive
+
+    return copy
+
+
+def fill(path: Path, kind: str, **more: Any) -> Rows:
+    """Write an archive of many small runs; the rows that are alive in the end."""
     archive = mayfly.archive.create(
         path, f"k {kind}, ts BIGINT, exp BIGINT, id BIGINT", key="k", max_lifetime=f"{LIFE} us",
         refresh="1 us", origin=0, layout="NoRebuild 2x2", **more,
     )  # fmt: skip
-    chance, rows = Random(kind), list[dict[str, Any]]()
+    chance, rows = Random(kind), Rows()
     for update in range(1, UPDATES + 1):
         fresh = [
             {
@@ -53,7 +76,7 @@ def filled(path: Path, kind: str = "BIGINT", **more: Any) -> tuple[Archive, list
         names = list(archive.settings.all_columns)
         given = pa.schema([archive.settings.stored.field(name) for name in names])
         archive.update(pa.Table.from_pylist(fresh, schema=given))
-    return archive, [row for row in rows if row["exp"] > UPDATES]
+    return [row for row in rows if row["exp"] > UPDATES]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +86,7 @@ def filled(path: Path, kind: str = "BIGINT", **more: Any) -> tuple[Archive, list
         *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("INT", "BINARY", "DATE")),
     ],
 )
-def test_every_row_is_found_under_its_key(tmp_path: Path, kind: str) -> None:
+def test_every_row_is_found_under_its_key(tmp_path: Path, filled: Filled, kind: str) -> None:
     archive, alive = filled(tmp_path / "a", kind)
     for number in range(KEYS):
         key = value_of(kind, number)
@@ -74,7 +97,7 @@ def test_every_row_is_found_under_its_key(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_only_files_with_the_key_are_opened(tmp_path: Path, parts: int) -> None:
+def test_only_files_with_the_key_are_opened(tmp_path: Path, filled: Filled, parts: int) -> None:
     archive, _ = filled(tmp_path / "a", parts=parts)
     assert len(archive.version().manifest.segments) > parts * MANY
     for _ in range(2):
@@ -90,7 +113,7 @@ def test_only_files_with_the_key_are_opened(tmp_path: Path, parts: int) -> None:
 @pytest.mark.parametrize("young", [0, 9])
 @pytest.mark.parametrize("small", [0, pytest.param(2, marks=pytest.mark.slow), 50_000])
 def test_large_files_are_looked_at_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, young: int, small: int
+    tmp_path: Path, filled: Filled, monkeypatch: pytest.MonkeyPatch, young: int, small: int
 ) -> None:
     monkeypatch.setattr("mayfly.archive.read.key_places.SMALL", small)
     archive, alive = filled(tmp_path / "a", young=young)
@@ -99,7 +122,7 @@ def test_large_files_are_looked_at_one_by_one(
         assert sorted(archive.probe(key)["id"].to_pylist()) == sorted(wanted)
 
 
-def test_a_new_version_is_asked_anew(tmp_path: Path) -> None:
+def test_a_new_version_is_asked_anew(tmp_path: Path, filled: Filled) -> None:
     archive, _ = filled(tmp_path / "a")
     assert archive.probe(1000).num_rows == 0
     row = pa.table({"k": [1000], "ts": [UPDATES + 1], "exp": [UPDATES + 9], "id": [7]})
@@ -109,7 +132,7 @@ def test_a_new_version_is_asked_anew(tmp_path: Path) -> None:
     assert archive.probe(1000).num_rows == 0
 
 
-def test_files_are_hashed_when_they_are_met_again(tmp_path: Path) -> None:
+def test_files_are_hashed_when_they_are_met_again(tmp_path: Path, filled: Filled) -> None:
     archive, alive = filled(tmp_path / "a")
     wanted = sorted(row["id"] for row in alive if row["k"] == 7)
 
@@ -129,7 +152,7 @@ def test_files_are_hashed_when_they_are_met_again(tmp_path: Path) -> None:
     assert not new & before
 
 
-def test_hashes_of_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+def test_hashes_of_files_that_are_gone_are_forgotten(tmp_path: Path, filled: Filled) -> None:
     archive, _ = filled(tmp_path / "a")
     archive.probe(1)
     root = str(tmp_path / "a")
