@@ -78,6 +78,11 @@ def declared_window(
     """The declaration of an archive of a window; what is ``without`` is left to be decided."""
     others = (_OF_LAYOUTS | _OF_LIFETIMES) & settings.keys()
     _refuse_others(others, "an archive of a window", "max_lifetime=…")
+    if "window" not in settings:
+        raise InvalidSetting(
+            "nothing says how long rows are kept",
+            "give window=…, or max_lifetime=… where every row has its own lifetime",
+        )
     check_settings(WindowRequest, settings)
     options = {name: value for name, value in settings.items() if name not in without}
     return WindowRequest(columns, **options).declaration()
