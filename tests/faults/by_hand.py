@@ -51,7 +51,9 @@ class DriverByHand:
         session, idle = Session(self.spark), None if self.wall_clock is None else 0
         self.query = links_query(session, self.undisturbed.input, self.world, idle)
         self.runner, register = Queries(session, {QUERY: self.query})._runner(
-            f"{self.world}/checkpoint", None, "forever", sync=False, wall_clock=self.wall_clock
+            f"{self.world}/checkpoint",
+            None,
+            {"history": "forever", "sync": False, "wall_clock": self.wall_clock},
         )
         settle(self.runner, register)
         self.runner.sinks_of = {QUERY: (self.sink, ParquetFiles(str(self.world / "out")))}

@@ -35,6 +35,9 @@ UPDATE: Any = Updates.update
 VACUUM: Any = Maintenance.vacuum
 MIGRATE: Any = Migration.migrate
 Window: Any = SlidingWindow
+OVER_RANGE: Any = windows.over_range
+TCP_LINKS: Any = testing.tcp_links
+RECORD_LINKS: Any = testing.record_links
 NOBODY: Any = None
 """In place of the object: settings are looked at first."""
 COLUMNS = "k STRING, ts TIMESTAMP"
@@ -67,10 +70,10 @@ DOORS: dict[str, tuple[Callable[[], object], str]] = {
     "archive.probe": (lambda: PROBE(NOBODY, 1, asof=3), "as_of"),
     "archive.vacuum": (lambda: VACUUM(NOBODY, graze="1 s"), "grace"),
     "archive.migrate": (lambda: MIGRATE(NOBODY, schema="DEL"), "scheme"),
-    "over_range": (lambda: windows.over_range("1 h", "1 min", indx="T"), "index"),
+    "over_range": (lambda: OVER_RANGE("1 h", "1 min", indx="T"), "index"),
     "SlidingWindow": (lambda: Window(windows.Span("1 h"), 3, storag="LIST"), "storage"),
-    "tcp_links": (lambda: testing.tcp_links(3, rats=5), "rate"),
-    "record_links": (lambda: testing.record_links(3, rats=5), "rate"),
+    "tcp_links": (lambda: TCP_LINKS(3, rats=5), "rate"),
+    "record_links": (lambda: RECORD_LINKS(3, rats=5), "rate"),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ Cost: a result is written on arrival and once per FAN_IN-fold of batches; dead o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -72,10 +72,16 @@ class ResultLog:
     def _batches(self, segment: Segment) -> Iterator[pa.RecordBatch]:
         return segment_batches(self.directory, segment)
 
-    def _write(self, batches: Iterable[pa.RecordBatch], **options: object) -> list[Segment]:
+    def _write(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        level: int = 0,
+        tags: Mapping[str, int] | None = None,
+    ) -> list[Segment]:
         listed = (batch.select(self.columns) for batch in batches if batch.num_rows)
         written = write_segment(
-            self.directory, self.group, listed, compression=COMPRESSION, **options
+            self.directory, self.group, listed, compression=COMPRESSION, level=level, tags=tags
         )
         return [] if written is None else [written]
 

@@ -136,7 +136,7 @@ class SegmentWriter:
         group: str,
         schema: pa.Schema,
         *,
-        format: Format = "arrow",
+        format: str = "arrow",
         key: str | None = None,
         level: int = 0,
         tags: Mapping[str, Json] | None = None,
@@ -147,7 +147,7 @@ class SegmentWriter:
         if row_group_rows is None and format == "parquet":
             row_group_rows = PARQUET_GROUP_ROWS
         self._directory = directory
-        self._format: Format = format
+        self._format: Format = "parquet" if format == "parquet" else "arrow"
         self._group, self._schema, self._key = group, schema, key
         self._level, self._tags = level, dict(tags or {})
         self._compression = compression
@@ -311,7 +311,7 @@ def _check_columns(schema: pa.Schema, format: str, key: str | None) -> None:
 class SegmentOptions(TypedDict, total=False):
     """What a ``SegmentWriter`` may be given by name."""
 
-    format: Format
+    format: str
     key: str | None
     level: int
     tags: Mapping[str, Json] | None

@@ -67,7 +67,7 @@ class PartitionedWindow(Intake):
                 f"partition is {partition!r}", "name a column beside those of values and times"
             )
         self.partition = partition
-        self._settings = {"attribute": attribute, "time": time, **settings}
+        self._settings: dict[str, Any] = {"attribute": attribute, "time": time, **settings}
         self._windows: dict[Any, Partition] = {}
         self._values, self._keys = Domain(), Domain()
         self._new()  # refuses wrong settings now
