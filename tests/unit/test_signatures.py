@@ -32,12 +32,15 @@ from mayfly.windows.window import RangeOptions, SlidingWindow
 SOURCE = Path(mayfly.__file__).parent
 MOST_PARAMETERS = 12
 COMMAND = "the options of a command are its parameters, and typer reads them off the function"
+COMPILED = "compiled: numba takes arrays and numbers, no values"
 MANY_PARAMETERS = {
     "cli/archive_command.py::probe": COMMAND,
     "cli/archive_lifetimes.py::migrate": COMMAND,
     "cli/archive_updates.py::create": COMMAND,
+    "cli/query_command.py::query_command": COMMAND,
     "cli/run.py::run_command": COMMAND,
-    "kernels/multiway_probe.py::_meet": "compiled: numba takes arrays and numbers, no values",
+    "kernels/exact_variances.py::_play": COMPILED,
+    "kernels/multiway_probe.py::_meet": COMPILED,
 }
 NAMES_ARE_DATA = "the names are the caller's: columns, members, queries, figures"
 OPEN_KEYWORDS = {
