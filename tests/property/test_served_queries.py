@@ -152,7 +152,8 @@ def test_answers_are_the_oracles(isolation: str, data: st.DataObject) -> None:
 def test_every_query_is_answered_by_its_deadline_while_there_is_time(policy: str) -> None:
     served = Served(policy=POLICIES[policy])
     for number, (panes, period) in enumerate([(10, 2), (5, 2), (15, 3), (30, 5)]):
-        served.add(served.query(f"Q{number}", "SUM", panes, period, keys=number % 2 == 0))
+        where = "a" if number == 3 else ""
+        served.add(served.query(f"Q{number}", "SUM", panes, period, where, number % 2 == 0))
     every = served.query("E", "MAX", 4, 3)
     served.add(every, ServeOptions(overload=Overload.EVERY))
     for number in range(30):
@@ -321,6 +322,23 @@ def test_a_query_that_comes_again_is_another_one() -> None:
     served.update([("a", 9)])
     served.server.run()
     assert [a.rows.to_pylist() for a in served.answers["Q"]] == [[{"value": 9}]]
+    served.check()
+
+
+def test_a_query_leaves_in_the_middle_of_its_scan() -> None:
+    served = Served()
+    served.add(served.query("often", "SUM", 4, 1))
+    served.add(served.query("seldom", "SUM", 4, 3), ServeOptions(isolation="SNAPSHOT"))
+    served.update([("a", 1)])
+    served.update([("a", 2)])
+    served.server.step()
+    served.server.remove("often")
+    served.server.run()
+    assert served.server.idle
+    served.update([("a", 4)])
+    served.server.run()
+    assert [a.rows.to_pylist() for a in served.answers["seldom"]] == [[{"value": 7}]]
+    assert served.answers["often"] == []
     served.check()
 
 

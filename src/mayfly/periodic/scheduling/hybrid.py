@@ -13,10 +13,16 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
+from math import lcm
 
 from mayfly.periodic.scheduling.conservative import Conservative
 from mayfly.periodic.scheduling.policy import ScheduledQuery, ScheduledTask, sub_groups
-from mayfly.periodic.scheduling.schedule_cost import EXACT_TASKS, Load, cost_per_update
+from mayfly.periodic.scheduling.schedule_cost import (
+    EXACT_TASKS,
+    Load,
+    cost_per_update,
+    cycle_cost,
+)
 
 Block = tuple[Load, ...]
 Partition = tuple[Block, ...]
@@ -42,10 +48,13 @@ def cheapest_partition(loads: Block) -> Partition:
     ordered = tuple(sorted(loads, key=lambda load: (load.period, load.weight, load.post)))
     if len(ordered) > EXACT_TASKS:
         return greedy_partition(ordered)
-    return min(
-        partitions(ordered),
-        key=lambda partition: (partition_cost(partition), -len(partition), _names(partition)),
-    )
+    cycle = lcm(*(load.period for load in ordered))
+
+    def price(partition: Partition) -> tuple[Fraction | int, int]:
+        return cycle_cost(map(_load, partition), cycle), -len(partition)
+
+    lowest = min(map(price, partitions(ordered)))
+    return min((p for p in partitions(ordered) if price(p) == lowest), key=_names)
 
 
 def greedy_partition(loads: Block) -> Partition:
@@ -81,6 +90,7 @@ def partitions(loads: Block) -> Iterator[Partition]:
             yield (*partition[:number], (first, *block), *partition[number + 1 :])
 
 
+@lru_cache(maxsize=1 << 14)
 def _load(block: Block) -> Load:
     period = min(load.period for load in block)
     return Load(period, max(load.weight for load in block), sum(load.post for load in block))

@@ -7,7 +7,7 @@ common multiples. Cost: 2^q for q tasks, so above 8 the schedule is walked for `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -35,29 +35,33 @@ def cost_per_update(group: Sequence[Load]) -> Fraction:
     >>> float(cost_per_update([Load(2, 9), Load(3, 14)])) * 6
     46.0
     """
-    after = sum((Fraction(load.post) / load.period for load in group), Fraction(0))
-    return after + (_exact(group) if len(group) <= EXACT_TASKS else _walked(group))
+    if len(group) > EXACT_TASKS:
+        after = sum((Fraction(load.post) / load.period for load in group), Fraction(0))
+        return after + _walked(group)
+    whole = lcm(*(load.period for load in group))
+    return Fraction(cycle_cost(group, whole)) / whole
 
 
-def _exact(group: Sequence[Load]) -> Fraction:
+def cycle_cost(group: Iterable[Load], cycle: int) -> Fraction | int:
+    """The cost of as many updates as a cycle has: a multiple of all periods."""
     heavier: frozenset[int] = frozenset()
-    cost = Fraction(0)
+    cost: Fraction | int = 0
     for load in sorted(group, key=lambda load: load.weight, reverse=True):
-        cost += load.weight * density(load.period, heavier)
+        alone = lone_multiples(load.period, heavier, cycle)
+        cost += load.weight * alone + load.post * (cycle // load.period)
         heavier |= {load.period}
     return cost
 
 
 @lru_cache(maxsize=1 << 16)
-def density(period: int, heavier: frozenset[int]) -> Fraction:
-    """How many updates in all are multiples of a period and of none of the others."""
+def lone_multiples(period: int, heavier: frozenset[int], cycle: int) -> int:
+    """How many updates of a cycle are multiples of a period and of none of the others."""
     multiples = {period: 1}
     for other in heavier:
         for common, sign in list(multiples.items()):
-            both = lcm(common, other)
-            multiples[both] = multiples.get(both, 0) - sign
-    whole = lcm(*multiples)
-    return Fraction(sum(sign * (whole // common) for common, sign in multiples.items()), whole)
+            shared = lcm(common, other)
+            multiples[shared] = multiples.get(shared, 0) - sign
+    return sum(sign * (cycle // common) for common, sign in multiples.items())
 
 
 def _walked(group: Sequence[Load]) -> Fraction:
