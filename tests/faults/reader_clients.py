@@ -40,6 +40,8 @@ from tests.unit.serving.stored_pipelines import (
 
 STEP = 5
 """Seconds of event time in a batch."""
+PAUSE = 0.05
+"""Seconds between two questions of a client, so that the pipeline gets its share of the machine."""
 POINTS = ("segment.closed", "task.done", "commit.published")
 
 
@@ -151,6 +153,7 @@ def run_reader(folder: str, seed: str, seconds: str) -> None:
     reader = mayfly.open(folder)
     while time.monotonic() < end:
         reader = observe(reader, rng, seen)
+        time.sleep(PAUSE)
     print(json.dumps(seen))
 
 

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 import mayfly
+from mayfly.storage import Repository
 from tests.faults.processes import Program
 from tests.faults.reader_clients import observe, resume, steps
 
@@ -36,6 +37,10 @@ def test_readers_between_the_steps_of_a_pipeline(tmp_path: Path, seed: int) -> N
     assert seen["answers"] > 40
 
 
+def version(folder: Path) -> int:
+    return Repository.open(folder, sync=False).current().version
+
+
 @pytest.mark.slow
 def test_clients_beside_a_pipeline_that_is_killed(tmp_path: Path) -> None:
     """As processes; MAYFLY_READERS_SECONDS says for how long, ten minutes unless it does."""
@@ -55,8 +60,10 @@ def test_clients_beside_a_pipeline_that_is_killed(tmp_path: Path) -> None:
                 "tests.faults.reader_clients", "pipeline", str(folder), str(kills),
                 log=tmp_path / "pipeline.log",
             )  # fmt: skip
-            time.sleep(min(rng.uniform(5, 15), max(0.0, end - time.monotonic())))
-            assert runner.process.poll() is None, runner.said()
+            last = version(folder) + rng.randint(3, 40)
+            while version(folder) < last and time.monotonic() < end:
+                assert runner.process.poll() is None, runner.said()
+                time.sleep(0.01)
             runner.kill()
             kills += 1
         codes = [client.wait() for client in clients]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 
 from mayfly.cli.output import count, plain, refusals
@@ -124,6 +123,8 @@ def print_table_rows(
     if parquet is None:
         print_rows(iter([rows]), form)
         return
+    import pyarrow.parquet as pq
+
     noted = {"mayfly": json_text.dumps(facts or {})}
     pq.write_table(rows.replace_schema_metadata(noted), parquet)
     typer.echo(f"wrote {count(rows.num_rows)} rows to {parquet}", err=True)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -48,8 +48,11 @@ from mayfly.serving.pipeline_status import (
     check_pipeline,
     status_of_pipeline,
 )
-from mayfly.serving.tables import Keys, StoredArchive, StoredRelation, TableSource, View
+from mayfly.serving.tables import Keys, StoredRelation, TableSource, View
 from mayfly.storage import Manifest, Repository
+
+if TYPE_CHECKING:
+    from mayfly.serving.stored_archive import StoredArchive
 
 Moment = int | str
 ATTEMPTS = 20
@@ -79,8 +82,7 @@ class PipelineReader:
         repository = Repository.open(checkpoint)
         manifest = repository.current()
         check_pipeline(checkpoint, manifest)
-        opened = {name: StoredArchive.open(name, path) for name, path in (archives or {}).items()}
-        return PipelineReader(repository, manifest, opened)
+        return PipelineReader(repository, manifest, _open_archives(archives or {}))
 
     def __repr__(self) -> str:
         return one_line(self, self.checkpoint, f"version {self.version}", *self.views)
@@ -100,10 +102,7 @@ class PipelineReader:
 
     def latest(self) -> PipelineReader:
         """A reader of the newest version; archives at their newest ones, too."""
-        archives = {
-            name: StoredArchive.open(name, archive.reading.repository.directory.address)
-            for name, archive in self.archives.items()
-        }
+        archives = {name: archive.latest_version() for name, archive in self.archives.items()}
         newest = self.repository.current()
         self.index.retain(newest.segments)
         reader = replace(self, manifest=newest, archives=archives)
@@ -293,6 +292,14 @@ class PipelineReader:
         """The last one that is closed for some query."""
         clock = Clocks.from_json(self.manifest.properties["clocks"]).query
         return max((v.latest() for v in self.views.values() if v.clock != MIN_TIME), default=clock)
+
+
+def _open_archives(paths: Mapping[str, str | os.PathLike[str]]) -> dict[str, StoredArchive]:
+    if not paths:
+        return {}
+    from mayfly.serving.stored_archive import StoredArchive
+
+    return {name: StoredArchive.open(name, path) for name, path in paths.items()}
 
 
 def _keys(view: View, where: Mapping[str, Any]) -> Keys:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -50,8 +50,11 @@ from mayfly.serving.declared_files import FileStream, declared_rows
 from mayfly.serving.one_time_query import OneTimePlan
 from mayfly.serving.pipeline_places import archives_of, checkpoint_of, is_pipeline_file
 from mayfly.serving.pipeline_reader import PipelineReader
-from mayfly.serving.tables import SCAN, Keys, StoredArchive, TableSource
+from mayfly.serving.tables import SCAN, Keys, TableSource
 from mayfly.storage import Repository
+
+if TYPE_CHECKING:
+    from mayfly.serving.stored_archive import StoredArchive
 
 Outcome: TypeAlias = "QueryAnswer | Explanation | pa.Table | str"
 """An answer, a plan, a list, or a word about what was done."""
@@ -156,6 +159,8 @@ class SqlSession:
                 session.reader = PipelineReader.open(checkpoint_of(path), archives_of(path))
             return session
         if Repository.open(path).current().properties.get("kind") == "archive":
+            from mayfly.serving.stored_archive import StoredArchive
+
             name = Path(path).resolve().name
             return SqlSession(archives={name: StoredArchive.open(name, path)})
         return SqlSession(reader=PipelineReader.open(path))

@@ -1,4 +1,4 @@
-"""What one-time queries read: the views and relations of a checkpoint, and archives.
+"""What one-time queries read: the views and relations of a checkpoint (archives: stored_archive).
 
 Each shows its rows at an instant, of one committed version, and says what is missing. A reader
 writes nothing, pins included: if its version is vacuumed away meanwhile, it gets an
@@ -7,7 +7,6 @@ error (VersionExpired), and opens the newest one.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,24 +14,20 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from mayfly.archive.model.ledger import Ledger
-from mayfly.archive.model.state import ArchiveVersion
-from mayfly.archive.read.questions import Reading, selection
-from mayfly.archive.read.version_reader import Reader
 from mayfly.checkpoint.stored_relations import relation_at
 from mayfly.checkpoint.stored_results import TIMESTAMP, StoredResults, check_kept
-from mayfly.errors import InvalidSetting, StorageError
+from mayfly.errors import InvalidSetting
 from mayfly.kernels.delta import column_name
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.physical.slides import outer_slide
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import ColumnDefinition, RelationDefinition, StreamDefinition
 from mayfly.plan.logical_operators import Output, OutputKind
-from mayfly.plan.types import arrow_type, parse_type
+from mayfly.plan.types import arrow_type
 from mayfly.plan.window_kinds import Window
 from mayfly.runtime.clock import Clocks, closed_instant
 from mayfly.serving.key_index import KeyIndex, key_values
-from mayfly.storage import Directory, Manifest, Repository
+from mayfly.storage import Directory, Manifest
 from mayfly.storage.commit import reading_version
 
 Keys = Mapping[str, tuple[Any, ...]]
@@ -250,61 +245,3 @@ class StoredRelation:
 
     def missing(self, instant: int) -> Iterator[str]:
         return iter(())
-
-
-@dataclass(frozen=True)
-class StoredArchive:
-    """An archive as one of its versions shows it."""
-
-    name: str
-    reading: Reading
-    version: ArchiveVersion
-
-    kind = "archive"
-    streams = ()
-
-    @staticmethod
-    def open(name: str, path: str | os.PathLike[str]) -> StoredArchive:
-        repository = Repository.open(path)
-        if repository.current().properties.get("kind") != "archive":
-            raise StorageError(
-                f"{repository.directory.address} is no archive", "name the folder of an archive"
-            )
-        reading = Reading(Ledger(repository))
-        return StoredArchive(name, reading, reading.version())
-
-    @cached_property
-    def columns(self) -> tuple[ColumnDefinition, ...]:
-        listed = self.version.settings.all_columns.items()
-        return tuple(ColumnDefinition(name, parse_type(kind)) for name, kind in listed)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return tuple(self.version.settings.key)
-
-    def latest(self) -> int:
-        return self.version.time
-
-    def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
-        directory = self.reading.repository.directory
-        reader = Reader(directory, self._version_at(instant))
-        chosen = selection(reader.settings, instant)
-        if probed := self._probed(keys):
-            return reader.probe(keys[probed], chosen, list(columns))
-        return reader.scan(chosen, list(columns))
-
-    def access(self, keys: Keys) -> str:
-        return access_words([name for name in keys if name == self._probed(keys)])
-
-    def _probed(self, keys: Keys) -> str:
-        """The key column, if its values are looked for."""
-        settings = self.version.settings
-        single = len(self.key) == 1 and not settings.array_key
-        return self.key[0] if single and self.key[0] in keys else ""
-
-    def missing(self, instant: int) -> Iterator[str]:
-        if self.version.time < instant:
-            yield f"archive {self.name} was last updated at {instant_text(self.version.time)}"
-
-    def _version_at(self, instant: int) -> ArchiveVersion:
-        return self.version if self.version.time <= instant else self.reading.version_at(instant)

@@ -85,7 +85,15 @@ def test_a_query_is_added_without_kernels_or_spark(checkpoint: str) -> None:
 
 def test_a_one_time_query_needs_no_spark(tmp_path: Path) -> None:
     fed(tmp_path / "ck", 10)
-    names = ("pyspark", "py4j", "duckdb", "prompt_toolkit", "pygments", "mayfly.spark")
+    names = (
+        "pyspark",
+        "py4j",
+        "duckdb",
+        "prompt_toolkit",
+        "pygments",
+        "mayfly.spark",
+        "mayfly.archive",
+    )
     sql = "SELECT user, clicks FROM totals WHERE user = 'ann'"
     assert loaded(names, COMMAND, "query", str(tmp_path / "ck"), sql) == []
 

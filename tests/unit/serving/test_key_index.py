@@ -48,14 +48,14 @@ def test_what_a_lookup_reads(tmp_path: Path) -> None:
     io = reader.repository.directory.io
     segments = len(list(reader.manifest.in_group("state/log/recent")))
     reader.view("recent", where={"user": "ann"})
-    files = io.files_read
+    files, everything = io.files_read, reader.index.rows_read
     assert 0 < files <= segments
     reader.view("recent", where={"user": "bob"})  # the keys are sorted
     before = reader.index.rows_read
     rows = reader.view("recent", where={"user": "eve"}).rows.num_rows
     assert rows
     assert io.files_read == files
-    assert reader.index.rows_read - before < 16, "rows of eve that are dead may be among them"
+    assert rows <= reader.index.rows_read - before < everything / 2, "some may be dead"
     assert not reader.view("recent", where={"user": "nobody"}).rows.num_rows
     assert io.files_read == files
     runner.feed({"clicks": table_of(clicks(40, 45))}, {})
