@@ -12,6 +12,7 @@ import pytest
 
 import mayfly
 from mayfly.errors import CorruptFile, InvalidSetting
+from mayfly.serving import key_index
 from mayfly.serving.key_index import DecodedSegment, KeyIndex, KeyOrder, key_values
 from mayfly.storage import AddSegments, Repository, write_segment
 from tests.unit.serving.stored_pipelines import SECOND, clicks, expected, fed, table_of, tuples
@@ -155,7 +156,9 @@ def test_keys_that_share_a_code_are_told_apart() -> None:
     assert looked_at == 4
 
 
-def test_memory_is_bounded_and_what_is_gone_is_forgotten(tmp_path: Path) -> None:
+def test_memory_is_bounded_and_what_is_gone_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fed(tmp_path)
     reader = mayfly.open(tmp_path)
     segments = list(reader.manifest.in_group("state/log/recent"))
@@ -166,12 +169,14 @@ def test_memory_is_bounded_and_what_is_gone_is_forgotten(tmp_path: Path) -> None
         list(index.select(directory, segment, asked))
         sizes.append(sum(entry.bytes for entry in index._kept.values()))
     assert sizes == sorted(sizes)
-    small = KeyIndex(limit=8 * max(segment.bytes for segment in segments))
+    monkeypatch.setattr(key_index, "LARGEST_SHARE", 1e-9)  # no segment is too large
+    small = KeyIndex(limit=2 * sizes[0])
     for _ in range(2):
         for segment in segments:
             list(small.select(directory, segment, asked))
             assert len(small._kept) == 1 or (
                 sum(entry.bytes for entry in small._kept.values()) <= small.limit
             )
+    assert 0 < len(small._kept) < len(segments)
     index.retain({segments[0].path})
     assert list(index._kept) == [segments[0].path]
