@@ -57,6 +57,7 @@ COMMANDS: dict[str, list[str]] = {
         "window-queries",
     ],
     "window-groups": ["benchmarks.window_queries", "--part", "groups", "--record", "window-groups"],
+    "serving": ["benchmarks.serving", "--record", "serving"],
 }  # fmt: skip
 
 

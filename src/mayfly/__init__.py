@@ -20,7 +20,7 @@ _PLACES = {
     "register": "mayfly.spark.archive.data_source",
 }
 """What needs PySpark, or time, is imported only when it is asked for."""
-_MODULES = ("archive", "errors", "lifetime", "periodic", "synopses", "testing", "windows")
+_MODULES = ("archive", "client", "errors", "lifetime", "periodic", "synopses", "testing", "windows")
 
 
 def __getattr__(name: str) -> object:

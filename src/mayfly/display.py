@@ -1,9 +1,12 @@
-"""How things are shown: objects on one line or as a small table, counts and sizes in words."""
+"""How things are shown: objects on one line or as a small table, counts and sizes in words,
+values in JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from html import escape
 from typing import Any
 
@@ -96,3 +99,23 @@ def size(count: float) -> str:
             return f"{number(count)} {unit}"
         count /= 1000
     return f"{number(count)} TB"
+
+
+def plain(value: Any) -> Any:
+    """A stored value as JSON can hold it: exact, as text where JSON has no such type."""
+    match value:
+        case datetime():
+            return value.isoformat()
+        case date() | Decimal():
+            return str(value)
+        case timedelta():
+            return f"{value // timedelta(microseconds=1)} µs"
+        case bytes():
+            return value.hex()
+        case Mapping():
+            return {str(name): plain(member) for name, member in value.items()}
+        case list() | tuple():
+            return [plain(element) for element in value]
+        case float() if value != value or value in (float("inf"), float("-inf")):
+            return str(value)
+    return value

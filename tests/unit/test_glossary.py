@@ -17,13 +17,13 @@ PACKAGES = ("periodic", "synopses", "windows", "archive")
 SENTENCES = {SOURCE / "optimizer" / "rules", SOURCE / "periodic" / "sharing"}
 """Rules are named by what they do, and each explains itself by an example."""
 PLAIN = """
-added api app approximate arithmetic array cast cause cli compilation compiler computed connection
-context date demo display distinct erase error exact execution explainer failed field figure
-filter free intersection io jar json keyword literal loop main manual mayfly migrate move mutation
-nested note observation optimize option page pair parameter parser path picture posix printed
-problem prompt random recent regex register requested restart runtime search seeded shell signal
-smaller split stateless story subquery sum svg testing throw top traffic type view warning
-xxhash zone
+access added api app application approximate arithmetic array cast cause cli client compilation
+compiler computed connection context date demo display distinct erase error exact execution
+explainer failed field figure filter free guarded http intersection io jar json keyword literal loop
+main manual mayfly media migrate move mutation nested note observation openapi optimize option page
+pair parameter parser path picture pool posix printed problem prompt random recent regex register
+requested restart runtime search seeded serve server shell signal smaller split stateless story
+subquery sum svg testing throw top traffic type view warning xxhash zone
 """
 """Plain English, SQL and computing: words that mean here what they mean everywhere."""
 

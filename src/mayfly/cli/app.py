@@ -49,6 +49,10 @@ COMMANDS = {
         "mayfly.cli.sql_command:sql_command",
         "Ask a pipeline, an archive or files in SQL; starts no Spark.",
     ),
+    "serve": (
+        "mayfly.cli.serve_command:serve_command",
+        "Answer over HTTP what a pipeline has: SQL, views, changes, status; starts no Spark.",
+    ),
     "control": ("mayfly.cli.control:app", "Tell a running pipeline something."),
     "explain": (
         "mayfly.cli.explain:explain_command",

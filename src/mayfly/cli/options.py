@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +19,20 @@ Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", help="A setting of Spark, NAME=VALUE; may be repeated."),
 ]
+
+Archives = Annotated[
+    list[str] | None,
+    typer.Option("--archive", help="A further archive, NAME=FOLDER; may be repeated."),
+]
+
+
+def archives_by_name(listed: Iterable[str] | None) -> dict[str, Path]:
+    """Folders of archives as they were given, NAME=FOLDER each."""
+    pairs = [pair.partition("=") for pair in listed or ()]
+    for name, sign, folder in pairs:
+        if not (name and sign and folder):
+            raise InvalidSetting(f"--archive {name} names no folder", "write --archive NAME=FOLDER")
+    return {name: Path(folder) for name, _, folder in pairs}
 
 
 def spark_settings(listed: Iterable[str] | None) -> dict[str, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from mayfly.display import plain
 from mayfly.errors import MayflyError
 
 if TYPE_CHECKING:
@@ -104,26 +104,6 @@ def seconds(value: float | None) -> str:
     if value < 1:
         return f"{value:.3f} s"
     return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
-
-
-def plain(value: Any) -> Any:
-    """A stored value as JSON can hold it: exact, as text where JSON has no such type."""
-    match value:
-        case datetime():
-            return value.isoformat()
-        case date() | Decimal():
-            return str(value)
-        case timedelta():
-            return f"{value // timedelta(microseconds=1)} µs"
-        case bytes():
-            return value.hex()
-        case Mapping():
-            return {str(name): plain(member) for name, member in value.items()}
-        case list() | tuple():
-            return [plain(element) for element in value]
-        case float() if value != value or value in (float("inf"), float("-inf")):
-            return str(value)
-    return value
 
 
 def cell(value: Any) -> str:

@@ -10,8 +10,10 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from mayfly.cli.output import count, plain, refusals
+from mayfly.cli.options import Archives, archives_by_name
+from mayfly.cli.output import count, refusals
 from mayfly.cli.row_output import Form, print_rows
+from mayfly.display import plain
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import instant_text
 from mayfly.serving.answer import QueryAnswer
@@ -50,10 +52,7 @@ def query_command(
         str | None, typer.Option("--since", help="Changes of this instant and later.")
     ] = None,
     until: Annotated[str | None, typer.Option("--until", help="Changes before this.")] = None,
-    archive: Annotated[
-        list[str] | None,
-        typer.Option("--archive", help="A further archive, NAME=FOLDER; may be repeated."),
-    ] = None,
+    archive: Archives = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the plan instead of the answer.")
     ] = False,
@@ -81,7 +80,7 @@ def query_command(
                 "--explain, --as-of, --staleness, --lag and --wait are for a query",
                 "leave --changes out",
             )
-        reader = open_place(pipeline, archives=_archives(archive or ()))
+        reader = open_place(pipeline, archives=archives_by_name(archive))
         form = Form(json, csv, limit)
         if explain:
             typer.echo(reader.explain(str(sql)).text())
@@ -128,14 +127,6 @@ def print_table_rows(
     noted = {"mayfly": json_text.dumps(facts or {})}
     pq.write_table(rows.replace_schema_metadata(noted), parquet)
     typer.echo(f"wrote {count(rows.num_rows)} rows to {parquet}", err=True)
-
-
-def _archives(listed: Iterable[str]) -> dict[str, Path]:
-    pairs = [pair.partition("=") for pair in listed]
-    for name, sign, folder in pairs:
-        if not (name and sign and folder):
-            raise InvalidSetting(f"--archive {name} names no folder", "write --archive NAME=FOLDER")
-    return {name: Path(folder) for name, _, folder in pairs}
 
 
 def _check_options(

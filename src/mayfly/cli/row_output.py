@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import typer
 
-from mayfly.cli.output import cell, count, plain, print_table
-from mayfly.display import counted, size
+from mayfly.cli.output import cell, count, print_table
+from mayfly.display import counted, plain, size
 
 if TYPE_CHECKING:
     from mayfly.archive import ReadReport

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import typer
 
-from mayfly.cli.output import aligned, cell, count, plain
+from mayfly.cli.output import aligned, cell, count
 from mayfly.cli.row_output import csv_lines, rows_of
 from mayfly.cql.messages import suggestion
+from mayfly.display import plain
 from mayfly.errors import InvalidSetting, MayflyError, VersionExpired
 from mayfly.lifetime import instant, instant_text
 from mayfly.physical.explain.explanation import Explanation

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.display import html_table, one_line
+from mayfly.display import counted, html_table, one_line
 from mayfly.lifetime import instant_text
 
 
@@ -26,7 +26,9 @@ class QueryAnswer:
     def __repr__(self) -> str:
         missing = ("partial",) if self.partial else ()
         return one_line(
-            self, f"{self.rows.num_rows:,} rows as of {instant_text(self.as_of)}", *missing
+            self,
+            f"{counted(self.rows.num_rows, 'row')} as of {instant_text(self.as_of)}",
+            *missing,
         )
 
     def _repr_html_(self) -> str:

@@ -13,10 +13,11 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mayfly.checkpoint.stored_relations import relation_at
 from mayfly.checkpoint.stored_results import TIMESTAMP, StoredResults, check_kept
-from mayfly.errors import InvalidSetting
+from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.kernels.delta import column_name
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.physical.slides import outer_slide
@@ -175,6 +176,39 @@ class View:
             self.directory
         )
 
+    def turnover(self, since: int, until: int) -> pa.Table:
+        """Results that begin or end in [since, until), with their times; all instants before
+        ``until`` are closed."""
+        if self.sends:
+            return self.changes(since, until)
+        names = [column.name for column in self.columns]
+        results = self._stored(names, (self.times.ts, self.times.exp))
+        segments = [
+            segment
+            for segment in results.logged(self.manifest)
+            if segment.ts.low < until
+            and not segment.dead_at(since - 1)
+            and (segment.ts.high >= since or segment.exp.low < until)
+        ]
+        extent = (MIN_TIME, until, since - 1 if since > MIN_TIME else None)
+        reader = results.reader(self.directory, self.manifest, segments, extent)
+        turned = (
+            batch.filter(_begins_or_ends(batch, since, until))
+            for batch in reader.batches(self.directory)
+        )
+        return pa.Table.from_batches(turned, schema=reader.schema)
+
+    def check_changes(self, since: int) -> None:
+        """Refuse an instant from which the log is no longer whole."""
+        kept = self.manifest.properties["kept_from"].get(self.name, MIN_TIME)
+        if since < kept:
+            raise VersionExpired(
+                f"the log of {self.name} is kept from {instant_text(kept)} on, and changes since "
+                f"{instant_text(since)} were requested",
+                "read the view and go on with the changes since then; or run with a longer "
+                "--history",
+            )
+
     def missing(self, instant: int) -> Iterator[str]:
         whole = self._registered.get("whole_from")
         if whole is not None and instant < whole:
@@ -205,6 +239,13 @@ class View:
         since = self._registered.get("since")
         remedy = "run with a longer --history"
         check_kept(self.manifest, self.name, instant, since, self.name, remedy)
+
+
+def _begins_or_ends(batch: pa.RecordBatch, since: int, until: int) -> pa.Array:
+    """Of results that begin before ``until`` and end at ``since`` or later."""
+    ts, exp = (batch.column(number).cast(pa.int64()) for number in (-2, -1))
+    begins = pc.fill_null(pc.greater_equal(ts, since), since == MIN_TIME)
+    return pc.or_(begins, pc.fill_null(pc.less(exp, until), False))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ import pytest
 import mayfly.archive
 from mayfly.cli import main
 from mayfly.cli.archive_files import columns_in, format_of
-from mayfly.cli.output import cell, plain
+from mayfly.cli.output import cell
+from mayfly.display import plain
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import instant_text
 

@@ -15,7 +15,8 @@ from mayfly.pipeline.declared_catalog import declarations
 from mayfly.storage import Repository
 from tests.unit.serving.stored_pipelines import fed
 
-SLOW = ("numba", "pyspark", "pandas", "duckdb", "pyarrow", "numpy", "pydantic", "rich")
+SLOW = ("numba", "pyspark", "pandas", "duckdb", "pyarrow", "numpy", "pydantic", "rich",
+        "starlette", "uvicorn")  # fmt: skip
 """Packages that take longer to load than these commands may."""
 OWN = ("mayfly.kernels", "mayfly.physical", "mayfly.archive", "mayfly.windows")
 """Likewise."""

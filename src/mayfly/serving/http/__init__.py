@@ -1,0 +1,1 @@
+"""A door for programs: what a pipeline answers, over HTTP."""

@@ -1,0 +1,92 @@
+"""A server over one pipeline, from the bound socket to the clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import uvicorn
+
+from mayfly.display import counted
+from mayfly.errors import InvalidSetting
+from mayfly.serving.http.access import AccessRule
+from mayfly.serving.http.application import Door, application
+from mayfly.serving.http.change_stream import ChangeStream
+from mayfly.serving.http.commit_watch import CommitWatch
+from mayfly.serving.http.guarded_connections import guarded
+from mayfly.serving.http.server_limits import ServerLimits
+from mayfly.serving.http.worker_pool import WorkerPool
+from mayfly.storage import Repository
+
+LONGEST_HEADERS = 1 << 15
+LAST_WORDS = 3
+"""Seconds that running requests have when the server is to end."""
+
+
+@dataclass(frozen=True)
+class PipelineServer:
+    """What is served, where, to whom."""
+
+    place: str
+    """A checkpoint, or a pipeline file."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    access: AccessRule = field(default_factory=AccessRule)
+    limits: ServerLimits = field(default_factory=ServerLimits)
+    archives: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, announce: Callable[[str], None], log: Callable[[str], None] | None) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        listener = self._listener()
+        try:
+            asyncio.run(self._serve(listener, announce, log))
+        finally:
+            listener.close()
+
+    async def _serve(
+        self,
+        listener: socket.socket,
+        announce: Callable[[str], None],
+        log: Callable[[str], None] | None,
+    ) -> None:
+        pool = WorkerPool(self.place, self.archives, self.limits)
+        ready = await pool.start()
+        watch = CommitWatch(Repository.open(ready["checkpoint"]), lambda: server.should_exit)
+        door = Door(pool, ChangeStream(pool, watch), self.limits, ready["checkpoint"])
+        # What uvicorn would log goes to no one: requests are logged by the gate, faults by workers.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
+        config = uvicorn.Config(
+            application(door, self.access, log),
+            http=guarded(self.limits),
+            ws="none",
+            loop="asyncio",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            h11_max_incomplete_event_size=LONGEST_HEADERS,
+            timeout_graceful_shutdown=LAST_WORDS,
+        )
+        server = uvicorn.Server(config)
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        queries = counted(len(ready["queries"]), "query", "queries")
+        announce(f"serving {queries} of {ready['checkpoint']} at http://{shown}:{port}")
+        await server.serve(sockets=[listener])
+
+    def _listener(self) -> socket.socket:
+        if not 0 <= self.port < 1 << 16:
+            raise InvalidSetting(f"there is no port {self.port}", "choose one up to 65535")
+        try:
+            resolved = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            family, _, _, _, address = resolved[0]
+            return socket.create_server(address[:2], family=family, backlog=self.limits.connections)
+        except OSError as error:
+            raise InvalidSetting(
+                f"cannot listen at {self.host}:{self.port}: {error}",
+                "choose another --port (0 takes a free one) or --host",
+            ) from None

@@ -1,0 +1,164 @@
+"""The worker processes of a server: who answers next, who took too long, who takes their place.
+
+Invariant: a request has a worker of its own while it is answered, and a worker that did not answer
+in time is ended, with whatever it was doing: no request holds another up for longer than the limit.
+Cost: a worker that is ended takes about a second of CPU to replace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from mayfly.errors import LimitExceeded, MayflyError, StorageError
+from mayfly.serving.http.server_limits import ServerLimits
+from mayfly.serving.http.worker_messages import Message, message_bytes, receive_message
+
+PROGRAM = "mayfly.serving.http.request_worker"
+T = TypeVar("T")
+AGAIN = 2.0
+"""Seconds until a worker that did not start is started again."""
+
+
+class Busy(MayflyError):
+    """More requests than the server takes at once."""
+
+
+@dataclass
+class WorkerPool:
+    """Worker processes over one pipeline."""
+
+    place: str
+    archives: Mapping[str, str]
+    limits: ServerLimits
+    waiting: int = 0
+    _idle: asyncio.Queue[Process] = field(default_factory=asyncio.Queue)
+    _alive: set[Process] = field(default_factory=set)
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    _closing: bool = False
+
+    async def start(self) -> dict[str, Any]:
+        """Start all; what the first of them says about the pipeline."""
+        started = [self._spawn() for _ in range(self.limits.workers)]
+        ready = await asyncio.gather(*started, return_exceptions=True)
+        for outcome in ready:
+            if isinstance(outcome, BaseException):
+                await self.close()
+                raise outcome
+        assert isinstance(ready[0], dict)
+        return ready[0]
+
+    async def ask(self, request: Mapping[str, Any], *, patient: bool = False) -> Message:
+        """The answer of a worker; a request that is not patient is refused if too many wait."""
+        if not patient and self.waiting >= self.limits.waiting:
+            raise self._busy()
+        self.waiting += 1
+        try:
+            limit = None if patient else self.limits.patience
+            worker = await asyncio.wait_for(self._idle.get(), limit)
+        except TimeoutError:
+            raise self._busy() from None
+        finally:
+            self.waiting -= 1
+        # The client may hang up meanwhile: the worker is free again only when it has answered.
+        return await asyncio.shield(self._background(self._exchange(worker, request)))
+
+    async def close(self) -> None:
+        """End all workers."""
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        for worker in self._alive:
+            _end(worker)
+        for worker in list(self._alive):
+            await worker.wait()
+        self._alive.clear()
+
+    async def _exchange(self, worker: Process, request: Mapping[str, Any]) -> Message:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        lasts = False
+        try:
+            worker.stdin.write(message_bytes(request))
+            reply = await asyncio.wait_for(receive_message(worker.stdout), self.limits.seconds)
+            lasts = not reply[0].pop("last", False)
+            return reply
+        except TimeoutError:
+            raise LimitExceeded(
+                f"the answer was not ready in {self.limits.seconds:g} s, the limit of this server",
+                "ask for less: WHERE, fewer joins; or start it with a larger --max-seconds",
+            ) from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise LimitExceeded(
+                "the process that made the answer was ended: it took too much memory, or failed",
+                "ask for less; the log of the server may say more",
+            ) from None
+        finally:
+            if lasts:
+                self._idle.put_nowait(worker)
+            elif not self._closing:
+                _end(worker)
+                self._background(self._replace(worker))
+
+    async def _replace(self, worker: Process) -> None:
+        await worker.wait()
+        self._alive.discard(worker)
+        while True:
+            try:
+                await self._spawn()
+                return
+            except MayflyError as error:
+                print(f"mayfly serve: no worker: {error.message}", file=sys.stderr, flush=True)
+                await asyncio.sleep(AGAIN)
+
+    async def _spawn(self) -> dict[str, Any]:
+        settings = {"place": self.place, "archives": dict(self.archives)}
+        settings |= {"limits": self.limits.to_json()}
+        worker = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", PROGRAM, json.dumps(settings), stdin=PIPE, stdout=PIPE,
+            start_new_session=True,
+        )  # fmt: skip
+        self._alive.add(worker)
+        assert worker.stdout is not None
+        try:
+            head, body = await receive_message(worker.stdout)
+        except asyncio.IncompleteReadError:
+            self._alive.discard(worker)
+            raise StorageError(
+                f"a worker for {self.place} ended while it started",
+                "what it printed above may say why",
+            ) from None
+        if head["status"] != 200:
+            self._alive.discard(worker)
+            error = json.loads(body)["error"]
+            raise StorageError(error["message"], error["hint"])
+        self._idle.put_nowait(worker)
+        return head
+
+    def _background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finish)
+        return task
+
+    def _finish(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # of a client that has hung up: there is no one to hear it
+
+    def _busy(self) -> Busy:
+        return Busy(
+            f"{self.limits.workers} requests are worked on and {self.waiting} wait",
+            "try again in a second",
+        )
+
+
+def _end(worker: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        worker.kill()
