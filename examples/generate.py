@@ -101,11 +101,32 @@ def auctions(chance: Random) -> dict[str, list[Row]]:
     return {"auctions": opened, "bids": bids}
 
 
+def features(chance: Random) -> dict[str, list[Row]]:
+    """Forty days of payments; a few customers pay in bursts."""
+    payments, second = [], 0.0
+    while second < 40 * 86_400:
+        customer = chance.randint(1, 12)
+        for _ in range(chance.choice((1, 1, 1, 6))):
+            payments.append(
+                {
+                    "ts": at(second),
+                    "customer": f"c{customer}",
+                    "shop": f"shop {chance.randint(1, 20)}",
+                    "country": chance.choice(("DE", "DE", "DE", "FR", "PL")),
+                    "cents": chance.randint(99, 90_000),
+                }
+            )
+            second += chance.randint(1, 40)
+        second += chance.expovariate(1 / 14_400)
+    return {"payments": payments}
+
+
 EXAMPLES: dict[str, Callable[[Random], dict[str, list[Row]]]] = {
     "network": network,
     "fraud": fraud,
     "sensors": sensors,
     "auctions": auctions,
+    "features": features,
 }
 
 
