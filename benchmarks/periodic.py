@@ -294,7 +294,7 @@ def run_duckdb(queries: list[Periodic], load: Load, folder: Path, work: Path) ->
         for query in queries:
             for refresh in refreshes(query, batch * span, (batch + 1) * span):
                 rows = f"SELECT * FROM s WHERE at > {refresh - query.window * SECOND}"
-                connection.execute(query.sql(f"{rows} AND at <= {refresh}")).fetch_arrow_table()
+                connection.execute(query.sql(f"{rows} AND at <= {refresh}")).to_arrow_table()
         seconds.append(time.perf_counter() - began)
     return {"batch_seconds": seconds}
 

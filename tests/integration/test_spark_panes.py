@@ -107,9 +107,9 @@ def test_twenty_queries_answer_from_panes_that_spark_makes(
 ) -> None:
     runs = check(spark, tmp_path, 5, 20, monkeypatch)
     dataflow = runs["q0"].runner.dataflow
-    assert dataflow.panes is not None, "rows cross into Python"
-    assert len(dataflow.panes.feeds) == 20
-    assert len(dataflow.panes.sets) > 1
+    (panes,) = dataflow.panes
+    assert len(panes.feeds) < 20, "no two queries share panes"
+    assert len(panes.sets) > 1
 
 
 @pytest.mark.slow
@@ -129,10 +129,44 @@ def test_sums_of_panes_that_do_not_fit_are_whole(spark: SparkSession, tmp_path: 
     query = Query((), ("AVG(v)", "COUNT(v)"), "", 20, 10, 0)
     queries = session_of(spark, tmp_path).queries(q=query.cql)
     runs = run_over(queries, tmp_path / "ck", ends=True, buckets=2)
-    assert runs["q"].runner.dataflow.panes is not None
+    assert runs["q"].runner.dataflow.panes
     table = lifetimes(runs["q"])
     assert [shown(table, refresh) for refresh in (10, 20, 30)] == [
         [(float(large), 3)],
         [(8 / 7, 7)],
         [((8 - 4 * large - 2**63) / 6, 6)],
     ]
+
+
+def test_panes_of_one_stream_beside_rows_of_another_and_a_late_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rng = Random(7)
+    batches = random_batches(rng, 4, (40, 60))
+    queries = {
+        "short": Query(("g",), ("COUNT(*)", "MAX(v)"), "", 12, 3, 0),
+        "long": Query(("g",), ("COUNT(*)", "SUM(k)"), "", 60, 3, 0),
+    }
+    late = {"late": Query(("g",), ("SUM(k)", "COUNT(*)"), "", 30, 6, 0)}
+    texts = {name: query.cql for name, query in queries.items()}
+    texts["rows"] = "SELECT g, COUNT(*) AS n FROM t [RANGE 40 us] GROUP BY g"
+
+    def started(asked: dict[str, str]) -> dict[str, QueryRun]:
+        session = Session(spark)
+        declare(session, tmp_path, {"s": SCHEMA, "t": SCHEMA}, slack=f"{SLACK} us")
+        return run_over(session.queries(**asked), tmp_path / "ck", ends=len(asked) > 3, buckets=2)
+
+    for first, some in ((0, batches[:2]), (2, batches[2:])):
+        tables = [pa.Table.from_pylist(batch, schema=SCHEMA) for batch in some]
+        record(tmp_path, [{"s": table, "t": table} for table in tables], first)
+        asked = texts | {name: query.cql for name, query in late.items() if first}
+        runs = started(asked)
+    (panes,) = runs["short"].runner.dataflow.panes
+    assert len(panes.feeds) == 1, "three queries have one state"
+    rows = admitted(batches)
+    compared(runs, queries, rows)
+    entry = runs["late"].runner.repository.current().properties["queries"]["late"]
+    assert entry["whole_from"] <= entry["since"], "what it needs is kept"
+    for instant in instants([row for row in rows if row["ts"] >= entry["since"]], rng):
+        if instant >= entry["since"]:
+            assert shown(lifetimes(runs["late"]), instant) == oracle(late["late"], rows, instant)

@@ -6,7 +6,7 @@ results are the code that runs on Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from mayfly.cql import bind_query
 from mayfly.lifetime import NEVER
 from mayfly.optimizer.optimize import optimize
+from mayfly.optimizer.rules.share_panes import SHARING
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program
 from mayfly.physical.shared_program import canonical, shared
@@ -167,11 +168,16 @@ def tagged(
 
 
 def program_of(
-    cql: str, catalog: Catalog, strategy: Strategy = Strategy.UPA, *, panes: bool = True
+    cql: str,
+    catalog: Catalog,
+    strategy: Strategy = Strategy.UPA,
+    *,
+    panes: bool = True,
+    sharing: Collection[str] = SHARING,
 ) -> Program:
     plan = optimize(bind_query(cql, catalog), strategy=strategy).plan
     assert isinstance(plan, Output)
-    return compile_plan(canonical(plan), catalog, strategy, panes=panes)
+    return compile_plan(canonical(plan), catalog, strategy, panes=panes, sharing=sharing)
 
 
 def runner_of(
@@ -185,9 +191,11 @@ def runner_of(
     strategy: Strategy = Strategy.UPA,
     *,
     panes: bool = True,
+    sharing: Collection[str] = SHARING,
 ) -> HereRunner:
     programs = {
-        name: program_of(cql, catalog, strategy, panes=panes) for name, cql in queries.items()
+        name: program_of(cql, catalog, strategy, panes=panes, sharing=sharing)
+        for name, cql in queries.items()
     }
     program = shared(programs, since or {}, entries)
     read = {name for member in program.members for name in member.group.streams} | set(streams)

@@ -13,11 +13,12 @@ Cost: O(tasks of the program); no row is read here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.operator import Copy
+from mayfly.kernels.pane_edges import contains, families_of, reach_of
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.physical.shared_program import described
 from mayfly.physical.stages import (
@@ -33,7 +34,7 @@ from mayfly.plan.window_kinds import Landmark, Now, PartitionRows, Range, Unboun
 from mayfly.runtime.clock import Clocks
 from mayfly.storage.segment import TS
 
-WAITING = "waiting"
+WAITING, ROWS = "waiting", "rows"
 Place = tuple[str, str]
 """A state and the part of it that holds rows."""
 
@@ -153,12 +154,50 @@ def history_of(
             earliest = since - 1 - max(_looks_back(output) for output in stages.answers)
             start = max(access.needed_from(earliest), best.known_from)
             fillings.append(Filling(access, best, start))
+    began = _began(stages, fillings)
+    for reader in stages.tasks:
+        if reader.operator.reads is not None and reader.group in groups:
+            beginnings[reader.name] = panes_known_from(stages, reader, groups, kept)
+            clock = kept.clocks.of(stages.groups[reader.group].streams).query
+            start = max(clock - reach_of(reader.operator.reads), beginnings[reader.name])
+            if start < clock:
+                began[reader.group] = min(began.get(reader.group, NEVER), start)
     whole = {
         answer.query: _whole_from(stages, answer, accesses, beginnings)
         for answer in stages.answers
         if answer.query in newcomers
     }
-    return StoredHistory(tuple(fillings), _began(stages, fillings), beginnings, whole)
+    return StoredHistory(tuple(fillings), began, beginnings, whole)
+
+
+def panes_known_from(
+    stages: StagedProgram, reader: StagedTask, newcomers: Collection[int], kept: KeptHistory
+) -> int:
+    """Since when a newcomer knows all rows of the panes that others have kept for themselves.
+
+    Another reader of them says since when there are the edges and numbers that it uses, as far
+    back as its own window reaches; what none of them uses there is only in rows that come now.
+    """
+    (store,) = (number for number in reader.local if number is not None)
+    window, streams = reader.operator.reads, stages.groups[reader.group].streams
+    assert window is not None
+    clock = kept.clocks.of(streams).query
+    since: dict[object, int] = {}
+    for other in stages.tasks:
+        if other.operator.reads is None or store not in other.local or other.group in newcomers:
+            continue
+        begun = MIN_TIME if stages.groups[other.group].since is None else NEVER
+        own = max(kept.known_from.get(other.name, begun), clock - reach_of(other.operator.reads))
+        for part in (ROWS, *other.operator.numbers_read, *families_of(other.operator.reads)):
+            since[part] = min(since.get(part, NEVER), own)
+    # Rows up to the largest are in panes that are cut as they were.
+    arrived = kept.clocks.largest.get(streams[0])
+    fresh = MIN_TIME if arrived is None else arrived + 1
+    known_since = [since.get(part, NEVER) for part in (ROWS, *reader.operator.numbers_read)]
+    for family in families_of(window):
+        finer = [part for part in since if isinstance(part, tuple) and contains(part, family)]
+        known_since.append(min((since[part] for part in finer), default=NEVER))
+    return min(max(known_since), fresh)
 
 
 def _began(stages: StagedProgram, fillings: list[Filling]) -> dict[int, int]:
@@ -181,7 +220,12 @@ def _whole_from(
     instants = [
         accesses[feed].whole_from(beginnings[accesses[feed].task])
         for feed in feeds_of(stages, answer)
+        if feed in accesses
     ]
+    for task in tasks_of(stages, answer):
+        known_since = beginnings.get(task.name, MIN_TIME)
+        if task.operator.reads is not None and known_since > MIN_TIME:
+            instants.append(min(known_since + reach_of(task.operator.reads) - 1, NEVER))
     latest = max(instants, default=MIN_TIME)
     if MIN_TIME < latest < NEVER:
         latest = min(latest + _looks_back(answer), NEVER)

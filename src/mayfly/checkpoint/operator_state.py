@@ -188,6 +188,8 @@ def next_event(states: Sequence[Any], clock: int) -> int | None:
     """An instant before which nothing of these states falls due; None if nothing ever does."""
     instants: list[int] = []
     for state in states:
+        announced = getattr(state, "next_refresh", None)
+        instants += [] if announced is None else [max(announced, clock)]
         for part in parts_of(state).values():
             if isinstance(part, KeptRows):
                 instants += [max(run.exp.low, clock) for run in part.runs if run.exp.low < NEVER]

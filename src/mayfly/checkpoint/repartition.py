@@ -291,7 +291,7 @@ def _shared(held: Mapping[str, Sequence[Any]], after: int) -> list[dict[str, Any
         if not figures:
             continue
         for bucket, own in enumerate(shares):
-            if name == "first":
+            if name in ("first", "next_refresh"):
                 own[name] = min(figures)
             elif name == "count" or any(isinstance(figure, bool) for figure in figures):
                 own[name] = max(figures)

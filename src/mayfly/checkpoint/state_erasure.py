@@ -14,6 +14,7 @@ from typing import Any
 from mayfly.checkpoint.operator_state import parts_of
 from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import RowRun, chosen, numbers
+from mayfly.kernels.pane_store import PaneState
 from mayfly.storage.segment import EXP
 
 COVERS = "covers"
@@ -24,11 +25,14 @@ def without_expired(state: Any, before: int) -> Any:
     """A state without the bytes of rows that expired before an instant."""
     if isinstance(state, KeptRows):
         return _kept_from(state, before)
-    changed = {
+    changed: dict[str, Any] = {
         name: _kept_from(part, before)
         for name, part in parts_of(state).items()
         if isinstance(part, KeptRows) and name != COVERS
     }
+    if isinstance(state, PaneState):
+        left = (run for run in state.panes if run.exp.high >= before)
+        changed["panes"] = tuple(_living(run, before) for run in left)
     return replace(state, **changed) if changed else state
 
 

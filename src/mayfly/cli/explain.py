@@ -10,17 +10,19 @@ import typer
 
 from mayfly.cli.file_queries import File, Query, queries_of, statements_of
 from mayfly.cli.output import refusals
-from mayfly.cql import CqlError, Statement, catalog_after
+from mayfly.cql import CqlError, Create, Statement, catalog_after, parse
+from mayfly.cql.script_files import text_of
 from mayfly.display import encodable
 from mayfly.optimizer.optimize import check_rule_names, optimize
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
-from mayfly.plan.catalog import Catalog
+from mayfly.plan.catalog import ArchiveDefinition, Catalog, QueryDefinition
 from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
 
 if TYPE_CHECKING:
     from mayfly.physical.explain.shared_parts import Together
+    from mayfly.physical.program import Program
 
 
 def explain_command(
@@ -44,9 +46,31 @@ def explain_command(
     timings: Annotated[
         bool, typer.Option("--timings", help="Show how long each rule took.")
     ] = False,
+    sharing: Annotated[
+        bool, typer.Option("--sharing", help="Show which queries answer from the same panes.")
+    ] = False,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add",
+            help="With --sharing: a query that is not in the file, as CREATE QUERY …, and what it "
+            "would cost; may be repeated.",
+        ),
+    ] = None,
+    mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="With --sharing: print a drawing for Mermaid.")
+    ] = False,
 ) -> None:
     """Show the plan of every query in a file: update patterns, state, cost, warnings."""
+    if sharing:
+        with refusals():
+            check_rule_names(without or ())
+            text = _sharing_text(file, add or [], strategy, without or [], json, mermaid)
+        typer.echo(encodable(text))
+        return
     with refusals():
+        if add or mermaid:
+            raise CqlError("--add and --mermaid say more about sharing", "use them with --sharing")
         check_rule_names(without or ())
         statements = statements_of(file)
         queries = _chosen(queries_of(statements, file), query or [], file)
@@ -102,16 +126,57 @@ def _shared(
     """What the queries of a pipeline have in common, if there is more than one."""
     if len(queries) < 2:
         return None
-    from mayfly.physical.compiler import compile_plan
     from mayfly.physical.explain.shared_parts import together
+
+    return together(_programs(catalog_after(statements), queries, strategy, without or []))
+
+
+def _programs(
+    catalog: Catalog, queries: list[Query], strategy: Strategy, without: list[str]
+) -> dict[str, Program]:
+    from mayfly.physical.compiler import compile_plan
     from mayfly.physical.shared_program import canonical
 
-    catalog, programs = catalog_after(statements), {}
+    programs = {}
     for each in queries:
-        plan = optimize(each.plan, strategy=strategy, without=without or ()).plan
-        assert isinstance(plan, Output)
-        programs[each.name] = compile_plan(canonical(plan), catalog, strategy)
-    return together(programs)
+        optimized = optimize(each.plan, strategy=strategy, without=without)
+        assert isinstance(optimized.plan, Output)
+        context = optimized.context
+        programs[each.name] = compile_plan(
+            canonical(optimized.plan), catalog, strategy, context.weak_distinct,
+            panes=context.panes, sharing=context.sharing,
+        )  # fmt: skip
+    return programs
+
+
+def _registered(statements: list[Statement]) -> list[Query]:
+    return [
+        Query(definition.name, "", definition.plan, registered=True)
+        for statement in statements
+        if isinstance(statement, Create)
+        and isinstance(definition := statement.definition, QueryDefinition | ArchiveDefinition)
+    ]
+
+
+def _sharing_text(
+    file: Path, added: list[str], strategy: Strategy, without: list[str], json: bool, mermaid: bool
+) -> str:
+    """EXPLAIN SHARING of the queries of a file, and of some that are not in it yet."""
+    from mayfly.physical.explain.sharing import added_cost, sharing_of
+
+    text = text_of(file).rstrip().removesuffix(";")
+    statements = parse("\n;\n".join([text, *added]), name=str(file))
+    every = _registered(statements)
+    names = {each.name for each in _registered(statements_of(file))}
+    explained = sharing_of(_programs(catalog_after(statements), every, strategy, without))
+    if mermaid:
+        return explained.mermaid()
+    newcomers = [each.name for each in every if each.name not in names]
+    if json:
+        values = explained.values() | {"added": {n: added_cost(explained, n) for n in newcomers}}
+        return json_text.dumps(values, indent=2, ensure_ascii=False)
+    lines = [f"added {name}: {added_cost(explained, name)['words']}" for name in newcomers]
+    return "\n".join([explained.text(), *lines])
 
 
 def _shares(shared: Together | None, name: str) -> dict[str, object]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mayfly.kernels.delta import Delta
     from mayfly.kernels.interval import Interval
     from mayfly.kernels.pane_partials import PanePartials
-    from mayfly.plan.window_kinds import Window
+    from mayfly.plan.window_kinds import Range, Window
 
 Key = tuple[str | None, ...]
 """The columns that tell where rows go; None for a part that is no column as it is."""
@@ -197,6 +197,39 @@ class Operator:
         """What it makes of rows, if that is one row of all in a pane: those that are late have to
         be left out before."""
         return None
+
+    @property
+    def intake(self) -> tuple[Operator, ...]:
+        """What is done to rows of a stream on their way to it, before they are exchanged."""
+        return ()
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether it is the same for all queries of its streams, whenever they came, and gives
+        readers in its place all that it keeps."""
+        return False
+
+    def united(self, other: Operator) -> Operator:
+        """One that serves the readers of both; only what ``is_standing`` can."""
+        raise NotImplementedError
+
+    def standing(self, state: Any) -> Delta | None:
+        """What readers see of it where it is not stepped; None if nothing."""
+        return None
+
+    def together(self, deltas: Sequence[Delta]) -> Delta | None:
+        """The results of several buckets, if these are no plain rows."""
+        return None
+
+    @property
+    def reads(self) -> Range | None:
+        """The window by which it reads what another operator keeps, if it does."""
+        return None
+
+    @property
+    def numbers_read(self) -> tuple[str, ...]:
+        """The numbers of panes that it reads there."""
+        return ()
 
     @property
     def selects(self) -> Expression | None:

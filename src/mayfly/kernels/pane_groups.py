@@ -1,15 +1,15 @@
-"""GROUP BY over panes: the members of a group are partial values, not rows (spec/periodic 1, 8).
+"""GROUP BY over panes: the members of a group are partial values that other queries read, too.
 
-A basic interval synopsis: a row per group and pane, which leaves with its pane. Totals go on from
-refresh to refresh by what comes and goes (incremental synopsis scan); extremes and distinct values
-are played over the panes that a group has. Parts of a pane that came in several batches are merged
-when it enters. Invariant: the answer is that of the rows. Cost: as in group_by.py, by panes.
+Idea: of the panes that a store keeps (pane_store.py), those with ts in (T − d, T] are the window at
+a refresh T. Totals go on from one to the next by what comes and goes (incremental synopsis scan);
+extremes and distinct values are played over the panes that a group has. Only results are a state.
+Invariant: the answer is that of the rows. Cost: as in group_by.py, by panes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,17 +18,21 @@ import pyarrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.aggregate_steps import Aggregator, aggregator
-from mayfly.kernels.delta import Delta
+from mayfly.kernels.delta import ID, Delta, with_numbers
 from mayfly.kernels.group_by import GroupRows, GroupState
 from mayfly.kernels.group_events import Events
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.lifetime_rows import numbers
-from mayfly.kernels.operator import Copy, Holding, StateKey, Working
-from mayfly.kernels.pane_partials import PanePartials
-from mayfly.lifetime import format_micros
+from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, clustered, numbers
+from mayfly.kernels.operator import Copy, Holding, Moving, StateKey, Working
+from mayfly.kernels.pane_partials import GROUP, later
+from mayfly.kernels.pane_store import PaneRows
+from mayfly.kernels.refreshes import rounded
+from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text
+from mayfly.plan.window_kinds import Range
 from mayfly.storage.segment import EXP, TS
 
 
@@ -46,17 +50,37 @@ class PaneAggregator(Aggregator):
         return np.ascontiguousarray(counts.to_numpy(zero_copy_only=False))
 
 
+@dataclass(frozen=True, slots=True)
+class ReaderState:
+    """One row per group: its totals and its last result; the panes are kept elsewhere."""
+
+    groups: KeptRows
+    begun: bool = False
+    next_refresh: int | None = None
+    """The next one at which a pane comes or goes."""
+
+    @property
+    def rows(self) -> int:
+        return self.groups.rows
+
+    @property
+    def bytes(self) -> int:
+        return self.groups.bytes
+
+
 @dataclass(frozen=True)
 class PaneGroups(GroupRows):
-    """One result per group, from the partial values of its panes.
+    """One result per group, from the panes in a window.
 
-    ``calls`` read columns of ``partials``, ``weights`` are the counts beside them, and ``asked``
-    the calls of the query.
+    ``calls`` read columns of panes, ``weights`` are the counts beside them, and ``asked`` the
+    calls of the query.
     """
 
-    partials: PanePartials | None = None
+    window: Range | None = None
     weights: tuple[Column | None, ...] = ()
     asked: tuple[AggregateCall, ...] = field(default=(), compare=False)
+    finds_once: bool = field(default=True, compare=False)
+    """Whether panes are looked for once for all queries with equal windows (CS1)."""
 
     def __post_init__(self) -> None:
         made: list[Aggregator] = []
@@ -71,8 +95,7 @@ class PaneGroups(GroupRows):
         object.__setattr__(self, "_aggregators", tuple(made))
 
     def state_key(self) -> StateKey:
-        assert self.partials is not None
-        own = (("weights", self.weights), ("partials", self.partials.state_key()))
+        own = (("weights", self.weights), ("window", self.window))
         return StateKey("PaneGroups", (*super().state_key().parts, *own))
 
     @property
@@ -80,35 +103,7 @@ class PaneGroups(GroupRows):
         return aggregate_text(self.keys, self.asked, self.having)
 
     def holdings(self) -> tuple[Holding, ...]:
-        members, groups = super().holdings()
-        return (
-            Holding(
-                "members",
-                members.structure,
-                f"synopsis of {self._panes[1]}",
-                0,
-                members.keyed_by,
-                "basic interval synopsis: a row per group and pane, dropped with the pane; "
-                "no row of the stream is kept",
-                members.partitions,
-                note=members.note if self.prunes else "",
-                per_result=None if self._again.values else self._panes[0] + 1,
-            ),
-            groups,
-        )
-
-    @cached_property
-    def _panes(self) -> tuple[int, str]:
-        """How many a window has, and in words."""
-        window = self._again.window
-        assert window.slide is not None
-        assert window.slide.period
-        count, rest = divmod(window.duration, window.slide.period)
-        if not rest:
-            return count, f"{count} panes of {format_micros(window.slide.period)}"
-        count, parts = 2 * count + 1, sorted((rest, window.slide.period - rest))
-        words = " and ".join(format_micros(part) for part in dict.fromkeys(parts))
-        return count, f"{count} panes of {words}"
+        return super().holdings()[1:]
 
     def workings(self) -> tuple[Working, ...]:
         return tuple(
@@ -119,22 +114,73 @@ class PaneGroups(GroupRows):
     def copy(self, side: int) -> Copy | None:
         return None
 
-    def step(
-        self, state: GroupState, inputs: Sequence[Delta], interval: Interval
-    ) -> tuple[GroupState, Delta]:
-        return super().step(state, [Delta(self._whole(inputs[0].born), inputs[0].cut)], interval)
+    @property
+    def moving(self) -> Moving:
+        return Moving.NEAR
 
-    def _whole(self, born: pa.Table) -> pa.Table:
-        """One row of the parts of a pane."""
-        if not born.num_rows:
-            return born
-        merged = self._again.merged(born, numbers(born, TS), numbers(born, EXP))
-        return merged.select(born.schema.names)
+    @property
+    def reads(self) -> Range | None:
+        return self.window
 
-    @cached_property
-    def _again(self) -> PanePartials:
-        assert self.partials is not None
-        return self.partials.again
+    @property
+    def aggregators(self) -> tuple[Aggregator, ...]:
+        """What computes each call."""
+        return self._aggregators
+
+    @property
+    def numbers_read(self) -> tuple[str, ...]:
+        columns = (argument for _, argument in self._arguments)
+        return tuple(dict.fromkeys(_stored_name(column) for column in columns))
+
+    @property
+    def prunes(self) -> bool:
+        return False
+
+    # ── steps ─────────────────────────────────────────────────────────────────────────────
+
+    def state(self) -> ReaderState:  # type: ignore[override]
+        return ReaderState(KeptRows(replace(self.shape, structure=self._results, longest=None)))
+
+    def step(  # type: ignore[override]
+        self, state: ReaderState, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[ReaderState, Delta]:
+        (panes,) = inputs
+        assert isinstance(panes, PaneRows)
+        extent = _Extent.of(self._range, interval, begun=state.begun)
+        changes = extent.shared_changes(panes) if self.finds_once else extent.changes(panes)
+        fresh, due = map(self._kept, changes)
+        state = replace(state, next_refresh=extent.next_change(panes))
+        if not fresh.num_rows and not due.num_rows and (state.begun or not self.is_global):
+            return state, self._output.nothing
+        members = KeptRows(self.shape)
+        if any(made.way.play for made in self._aggregators):
+            before = self._kept(extent.before(panes))
+            members = KeptRows(self.shape, (RowRun.of(before),) if before.num_rows else ())
+        whole = GroupState(members, state.groups, state.begun)
+        events = self.members.events(fresh, [due], interval)
+        if self.is_global and not state.begun and not interval.is_empty:
+            # Before the first row there is a result too: COUNT 0, the others NULL.
+            events = events.with_versions(pa.table({CODE: [0]}), np.array([MIN_TIME]))
+        if not len(events.code):
+            return state, self._output.nothing
+        groups, delta, _ = self._replaced(whole, events, interval, {})
+        return replace(state, groups=groups, begun=True), delta
+
+    @property
+    def _range(self) -> Range:
+        assert self.window is not None
+        return self.window
+
+    def _kept(self, rows: pa.Table) -> pa.Table:
+        """What groups need of panes."""
+        if not rows.num_rows:
+            return self.members.none
+        names = dict(zip(self.own_key(), self.keys, strict=True))
+        columns = {**names, **dict(self._arguments)}
+        arrays = {name: rows.column(_stored_name(column)) for name, column in columns.items()}
+        times = {TS: numbers(rows, TS), EXP: numbers(rows, EXP), ID: numbers(rows, TS)}
+        table = pa.table({**arrays, **{TS: times[TS]}})
+        return clustered(with_numbers(table, **times, **{CODE: numbers(rows, GROUP)}))
 
     @cached_property
     def _arguments(self) -> tuple[tuple[str, Expression], ...]:
@@ -142,6 +188,77 @@ class PaneGroups(GroupRows):
             (_weight(n), weight) for n, weight in enumerate(self.weights) if weight is not None
         )
         return (*super()._arguments, *weights)
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """The instants of a step as a window sees them: ``last`` is the refresh before them, if rows
+    up to there have come already."""
+
+    window: Range
+    interval: Interval
+    last: int
+
+    @staticmethod
+    def of(window: Range, interval: Interval, *, begun: bool) -> _Extent:
+        assert window.slide is not None
+        assert window.slide.period
+        last, began = MIN_TIME, interval.began
+        if begun and began > MIN_TIME + window.slide.period:
+            last = (began - 1 - window.slide.origin) // window.slide.period
+            last = last * window.slide.period + window.slide.origin
+        return _Extent(window, interval, last)
+
+    def shared_changes(self, panes: PaneRows) -> tuple[pa.Table, pa.Table]:
+        """What changes for all queries with this window."""
+        if self not in panes.windows:
+            panes.windows[self] = self.changes(panes)
+        return panes.windows[self]
+
+    def changes(self, panes: PaneRows) -> tuple[pa.Table, pa.Table]:
+        """The panes that come in these instants, and those that were there before and go: with
+        the refreshes that first show and no longer show them."""
+        began, clock = self.interval.began, self.interval.clock
+        duration = self.window.duration
+        fresh = self._lived(panes.between(self._floor(self.last), clock - 1))
+        fresh = chosen(fresh, (numbers(fresh, TS) < clock) & (numbers(fresh, EXP) >= began))
+        low = self._floor(max(self.last - duration, MIN_TIME))
+        due = self._lived(panes.between(low, min(clock - 1 - duration, self.last)))
+        ends = numbers(due, EXP)
+        return fresh, chosen(due, (ends >= began) & (ends < clock))
+
+    def before(self, panes: PaneRows) -> pa.Table:
+        """The panes that the last refresh before these instants shows."""
+        low = self._floor(max(self.last - self.window.duration, MIN_TIME))
+        return self._lived(panes.between(low, self.last))
+
+    def _floor(self, instant: int) -> int:
+        """Rows up to here are not looked at: before some instant they are not all known."""
+        return max(instant, self.interval.knows_from - 1)
+
+    def _lived(self, rows: pa.Table) -> pa.Table:
+        """With the lifetimes that the window gives; without what no refresh shows."""
+        ts, slide = numbers(rows, TS), self.window.slide
+        start, end = rounded(ts, slide), rounded(later(ts, self.window.duration), slide)
+        return chosen(with_numbers(rows, **{TS: start, EXP: end}), start < end)
+
+    def next_change(self, panes: PaneRows) -> int | None:
+        """The first refresh after these instants at which a pane comes or goes."""
+        slide, clock, instants = self.window.slide, self.interval.clock, []
+        if slide is None or clock <= MIN_TIME + self.window.duration or clock >= NEVER:
+            return None
+        for wait in (0, self.window.duration):
+            # Rows up to here have come, or gone, at the last refresh that is closed.
+            passed = (clock - 1 - slide.origin) // (slide.period or 1) * (slide.period or 1)
+            first = panes.first_after(passed + slide.origin - wait)
+            if first is not None and first < NEVER - wait - (slide.period or 1):
+                instants.append(slide.at_or_after(first + wait))
+        return min(instants, default=None)
+
+
+def _stored_name(column: Expression) -> str:
+    assert isinstance(column, Column)
+    return f".{column.name}"
 
 
 def _weight(number: int) -> str:

@@ -1,8 +1,8 @@
 """Partial values of panes: what aggregates over a window with SLIDE keep instead of rows.
 
-Idea: rows whose lifetimes, rounded to refreshes, are equal come and go together: they are a *pane*
-(spec/periodic 1). Rows of one group and pane become one row with the pane's count, sum, least and
-largest value; it lives as they do. Values that DISTINCT asks for tell rows of a pane apart.
+Idea: rows between two neighbouring edges of some windows come and go together in all of them: they
+are a *pane* (pane_edges.py). Rows of one group and pane become one row with the pane's count, sum,
+least and largest value, and the time of the last. Values that DISTINCT asks for tell rows apart.
 Invariant: merging partial rows again, in any order, gives what merging their rows at once does; a
 group whose sum does not fit 64 bits is passed on row by row. Cost: a sort per step.
 """
@@ -18,11 +18,12 @@ import pyarrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import check_codes, group_codes, unsigned_zeros
-from mayfly.kernels.delta import LIFE, Delta, taken
+from mayfly.kernels.delta import Delta, payload, taken
 from mayfly.kernels.group_events import HALF, Wide
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
 from mayfly.kernels.operator import StateKey
+from mayfly.kernels.pane_edges import edges, next_edges, period_of
 from mayfly.kernels.refreshes import rounded
 from mayfly.kernels.stateless import Nothing, Passing, values_of
 from mayfly.lifetime import NEVER
@@ -34,6 +35,10 @@ from mayfly.storage.segment import EXP, TS
 from mayfly.windows.domain import keys_in_order
 
 ROWS, COUNT, SUM, MIN, MAX = "rows", "count", "sum", "min", "max"
+GROUP = "_group"
+"""The code of a row's keys."""
+CARRIED = (TS, EXP, GROUP)
+"""What a merged row has of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,10 @@ class PaneNumber:
             return pc.is_valid(whole).cast(pa.int64())
         return values_of(self.argument, rows, kind)
 
+    @staticmethod
+    def schema(numbers_of: Sequence[PaneNumber]) -> pa.Schema:
+        return payload(tuple(number.column for number in numbers_of))
+
     @property
     def adds(self) -> bool:
         return self.function in (ROWS, COUNT, SUM)
@@ -71,14 +80,14 @@ class PaneNumber:
 
 @dataclass(frozen=True, slots=True)
 class PanePartials(Passing):
-    """Rows of a stream merged by group and pane, before their window or behind it.
+    """Rows of a stream merged by group and pane, on their way to what keeps panes.
 
     ``keys`` tell groups apart, ``values`` rows of one pane; ``columns`` are these and what
-    ``contents`` make.
+    ``contents`` make. Panes are cut at the edges of all ``windows``.
     """
 
     name: str
-    window: Range
+    windows: tuple[Range, ...]
     keys: tuple[Expression, ...]
     values: tuple[Expression, ...]
     contents: tuple[PaneNumber, ...]
@@ -88,7 +97,7 @@ class PanePartials(Passing):
         return StateKey(
             "PanePartials",
             (
-                ("window", self.window),
+                ("windows", self.windows),
                 ("keys", self.keys),
                 ("values", self.values),
                 ("contents", self.contents),
@@ -128,37 +137,43 @@ class PanePartials(Passing):
 
     def prepared(self, rows: pa.Table) -> pa.Table:
         """Rows of which only ``_ts`` is known: a pane has the last one of its rows."""
-        ts = numbers(rows, TS)
-        later = np.where(ts > NEVER - self.window.duration, NEVER, ts + self.window.duration)
-        start, end = (rounded(times, self.window.slide) for times in (ts, later))
-        shown = start < end
+        shown = self._shown(numbers(rows, TS))
         if not shown.all():
-            rows, start, end = chosen(rows, shown), start[shown], end[shown]
-        return self.merged(rows, start, end)
+            rows = chosen(rows, shown)
+        return self.merged(rows, next_edges(numbers(rows, TS), edges(self.windows)))
+
+    def _shown(self, ts: Int64s) -> Bools:
+        """Which rows some refresh shows: a window may be shorter than its period."""
+        if any(window.duration >= period_of(window) for window in self.windows):
+            return np.ones(len(ts), bool)
+        shown: Bools = np.logical_or.reduce(
+            [
+                rounded(ts, window.slide) < rounded(later(ts, window.duration), window.slide)
+                for window in self.windows
+            ]
+        )
+        return shown
 
     def step(
         self, state: Nothing, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[Nothing, Delta]:
-        born, nothing = inputs[0].born, Delta.empty(self.columns)
-        if not born.num_rows:
-            return state, nothing
-        merged = self.merged(born, numbers(born, TS), numbers(born, EXP))
-        return state, Delta(merged.select(nothing.born.schema.names), nothing.cut)
+        raise AssertionError("panes are made before anything is stepped")
 
-    def merged(self, rows: pa.Table, start: Int64s, end: Int64s) -> pa.Table:
-        """One row for each group and pane, with the other columns of its last row."""
+    def merged(self, rows: pa.Table, ends: Int64s) -> pa.Table:
+        """One row for each group and pane, known by where that ends, with the other columns of
+        its last row."""
         kinds = list(self.columns.types)
         parts = [
             unsigned_zeros(values_of(part, rows, kind))
             for part, kind in zip((*self.keys, *self.values), kinds, strict=False)
         ]
         codes = group_codes(parts, rows.num_rows)
-        order = stable_order(codes, start, end, numbers(rows, TS))
+        order = stable_order(codes, ends, numbers(rows, TS))
         if parts:
             check_codes(codes[order], [column.take(pa.array(order)) for column in parts])
         heads = np.zeros(len(order), bool)
         heads[:1] = True
-        for column in (codes[order], start[order], end[order]):
+        for column in (codes[order], ends[order]):
             heads[1:] |= column[1:] != column[:-1]
         amounts = [
             content.amounts(rows, kind).take(pa.array(order))
@@ -172,7 +187,7 @@ class PanePartials(Passing):
             _reduced(content.function, values, pieces)
             for content, values in zip(self.contents, amounts, strict=True)
         ]
-        carried = [name for name in rows.schema.names if name in LIFE]
+        carried = [name for name in rows.schema.names if name in CARRIED]
         arrays = [array.cast(kind) for array, kind in zip(arrays, kinds, strict=True)]
         around = taken(rows.select(carried), last)
         return pa.table(
@@ -190,6 +205,11 @@ class PanePartials(Passing):
             return heads
         apart: Bools = heads | np.repeat(~fits, np.diff(np.append(pieces, len(heads))))
         return apart
+
+
+def later(ts: Int64s, duration: int) -> Int64s:
+    """When rows leave a window of a length, before it is rounded to refreshes."""
+    return np.where(ts > NEVER - duration, NEVER, ts + duration)
 
 
 def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:

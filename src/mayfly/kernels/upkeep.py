@@ -46,6 +46,17 @@ def fifo(runs: Runs, fresh: pa.Table, clock: int, lifetime: int, thin: Thin = un
     return _merged(runs, cap=cap, limit=LIMIT - WAITING, thin=thin)
 
 
+def by_time(runs: Runs, fresh: pa.Table, clock: int, lifetime: int, thin: Thin) -> Runs:
+    """The runs of rows that lie sorted by time; ``fresh`` are sorted rows to add."""
+    return _merged(
+        (*_living(runs, clock), *_run(fresh)),
+        cap=max(1, lifetime // RANGES_PER_WINDOW),
+        limit=LIMIT - WAITING,
+        unite=lambda tables: gathered(tables, TS),
+        thin=thin,
+    )
+
+
 def calendar(
     runs: Runs, fresh: pa.Table, clock: int, queue: CalendarQueue, thin: Thin = unthinned
 ) -> Runs:

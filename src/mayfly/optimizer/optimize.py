@@ -20,6 +20,7 @@ from mayfly.optimizer.rule import Rule, RuleContext, aliases
 from mayfly.optimizer.rules import RULES
 from mayfly.optimizer.rules.early_pruning import EARLY_PRUNING
 from mayfly.optimizer.rules.keep_panes import PANES
+from mayfly.optimizer.rules.share_panes import SHARING
 from mayfly.optimizer.rules.weak_distinct import WEAK_DISTINCT
 from mayfly.optimizer.statistics import Statistics
 from mayfly.optimizer.structures import Strict
@@ -98,7 +99,10 @@ def optimize(
     active = [rule for rule in rules if rule.name not in without]
     weak = WEAK_DISTINCT in active and strategy is not Strategy.NT
     pruning, panes = EARLY_PRUNING in active, PANES in active
-    context = RuleContext(statistics or Statistics(), strategy, weak, joining, pruning, panes)
+    sharing = SHARING.difference(without)
+    context = RuleContext(
+        statistics or Statistics(), strategy, weak, joining, pruning, panes, sharing
+    )
     candidates = sorted(_finish(plan, active, (), context), key=lambda each: each.cost)
     return Optimized(plan, tuple(candidates), context)
 

@@ -39,6 +39,8 @@ class RuleContext:
     joining: Joining = Joining.COST
     early_pruning: bool = True
     panes: bool = True
+    sharing: frozenset[str] = frozenset()
+    """The rules of sharing that are on."""
 
 
 Rewrite: TypeAlias = Callable[[Node, RuleContext], Node]

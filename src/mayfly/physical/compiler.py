@@ -9,6 +9,7 @@ binary ones in the plan's order.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -32,6 +33,7 @@ from mayfly.kernels.window_assignment import RANK, WindowRows
 from mayfly.kernels.window_join import JoinRows
 from mayfly.optimizer.join_chains import steps
 from mayfly.optimizer.labels import Labelled, describe, label_plan
+from mayfly.optimizer.rules.share_panes import CS1, SHARING, SS1
 from mayfly.optimizer.structures import Strict, Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
 from mayfly.physical.frequent_plan import Members
@@ -81,6 +83,7 @@ def compile_plan(
     strict: Strict = Strict.CALENDAR,
     early_pruning: bool = True,
     panes: bool = True,
+    sharing: Collection[str] = SHARING,
 ) -> Program:
     """The operators of an optimized plan.
 
@@ -88,7 +91,7 @@ def compile_plan(
     one operator as an ``Evaluation`` says.
     ``strict`` is how UPA keeps STR state, as the optimizer chose. With ``early_pruning`` MIN and
     MAX keep only rows that may still be an answer, with ``panes`` aggregates over a window with
-    SLIDE keep partial values where their functions allow.
+    SLIDE keep partial values where their functions allow, shared by the rules of ``sharing``.
     """
     slide = outer_slide(plan)
     announced = strategy is Strategy.NT
@@ -97,7 +100,7 @@ def compile_plan(
     dual = _is_dual(plan)
     compiler = _Compiler(
         catalog, strategy, weak, dual, joins, strict, early_pruning,
-        _rows_because(plan, strategy, panes),
+        _rows_because(plan, strategy, panes), frozenset(sharing),
     )  # fmt: skip
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
@@ -148,6 +151,7 @@ class _Compiler:
     strict: Strict = Strict.CALENDAR
     early_pruning: bool = True
     rows_because: str = ""
+    sharing: frozenset[str] = SHARING
 
     def task(self, labelled: Labelled) -> Task:
         return replace(self._task(labelled), node=labelled.node, label=labelled.label)
@@ -399,14 +403,18 @@ class _Compiler:
 
     def _paned(self, labelled: Labelled, node: GroupAggregate, window: Range) -> Task:
         """Partial values of panes in the place of rows."""
-        (source,), plan, columns = labelled.inputs, PanePlan.of(node, window), payload(node.schema)
-        child = replace(plan.over(self.task(source)), node=source.node, label=source.label)
+        plan = PanePlan.of(node, window, alone=SS1.name not in self.sharing)
+        scan = labelled.inputs[0]
+        while scan.inputs:
+            (scan,) = scan.inputs
+        assert isinstance(scan.node, StreamScan)
+        child = replace(plan.task(self._scan(scan.node)), node=scan.node, label=scan.label)
         operator = PaneGroups(
-            describe(node), plan.keys, plan.calls, columns, node.having,
-            self.shape(source, child), early_pruning=self.early_pruning, partials=plan.partials,
-            weights=plan.weights, asked=node.aggregates,
+            describe(node), plan.keys, plan.calls, payload(node.schema), node.having, Shape(),
+            window=window, weights=plan.weights, asked=node.aggregates,
+            finds_once=CS1.name in self.sharing,
         )  # fmt: skip
-        return Task(operator, (child,), columns, True)
+        return Task(operator, (child,), operator.columns, True)
 
     def _frequent(self, labelled: Labelled, node: GroupAggregate) -> Task:
         """Summaries of sub-windows in the place of rows, and rows only for other aggregates."""

@@ -1,21 +1,21 @@
 """From a grouping over a window with SLIDE to panes and groups of these (spec/periodic 1, 4).
 
 Before: GroupAggregate src: SUM(bytes), COUNT(DISTINCT dst) over link1 [RANGE 10 min SLIDE 1 min].
-After: groups of panes over Panes SUM(bytes), values of dst BY src, pane.
+After: groups of panes over a store of Panes SUM(bytes), values of dst BY src, pane, which queries
+with other windows and functions read as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from mayfly.kernels.delta import payload
-from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber, PanePartials
-from mayfly.optimizer.labels import describe
-from mayfly.physical.program import Task
-from mayfly.plan.expressions import Column, Expression
+from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber
+from mayfly.kernels.pane_store import PaneStore
+from mayfly.physical.program import StreamInput, Task
+from mayfly.physical.shared_program import described, digest
+from mayfly.plan.expressions import Column, Expression, conjuncts
 from mayfly.plan.logical_operators import (
     AggregateCall,
     GroupAggregate,
@@ -73,43 +73,82 @@ def _unfit(call: AggregateCall) -> str:
 
 
 @dataclass(frozen=True)
+class PaneSource:
+    """Rows of a stream as a grouping gets them, in terms of the stream: selections are conditions
+    and projections are written out, so that equal rows are so in every query."""
+
+    scan: StreamScan
+    columns: Mapping[tuple[str, str], Expression]
+    conditions: tuple[Expression, ...] = ()
+
+    @staticmethod
+    def of(node: Node) -> PaneSource:
+        if isinstance(node, StreamScan):
+            own = {
+                (column.relation, column.name): replace(column, relation=node.stream)
+                for column in node.schema
+            }
+            return PaneSource(node, own)
+        assert isinstance(node, Select | Project)
+        below = PaneSource.of(node.child)
+        if isinstance(node, Select):
+            terms = map(below.over, conjuncts(node.predicate))
+            return replace(below, conditions=(*below.conditions, *terms))
+        computed = {
+            (column.relation, column.name): below.over(output.expression)
+            for column, output in zip(node.schema, node.outputs, strict=True)
+        }
+        return replace(below, columns=computed)
+
+    def over(self, expression: Expression) -> Expression:
+        """An expression over the grouping's input, in columns of the stream."""
+
+        def written_out(part: Expression) -> Expression:
+            if not isinstance(part, Column):
+                return part
+            return self.columns.get((part.relation, part.name), part)
+
+        return expression.transform(written_out)
+
+    @property
+    def terms(self) -> tuple[Expression, ...]:
+        """The conditions, each once, in an order that depends on nothing but themselves."""
+        return tuple(sorted(dict.fromkeys(self.conditions), key=described))
+
+
+@dataclass(frozen=True)
 class PanePlan:
-    """The columns of panes, and the calls of a grouping in terms of these."""
+    """What keeps panes for a grouping, and the calls of the grouping in terms of these."""
 
     node: GroupAggregate
     window: Range
+    store: PaneStore
     keys: tuple[Column, ...]
-    values: tuple[tuple[Expression, Column], ...]
-    contents: tuple[PaneNumber, ...]
     calls: tuple[AggregateCall, ...]
     weights: tuple[Column | None, ...]
 
     @staticmethod
-    def of(node: GroupAggregate, window: Range) -> PanePlan:
-        naming = _Naming()
-        keys = tuple(
-            naming.column(expression_text(key.expression), key.expression.type) for key in node.keys
-        )
+    def of(node: GroupAggregate, window: Range, *, alone: bool = False) -> PanePlan:
+        """``alone`` keeps panes that no other query reads, but one that asks the same."""
+        source = PaneSource.of(node.child)
+        grouped = [source.over(key.expression) for key in node.keys]
         values: dict[Expression, Column] = {}
-        contents: dict[tuple[str, Expression | None], PaneNumber] = {}
+        contents: dict[str, PaneNumber] = {}
 
         def content(function: str, argument: Expression | None, kind: DataType) -> Column:
-            if (function, argument) not in contents:
-                blank = PaneNumber(function, argument, Column("", "", kind))
-                column = naming.column(blank.words, kind)
-                contents[function, argument] = replace(blank, column=column)
-            return contents[function, argument].column
+            blank = PaneNumber(function, argument, Column("", "", kind))
+            column = _column(blank.words, (function, argument), kind)
+            contents[column.name] = replace(blank, column=column)
+            return column
 
         calls: list[AggregateCall] = []
         weights: list[Column | None] = []
         for call in node.aggregates:
-            argument, weight = call.argument, None
+            argument, weight = call.argument and source.over(call.argument), None
             if argument is None:
                 column = content(ROWS, None, BIGINT)
             elif call.distinct or call.function == "collect_set":
-                if argument not in values:
-                    values[argument] = naming.column(expression_text(argument), argument.type)
-                column = values[argument]
+                column = values.setdefault(argument, _named("values of", argument))
             elif call.function == "count":
                 column = content(COUNT, argument, BIGINT)
             elif call.function in (MIN, MAX):
@@ -119,46 +158,41 @@ class PanePlan:
                 weight = content(COUNT, argument, BIGINT) if call.function == "avg" else None
             calls.append(replace(call, argument=column))
             weights.append(weight)
-        return PanePlan(
-            node, window, keys, tuple(values.items()), tuple(contents.values()), tuple(calls),
-            tuple(weights),
+        keys = tuple(_named("", key) for key in grouped)
+        told_apart = sorted(values.items(), key=lambda pair: pair[1].name)
+        columns = payload((*keys, *(column for _, column in told_apart)))
+        store = PaneStore(
+            f"panes of {source.scan.stream}", source.scan.stream, source.terms, tuple(grouped),
+            tuple(value for value, _ in told_apart), tuple(contents.values()), (window,), columns,
+            digest(described(window), *contents) if alone else "",
         )  # fmt: skip
+        return PanePlan(node, window, store, keys, tuple(calls), tuple(weights))
 
-    @property
-    def columns(self) -> pa.Schema:
-        return payload(tuple(self._columns()))
-
-    def _columns(self) -> Iterator[Column]:
-        yield from self.keys
-        yield from (column for _, column in self.values)
-        yield from (content.column for content in self.contents)
-
-    @property
-    def partials(self) -> PanePartials:
-        return PanePartials(
-            describe(self.node),
-            self.window,
-            tuple(key.expression for key in self.node.keys),
-            tuple(value for value, _ in self.values),
-            self.contents,
-            self.columns,
-        )
-
-    def over(self, rows: Task) -> Task:
-        """The panes of a window's rows."""
-        return replace(rows, operator=self.partials, inputs=(rows,), columns=self.columns)
+    def task(self, scan: Task) -> Task:
+        """What keeps the panes of a stream's rows."""
+        (source,) = scan.inputs
+        assert isinstance(source, StreamInput)
+        store = self.store
+        expressions = (
+            *store.conditions, *store.keys, *store.values,
+            *(number.argument for number in store.contents if number.argument is not None),
+        )  # fmt: skip
+        used = (column.name for expression in expressions for column in expression.columns())
+        stream = StreamInput(source.stream, source.stream, tuple(dict.fromkeys(used)))
+        return Task(store, (stream,), store.columns, False)
 
 
-class _Naming:
-    """Names of columns, each once."""
+def _named(role: str, expression: Expression) -> Column:
+    words = f"{role} {expression_text(expression)}".strip()
+    return _column(words, (role, expression), expression.type)
 
-    def __init__(self) -> None:
-        self.taken: list[str] = []
 
-    def column(self, words: str, kind: DataType) -> Column:
-        self.taken.append(words)
-        number = self.taken.count(words)
-        return Column("", words if number == 1 else f"{words}#{number}", kind)
+def _column(words: str, meaning: tuple[str, Expression | None], kind: DataType) -> Column:
+    """A column of panes, called by what it means: states are read on under other plans. Texts of
+    expressions may be equal where these are not."""
+    if not isinstance(meaning[1], Column | None):
+        words = f"{words} {digest(described(meaning))[:8]}"
+    return Column("", words, kind)
 
 
 def _sum_type(kind: DataType) -> DataType:

@@ -90,6 +90,8 @@ def shared(
     """The programs by query name as one; ``since`` and ``entries`` say when each was registered."""
     pool: dict[tuple[ClockGroup, str], Task] = {}
     members = []
+    for program in programs.values():
+        _pool_standing(pool, program)
     for name, program in programs.items():
         group = ClockGroup(streams_of(program), since.get(name), (entries or {}).get(name))
         answer = _Pooling(pool, group).pooled(program.answer)
@@ -99,6 +101,24 @@ def shared(
     for member in members:
         _name(member.program.answer, member.name, member.group, names, groups)
     return SharedProgram(tuple(members), names, groups)
+
+
+def _pool_standing(pool: dict[tuple[ClockGroup, str], Task], program: Program) -> None:
+    """What keeps panes serves queries that come at any time: it is one, for all of them."""
+    for task in program.tasks():
+        if task.operator.is_standing:
+            place = ClockGroup(streams_of(program)), fingerprint(task)
+            pool[place] = task if place not in pool else _united(pool[place], task)
+
+
+def _united(task: Task, other: Task) -> Task:
+    source, more = task.inputs[0], other.inputs[0]
+    assert isinstance(source, StreamInput)
+    assert isinstance(more, StreamInput)
+    columns = tuple(dict.fromkeys((*source.columns, *more.columns)))
+    operator: Any = task.operator.united(other.operator)
+    inputs = (replace(source, columns=columns),)
+    return replace(task, operator=operator, inputs=inputs, columns=operator.columns)
 
 
 class _Pooling:
@@ -116,7 +136,9 @@ class _Pooling:
             )
             same = all(old is new for old, new in zip(task.inputs, inputs, strict=True))
             own = task if same else replace(task, inputs=inputs)
-            if not moves_freely(task):
+            if task.operator.is_standing:
+                own = self.pool[ClockGroup(self.group.streams), fingerprint(own)]
+            elif not moves_freely(task):
                 own = self.pool.setdefault((self.group, fingerprint(own)), own)
             self.done[task] = own
         return self.done[task]
@@ -140,8 +162,10 @@ def _name(
     """Name a task and those below: by what it computes, and whose it is unless shared."""
     if task in names:
         return
+    if task.operator.is_standing:
+        group = ClockGroup(group.streams)
     whom = context if moves_freely(task) else ""
-    names[task] = _digest(group.name, whom, fingerprint(task))
+    names[task] = digest(group.name, whom, fingerprint(task))
     groups[task] = group
     for side, source in enumerate(task.inputs):
         if isinstance(source, Task):
@@ -171,8 +195,9 @@ def _fingerprint(task: Task) -> str:
     inputs = [
         fingerprint(source) if isinstance(source, Task) else described(source)
         for source in task.inputs
+        if not task.operator.is_standing
     ]
-    return _digest(*described_operator(task), *inputs)
+    return digest(*described_operator(task), *inputs)
 
 
 def described_operator(task: Task, without: Collection[str] = ()) -> list[str]:
@@ -215,7 +240,8 @@ def _compared(kind: type) -> tuple[str, ...] | None:
     )
 
 
-def _digest(*parts: str) -> str:
+def digest(*parts: str) -> str:
+    """A word that stands for some texts."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -238,7 +264,7 @@ def _collect(node: Node, names: dict[str, str]) -> None:
     if alias and alias not in names:
         hint = getattr(node, "stream", None) or getattr(node, "relation", None)
         start = hint if isinstance(hint, str) else type(node).__name__.lower()
-        text = f"{start}_{_digest(described(node, {**names, alias: ''}))[:8]}"
+        text = f"{start}_{digest(described(node, {**names, alias: ''}))[:8]}"
         taken, number = set(names.values()), 1
         while text in taken:
             number += 1

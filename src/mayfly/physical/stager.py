@@ -53,7 +53,8 @@ class _Stager:
     def __init__(self, program: SharedProgram) -> None:
         self.program = program
         self.order = program.tasks()
-        self.groups = tuple(dict.fromkeys(member.group for member in program.members))
+        groups = [member.group for member in program.members]
+        self.groups = tuple(dict.fromkeys([*groups, *program.groups.values()]))
         self.number = {task: number for number, task in enumerate(self.order)}
         self.consumers: dict[Task, list[tuple[Task, int]]] = {task: [] for task in self.order}
         for task in self.order:
@@ -155,7 +156,7 @@ class _Stager:
         self._fix(task, 0, not route.single, [None])
         if not route.single:
             self._send_by_key(task, [None])
-        self.feeds.append(Feed(source, (), self.number[task], 0, route))
+        self.feeds.append(Feed(source, task.operator.intake, self.number[task], 0, route))
 
     def _passes_on(self, task: Task) -> bool:
         return task.operator.passes and self._goes_to_one(task)

@@ -7,6 +7,7 @@ of their number can be shown.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -88,6 +89,8 @@ class ContinuousRun:
     _tasks: list[Task] = field(init=False)
     _first: int | None = field(init=False, default=None)
     """The time of the first row that came in time."""
+    _late: Counter[str] = field(init=False, default_factory=Counter)
+    """By stream: rows that came too late for panes."""
 
     def __post_init__(self) -> None:
         checked_buckets(self.bucket_count)
@@ -205,6 +208,7 @@ class ContinuousRun:
                 sending, sent = self.program.sent.step(sending, answer, interval, first)
         self._states, self._delivered, self._sending = states, delivered, sending
         self.clocks, self._first = after, first
+        self._count_late(batch, interval.began)
         for task, inputs, result, spent, touched in worked:
             done = self._worked[task]
             done.rows_in += sum(delta.rows for delta in inputs)
@@ -212,6 +216,13 @@ class ContinuousRun:
             done.seconds += spent
             done.touched += touched
         return self._logged(answer, sent)
+
+    def _count_late(self, batch: Mapping[str, pa.Table], began: int) -> None:
+        preparing = [task for task in self._tasks if task.operator.intake]
+        sources = [source for task in preparing for source in task.inputs]
+        for stream in {source.stream for source in sources if isinstance(source, StreamInput)}:
+            if stream in batch:
+                self._late[stream] += int((numbers(batch[stream], TS) < began).sum())
 
     def _first_row(self, batch: Mapping[str, pa.Table]) -> int | None:
         times = [numbers(rows, TS) for rows in batch.values()]
@@ -230,9 +241,11 @@ class ContinuousRun:
             task.operator.step(state, list(mine), interval)
             for state, *mine in zip(states, *parts, strict=True)
         ]
-        return [state for state, _ in done], united(
-            [delta for _, delta in done], done[0][1].map(lambda rows: rows.slice(0, 0))
-        )
+        deltas = [delta for _, delta in done]
+        gathered = task.operator.together(deltas)
+        if gathered is None:
+            gathered = united(deltas, deltas[0].map(lambda rows: rows.slice(0, 0)))
+        return [state for state, _ in done], gathered
 
     def _buckets_of(self, task: Task) -> int:
         spread = task.operator.moving is Moving.KEYED and task.operator.keyed
@@ -283,6 +296,11 @@ class ContinuousRun:
             own = [f"{source.stream}.{name}" for name in source.columns]
             names = [*(f"{source.alias}.{name}" for name in source.columns), TS]
             rows = pa.table([rows.column(name) for name in (*own, TS)], names=names)
+        if task.operator.intake:
+            # Rows that are late may not enter a pane that would still take them.
+            rows = chosen(rows, numbers(rows, TS) >= interval.began)
+            for operator in task.operator.intake:
+                rows = operator.prepared(rows)
         return Delta(rows, rows.slice(0, 0))
 
     def _prepared(self, name: str, rows: Any) -> pa.Table:
@@ -406,7 +424,7 @@ class ContinuousRun:
     @property
     def late(self) -> dict[str, int]:
         """Rows whose instant was already closed, by stream."""
-        counts = dict.fromkeys(self.clocks.streams, 0)
+        counts = {name: self._late[name] for name in self.clocks.streams}
         for task in self._tasks:
             # A window, which knows what came late, has one input; its buckets share the rows.
             late = sum(task.operator.late(state) for state in self._states[task])

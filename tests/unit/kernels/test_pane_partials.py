@@ -48,7 +48,7 @@ def partials(
     named = tuple(Column("", one.name, one.type) for one in (of("k"), *told_apart))
     columns = payload((*named, *(one.column for one in CONTENTS)))
     window = Range(duration=duration, slide=Slide(period=period, origin=origin))
-    return PanePartials("panes", window, (of("k"),), told_apart, CONTENTS, columns)
+    return PanePartials("panes", (window,), (of("k"),), told_apart, CONTENTS, columns)
 
 
 def rows_of(listed: list[dict[str, Any]]) -> pa.Table:
@@ -132,8 +132,8 @@ def test_a_pane_has_the_numbers_of_its_rows(duration: int, period: int, origin: 
     operator = partials(duration, period, origin)
     for seed in range(20):
         listed = random_rows(seed, seed * 3)
-        found = by_pane(operator.prepared(rows_of(listed)), operator.window)
-        assert found == brute(listed, operator.window)
+        found = by_pane(operator.prepared(rows_of(listed)), operator.windows[0])
+        assert found == brute(listed, operator.windows[0])
 
 
 @pytest.mark.parametrize("cuts", [2, 5])
@@ -143,9 +143,9 @@ def test_parts_of_panes_merge_to_what_their_rows_are(cuts: int) -> None:
         listed = random_rows(seed, 40)
         parts = [operator.prepared(rows_of(listed[at::cuts])) for at in range(cuts)]
         merged = operator.again.prepared(pa.concat_tables(parts))
-        assert by_pane(merged, operator.window) == brute(listed, operator.window)
+        assert by_pane(merged, operator.windows[0]) == brute(listed, operator.windows[0])
         again = operator.again.again.prepared(merged)
-        assert by_pane(again, operator.window) == brute(listed, operator.window)
+        assert by_pane(again, operator.windows[0]) == brute(listed, operator.windows[0])
 
 
 def test_a_sum_that_does_not_fit_is_left_apart() -> None:

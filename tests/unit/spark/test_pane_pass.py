@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from mayfly.cql import catalog_after, parse
+from mayfly.kernels.pane_edges import edges
 from mayfly.plan.window_kinds import Range, Slide
 from mayfly.runtime.max_gap import Limits, spans
 from mayfly.spark.stream.arrivals import counted, counted_groups, unwanted
-from mayfly.spark.stream.pane_pass import PanePass, edges
+from mayfly.spark.stream.pane_pass import PanePass
 from mayfly.spark.stream.slots import STREAM
 from tests.property.shared_runs import runner_of
 from tests.property.test_panes import DECLARED
@@ -52,8 +53,25 @@ def test_edges_that_others_have_are_left_out() -> None:
 
 
 def passed(tmp_path: object, *queries: str, declared: str = DECLARED) -> PanePass | None:
+    passes = every_pass(tmp_path, *queries, declared=declared)
+    return passes[0] if passes else None
+
+
+def every_pass(tmp_path: object, *queries: str, declared: str) -> tuple[PanePass, ...]:
     texts = {f"q{number}": cql for number, cql in enumerate(queries)}
     return runner_of(str(tmp_path), catalog_after(parse(declared)), texts).dataflow.panes
+
+
+def test_a_stream_has_a_pass_whatever_others_need(tmp_path: object) -> None:
+    other = DECLARED.replace("STREAM s", "STREAM t")
+    passes = every_pass(
+        tmp_path,
+        f"SELECT SUM(v) FROM t {WINDOW}",
+        "SELECT g FROM s [RANGE 10 us]",
+        declared=f"{DECLARED};{other}",
+    )
+    assert [made.stream for made in passes] == [1]
+    assert passes[0].tags == (1, -5, -6, -7)
 
 
 def test_one_pass_serves_queries_with_equal_numbers(tmp_path: object) -> None:

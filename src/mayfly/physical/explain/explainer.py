@@ -54,7 +54,7 @@ def _physical(candidate: Candidate, optimized: Optimized, catalog: Catalog) -> P
     assert isinstance(plan, Output)
     program = compile_plan(
         plan, catalog, context.strategy, context.weak_distinct, context.joining, candidate.strict,
-        context.early_pruning, context.panes,
+        context.early_pruning, context.panes, context.sharing,
     )  # fmt: skip
     runs = runnable(plan)
     costed = cost_plan(

@@ -161,7 +161,7 @@ class _Picture:
         )
         top = origin
         for kernel in feed.path:
-            top = self.tasks[id(kernel)]
+            top = self.tasks.get(id(kernel), origin)
             figures = self._figures(top.node)
             below = ExplainedOperator(
                 kernel.title, kernel.detail, endless, Place.BEFORE, 0, (Edge(below),),

@@ -18,6 +18,7 @@ from mayfly.keywords import known_settings
 from mayfly.lifetime import in_zone
 from mayfly.optimizer.optimize import optimize
 from mayfly.optimizer.rules.keep_panes import PANES
+from mayfly.optimizer.rules.share_panes import SS1
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
@@ -103,13 +104,13 @@ class CqlQuery:
         joining: Joining = Joining.COST,
     ) -> CqlQuery:
         with in_zone(session.zone):
-            chosen = optimize(bound, strategy=strategy, without=without, joining=joining).chosen
+            optimized = optimize(bound, strategy=strategy, without=without, joining=joining)
+        chosen, context = optimized.chosen, optimized.context
         assert isinstance(chosen.plan, Output)
-        plan, weak = canonical(chosen.plan), "weak-distinct" not in without
-        prunes, panes = (rule not in without for rule in ("early-pruning", PANES.name))
         program = compile_plan(
-            plan, session.catalog, strategy, weak, joining, chosen.strict, prunes, panes
-        )
+            canonical(chosen.plan), session.catalog, strategy, context.weak_distinct, joining,
+            chosen.strict, context.early_pruning, context.panes, context.sharing,
+        )  # fmt: skip
         return CqlQuery(session, text, bound, program, tuple(without), joining)
 
     def __repr__(self) -> str:
@@ -142,7 +143,7 @@ class CqlQuery:
         """The query as a checkpoint was begun with it, which may have been before joins ran whole
         or aggregates kept panes, or by other estimates: what it keeps is what that plan keeps."""
         if stored is not None and differing(stored, self.description()):
-            for joining, without in product(Joining, ((), (PANES.name,))):
+            for joining, without in product(Joining, ((), (PANES.name,), (SS1.name,))):
                 other = self.under(self.program.strategy, joining, without)
                 if not differing(stored, other.description()):
                     return other

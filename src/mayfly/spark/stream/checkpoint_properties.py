@@ -16,6 +16,8 @@ from mayfly.spark.stream.receipts import Receipt
 from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT
 from mayfly.storage import Manifest, Repository
 
+KNOWN = "known"
+"""Property: per task of a query that came later, the instant from which it knows all rows."""
 DELIVERED = "delivered"
 """Property: the batch whose changes were erased after all sinks had taken them."""
 

@@ -46,8 +46,8 @@ class Dataflow:
     """What is left out on purpose."""
     zone: str = "UTC"
     """In which times have a day and an hour."""
-    panes: PanePass | None = None
-    """What Spark SQL makes of rows that need not cross into Python, if none has to."""
+    panes: tuple[PanePass, ...] = ()
+    """What Spark SQL makes of rows, of each stream of which none has to cross into Python."""
 
     @staticmethod
     def of(
@@ -91,19 +91,27 @@ class Dataflow:
             nothing = [f"{HEARTBEAT} AS {STREAM}", f"CAST(NULL AS BIGINT) AS {TS}"]
             parts.append(heartbeat.selectExpr(*nothing, *projection(self.slot_types, {})))
         rows = reduce(DataFrame.unionAll, parts)
-        if self.panes is not None:
+        if self.panes:
             return rows
         return self._exchanged(rows.mapInArrow(self.splitter, DDL))
 
     @contextmanager
     def parcels(self, batch: DataFrame, limits: Sequence[Limits]) -> Iterator[DataFrame]:
         """What ``tagged`` gives for a batch, as parcels: two actions may use these."""
-        if self.panes is None:
+        if not self.panes:
             yield batch
             return
-        splitter = PaneSplitter(self.stages, self.panes, self.buckets, tuple(limits), self.zone)
-        groups = self.panes.aggregated(batch, limits[0])
-        parcels = self._exchanged(groups.mapInArrow(splitter, DDL)).persist()
+        alone, parts = len(self.streams) == 1, []
+        tags = [tag for panes in self.panes for tag in panes.tags]
+        for panes in self.panes:
+            rows = batch if alone else batch.where(f"{STREAM} IN ({_listed(panes.tags)})")
+            groups = panes.aggregated(rows, limits[panes.stream])
+            splitter = PaneSplitter(self.stages, panes, self.buckets, tuple(limits), self.zone)
+            parts.append(groups.mapInArrow(splitter, DDL))
+        if len(self.panes) < len(self.streams):
+            others = batch.where(f"{STREAM} NOT IN ({_listed(tags)})")
+            parts.append(others.mapInArrow(self.splitter, DDL))
+        parcels = self._exchanged(reduce(DataFrame.unionAll, parts)).persist()
         try:
             yield parcels
         finally:
@@ -194,3 +202,7 @@ class Dataflow:
             f"'{MARKER}' AS _edge",
             "CAST('' AS BINARY) AS _data",
         )
+
+
+def _listed(tags: Sequence[int]) -> str:
+    return ", ".join(map(str, tags))

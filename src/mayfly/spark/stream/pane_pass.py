@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import broadcast, coalesce, col, expr, grouping, lit, when
 
 from mayfly.kernels.delta import column_name
+from mayfly.kernels.pane_edges import FAR, edges
 from mayfly.kernels.pane_partials import ROWS, SUM, PaneNumber
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import Feed
@@ -25,18 +26,15 @@ from mayfly.plan.expressions import Column, Expression, conjunction
 from mayfly.plan.stream_joins import Stream
 from mayfly.plan.window_kinds import Range
 from mayfly.runtime.max_gap import Limits
+from mayfly.spark.stream.arrivals import left_out, promise, unwanted
 from mayfly.spark.stream.pushdown import pushes
 from mayfly.spark.stream.slots import STREAM
 from mayfly.storage import TS
 
 KIND, SET, NUMBER, LEAST, LARGEST = "_kind", "_set", "_rows", "_least", "_largest"
 LATE, BEYOND = "_late", "_beyond"
-MOST_EDGES = 64
-"""Families of edges in one set of panes: each is looked at for every row."""
 _KEYS = ("date", "timestamp", "decimal")
 """Types of columns that may be keys and arguments beside those that ``pushes`` knows."""
-_FAR = 4 * 10**18
-"""Times beyond this are panes of their own: the next edge might not be a number any more."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +72,28 @@ class PanePass:
     numbers: tuple[str, ...]
     """Aggregates, named ``_n0``, ``_n1`` …"""
     feeds: tuple[PaneFeed, ...]
+    stream: int = 0
+    """Which of the streams."""
 
     @staticmethod
     def of(
         feeds: Sequence[Feed], streams: Sequence[Stream], slots: Sequence[Mapping[str, str]]
-    ) -> PanePass | None:
-        """None if there are rows that have to cross."""
-        if len(streams) != 1 or streams[0].dead_letter is not None or not feeds:
-            return None
-        columns = {column: slot for slot, column in slots[0].items()}
-        made = _Making(columns, streams[0].max_gap)
-        return made.result(feeds)
+    ) -> tuple[PanePass, ...]:
+        """Of every stream of which no row has to cross."""
+        passes = []
+        for index, stream in enumerate(streams):
+            own = {n: feed for n, feed in enumerate(feeds) if feed.source.stream == stream.name}
+            columns = {column: slot for slot, column in slots[index].items()}
+            if own and stream.dead_letter is None:
+                made = _Making(columns, stream.max_gap).result(own)
+                passes += [] if made is None else [replace(made, stream=index)]
+        return tuple(passes)
+
+    @property
+    def tags(self) -> tuple[int, ...]:
+        """Those of the stream's rows."""
+        number = self.stream
+        return number, left_out(number), promise(number), unwanted(number)
 
     def aggregated(self, rows: DataFrame, limits: Limits) -> DataFrame:
         """One row for each key, pane and kind of row."""
@@ -98,7 +107,7 @@ class PanePass:
         named += [f"{sql} AS _p{n}" for n, sql in enumerate(self.panes)]
         kind = (
             f"CASE WHEN {TS} IS NULL THEN 1 WHEN {TS} > {BEYOND} THEN 2 WHEN {TS} < {LATE} THEN 3 "
-            f"WHEN {STREAM} != 0 THEN 4 ELSE 0 END AS {KIND}"
+            f"WHEN {STREAM} != {self.stream} THEN 4 ELSE 0 END AS {KIND}"
         )
         prepared = rows.crossJoin(broadcast(measured)).selectExpr("*", kind)
         prepared = prepared.selectExpr("*", *named)
@@ -129,14 +138,14 @@ class _Making:
     sets: dict[tuple[int, ...], list[Range]] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
 
-    def result(self, feeds: Sequence[Feed]) -> PanePass | None:
-        taken = [self._feed(number, feed) for number, feed in enumerate(feeds)]
+    def result(self, feeds: Mapping[int, Feed]) -> PanePass | None:
+        taken = [self._feed(number, feed) for number, feed in feeds.items()]
         listed = [pane_feed for pane_feed in taken if pane_feed is not None]
         families = [edges(windows) for windows in self.sets.values()]
         shortest = min((period for period, _ in families[0]), default=0) if families else 0
         # In a replay, gaps between rows are seen between panes only.
         unseen = self.max_gap is not None and self.max_gap < shortest
-        if len(listed) < len(feeds) or unseen or any(len(some) > MOST_EDGES for some in families):
+        if len(listed) < len(feeds) or unseen:
             return None
         return PanePass(
             tuple(self.keys), tuple(map(pane_sql, families)), tuple(self.sets),
@@ -154,7 +163,7 @@ class _Making:
             return None
         keys = [self.keys.setdefault(self._sql(part), len(self.keys)) for part in parts]
         own = tuple(sorted(set(keys)))
-        self.sets.setdefault(own, []).append(panes.window)
+        self.sets.setdefault(own, []).extend(panes.windows)
         where = self._sql(conjunction(path.conditions)) if path.conditions else ""
         numbers = tuple(
             self._number(content, argument, where)
@@ -222,26 +231,8 @@ def _crosses(expression: Expression) -> bool:
     return plain or pushes(expression)
 
 
-def edges(windows: Sequence[Range]) -> list[tuple[int, int]]:
-    """The instants at which panes end, as (period, phase): those of which none has all."""
-    families = set()
-    for window in windows:
-        assert window.slide is not None
-        assert window.slide.period
-        period, origin = window.slide.period, window.slide.origin
-        families |= {(period, origin % period), (period, (origin - window.duration) % period)}
-    return sorted(
-        family
-        for family in families
-        if not any(
-            finer != family and family[0] % finer[0] == 0 and (family[1] - finer[1]) % finer[0] == 0
-            for finer in families
-        )
-    )
-
-
 def pane_sql(families: Sequence[tuple[int, int]]) -> str:
     """The first edge that is not before a row."""
     listed = [f"{TS} + pmod({phase}L - {TS}, {period}L)" for period, phase in families]
     first = reduce(lambda earlier, edge: f"LEAST({earlier}, {edge})", listed)
-    return f"IF({TS} BETWEEN -{_FAR}L AND {_FAR}L, {first}, {TS})"
+    return f"IF({TS} BETWEEN -{FAR}L AND {FAR}L, {first}, {TS})"

@@ -54,7 +54,8 @@ class PaneSplitter:
             table = pa.Table.from_batches(groups).combine_chunks()
             fed = Counter[int]()
             yield batch_of(self._parcels(table, fed))
-            counts.append([replace(arrived, fed=fed[0]) for arrived in self._counted(table)])
+            came = enumerate(self._counted(table))
+            counts.append([replace(arrived, fed=fed[number]) for number, arrived in came])
         total = encoded(added(counts, len(self.limits)))
         yield batch_of([Parcel(0, 0, COUNTS, total)])
 
@@ -71,7 +72,7 @@ class PaneSplitter:
             mine = pc.equal(ordinary[SET], pane_feed.set)
             own = ordinary.filter(pc.and_(mine, pc.greater(ordinary[pane_feed.rows], 0)))
             rows = merged(pane_feed, own.combine_chunks())
-            fed[0] += rows.num_rows
+            fed[self.panes.stream] += rows.num_rows
             count = self.program.count(pane_feed.feed.stage, self.buckets)
             yield from sent(pane_feed.feed, pane_feed.number, rows, count)
 

@@ -24,6 +24,7 @@ from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import StagedProgram
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.stream.batch_record import BatchFacts
+from mayfly.spark.stream.checkpoint_properties import KNOWN
 from mayfly.spark.stream.parcels import Parcel, batch_of
 from mayfly.spark.stream.query_checkpoint import WHOLE_FROM, RegisteredQueries, move_sources
 from mayfly.spark.stream.receipts import Receipt, collect_receipts
@@ -42,7 +43,7 @@ from mayfly.storage import (
 from mayfly.storage.directory import Directory
 from mayfly.storage.edits import Draft
 
-KNOWN, UNSENT = "known", "unsent"
+UNSENT = "unsent"
 AT_ONCE = {"0/0": MIN_TIME}
 """What is due after a step of newcomers only: everything, so that all places tell it anew."""
 
@@ -162,7 +163,7 @@ def _fill(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
     edits: list[Any] = [
         SetProperties({KNOWN: knowledge | dict(history.known_from), "queries": queries})
     ]
-    if not history.fillings:
+    if not history.began:
         return edits
     receipts, relations = _step(runner, base, history)
     state = {k: v for receipt in receipts for k, v in receipt.stored.items()}
@@ -209,6 +210,7 @@ def _step(
             runner.task_of(base, stage, tuple(intervals), facts, changed),
             begins=begins,
             delivery=base.version,
+            knows_from=history.known_from,
         )
         for stage in range(stages.stages)
     ]

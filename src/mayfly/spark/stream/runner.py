@@ -40,6 +40,7 @@ from mayfly.spark.io.sinks import Sink, Unfinished
 from mayfly.spark.stream.batch_record import BatchFacts, BatchRecords
 from mayfly.spark.stream.checkpoint_properties import (
     DELIVERED,
+    KNOWN,
     dues,
     ends_of_states,
     kept_from,
@@ -353,6 +354,7 @@ class Runner:
             erased=tuple(due_at(self.promises(), interval.clock) for interval in intervals),
             delivery=base.version + 1,
             zone=self.dataflow.zone,
+            knows_from=base.properties.get(KNOWN, {}),
         )
 
     def _states_of(self, base: Manifest, stage: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.outputs import Sent, seen
 from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
 from mayfly.kernels.room import limited
-from mayfly.lifetime import NEVER, use_zone
+from mayfly.lifetime import MIN_TIME, use_zone
 from mayfly.physical.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.plan.strategy import Structure
 from mayfly.runtime.shed_load import shed_sides, without_least_promising
@@ -81,6 +81,8 @@ class StageStep:
     """Whether of the refreshes that are closed only the last one is answered."""
     zone: str = "UTC"
     """In which times have a day and an hour."""
+    knows_from: Mapping[str, int] = field(default_factory=dict)
+    """Per task of a query that came later: the instant from which it knows all rows."""
     delivery: int = 0
     """The number under which the results of this step will be delivered."""
 
@@ -203,11 +205,9 @@ class _Step(StepState):
     ) -> Delta | Pieces:
         """``drawn`` are the columns that are wanted of results which are drawn once."""
         operator, first = staged.operator, self.task.first[staged.group]
-        interval = replace(self.task.intervals[staged.group], first=first)
-        inputs: list[Any] = [
-            self._input(staged, side) if local is None else results.get(local, self._nothing(local))
-            for side, local in enumerate(staged.local)
-        ]
+        knows_from = self.task.knows_from.get(staged.name, MIN_TIME)
+        interval = replace(self.task.intervals[staged.group], first=first, knows_from=knows_from)
+        inputs = [self._input(staged, side, results) for side in range(len(staged.local))]
         name = f"task/{staged.name}"
         before = self._load(name, first_state(operator, self.bucket))
         if drawn is not None and not isinstance(inputs[0], Delta):
@@ -244,7 +244,10 @@ class _Step(StepState):
             self.shed[stream] = self.shed.get(stream, 0) + count
         return inputs
 
-    def _input(self, staged: StagedTask, side: int) -> Delta:
+    def _input(self, staged: StagedTask, side: int, results: Mapping[int, Delta | Pieces]) -> Any:
+        local = staged.local[side]
+        if local is not None:
+            return results.get(local) or self._standing(local)
         if staged.relation is not None:
             return self._relation(staged)
         for number, feed in enumerate(self.program.feeds):
@@ -260,6 +263,12 @@ class _Step(StepState):
                     concatenated([nothing.cut, *self._tables(f"cut/{number}")]),
                 )
         raise AssertionError(f"task {staged.number} has no input {side}")
+
+    def _standing(self, number: int) -> Delta:
+        """What a task that is not stepped shows its readers."""
+        source = self.program.tasks[number]
+        state = self._load(f"task/{source.name}", first_state(source.operator, self.bucket))
+        return source.operator.standing(state) or self._nothing(number)
 
     def _nothing(self, number: int) -> Delta:
         source = self.program.tasks[number]

@@ -1,0 +1,15 @@
+"""Let queries answer from panes that others keep (thesis 8.3, spec/periodic 4).
+
+    SS1   Q1: SUM over 10 min, panes A; Q2: MAX over 1 hour, panes B   →   Q1, Q2: panes A
+    CS1   Q1: SUM, Q2: MAX over the same 10 min, each finds its panes  →   they are found once
+
+Both need the same stream, WHERE and GROUP BY, and change no plan of a query alone.
+"""
+
+from __future__ import annotations
+
+from mayfly.optimizer.rule import Rule
+
+SS1 = Rule("SS1", "one state of panes for windows of any length, and for all their functions")
+CS1 = Rule("CS1", "panes that come and go in equal windows are looked for once")
+SHARING = frozenset({SS1.name, CS1.name})

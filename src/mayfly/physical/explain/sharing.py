@@ -1,0 +1,293 @@
+"""EXPLAIN SHARING: which queries answer from the same panes, and what that saves.
+
+The program that runs is looked at (see ``shared_program``), so nothing is claimed that is not done.
+Figures are of one group: rows that are kept, values that a refresh reads, values that are touched
+in an hour of a stream that brings every group in every pane (spec/periodic 1, 5). Alone means: with
+the panes of the query's own window only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mayfly.display import counted, number
+from mayfly.kernels.pane_edges import edges, reach_of
+from mayfly.kernels.pane_groups import PaneGroups
+from mayfly.lifetime import NEVER, format_micros
+from mayfly.physical.program import Program, Task
+from mayfly.physical.shared_program import shared
+from mayfly.plan.plan_text import expression_text
+from mayfly.plan.window_kinds import Range
+
+HOUR = 3_600_000_000
+
+
+@dataclass(frozen=True)
+class PaneCost:
+    """What a query costs, for each of its groups."""
+
+    rows: float
+    """Panes that are kept."""
+    reads: float
+    """Values that a refresh reads."""
+    touched: float
+    """Values that are written or read in an hour."""
+
+    def __add__(self, other: PaneCost) -> PaneCost:
+        return PaneCost(
+            self.rows + other.rows, self.reads + other.reads, self.touched + other.touched
+        )
+
+
+NOTHING = PaneCost(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class SharedReader:
+    """A query that answers from panes: by which rule, and what it costs here and alone."""
+
+    query: str
+    rule: str
+    window: str
+    asks: str
+    shared: PaneCost
+    alone: PaneCost
+
+    def __str__(self) -> str:
+        return (
+            f"{self.query}  {self.rule}  {self.window} {self.asks}: reads "
+            f"{_values(self.shared.reads)} a refresh, alone {number(self.alone.reads)}; keeps "
+            f"{number(self.shared.rows)} more, alone {number(self.alone.rows)}"
+        )
+
+
+@dataclass(frozen=True)
+class SharedPanes:
+    """One state of panes and who reads it."""
+
+    name: str
+    stream: str
+    where: str
+    keys: tuple[str, ...]
+    contents: tuple[str, ...]
+    edges: tuple[str, ...]
+    readers: tuple[SharedReader, ...]
+    shared: PaneCost
+    alone: PaneCost
+
+    @property
+    def head(self) -> str:
+        where = f" WHERE {self.where}" if self.where else ""
+        by = f" BY {', '.join(self.keys)}" if self.keys else ""
+        return f"{self.name}: {', '.join(self.contents)} of {self.stream}{where}{by}"
+
+    def lines(self) -> list[str]:
+        queries = counted(len(self.readers), "query", "queries")
+        return [
+            self.head,
+            f"  cut at {', '.join(self.edges)}",
+            f"  made of rows once for {queries}; in each group "
+            f"{_saved('rows kept', self.shared.rows, self.alone.rows)}, "
+            f"{_saved('values touched in an hour', self.shared.touched, self.alone.touched)}",
+            *(f"    {reader}" for reader in self.readers),
+        ]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What the queries of a pipeline share of panes, and which of them keep none."""
+
+    panes: tuple[SharedPanes, ...]
+    others: Mapping[str, str]
+    """Queries without panes, and why."""
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        lines = [line for some in self.panes for line in some.lines()]
+        if self.others:
+            lines += ["no panes", *(f"    {name}: {why}" for name, why in self.others.items())]
+        readers = sum(len(some.readers) for some in self.panes)
+        if readers:
+            shared, alone = (
+                sum((getattr(some, part) for some in self.panes), NOTHING)
+                for part in ("shared", "alone")
+            )
+            lines.append(
+                f"together: {counted(readers, 'query', 'queries')} from "
+                f"{counted(len(self.panes), 'state')} of panes; in each group "
+                f"{_saved('rows kept', shared.rows, alone.rows)}, "
+                f"{_saved('values touched in an hour', shared.touched, alone.touched)}"
+            )
+        return "\n".join(lines) or "no query"
+
+    def values(self) -> dict[str, Any]:
+        return {"panes": [asdict(some) for some in self.panes], "others": dict(self.others)}
+
+    def json(self) -> str:
+        return json.dumps(self.values(), indent=2, ensure_ascii=False)
+
+    def mermaid(self) -> str:
+        """A drawing: streams, panes, queries."""
+        lines = ["graph LR"]
+        for index, some in enumerate(self.panes):
+            lines.append(f'  s_{_id(some.stream)}[("{_quoted(some.stream)}")] --> p{index}')
+            lines.append(
+                f'  p{index}["{_quoted(some.head)}<br/>{number(some.shared.rows)} rows a group"]'
+            )
+            lines += [
+                f'  p{index} -- "{reader.rule}" --> q_{_id(reader.query)}'
+                f'("{_quoted(reader.query)}<br/>{_quoted(reader.window)}")'
+                for reader in some.readers
+            ]
+        lines += [
+            f'  q_{_id(name)}("{_quoted(name)}<br/>{_quoted(why)}")'
+            for name, why in self.others.items()
+        ]
+        return "\n".join(lines)
+
+    def of(self, query: str) -> SharedReader | str:
+        """How one query is answered, or why from no panes."""
+        readers = [reader for some in self.panes for reader in some.readers]
+        return next((r for r in readers if r.query == query), self.others.get(query, ""))
+
+
+def added_cost(explained: Sharing, query: str) -> dict[str, Any]:
+    """What a query that is not there yet would cost, for each group."""
+    reader = explained.of(query)
+    if isinstance(reader, str):
+        return {"words": f"rows and no panes: {reader}", "shared": None, "alone": None}
+    words = (
+        f"{number(reader.shared.rows)} rows more, alone {number(reader.alone.rows)}; "
+        f"{number(reader.shared.touched)} values touched in an hour more, "
+        f"alone {number(reader.alone.touched)}"
+    )
+    return {"words": words, "shared": asdict(reader.shared), "alone": asdict(reader.alone)}
+
+
+def sharing_of(programs: Mapping[str, Program]) -> Sharing:
+    """What these queries share when they run together."""
+    program = shared(programs, {})
+    reading: dict[Task, list[tuple[str, Any]]] = {}
+    others: dict[str, str] = {}
+    for member in program.members:
+        readers = [t for t in member.program.tasks() if t.operator.reads is not None]
+        for task in readers:
+            (store,) = (source for source in task.inputs if isinstance(source, Task))
+            reading.setdefault(store, []).append((member.name, task.operator))
+        if not readers:
+            others[member.name] = _reason(member.program)
+    panes = [
+        _panes(f"panes {index}", store.operator, readers)
+        for index, (store, readers) in enumerate(reading.items(), 1)
+    ]
+    return Sharing(tuple(panes), others)
+
+
+def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> SharedPanes:
+    explained, before = [], NOTHING
+    for index, (query, operator) in enumerate(readers):
+        window = _window(operator)
+        so_far = [_window(other) for _, other in readers[: index + 1]]
+        after = cost_of(so_far, [other for _, other in readers[: index + 1]])
+        rule = "first" if index == 0 else "SS1"
+        if window in so_far[:-1] and operator.finds_once:
+            rule = "SS1, CS1"
+        asks = _plain(operator.detail.partition(" BY ")[0])
+        reads = reads_of(operator, store.windows)
+        own = cost_of([window], [operator])
+        added = PaneCost(after.rows - before.rows, reads, after.touched - before.touched)
+        explained.append(SharedReader(query, rule, window.cql(), asks, added, own))
+        before = after
+    alone = sum((reader.alone for reader in explained), NOTHING)
+    where = " AND ".join(map(expression_text, store.conditions))
+    return SharedPanes(
+        name, store.stream, where, tuple(map(expression_text, store.keys)),
+        tuple(
+            [content.words for content in store.contents]
+            + [f"values of {expression_text(value)}" for value in store.values]
+        ),
+        tuple(_edge_words(*family) for family in edges(store.windows)),
+        tuple(explained), before, alone,
+    )  # fmt: skip
+
+
+def cost_of(windows: Sequence[Range], readers: Sequence[PaneGroups]) -> PaneCost:
+    """Of one state for these windows: panes are written as they come, and read by readers."""
+    reads = [reads_of(reader, windows) for reader in readers]
+    per_hour = HOUR * density(windows)
+    for reader, values in zip(readers, reads, strict=True):
+        slide = _window(reader).slide
+        assert slide is not None
+        per_hour += values * HOUR / (slide.period or 1)
+    return PaneCost(rows_of(windows), sum(reads), per_hour)
+
+
+def density(windows: Sequence[Range]) -> float:
+    """Edges in a microsecond."""
+    return sum(1 / period for period, _ in edges(windows))
+
+
+def rows_of(windows: Sequence[Range], length: int = NEVER) -> float:
+    """Panes that are kept, up to an age: they are cut at the edges of windows that reach so far."""
+    by_reach = sorted(windows, key=reach_of)
+    rows, age = 0.0, 0
+    for index, window in enumerate(by_reach):
+        until = min(reach_of(window), length)
+        rows += max(0, until - age) * density(by_reach[index:])
+        age = until
+    return rows
+
+
+def reads_of(reader: PaneGroups, windows: Sequence[Range]) -> float:
+    """Values that a refresh reads: what came and what went, or all in the window where an aggregate
+    cannot subtract."""
+    window = _window(reader)
+    assert window.slide is not None
+    period = min(window.slide.period or 1, window.duration)
+    old = [other for other in windows if reach_of(other) >= window.duration] or [window]
+    changed = period * (density(windows) + density(old))
+    if all(made.way.play is None for made in reader.aggregators):
+        return changed
+    return changed + rows_of(windows, window.duration)
+
+
+def _window(operator: PaneGroups) -> Range:
+    assert operator.window is not None
+    return operator.window
+
+
+def _reason(program: Program) -> str:
+    reasons = (getattr(task.operator, "rows_because", "") for task in program.tasks())
+    return _plain(next(filter(None, reasons), "no aggregate over a SLIDE"))
+
+
+def _plain(words: str) -> str:
+    """With streams under their names: plans call them after what is done with them."""
+    return re.sub(r"_[0-9a-f]{8}\.", ".", words)
+
+
+def _edge_words(period: int, phase: int) -> str:
+    return f"every {format_micros(period)}" + (f" + {format_micros(phase)}" if phase else "")
+
+
+def _saved(what: str, shared: float, alone: float) -> str:
+    share = f" ({100 * shared / alone:.0f} %)" if alone else ""
+    return f"{number(shared)} {what} in place of {number(alone)}{share}"
+
+
+def _values(count: float) -> str:
+    return f"{number(count)} {'value' if round(count) == 1 else 'values'}"
+
+
+def _id(text: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else f"_{ord(c)}_" for c in text)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "#quot;").replace("<", "&lt;")

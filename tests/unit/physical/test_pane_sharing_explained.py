@@ -1,0 +1,74 @@
+"""EXPLAIN SHARING: who answers from which panes, what it saves, what a query would cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mayfly.cli.app import command_line
+from mayfly.kernels.pane_edges import edges, reach_of
+from mayfly.physical.explain.sharing import rows_of
+from mayfly.plan.window_kinds import Range, Slide
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "sharing"
+QUERIES = GOLDEN / "pipeline.cql"
+ADDED = (
+    "CREATE QUERY added AS SELECT src, MAX(bytes) AS m "
+    "FROM link1 [RANGE 30 MIN SLIDE 5 MIN] GROUP BY src"
+)
+
+
+def explained(*options: str) -> str:
+    done = CliRunner().invoke(
+        command_line(["explain"]), ["explain", str(QUERIES), "--sharing", *options]
+    )
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize(
+    ("golden", "options"),
+    [
+        ("sharing.txt", ()),
+        ("sharing-added.txt", ("--add", ADDED)),
+        ("sharing-without.txt", ("--without", "SS1")),
+        ("sharing.mermaid", ("--mermaid",)),
+        ("sharing.json", ("--json", "--add", ADDED)),
+    ],
+)
+def test_sharing_is_explained(golden: str, options: tuple[str, ...]) -> None:
+    assert explained(*options) == (GOLDEN / golden).read_text()
+
+
+def test_json_says_what_the_text_does() -> None:
+    values = json.loads(explained("--json"))
+    assert [len(some["readers"]) for some in values["panes"]] == [3, 1]
+    assert list(values["others"]) == ["middle"]
+
+
+def test_a_wrong_query_to_add_is_refused() -> None:
+    done = CliRunner().invoke(
+        command_line(["explain"]),
+        ["explain", str(QUERIES), "--sharing", "--add", "CREATE QUERY x AS SELECT y"],
+    )
+    assert done.exit_code == 2
+    assert "mayfly:" in done.output
+    done = CliRunner().invoke(command_line(["explain"]), ["explain", str(QUERIES), "--mermaid"])
+    assert done.exit_code == 2
+    assert "--sharing" in done.output
+
+
+def test_rows_that_are_kept_are_those_between_edges_in_use() -> None:
+    """Counted one by one, of every age."""
+    windows = [
+        Range(duration=duration, slide=Slide(period=period))
+        for duration, period in ((10, 1), (60, 10), (300, 50))
+    ]
+    count = 0
+    for age in range(max(map(reach_of, windows))):
+        reading = [window for window in windows if reach_of(window) > age]
+        count += any((-age - phase) % period == 0 for period, phase in edges(reading))
+    assert abs(rows_of(windows) - count) <= 3
