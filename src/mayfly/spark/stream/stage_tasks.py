@@ -30,7 +30,7 @@ from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.outputs import Sent, seen
 from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
 from mayfly.kernels.room import limited
-from mayfly.lifetime import MIN_TIME, use_zone
+from mayfly.lifetime import MIN_TIME, NEVER, use_zone
 from mayfly.physical.stages import Route, StagedAnswer, StagedProgram, StagedTask, first_state
 from mayfly.plan.strategy import Structure
 from mayfly.runtime.shed_load import shed_sides, without_least_promising
