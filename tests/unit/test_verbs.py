@@ -24,10 +24,10 @@ execute expect expire extend feed fill finish fit fix follow forget gather grow 
 help hold insert interrupt invalidate join keep kill lay leave let lift link list listen load log
 look make mark match measure merge migrate move multiply name narrow need note notify open order
 pack parse pass pause persist place plan play prepare print process prune publish push put raise
-rank reach read rebuild receive recode record refresh refuse register relabel release remove replace
-require reset resize restore rewrite rollback round run save send serve set settle show shrink sink
-skip slide spill split spread start stay step stop store subtract sum sync take talk tell touch try
-unchain undo unite update upgrade use vacuum wait warm watch widen work write
+rank reach read rebuild receive recode record refresh refuse register relabel release remove
+replace require reset resize restore retain rewrite rollback round run save send serve set settle
+show shrink sink skip slide spill split spread start stay step stop store subtract sum sync take
+talk tell touch try unchain undo unite update upgrade use vacuum wait warm watch widen work write
 """
 PUBLIC = {
     "every": "window.every(k, function): a watch, as users say it",
@@ -37,7 +37,6 @@ PUBLIC = {
     "stream": "session.stream(…) declares one, as CREATE STREAM does",
     "main": "the name of an entry point",
     "demo": "the command mayfly demo",
-    "latest": "an instant, or None: the value is the answer",
     "_options": "the options of mayfly itself, as its help shows them",
     "_summarized": "stands for a command in the list of all, and is never run",
 }
@@ -57,7 +56,8 @@ def effects(source: str) -> Iterator[tuple[int, str]]:
             continue
         calls = {_called(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
         nothing = isinstance(node.returns, ast.Constant) and node.returns.value is None
-        if nothing or STORES & calls:
+        answers = isinstance(node.body[-1], ast.Return)  # None is the value of ``return None``
+        if (nothing and not answers) or STORES & calls:
             yield node.lineno, node.name
 
 

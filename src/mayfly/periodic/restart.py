@@ -19,7 +19,7 @@ from mayfly.errors import CorruptFile, InvalidSetting
 from mayfly.periodic.panes import Cut
 from mayfly.periodic.predicate import EVERYTHING, Opaque, Predicate, Term
 from mayfly.periodic.query import PeriodicQuery
-from mayfly.periodic.schedule import RegisteredQuery
+from mayfly.periodic.refresh_order import RegisteredQuery
 from mayfly.periodic.sharing.sharing_rule import (
     Access,
     Combine,

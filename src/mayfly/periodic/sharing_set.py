@@ -26,7 +26,7 @@ from mayfly.periodic.panes import Panes, progressions
 from mayfly.periodic.planner import Placement, place
 from mayfly.periodic.predicate import Predicate, mask_of
 from mayfly.periodic.query import PeriodicQuery
-from mayfly.periodic.schedule import RegisteredQuery, check_backlog, due_refreshes
+from mayfly.periodic.refresh_order import RegisteredQuery, check_backlog, due_refreshes
 from mayfly.periodic.sharing.sharing_rule import (
     Board,
     Forward,

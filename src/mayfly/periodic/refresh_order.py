@@ -1,4 +1,6 @@
-"""The schedule of periodic queries in exact mode: which refreshes are answered, and when.
+"""The order of refreshes in exact mode: every one of them, at its instant.
+
+What is answered by deadline instead is chosen in scheduling/.
 
 Idea: of all queries the next refresh is known; the earliest one below the clock comes first, with
 every query that has one there, so that these are read together. Invariant: each refresh is answered
