@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.errors import BadInput, InvalidSetting
+from mayfly.errors import BadInput, InvalidSetting, StaleAnswer
 from mayfly.kernels.lifetime_rows import numbers
 from mayfly.lifetime import format_micros, instant_text
 from mayfly.periodic.execution import answer_rows
@@ -49,7 +49,6 @@ from mayfly.periodic.server.served_answer import (
     PendingAnswer,
     ServedAnswer,
     ServeOptions,
-    StaleAnswer,
 )
 from mayfly.periodic.server.served_query import ServedQuery
 from mayfly.synopses.contents import TableAlgebra

@@ -8,7 +8,7 @@ from enum import Enum
 
 import pyarrow as pa
 
-from mayfly.errors import InvalidSetting, MayflyError
+from mayfly.errors import InvalidSetting, MayflyError, StaleAnswer
 from mayfly.periodic.isolation import IsolationLevel, isolation_named
 from mayfly.periodic.query import PeriodicQuery
 from mayfly.periodic.scheduling import Overload
@@ -72,10 +72,6 @@ class ServedAnswer:
 
 
 Callback = Callable[[ServedAnswer], None]
-
-
-class StaleAnswer(MayflyError):
-    """No answer was as young as it had to be."""
 
 
 @dataclass
