@@ -89,15 +89,15 @@ class Pipeline:
     def feed(self, batch: list[dict[str, Any]]) -> None:
         self.runner().feed({"s": pa.Table.from_pylist(batch, schema=SCHEMA)}, {})
 
-    def check(self, rows: list[dict[str, Any]], rng: Random) -> None:
-        """All answers since each says that they are whole."""
+    def check(self, rows: list[dict[str, Any]], rng: Random, count: int = 9) -> None:
+        """Some of the answers since each says that they are whole."""
         runner = self.runner()
         runner.close_input()
         last = max((row["ts"] for row in rows), default=-1)
         for name, query in self.queries.items():
             table = results_of(runner, name)
             since = max(self.entries[name].get(WHOLE_FROM) or 0, self.entries[name][SINCE] or 0, 0)
-            for instant in sorted(rng.sample(range(last + 1), min(9, last + 1))):
+            for instant in sorted(rng.sample(range(last + 1), min(count, last + 1))):
                 if instant >= since:
                     expected = oracle(query, rows, instant)
                     assert shown(table, instant) == expected, (name, query.cql, instant, since)
@@ -197,6 +197,8 @@ def test_a_late_query_says_from_when_where_its_panes_are_not_kept() -> None:
         whole = {name: pipeline.entries[name][WHOLE_FROM] for name in late}
         assert whole == {"function": 130, "edges": 130, "longer": 119}
         pipeline.feed(rows_at(*range(101, 300)))
+        table = results_of(pipeline.runner(), "edges")
+        assert shown(table, 113) == [("a", 13)], "of rows up to 100 it knows nothing"
         pipeline.check(admitted([rows_at(*range(1, 101)), rows_at(*range(101, 300))]), Random(1))
 
 
@@ -218,6 +220,23 @@ def test_panes_are_no_finer_than_the_windows_that_still_read_them() -> None:
         paths = states[f"task/{store.name}/0"]["runs"]["panes"]
         rows = sum(runner.repository.current().segments[path].rows for path in paths)
         assert rows < 1000, rows
+
+
+def test_panes_are_merged_at_no_edge_in_use_and_kept_for_the_longest_window() -> None:
+    """Many small batches: runs of panes are merged and dropped again and again."""
+    batches = [rows_at(*range(start + 1, start + 7)) for start in range(0, 180, 6)]
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = Pipeline(folder, 1, SHARING)
+        pipeline.begin(
+            {
+                "short": Query((), ("COUNT(*)", "MIN(v)"), "", 12, 3, 0),
+                "other": Query((), ("SUM(k)", "MAX(v)"), "", 35, 5, 0),
+                "long": Query((), ("COUNT(*)", "MIN(v)"), "", 60, 7, 2),
+            }
+        )
+        for batch in batches:
+            pipeline.feed(batch)
+        pipeline.check(admitted(batches), Random(1), 180)
 
 
 def test_what_the_longest_window_kept_goes_with_it() -> None:
