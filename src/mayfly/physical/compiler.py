@@ -44,7 +44,7 @@ from mayfly.physical.join_conditions import (
     oriented,
 )
 from mayfly.physical.negations import negation
-from mayfly.physical.pane_plan import PanePlan, obstacle, slid_window
+from mayfly.physical.pane_plan import PanePlan, obstacle, rows_because, slid_window
 from mayfly.physical.program import Entering, Program, RelationInput, StreamInput, Task, shorter
 from mayfly.physical.slides import common_slide, outer_slide, without_slides
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
@@ -100,7 +100,7 @@ def compile_plan(
     dual = _is_dual(plan)
     compiler = _Compiler(
         catalog, strategy, weak, dual, joins, strict, early_pruning,
-        _rows_because(plan, strategy, panes), frozenset(sharing),
+        rows_because(plan, strategy, panes), frozenset(sharing),
     )  # fmt: skip
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
@@ -121,17 +121,6 @@ def runnable(plan: Output) -> Output:
     output = without_slides(plan) if plan.restore else plan
     assert isinstance(output, Output)
     return output
-
-
-def _rows_because(plan: Node, strategy: Strategy, panes: bool) -> str:
-    """Why no grouping of a plan can have panes for rows, nothing if some may."""
-    if not panes:
-        return "the rule is switched off"
-    if strategy is Strategy.NT:
-        return "NT announces the end of every row"
-    if len({node.stream for node in plan.walk() if isinstance(node, StreamScan)}) > 1:
-        return "streams that wait for each other close their instants at other times"
-    return ""
 
 
 def _is_dual(plan: Node) -> bool:

@@ -25,6 +25,7 @@ from mayfly.plan.logical_operators import (
     StreamScan,
 )
 from mayfly.plan.plan_text import aggregate_text, expression_text
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import BIGINT, DataType, decimal
 from mayfly.plan.window_kinds import Range
 
@@ -197,3 +198,14 @@ def _column(words: str, meaning: tuple[str, Expression | None], kind: DataType) 
 
 def _sum_type(kind: DataType) -> DataType:
     return BIGINT if kind.is_integral else decimal(_WIDEST, kind.params[1])
+
+
+def rows_because(plan: Node, strategy: Strategy, panes: bool) -> str:
+    """Why no grouping of a plan can have panes for rows, nothing if some may."""
+    if not panes:
+        return "the rule is switched off"
+    if strategy is Strategy.NT:
+        return "NT announces the end of every row"
+    if len({node.stream for node in plan.walk() if isinstance(node, StreamScan)}) > 1:
+        return "streams that wait for each other close their instants at other times"
+    return ""
