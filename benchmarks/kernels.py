@@ -7,6 +7,9 @@ a bare compiled loop needs for the same rows, without lifetimes, state that can 
 columns: a filter, a hash join, or counting by hash. All on one core.
 
     python -m benchmarks.kernels --operator join --operator select
+
+``--steps`` tells instead what a step costs in CPU time by the number of its rows, UPA only: the
+floor under small batches.
 """
 
 from __future__ import annotations
@@ -355,6 +358,30 @@ def _met(
     return mine[:found], other[:found]
 
 
+# ── what a step costs ─────────────────────────────────────────────────────────────────────
+
+SIZES = (1, 100, 10_000, 100_000)
+SMALL = 1_000
+"""Of batches below this size many more are fed, as one says little."""
+
+
+def time_steps(name: str) -> dict[str, Any]:
+    """The median CPU time of a step by its number of rows, in each stream of the query."""
+    operator, milliseconds = OPERATORS[name], {}
+    for size in SIZES:
+        fed = {"warm_up": 30, "batches": 60} if size < SMALL else {"warm_up": 11, "batches": 5}
+        load = Load(rows=size * len(operator.streams), **fed)
+        run, seconds = start(operator, "UPA", load), []
+        for batch in batches(operator, load):
+            began = time.process_time()
+            run.feed(batch)
+            seconds.append(time.process_time() - began)
+        milliseconds[str(size)] = 1000 * median(seconds[load.warm_up :])
+    line = "  ".join(f"{size}: {cost:8.2f}" for size, cost in milliseconds.items())
+    print(f"{name:30} ms by rows a step: {line}", flush=True)
+    return {"step_milliseconds": milliseconds}
+
+
 # ── the benchmark ─────────────────────────────────────────────────────────────────────────
 
 
@@ -376,13 +403,14 @@ def main() -> None:
     parser.add_argument("--operator", action="append", choices=list(OPERATORS))
     for name, default in asdict(Load()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
+    parser.add_argument("--steps", action="store_true", help="what a step costs, by its rows")
     parser.add_argument("--record", help="name of the JSON file under benchmarks/results")
     options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
     load = Load(**{name: getattr(options, name) for name in asdict(Load())})
     chosen = options.operator or list(OPERATORS)
-    results = {name: measure(name, load) for name in chosen}
+    results = {name: time_steps(name) if options.steps else measure(name, load) for name in chosen}
     if options.record:
         queries = {name: asdict(OPERATORS[name]) for name in chosen}
         record(options.record, {**asdict(load), "cores": 1, "queries": queries}, results)

@@ -175,7 +175,6 @@ def stored_run(directory: Directory, segment: Segment) -> RowRun:
     return RowRun(
         load=load,
         rows=segment.rows,
-        bytes=segment.bytes,
         ts=segment.ts,
         exp=segment.exp,
         level=segment.level,

@@ -134,6 +134,6 @@ def with_numbers(table: pa.Table, **columns: Int64s) -> pa.Table:
 
 def taken(table: pa.Table, positions: Int64s) -> pa.Table:
     """The rows at the positions, in one chunk."""
-    if table.num_rows == 0:
-        return table
+    if table.num_rows == 0 or len(positions) == 0:
+        return table.slice(0, 0)
     return table.combine_chunks().take(pa.array(positions)).combine_chunks()

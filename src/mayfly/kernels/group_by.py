@@ -319,8 +319,7 @@ class GroupRows(Alone):
     ) -> tuple[KeptRows, Delta, Before | None]:
         """Versions against the last results: what is born, what is cut, what is kept."""
         codes = events.codes
-        blank = self._group_rows(events, np.empty(0, np.int64), self._blank_totals(0))
-        last_results = rows_with(state.groups.of_codes(codes), blank)
+        last_results = rows_with(state.groups.of_codes(codes), self._no_groups)
         last_results = taken(last_results, stable_order(numbers(last_results, CODE)))
         events.check(last_results)
         versions, totals = self._versions(events, last_results, state.members, interval, resident)
@@ -386,7 +385,7 @@ class GroupRows(Alone):
         events: Events,
         first: Int64s,
         totals: list[Totals],
-        versions: Versions | None = None,
+        versions: Versions,
     ) -> pa.Table:
         keys = events.keys(first) if self.keys else None
         arrays = {} if keys is None else dict(zip(self.own_key(), keys.columns, strict=True))
@@ -398,15 +397,12 @@ class GroupRows(Alone):
         ):
             arrays[name] = total.plain(kind)
         size = len(first)
-        time = np.empty(0, np.int64) if versions is None else versions.time
-        counts = np.empty(0, np.int64) if versions is None else versions.count
-        codes = np.empty(0, np.int64) if versions is None else versions.code
         numbers_of = {
-            TS: time,
+            TS: versions.time,
             EXP: np.full(size, NEVER),
-            ID: codes,
-            CODE: codes,
-            COUNT: counts,
+            ID: versions.code,
+            CODE: versions.code,
+            COUNT: versions.count,
             SHOWN: np.zeros(size, np.int64),
         }
         for number, total in enumerate(totals):
@@ -417,9 +413,14 @@ class GroupRows(Alone):
             table = pa.table({TS: pa.array(numbers_of[TS])})
         return with_numbers(table, **numbers_of)
 
-    def _blank_totals(self, size: int) -> list[Totals]:
-        kinds = self.columns.types[len(self.keys) :]
-        return [
-            Totals(pa.nulls(size, kind), {name: np.empty(0, np.int64) for name in aggregate.kept})
-            for aggregate, kind in zip(self._aggregators, kinds, strict=True)
+    @cached_property
+    def _no_groups(self) -> pa.Table:
+        """The columns of ``_group_rows``, made once: steps of few rows would notice."""
+        totals = [
+            f"_total{number}{extra}"
+            for number, aggregate in enumerate(self._aggregators)
+            for extra in aggregate.kept
         ]
+        names = (TS, EXP, ID, CODE, COUNT, SHOWN, *totals)
+        fields = [*self.columns, *(pa.field(name, pa.int64()) for name in names)]
+        return pa.schema(fields).empty_table()

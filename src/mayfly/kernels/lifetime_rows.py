@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mayfly.arrays.compilation import READ, compiled
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.storage.bounds import Bounds
 from mayfly.storage.segment import EXP, TS, Segment
@@ -44,7 +45,6 @@ class RowRun:
 
     load: Callable[[], pa.Table]
     rows: int
-    bytes: int
     ts: Bounds
     exp: Bounds
     level: int = 0
@@ -53,20 +53,31 @@ class RowRun:
 
     @staticmethod
     def of(table: pa.Table, *, level: int = 0, cell: int | None = None) -> RowRun:
-        ts, exp = numbers(table, TS), numbers(table, EXP)
         return RowRun(
             load=lambda: table,
             rows=table.num_rows,
-            bytes=table.nbytes,
-            ts=Bounds(int(ts.min()), int(ts.max())),
-            exp=Bounds(int(exp.min()), int(exp.max())),
+            ts=Bounds(*_extent(numbers(table, TS))),
+            exp=Bounds(*_extent(numbers(table, EXP))),
             level=level,
             cell=cell,
         )
 
+    @property
+    def bytes(self) -> int:
+        return int(self.load().nbytes) if self.segment is None else self.segment.bytes
+
     def keys(self) -> tuple[Int64s, Int64s, Int64s]:
         table = self.load()
         return numbers(table, CODE), numbers(table, TS), numbers(table, EXP)
+
+
+@compiled(f"UniTuple(int64, 2)({READ})")
+def _extent(values: Int64s) -> tuple[int, int]:
+    """The smallest and the largest; there is a value."""
+    low = high = values[0]
+    for value in values:
+        low, high = min(low, value), max(high, value)
+    return low, high
 
 
 def clustered(table: pa.Table) -> pa.Table:
