@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from threading import Barrier, Thread
 
 import pytest
@@ -77,6 +78,40 @@ def test_random_schedules_keep_their_promise(name: str, data: st.DataObject, und
     assert sorted(answer.query for answer in answers) == sorted(windows)
     assert run.ring.top == written - 1, "no update is forgotten"
     check(run, answers, windows)
+
+
+@every_policy
+@pytest.mark.parametrize("size", [2, 5])
+def test_busy_schedules_keep_their_promise(name: str, size: int) -> None:
+    """A full ring, and more going on at any time than chance would draw: bursts of updates between
+    the reads of several scans."""
+    rng = random.Random(size)
+    run: Run = PaneTransactions(VERSIONS, size, isolation_named(name))
+    windows: dict[str, int] = {}
+    answers: list[ScanAnswer[Versions]] = []
+    for step in range(400):
+        if step < size or rng.random() < 0.2:
+            for _ in range(rng.randint(1, 2)):
+                run.update(frozenset({run.ring.top + 1 + len(run._pending)}))
+        if rng.random() < 0.15:
+            lengths = [rng.randint(1, size) for _ in range(rng.randint(1, 2))]
+            members = {f"Q{step}.{number}": length for number, length in enumerate(lengths)}
+            windows |= members
+            run.start(members, priority=rng.randint(0, 1))
+        answers += run.step()
+    answers += run.run()
+    assert sorted(answer.query for answer in answers) == sorted(windows)
+    check(run, answers, windows)
+
+
+def test_what_comes_into_a_sub_window_that_was_read() -> None:
+    run: MaterializedTransactions[Versions] = MaterializedTransactions(VERSIONS, 3, WK)
+    run.advance({2: frozenset({0}), 4: frozenset({1})})
+    run.start({"Q": 3})
+    assert run.step() == []  # reads what expires last, at 4
+    run.advance({4: frozenset({2}), 5: frozenset({3})})
+    (answer,) = run.run()
+    assert answer.value == {1, 2, 3}
 
 
 @every_policy

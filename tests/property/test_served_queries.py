@@ -191,6 +191,22 @@ def test_under_load_answers_are_late_and_every_update_is_seen() -> None:
     assert latest
 
 
+def test_a_query_whose_reads_were_spoiled_starts_again() -> None:
+    """Two updates before the last read of five: no order of reading survives that."""
+    served = Served()
+    served.add(served.query("Q", "SUM", 5, 5))
+    for number in range(5):
+        served.update([("a", 10**number)])
+    for _ in range(4):
+        served.server.step()
+    for number in (5, 6):
+        served.update([("a", 10**number)])
+    served.server.run()
+    (answer,) = served.answers["Q"]
+    assert (answer.as_of, answer.attempts, answer.late_by) == (7 * PANE, 2, 2 * PANE)
+    served.check()
+
+
 def test_a_one_time_query_gets_half_of_the_reads_while_others_are_due() -> None:
     served = Served(keep=4)
     served.add(served.query("P", "SUM", 4, 4))
