@@ -9,11 +9,11 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -38,6 +38,7 @@ SAFE = {
     "x-content-type-options": "nosniff",
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
 }
+T = TypeVar("T")
 OWN = ("at",)
 """Parameters of /views/NAME that name no column."""
 
@@ -78,7 +79,8 @@ class Door:
         if self.followers >= self.limits.followers:
             raise Busy(f"{self.followers} clients follow changes", "try again later")
         since = request.headers.get("last-event-id", request.query_params.get("since"))
-        first = await self.stream.first(request.path_params["name"], since)
+        name = request.path_params["name"]
+        first = await unless_gone(request, self.stream.first(name, since))
         if first.status != 200:
             return reply(first.head, first.body)
 
@@ -147,17 +149,21 @@ class Door:
         return bytes(body)
 
     async def _answer(self, request: Request, question: Mapping[str, Any]) -> Response:
-        """A worker's answer, unless the client hangs up: then it waits for none."""
-        answer = asyncio.create_task(self.pool.ask(question))
-        gone = asyncio.create_task(_hang_up(request))
-        try:
-            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                raise ClientDisconnect
-            return reply(*answer.result())
-        finally:
-            answer.cancel()
-            gone.cancel()
+        return reply(*await unless_gone(request, self.pool.ask(question)))
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives, unless the client hangs up: then it waits for nothing."""
+    outcome = asyncio.create_task(work)
+    gone = asyncio.create_task(_hang_up(request))
+    try:
+        await asyncio.wait({outcome, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not outcome.done():
+            raise ClientDisconnect
+        return outcome.result()
+    finally:
+        outcome.cancel()
+        gone.cancel()
 
 
 async def _hang_up(request: Request) -> None:

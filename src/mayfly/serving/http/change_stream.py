@@ -59,7 +59,7 @@ class ChangeStream:
         """What a new client gets first, or why it gets nothing."""
         if since is not None and len(since) > 64:
             raise InvalidSetting("the place in the changes is too long", "send the id of an event")
-        return await self._read({"do": "changes", "name": name, "since": since})
+        return await self._read({"do": "changes", "name": name, "since": since}, patient=False)
 
     async def events(self, first: SentChanges) -> AsyncIterator[bytes]:
         """The stream, from its first answer on; it ends with the server, or with an error."""
@@ -89,9 +89,9 @@ class ChangeStream:
             self._shared[name] = (position, self.watch.version, task)
         return await asyncio.shield(task)
 
-    async def _read(self, request: dict[str, Any]) -> SentChanges:
+    async def _read(self, request: dict[str, Any], *, patient: bool = True) -> SentChanges:
         try:
-            return SentChanges(*await self.pool.ask(request, patient=True))
+            return SentChanges(*await self.pool.ask(request, patient=patient))
         except LimitExceeded as error:
             value = {"kind": "LimitExceeded", "message": error.message, "hint": error.hint}
             return SentChanges(

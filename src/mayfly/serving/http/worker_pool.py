@@ -55,17 +55,17 @@ class WorkerPool:
         return ready[0]
 
     async def ask(self, request: Mapping[str, Any], *, patient: bool = False) -> Message:
-        """The answer of a worker; a request that is not patient is refused if too many wait."""
+        """The answer of a worker; one that is not patient is refused if too many wait."""
         if not patient and self.waiting >= self.limits.waiting:
             raise self._busy()
-        self.waiting += 1
+        self.waiting += not patient
         try:
             limit = None if patient else self.limits.patience
             worker = await asyncio.wait_for(self._idle.get(), limit)
         except TimeoutError:
             raise self._busy() from None
         finally:
-            self.waiting -= 1
+            self.waiting -= not patient
         # The client may hang up meanwhile: the worker is free again only when it has answered.
         return await asyncio.shield(self._background(self._exchange(worker, request)))
 
