@@ -240,8 +240,7 @@ def time_strategies(operator: Operator, load: Load) -> dict[str, Any]:
             run.feed(batch)
             seconds[strategy].append(time.perf_counter() - began)
             # A run remembers its answer for snapshots; that memory is not an operator's.
-            run._born.clear()
-            run._cut.clear()
+            run._log.clear()
     return {
         strategy: {
             **figures(load, seconds[strategy]),

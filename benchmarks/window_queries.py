@@ -124,8 +124,7 @@ def timed(operator: Operator, fed: Iterator[Batch], without: Sequence[str] = ())
         run.feed(batch)
         seconds.append(time.process_time() - began)
         # A run remembers its answer for snapshots; that memory is not an operator's.
-        run._born.clear()
-        run._cut.clear()
+        run._log.clear()
     return seconds
 
 

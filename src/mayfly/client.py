@@ -21,7 +21,7 @@ from mayfly.display import one_line
 from mayfly.errors import InvalidSetting, MayflyError, StorageError
 from mayfly.keywords import known_settings
 from mayfly.lifetime import MIN_TIME, instant
-from mayfly.serving.answer import QueryAnswer
+from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.http.media import ARROW, EVENTS, JSON
 
 Moment = int | str

@@ -20,7 +20,7 @@ import mayfly
 from mayfly.errors import NotClosed, VersionExpired
 from mayfly.faults import on_reach
 from mayfly.physical.shared_program import shared
-from mayfly.serving.answer import QueryAnswer
+from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.pipeline_reader import PipelineReader
 from mayfly.spark.stream.query_migration import QueryMigration
 from mayfly.storage import Repository, vacuum

@@ -153,8 +153,9 @@ def start(
     without: Sequence[str] = (),
     buckets: int = 1,
     candidate: int = 0,
+    known: Catalog | None = None,
 ) -> ContinuousRun:
-    known = catalog(case.slack)
+    known = catalog(case.slack) if known is None else known
     bound = bind_query(case.query.cql, known)
     candidates = optimize(bound, strategy=strategy, without=without).candidates
     plan = candidates[candidate % len(candidates)].plan

@@ -19,6 +19,7 @@ from mayfly.plan.logical_operators import (
     Output,
     Project,
     Select,
+    Shared,
     Sort,
     StreamScan,
     SubqueryWindow,
@@ -35,7 +36,7 @@ def plan_sql(node: Node) -> str:
             return f"SELECT {_columns(node)} FROM {table}"
         case SubqueryWindow(child=child):
             return f"SELECT {_columns(node)} FROM {child.schema[0].relation}"
-        case Output(child=child):
+        case Output(child=child) | Shared(child=child):
             return plan_sql(child)
         case Select(child=child, predicate=predicate):
             return f"SELECT * FROM ({plan_sql(child)}) WHERE {sql(predicate)}"

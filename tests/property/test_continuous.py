@@ -32,8 +32,8 @@ many = settings(
 INSTANTS = 14
 
 
-def checked(case: Case, run: ContinuousRun) -> None:
-    """Compare with the oracle at change points and between them."""
+def checked(case: Case, run: ContinuousRun, instants: int = INSTANTS) -> None:
+    """Compare with the oracle at change points and between them; a view at so many."""
     rows, late, _ = case.admitted()
     if run.clocks.query == -(2**63):
         return
@@ -42,7 +42,7 @@ def checked(case: Case, run: ContinuousRun) -> None:
     kind = run.program.plan.kind
     if kind is OutputKind.VIEW:
         rng = Random(case.seed)
-        asked = sorted(rng.sample(points, min(INSTANTS, len(points))))
+        asked = sorted(rng.sample(points, min(instants, len(points))))
         asked += [points[0] - 5] if points else []
         oracle = Oracle(case, rows, asked)
         for at in asked:

@@ -134,3 +134,42 @@ def joined(left: list[Any], right: list[Any]) -> Counter[Any]:
         return Counter()
     sql = f"SELECT l.y, r.y FROM {table(left)} l JOIN {table(right)} r ON l.x = r.x AND l.y >= r.y"
     return Counter(database().execute(sql).fetchall())
+
+
+def left_joined(left: list[Any], right: list[Any]) -> Counter[Any]:
+    pairs: Counter[Any] = Counter()
+    for k, v in left:
+        partners = [b for a, b in right if a == k and k is not None and v >= b]
+        pairs.update([(v, b) for b in partners] or [(v, None)])
+    return pairs
+
+
+@pytest.mark.parametrize("strategy", ["UPA", "NT", "DIRECT"])
+@many
+@given(seed=seeds)
+def test_a_left_join_follows_a_relation(strategy: str, seed: int) -> None:
+    rng = Random(seed)
+    d = rng.choice((1, 3, 6))
+    query = f"SELECT v, b FROM s [RANGE {d} us] x LEFT JOIN r ON x.k = r.a AND v >= b"
+    story, run = told(rng, False, query, strategy)
+    for at in range(-1, run.clocks.query):
+        left = [(k, v) for ts, k, v in story.rows if ts <= at < ts + d]
+        right = [(a, b) for a, b, start, end in story.versions if start <= at < end]
+        assert rows_of(run.snapshot(at)) == left_joined(left, right), (query, at)
+
+
+@pytest.mark.parametrize("strategy", ["UPA", "NT", "DIRECT"])
+@many
+@given(seed=seeds)
+def test_a_left_join_with_an_nrr_never_changes_its_padding(strategy: str, seed: int) -> None:
+    rng = Random(seed)
+    d = rng.choice((1, 3, 6))
+    query = f"SELECT v, b FROM s [RANGE {d} us] x LEFT JOIN r ON x.k = r.a AND v >= b"
+    story, run = told(rng, True, query, strategy)
+    for at in range(-1, run.clocks.query):
+        expected: Counter[Any] = Counter()
+        for ts, k, v in story.rows:
+            if ts <= at < ts + d:
+                right = [(a, b) for a, b, start, end in story.versions if start < ts <= end]
+                expected += left_joined([(k, v)], right)
+        assert rows_of(run.snapshot(at)) == expected, (query, at)

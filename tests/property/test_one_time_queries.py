@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from mayfly.cql import CqlError, bind_query
 from mayfly.plan.catalog import ColumnDefinition, QueryDefinition, StreamDefinition
 from mayfly.plan.types import arrow_type, parse_type
-from mayfly.serving.one_time_query import OneTimePlan
-from mayfly.serving.tables import Keys, access_words
+from mayfly.runtime.one_time_query import OneTimePlan
+from mayfly.runtime.table_sources import Keys, access_words
 from tests.unit.serving.stored_pipelines import CATALOG
 
 COLUMNS = {

@@ -52,7 +52,7 @@ LAYERS: dict[str, set[str]] = {
     "archive.advice.cost_parameters": GROUND,
     "pipeline": GROUND | PLANNING | {"archive", "checkpoint", "runtime"},
     "periodic": GROUND | COMPUTING | PLANNING,
-    "client": GROUND | {"serving"},
+    "client": GROUND | {"serving", "runtime"},
     "serving": GROUND
     | COMPUTING
     | PLANNING

@@ -36,6 +36,7 @@ PUBLIC = {
     "on_relabel": "says when the function that is handed over is called",
     "relation": "session.relation(…) declares one, as CREATE RELATION does",
     "stream": "session.stream(…) declares one, as CREATE STREAM does",
+    "view": "session.view(…) declares one, as CREATE VIEW does",
     "main": "the name of an entry point",
     "demo": "the command mayfly demo",
     "_options": "the options of mayfly itself, as its help shows them",

@@ -16,7 +16,7 @@ from mayfly.cli.row_output import Form, print_rows
 from mayfly.display import plain
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import instant_text
-from mayfly.serving.answer import QueryAnswer
+from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.pipeline_places import open as open_place
 from mayfly.serving.pipeline_reader import read_newest
 

@@ -20,7 +20,7 @@ from mayfly.display import plain
 from mayfly.errors import InvalidSetting, MayflyError, VersionExpired
 from mayfly.lifetime import instant, instant_text
 from mayfly.physical.explain.explanation import Explanation
-from mayfly.serving.answer import QueryAnswer
+from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.sql_session import Outcome, SqlSession
 
 FORMATS = ("table", "json", "csv")

@@ -10,7 +10,8 @@ from mayfly.cql.grammar import check_tree
 from mayfly.cql.messages import SourceText, error_at
 from mayfly.cql.query_binder import bind_output
 from mayfly.cql.tokens import Cursor, span_of, tokenize
-from mayfly.plan.catalog import Catalog
+from mayfly.plan.catalog import Catalog, QueryDefinition, ViewDefinition
+from mayfly.plan.expressions import quoted
 from mayfly.plan.logical_operators import Isolation, Output
 
 
@@ -57,6 +58,24 @@ def _take_staleness(
             raise error_at(source, span_of(token), problem, "leave it out: this query is kept up")
         return tokens[:start], bound
     return tokens, None
+
+
+def written_out(text: str, plan: Output, catalog: Catalog) -> str:
+    """The text of a query with the views and queries that it reads by name as its WITH, so that it
+    can be bound where only streams and relations are declared."""
+    parts = []
+    for name in plan.names:
+        entry = catalog.lookup(name)
+        assert isinstance(entry, QueryDefinition | ViewDefinition)
+        source = SourceText(entry.text)
+        tokens, _ = _take_isolation(source, tokenize(source))
+        parts.append(f"{quoted(name)} AS ({entry.text[: tokens[-1].end + 1]})")
+    if not parts:
+        return text
+    first, second = tokenize(SourceText(text))[:2]
+    if first.token_type is TokenType.WITH:
+        return f"WITH {', '.join(parts)}, {text[second.start :]}"
+    return f"WITH {', '.join(parts)} {text}"
 
 
 def _take_isolation(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from mayfly.cql.aggregate_types import has_aggregate
+from mayfly.cql.aggregate_types import has_aggregate, is_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.frequent_check import with_sub_windows
 from mayfly.cql.from_clause import BindQuery, bind_items
@@ -16,10 +16,12 @@ from mayfly.cql.grouping_sets import key_sets, united
 from mayfly.cql.join_binder import conjuncts_of, join_items
 from mayfly.cql.messages import suggestion
 from mayfly.cql.outer_joins import Entries, join_entries
+from mayfly.cql.same_names import with_aliases_meant
 from mayfly.cql.scalar import ScalarBinder
+from mayfly.cql.scalar_queries import attached_values, values_in, with_values
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.subquery_conditions import apply_queries, asks_query
-from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.expressions import Column, Expression, conjunction
 from mayfly.plan.logical_operators import Distinct, GroupAggregate, Named, Node, Project, Select
 from mayfly.plan.types import VOID
 
@@ -54,11 +56,15 @@ def bind_block(
     items = bind_items(context, block, bind_query) if items is None else items
     outer, closed = (enclosing.outer, enclosing.closed) if enclosing else (None, "")
     entries = join_entries(context, block, items, enclosing)
-    scope = Scope(context.source, entries.visible, outer, closed)
-    rows = _rows(context, block, entries, scope, bind_query)
-    binder, outputs = _bind_outputs(context, block, scope)
+    scope = Scope(context.source, entries.visible, outer, closed, entries.merged)
+    rows = filtered_rows(context, block, entries, scope, where_of(block), bind_query)
+    binder = _binder(context, block, scope)
+    within, above = _values_of_outputs(block, isinstance(binder, GroupedBinder))
+    rows = with_values(context, rows, scope, within, bind_query)
     if isinstance(binder, GroupedBinder):
-        rows = _grouped(context, block, rows, binder)
+        rows, outputs = _grouped_outputs(context, block, rows, binder, above, bind_query)
+    else:
+        outputs = _outputs(context, block, scope, binder)
     named = _named(context, outputs)
     node: Node = Project(rows, named, alias, position=context.position(block))
     if block.args.get("distinct"):
@@ -67,41 +73,62 @@ def bind_block(
     return Block(node, named, binder)
 
 
-def _rows(
+def where_of(block: exp.Select) -> list[exp.Expr]:
+    """The conditions of WHERE."""
+    where = block.args.get("where")
+    return conjuncts_of(where.this if where else None)
+
+
+def filtered_rows(
     context: BindingContext,
     block: exp.Select,
     entries: Entries,
     scope: Scope,
+    places: list[exp.Expr],
     bind_query: BindQuery,
 ) -> Node:
-    where = block.args.get("where")
-    places = conjuncts_of(where.this if where else None)
+    """The rows of FROM for which the conditions hold: those with values of queries, and
+    negations, come last."""
     binder = ScalarBinder(context.source, scope, "WHERE")
-    conditions = [binder.condition(place) for place in places if not asks_query(place)]
-    rows = join_items(context, block, entries.joined, [*entries.conditions, *conditions])
     queries = [place for place in places if asks_query(place)]
+    plain = [place for place in places if place not in queries and not values_in(place)]
+    conditions = [binder.condition(place) for place in plain]
+    rows = join_items(context, block, entries.joined, [*entries.conditions, *conditions])
+    valued = [place for place in places if place not in queries and values_in(place)]
+    asked = [query for place in valued for query in values_in(place)]
+    rows = with_values(context, rows, scope, asked, bind_query)
+    predicate = conjunction(tuple(binder.condition(place) for place in valued))
+    if predicate is not None:
+        rows = Select(rows, predicate, position=context.position(valued[0]))
     return apply_queries(context, rows, scope, queries, bind_query)
 
 
 # ── outputs ───────────────────────────────────────────────────────────────────────────────
 
 
-def _bind_outputs(
-    context: BindingContext, block: exp.Select, scope: Scope
-) -> tuple[ScalarBinder, list[_Output]]:
+def _binder(context: BindingContext, block: exp.Select, scope: Scope) -> ScalarBinder:
+    """For the outputs of a block: above its groups, if it has some."""
     having = block.args.get("having")
     candidates = [*block.expressions, *([having.this] if having else [])]
     if not block.args.get("group") and not any(map(has_aggregate, candidates)):
         if having:
             raise context.error(having, "HAVING needs GROUP BY or an aggregate", "use WHERE")
-        binder = ScalarBinder(context.source, scope, "SELECT")
-        return binder, _outputs(context, block, scope, binder)
+        return ScalarBinder(context.source, scope, "SELECT")
     inputs = ScalarBinder(context.source, scope, "GROUP BY")
     grouping = Grouping(context.aliases.fresh("groups"), inputs)
-    for keys in key_sets(context, block.args.get("group")):
+    for keys in _key_sets(context, block, scope):
         grouping.add_set([_group_key(context, block, scope, place) for place in keys])
-    grouped = GroupedBinder(grouping, "SELECT")
-    return grouped, _outputs(context, block, scope, grouped)
+    return GroupedBinder(grouping, "SELECT")
+
+
+def _key_sets(context: BindingContext, block: exp.Select, scope: Scope) -> list[list[exp.Expr]]:
+    """The groupings that GROUP BY asks for; ALL means every output without an aggregate."""
+    group = block.args.get("group")
+    places = group.expressions if group else []
+    is_column = len(places) == 1 and isinstance(places[0], exp.Column) and not places[0].table
+    if not is_column or places[0].name.upper() != "ALL" or scope.has_column("ALL"):
+        return key_sets(context, group)
+    return [[output.unalias() for output in block.expressions if not has_aggregate(output)]]
 
 
 def _group_key(
@@ -115,10 +142,7 @@ def _group_key(
             raise context.error(place, problem, f"use a number from 1 to {len(block.expressions)}")
         return _unstarred(context, block.expressions[number - 1])
     if isinstance(place, exp.Column) and not place.table:
-        input_column = any(item.column(place.name) for item in scope.items)
-        for output in block.expressions:
-            if not input_column and isinstance(output, exp.Alias) and output.alias == place.name:
-                return output.unalias()
+        return with_aliases_meant(scope, place, block.expressions)
     return place
 
 
@@ -139,7 +163,8 @@ def _outputs(
                 raise context.error(place, "* cannot stand beside GROUP BY or an aggregate", hint)
             outputs.extend(_starred(context, scope, place))
         else:
-            outputs.append(_output(place, binder, len(outputs) + 1))
+            earlier = block.expressions[: len(outputs)]
+            outputs.append(_output(place, earlier, binder, len(outputs) + 1))
     return outputs
 
 
@@ -149,15 +174,18 @@ def _starred(context: BindingContext, scope: Scope, place: exp.Expr) -> list[_Ou
     if not items:
         hint = suggestion(qualifier, [i.name for i in scope.items], "names in FROM")
         raise context.error(place, f"nothing in FROM is called {qualifier}", hint)
-    return [
+    merged = () if qualifier else scope.merged
+    hidden = {(entry, same.name.casefold()) for same in merged for entry in same.entries}
+    return [_Output(same.name, same.value, place) for same in merged] + [
         _Output(column.name, column, place, item.name)
         for item in items
         for column in item.node.schema
+        if (item.name, column.name.casefold()) not in hidden
     ]
 
 
-def _output(place: exp.Expr, binder: ScalarBinder, number: int) -> _Output:
-    bound = binder.bind(place.unalias())
+def _output(place: exp.Expr, earlier: list[exp.Expr], binder: ScalarBinder, number: int) -> _Output:
+    bound = binder.bind(with_aliases_meant(binder.scope, place.unalias(), earlier))
     if bound.type == VOID:
         raise binder.error(place, "a bare NULL has no type", "write CAST(NULL AS INT)")
     if isinstance(place, exp.Alias):
@@ -202,11 +230,64 @@ def _check_distinct(context: BindingContext, outputs: list[_Output]) -> None:
 # ── groups ────────────────────────────────────────────────────────────────────────────────
 
 
-def _grouped(context: BindingContext, block: exp.Select, rows: Node, binder: GroupedBinder) -> Node:
-    grouping, having = binder.grouping, block.args.get("having")
-    condition = None
-    if having:
-        condition = GroupedBinder(grouping, "HAVING").condition(having.this)
+def _values_of_outputs(
+    block: exp.Select, grouped: bool
+) -> tuple[list[exp.Subquery], list[exp.Subquery]]:
+    """The queries used as values in SELECT and HAVING: those that rows need, also inside of
+    aggregates, and those that groups need."""
+    having = block.args.get("having")
+    places = [*block.expressions, *([having.this] if having else [])]
+    queries = [query for place in places for query in values_in(place)]
+    above = [query for query in queries if grouped and not _is_aggregated(query)]
+    return [query for query in queries if query not in above], above
+
+
+def _is_aggregated(query: exp.Expr) -> bool:
+    parent = query.parent
+    while parent is not None and not isinstance(parent, exp.Query):
+        if is_aggregate(parent):
+            return True
+        parent = parent.parent
+    return False
+
+
+def _grouped_outputs(
+    context: BindingContext,
+    block: exp.Select,
+    rows: Node,
+    binder: GroupedBinder,
+    values: list[exp.Subquery],
+    bind_query: BindQuery,
+) -> tuple[Node, list[_Output]]:
+    """The groups with the values of queries beside them, and the outputs over both."""
+    attached = attached_values(context, binder, values, bind_query)
+    outputs = _outputs(context, block, binder.scope, binder)
+    names = [query.meta["value"] for query in values]
+    own, above = list[Expression](), list[Expression]()
+    for place in _having_of(block, binder.scope):
+        valued = any(query.meta["value"] in names for query in values_in(place))
+        condition = GroupedBinder(binder.grouping, "HAVING").condition(place)
+        (above if valued else own).append(condition)
+    node = grouped(context, block, rows, binder, conjunction(tuple(own)))
+    return attached.beside(node, conjunction(tuple(above))), outputs
+
+
+def _having_of(block: exp.Select, scope: Scope) -> list[exp.Expr]:
+    having = block.args.get("having")
+    if having is None:
+        return []
+    return conjuncts_of(with_aliases_meant(scope, having.this, block.expressions))
+
+
+def grouped(
+    context: BindingContext,
+    block: exp.Select,
+    rows: Node,
+    binder: GroupedBinder,
+    condition: Expression | None,
+) -> Node:
+    """The groups of a block whose outputs have been bound."""
+    grouping = binder.grouping
     several = len(grouping.sets) > 1
     group = block.args.get("group")
     first = group if group is not None else (grouping.places or [block])[0]

@@ -18,14 +18,23 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at
-from mayfly.cql.tokens import Cursor, span_of
+from mayfly.cql.refusals import (
+    EXTRACTED,
+    HINTS,
+    INTERVALS,
+    LATEST,
+    NO_ARRAYS,
+    ORDER_OF_CLAUSES,
+    TABLE_FUNCTIONS,
+    in_our_words,
+)
+from mayfly.cql.tokens import Cursor, is_operator, span_of
 from mayfly.cql.window_clause import read_window
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import micros
-from mayfly.plan.types import TYPE_NAMES
 
 T = TypeVar("T")
-_ORDER_OF_CLAUSES = "SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER BY … LIMIT …"
+QUERY_STARTS = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
 
 
 class _SyntaxProblem(ParseError):
@@ -36,38 +45,11 @@ class _SyntaxProblem(ParseError):
         self.problem, self.hint, self.token = problem, hint, token
 
 
-_HINTS = {
-    "QUALIFY": "QUALIFY is not in the language; filter in an outer query over a sub-query",
-    "WINDOW": "named windows are not in the language; put [RANGE …] behind the stream",
-    "PIVOT": "PIVOT is not in the language; write one CASE … aggregate per column",
-    "UNPIVOT": "UNPIVOT is not in the language; write a UNION ALL of the columns",
-    "TABLESAMPLE": "sampling is not in the language; filter on a hash of the key instead",
-    "LATERAL": "LATERAL is not in the language; write a join or a sub-query",
-    "FETCH": "write LIMIT n",
-    "WITH": "WITH is not in the language; write the query as a sub-query in FROM",
-    "INTERSECT": "write it between two queries: SELECT … INTERSECT SELECT …",
-    "MINUS": "write EXCEPT, or EXCEPT ALL to keep duplicates",
-    "OVER": "OVER is not in the language: a window belongs behind its stream, like s [ROWS 10]",
-    "INTO": "a query has no INTO; write CREATE QUERY name TO … AS SELECT …",
-    "VALUES": "VALUES is only in INSERT INTO; keep the rows in a RELATION and join it",
-    "USING": "write JOIN … ON a.x = b.x",
-    "AS": "write the alias behind the window: FROM s [RANGE 10 MIN] AS a",
-    "[": "a window stands right behind the name of a stream: FROM s [RANGE 10 MIN] AS a",
-}
-
-
 _SEVERAL: dict[TokenType, type[exp.Expr]] = {
     TokenType.GROUPING_SETS: exp.GroupingSets,
     TokenType.ROLLUP: exp.Rollup,
     TokenType.CUBE: exp.Cube,
 }
-_TABLE_FUNCTIONS = {
-    "TUMBLE": "write the window behind the stream: s [RANGE 10 MIN SLIDE 10 MIN]",
-    "HOP": "write the window behind the stream: s [RANGE 10 MIN SLIDE 1 MIN]",
-}
-_NO_ARRAYS = "arrays are carried along; expand them before the stream enters"
-
-_INTERVALS = "write INTERVAL 10 MIN, from MICROSECOND to DAY; months have no fixed length"
 
 
 class CqlParser(SparkParser):
@@ -75,7 +57,8 @@ class CqlParser(SparkParser):
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS = {  # noqa: RUF012
-        name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")
+        **{name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")},
+        "EXTRACT": lambda parser: parser._extract(),
     }
     NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
         "CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]
@@ -95,7 +78,7 @@ class CqlParser(SparkParser):
 
     def raise_error(self, message: str, token: Any = None) -> None:
         place = token or self._curr or None
-        raise _SyntaxProblem(*_in_our_words(message, self._shown(place)), place)
+        raise _SyntaxProblem(*in_our_words(message, self._shown(place)), place)
 
     def _problem(self, problem: str, hint: str) -> _SyntaxProblem:
         return _SyntaxProblem(problem, hint, self._curr or None)
@@ -153,18 +136,76 @@ class CqlParser(SparkParser):
     ) -> exp.Expr | None:
         token = self._curr
         query: exp.Expr
+        if self._match(TokenType.WITH):
+            return self._with_queries(token)
+        if self._is_around_query(token):
+            return self._operator_around(token)
         if self._match(TokenType.SELECT):
             query = self._placed(self._block(), token)
         elif nested and self._match(TokenType.L_PAREN):
             inner = self._parse_select(nested=True)
             if inner is None:
-                raise self._problem("expected SELECT", f"a query is {_ORDER_OF_CLAUSES}")
+                raise self._problem("expected SELECT", f"a query is {ORDER_OF_CLAUSES}")
             self._match_r_paren()
             query = self._placed(exp.Subquery(this=inner), token)
         else:
             return None
         set_operations = options.get("parse_set_operation", True)
         return self._parse_set_operations(query) if set_operations else query
+
+    def _is_around_query(self, token: Token) -> bool:
+        """Whether ``Istream(SELECT …`` or one of its siblings comes next."""
+        ahead = [part.token_type for part in self._tokens[self._index + 1 : self._index + 3]]
+        if not is_operator(token.text) or token.token_type is TokenType.STRING:
+            return False
+        return len(ahead) == 2 and ahead[0] is TokenType.L_PAREN and ahead[1] in QUERY_STARTS
+
+    def _operator_around(self, token: Token) -> exp.Expr:
+        """``Istream(query)`` as ``SELECT Istream(…) …`` of that query."""
+        self._advance(2)
+        query = self._parse_select(nested=True)
+        self._match_r_paren()
+        call = self._placed(exp.Anonymous(this=token.text), token)
+        if self._curr.token_type is TokenType.L_BRACKET:
+            self._attach_window(call)
+        if not isinstance(query, exp.Select):
+            inner = self._placed(exp.Subquery(this=query), token)
+            query = self._placed(exp.Select(expressions=[exp.Star()]), token)
+            query.set("from_", exp.From(this=inner))
+        outputs = query.expressions
+        if query.args.get("distinct"):
+            outputs = [self._placed(exp.Distinct(expressions=outputs), token)]
+        call.set("expressions", outputs)
+        query.set("expressions", [call])
+        query.set("distinct", None)
+        return cast("exp.Expr", query)
+
+    def _with_queries(self, token: Token) -> exp.Expr:
+        """``WITH name [(a, b)] AS (query), … query``."""
+        if self._curr.text.upper() == "RECURSIVE" and self._next.token_type is not TokenType.ALIAS:
+            hint = "a query of WITH sees those before it only; join a stream with itself instead"
+            raise self._problem("recursive WITH is not in the language", hint)
+        parts = self._parse_csv(self._common_query)
+        query = self._parse_select(nested=True)
+        if query is None:
+            hint = "write WITH a AS (SELECT …), b AS (SELECT …) SELECT … FROM a, b"
+            raise self._problem("expected SELECT behind WITH", hint)
+        query.set("with_", self._placed(exp.With(expressions=parts), token))
+        return query
+
+    def _common_query(self) -> exp.Expr | None:
+        token, form = self._curr, "write WITH name AS (SELECT …)"
+        alias = self._parse_table_alias()
+        if alias is None or not alias.this:
+            raise self._problem("a query of WITH needs a name", form)
+        self._match(TokenType.ALIAS)
+        if not self._match(TokenType.L_PAREN):
+            raise self._problem(f"expected AS ( behind {alias.name}", form)
+        query = self._parse_select(nested=True)
+        if query is None:
+            raise self._problem("expected SELECT", form)
+        self._match_r_paren()
+        return cast("exp.Expr", self._placed(exp.CTE(this=query, alias=alias), token))
 
     def _block(self) -> exp.Select:
         self._match(TokenType.ALL)
@@ -191,7 +232,7 @@ class CqlParser(SparkParser):
         query.set("offset", self._number_behind(TokenType.OFFSET, exp.Offset))
         if self._match_set(self.QUERY_MODIFIER_TOKENS, advance=False):
             word = self._shown(self._curr)
-            hint = _HINTS.get(word.split()[0].upper(), f"the order is {_ORDER_OF_CLAUSES}")
+            hint = HINTS.get(word.split()[0].upper(), f"the order is {ORDER_OF_CLAUSES}")
             raise self._problem(f"{word.upper()} cannot stand here", hint)
 
     def _parse_query_modifiers(self, this: Any) -> Any:
@@ -247,6 +288,9 @@ class CqlParser(SparkParser):
             )
         method, side, kind = self._parse_join_parts()
         if not self._match(TokenType.JOIN):
+            if self._curr.text.upper() == "ASOF":
+                hint = f"turn it around: … LEFT JOIN {LATEST} r ON …"
+                raise self._problem("RIGHT ASOF JOIN is not in the language", hint)
             if method or side or kind:
                 raise self._problem("expected JOIN", "write JOIN … ON …")
             return None
@@ -273,7 +317,7 @@ class CqlParser(SparkParser):
             name = self._parse_id_var(any_token=False)
             if name is None:
                 word = self._shown(token)
-                hint = _HINTS.get(word.upper(), "write FROM stream [window] or FROM (SELECT …)")
+                hint = HINTS.get(word.upper(), "write FROM stream [window] or FROM (SELECT …)")
                 raise self._problem(
                     f"expected a stream, relation or sub-query, found {word or 'the end'}", hint
                 )
@@ -282,13 +326,13 @@ class CqlParser(SparkParser):
                     "names of streams and relations have one part", "quote it: `a.b`"
                 )
             if self._match(TokenType.L_PAREN, advance=False):
-                hint = _TABLE_FUNCTIONS.get(name.name.upper(), _NO_ARRAYS)
+                hint = TABLE_FUNCTIONS.get(name.name.upper(), NO_ARRAYS)
                 raise self._problem(f"{name.name}(…) in FROM is not in the language", hint)
             source = exp.Table(this=name)
         self._attach_window(source)
         word = self._curr.text.upper()
-        if word in _HINTS and self._next.token_type is TokenType.L_PAREN:
-            raise self._problem(f"{word} cannot stand here", _HINTS[word])
+        if word in HINTS and word != "USING" and self._next.token_type is TokenType.L_PAREN:
+            raise self._problem(f"{word} cannot stand here", HINTS[word])
         source.set("alias", self._parse_table_alias())
         return cast("exp.Expr", self._placed(source, token))
 
@@ -312,10 +356,22 @@ class CqlParser(SparkParser):
                 return this
             if isinstance(this, exp.Column | exp.Dot):
                 raise self._problem("[…] does not select elements here", "write element_at(x, i)")
-            raise self._problem("[ cannot stand here", _HINTS["["])
+            raise self._problem("[ cannot stand here", HINTS["["])
         if self._curr.token_type is TokenType.L_BRACE:
             raise self._problem("{ cannot stand here", "remove it")
         return this
+
+    def _extract(self) -> exp.Expr:
+        """``EXTRACT(HOUR FROM ts)`` as ``hour(ts)``."""
+        unit = self._curr
+        name = EXTRACTED.get(unit.text.upper().rstrip("S"))
+        if name is None or self._next.token_type is not TokenType.FROM:
+            hint = f"write EXTRACT(HOUR FROM ts), with {', '.join(EXTRACTED)}"
+            raise self._problem(f"EXTRACT does not take {self._shown(unit)} here", hint)
+        self.read_apart.add(self._tokens[self._index - 2].start)
+        self._skip_to(self._index + 2)
+        call = exp.Anonymous(this=name, expressions=[self._parse_disjunction()])
+        return cast("exp.Expr", self._placed(call, unit))
 
     def _parse_lambda(self, alias: bool = False) -> exp.Expr | None:
         """An argument; behind DISTINCT there may be aliases too: ``Rstream(DISTINCT a AS b)``."""
@@ -343,7 +399,7 @@ class CqlParser(SparkParser):
             span = self._quoted_interval()
         elif self._next.text[:1].isdecimal():
             cursor = Cursor(self.source, list(self._tokens), self._index + 1)
-            span = cursor.duration("an interval", _INTERVALS)
+            span = cursor.duration("an interval", INTERVALS)
             self._skip_to(cursor.position)
         else:
             return None
@@ -360,7 +416,7 @@ class CqlParser(SparkParser):
             return micros(text)
         except InvalidSetting:
             problem = f"{text!r} is not an interval"
-            raise error_at(self.source, span, problem, _INTERVALS) from None
+            raise error_at(self.source, span, problem, INTERVALS) from None
 
 
 class Cql(Spark):
@@ -378,10 +434,10 @@ class Cql(Spark):
 def parse_query(source: SourceText, tokens: list[Token]) -> exp.Expr:
     """The syntax tree of one query."""
     first = tokens[0] if tokens else None
-    if first is None or first.token_type not in (TokenType.SELECT, TokenType.L_PAREN):
+    if first is None or not (first.token_type in QUERY_STARTS or is_operator(first.text)):
         word = first.text if first else "nothing"
         span = span_of(first) if first else TextSpan(0, 1)
-        hint = _HINTS.get(word.upper(), f"a query is {_ORDER_OF_CLAUSES}")
+        hint = HINTS.get(word.upper(), f"a query is {ORDER_OF_CLAUSES}")
         raise error_at(source, span, f"expected SELECT, found {word}", hint)
     return _parsed(source, tokens, lambda parser: parser._parse_select(nested=True))
 
@@ -442,20 +498,3 @@ def _placed_error(source: SourceText, tokens: list[Token], problem: _SyntaxProbl
 def _too_deep(source: SourceText, tokens: list[Token]) -> CqlError:
     hint = "use sub-queries, or fewer parentheses"
     return error_at(source, span_of(tokens[0]), "this is nested too deeply", hint)
-
-
-def _in_our_words(message: str, shown: str) -> tuple[str, str]:
-    """sqlglot's complaint as a problem and a hint in the words of the language."""
-    fragment = shown or "the end"
-    hint = _HINTS.get(shown.split()[0].upper() if shown else "", "")
-    if message.startswith("Invalid expression"):
-        return f"{fragment} cannot stand here", hint or f"the order is {_ORDER_OF_CLAUSES}"
-    if message.startswith("Expected TYPE"):
-        return f"{fragment} is not a type", TYPE_NAMES
-    if message.startswith("Expecting )"):
-        within = "arguments are separated by commas: year(ts), substring(x, 1, 2)"
-        advice = within if fragment.upper() in ("FROM", "FOR") else "close the parenthesis"
-        return f"expected ), found {fragment}", hint or advice
-    if message.startswith("Required"):
-        return f"something is missing before {fragment}", hint or "complete the expression"
-    return message[:1].lower() + message[1:], hint or "complete the expression"

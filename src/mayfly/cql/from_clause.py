@@ -10,6 +10,7 @@ from sqlglot import exp
 from mayfly.cql.aggregate_types import is_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.messages import error_at, suggestion, with_article
+from mayfly.cql.named_queries import column_names, named_query, read_by_name, recursion_hint
 from mayfly.cql.places import error_on
 from mayfly.cql.scope import Item, Scope
 from mayfly.plan.catalog import (
@@ -17,11 +18,13 @@ from mayfly.plan.catalog import (
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
+    ViewDefinition,
 )
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical_operators import (
+    Named,
     Node,
-    OutputKind,
+    Project,
     RelationScan,
     Schema,
     StreamScan,
@@ -71,26 +74,30 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
 def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> Item:
     if isinstance(place, exp.Subquery):
         return _subquery(context, place, bind_query)
+    if (named := named_query(context, place)) is not None:
+        alias = context.aliases.fresh(place.alias or place.name)
+        node = _windowed(context, place, read_by_name(context, place, named, alias))
+        return Item(place.alias or place.name, _called(context, place, node))
     entry = context.catalog.lookup(place.name)
     if entry is None:
-        names = [
-            e.name for e in context.catalog if isinstance(e, StreamDefinition | RelationDefinition)
-        ]
-        hint = suggestion(place.name, names, "declared")
+        readable = StreamDefinition | RelationDefinition | ViewDefinition | QueryDefinition
+        names = [e.name for e in context.catalog if isinstance(e, readable)]
+        names += [query.name for query in context.common.values()]
+        hint = recursion_hint(context, place.name) or suggestion(place.name, names, "declared")
         raise context.error(
             place, f"there is no {context.catalog.offers} called {place.name}", hint
         )
     name = place.alias or place.name
+    if _column_aliases(place):
+        hint = f"name them in a sub-query: (SELECT a AS x FROM {place.name}) {name}"
+        raise context.error(place.args["alias"], f"{name} keeps the names of its columns", hint)
     if isinstance(entry, StreamDefinition):
         scan = _stream(context, place, entry, context.aliases.fresh(name))
         return Item(name, scan, order=_order(entry, scan.columns))
     if isinstance(entry, RelationDefinition):
         return Item(name, _relation(context, place, entry, context.aliases.fresh(name)))
-    advice = {
-        "query": "repeat its text as a sub-query: FROM (SELECT …)",
-        "archive": "read it with probe() and scan(), or spark.read.format('mayfly')",
-    }
-    if isinstance(entry, QueryDefinition) and entry.plan.kind is not OutputKind.VIEW:
+    advice = {"archive": "read it with probe() and scan(), or spark.read.format('mayfly')"}
+    if isinstance(entry, QueryDefinition):
         advice["query"] = (
             f"it sends {entry.plan.kind.value} and keeps no answer: mayfly query --changes "
             f"{entry.name} shows what it has sent"
@@ -141,14 +148,37 @@ def _columns(declared: tuple[ColumnDefinition, ...], alias: str) -> Schema:
 def _subquery(context: BindingContext, place: exp.Subquery, bind_query: BindQuery) -> Item:
     name = place.alias or "subquery"
     node = bind_query(context, place.this, context.aliases.fresh(name))
+    windowed = _windowed(context, place, node)
+    if _column_aliases(place):
+        return Item(name, _called(context, place, windowed))
+    return Item(name, windowed, _nameless(place.this, node.schema))
+
+
+def _column_aliases(place: exp.Expr) -> list[exp.Expr]:
+    alias = place.args.get("alias")
+    return (alias.args.get("columns") or []) if alias is not None else []
+
+
+def _called(context: BindingContext, place: exp.Expr, node: Node) -> Node:
+    """A sub-query under the names that its alias gives to columns: ``(SELECT …) q(a, b)``."""
+    if not _column_aliases(place):
+        return node
+    pairs = zip(column_names(context, place, node), node.schema, strict=True)
+    outputs = tuple(Named(name, column) for name, column in pairs)
+    alias = context.aliases.fresh(place.alias)
+    return Project(node, outputs, alias, position=context.position(place))
+
+
+def _windowed(context: BindingContext, place: exp.Expr, node: Node) -> Node:
+    """A sub-query, or what is read by name, behind its window if it has one."""
     if not context.relations_suffice and not any(isinstance(n, StreamScan) for n in node.walk()):
         raise context.error(
             place, "this sub-query reads no stream", "join the relation itself in FROM"
         )
-    if "window" in place.meta:
-        window = _partitioned(context, place, place.meta["window"], node.schema)
-        node = SubqueryWindow(node, window, position=context.position(place))
-    return Item(name, node, _nameless(place.this, node.schema))
+    if "window" not in place.meta:
+        return node
+    window = _partitioned(context, place, place.meta["window"], node.schema)
+    return SubqueryWindow(node, window, position=context.position(place))
 
 
 def _nameless(block: exp.Expr, columns: Schema) -> dict[str, Column]:

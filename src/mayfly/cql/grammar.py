@@ -18,11 +18,14 @@ _BINARY = ("this", "expression")
 ALLOWED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Select: (
         *("expressions", "distinct", "from_", "joins", "where", "group", "having"),
-        *("order", "limit", "offset"),
+        *("order", "limit", "offset", "with_"),
     ),
-    exp.Union: (*_BINARY, "distinct", "order", "limit", "offset"),
-    exp.Except: (*_BINARY, "distinct", "order", "limit", "offset"),
-    exp.Intersect: (*_BINARY, "distinct", "order", "limit", "offset"),
+    **dict.fromkeys(
+        (exp.Union, exp.Except, exp.Intersect),
+        (*_BINARY, "distinct", "order", "limit", "offset", "with_"),
+    ),
+    exp.With: ("expressions",),
+    exp.CTE: ("this", "alias"),
     exp.Distinct: ("expressions",),
     exp.From: ("this",),
     exp.Join: ("this", "on", "using", "method", "side", "kind"),
@@ -34,9 +37,9 @@ ALLOWED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Ordered: ("this", "desc", "nulls_first"),
     exp.Limit: ("expression",),
     exp.Offset: ("expression",),
-    exp.Subquery: ("this", "alias"),
+    exp.Subquery: ("this", "alias", "with_"),
     exp.Table: ("this", "alias"),
-    exp.TableAlias: ("this",),
+    exp.TableAlias: ("this", "columns"),
     exp.Alias: ("this", "alias"),
     exp.Identifier: ("this", "quoted"),
     exp.Column: ("this", "table", "db", "catalog"),
@@ -102,10 +105,6 @@ _REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Concat: ("strings side by side are not one string", "write 'a' || 'b'"),
 }
 _REFUSED_PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
-    (exp.TableAlias, "columns"): (
-        "an alias with column names is not in the language",
-        "name the columns inside the sub-query: SELECT a AS x",
-    ),
     (exp.Star, "except_"): ("* EXCEPT is not in the language", "list the columns"),
     (exp.Star, "replace"): ("* REPLACE is not in the language", "list the columns"),
     (exp.Star, "rename"): ("* RENAME is not in the language", "list the columns"),

@@ -51,12 +51,15 @@ class Grouping:
         if not bound.type.is_comparable:
             problem = f"values of type {bound.type} cannot be grouped"
             raise error_on(self.inputs.source, node, problem, "group by a member of it")
+        return self.add_bound_key(bound).name
+
+    def add_bound_key(self, bound: Expression) -> Column:
         if bound not in self._key_columns:
             base_name = bound.name if isinstance(bound, Column) else f"key_{len(self.keys) + 1}"
             key = Named(self._names.fresh(base_name), bound)
             self.keys.append(key)
             self._key_columns[bound] = key.column(self.alias)
-        return self._key_columns[bound].name
+        return self._key_columns[bound]
 
     def fresh_name(self, base: str) -> str:
         """A name that no column of the groups has."""

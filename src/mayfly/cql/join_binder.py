@@ -25,6 +25,11 @@ from mayfly.plan.logical_operators import (
     Select,
 )
 
+_NO_STREAM = (
+    'add one to FROM, with its window; relations alone are asked once: execute("SELECT …"), '
+    "mayfly sql"
+)
+
 
 def join_items(
     context: BindingContext, block: exp.Select, items: list[Item], conditions: list[Expression]
@@ -34,9 +39,7 @@ def join_items(
     moving = [item.node for item in items if not isinstance(item.node, RelationScan)]
     if not moving:
         if not context.relations_suffice:
-            raise context.error(
-                block, "this query reads no stream", "add one to FROM, with its window"
-            )
+            raise context.error(block, "this query reads no stream", _NO_STREAM)
         moving, stored = stored[:1], stored[1:]
     joins = block.args.get("joins") or []
     position = context.position(joins[0]) if joins else None

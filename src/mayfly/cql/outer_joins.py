@@ -15,20 +15,23 @@ from sqlglot import exp
 
 from mayfly.cql.context import BindingContext
 from mayfly.cql.join_binder import conjuncts_of, join_items, split_equalities
+from mayfly.cql.same_names import after_join, merged_pairs
 from mayfly.cql.scalar import ScalarBinder
-from mayfly.cql.scope import Item, Scope
-from mayfly.plan.expressions import Column, Expression, Literal, conjunction
+from mayfly.cql.scope import Item, Merged, Scope
+from mayfly.plan.expressions import Expression, conjunction
 from mayfly.plan.logical_operators import (
     AntiJoin,
     Equality,
     Join,
-    Named,
     Node,
-    Project,
+    PaddedNrrJoin,
+    Position,
+    RelationJoin,
     RelationScan,
     Schema,
     UnionAll,
 )
+from mayfly.plan.outer_join import left_join, without_partner
 
 OUTER = ("LEFT", "RIGHT", "FULL")
 
@@ -41,6 +44,7 @@ class Entries:
     joined: list[Item]
     conditions: list[Expression]
     visible: tuple[Item, ...]
+    merged: tuple[Merged, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,23 +64,31 @@ def join_entries(
     """Put the entries of FROM together as far as outer joins say; ON sees those up to its own."""
     outer, closed = (around.outer, around.closed) if around else (None, "")
     joined, conditions, visible = items[:1], list[Expression](), items[:1]
+    merged: tuple[Merged, ...] = ()
     pairs = zip(block.args.get("joins") or [], items[1:], strict=True)
     for join, item in pairs:
         _check_join(context, join)
-        scope = Scope(context.source, (*visible, item), outer, closed)
+        scope = Scope(context.source, (*visible, item), outer, closed, merged)
         binder = ScalarBinder(context.source, scope, "ON")
         terms = [binder.condition(part) for part in conjuncts_of(join.args.get("on"))]
         side = join.args.get("side") or ""
+        before = Scope(context.source, tuple(visible), merged=merged)
+        pairs_alike = merged_pairs(context, join, before, item)
+        terms += [pair.condition(binder, join) for pair in pairs_alike]
+        merged = after_join(merged, pairs_alike, side, item)
         if side not in OUTER:
             joined, visible = [*joined, item], [*visible, item]
             conditions += terms
             continue
-        left = join_items(context, block, joined, conditions)
-        joined, conditions = [Item("", _outer_join(context, join, left, item.node, terms))], []
+        alone = len(joined) == 1 and isinstance(joined[0].node, RelationScan)
+        left = joined[0].node if alone else join_items(context, block, joined, conditions)
+        outer_join = _outer_join(context, join, left, item.node, terms)
+        context.check_size(join, outer_join)
+        joined, conditions = [Item("", outer_join)], []
         if side != "LEFT":
             visible = [_padded(entry) for entry in visible]
         visible = [*visible, item if side == "RIGHT" else _padded(item)]
-    return Entries(joined, conditions, tuple(visible))
+    return Entries(joined, conditions, tuple(visible), merged)
 
 
 def _check_join(context: BindingContext, join: exp.Expr) -> None:
@@ -87,12 +99,19 @@ def _check_join(context: BindingContext, join: exp.Expr) -> None:
     if kind == "OUTER" and not side:
         hint = "write LEFT, RIGHT or FULL JOIN … ON"
         raise context.error(join, "OUTER JOIN does not say which rows stay", hint)
-    if method or join.args.get("using"):
-        word = method or "JOIN … USING"
-        raise context.error(join, f"{word} is not in the language", "write JOIN … ON a.x = b.x")
-    if join.args.get("on") is None and (kind != "CROSS" or side):
+    if method and method != "NATURAL":
+        hint = "write JOIN … ON …; the latest row of each k is s [PARTITION BY k ROWS 1]"
+        raise context.error(join, f"{method} JOIN is not in the language", hint)
+    named = method or join.args.get("using")
+    if named and kind == "CROSS":
+        raise context.error(join, "CROSS JOIN has no columns to compare", "leave CROSS out")
+    if method and (join.args.get("using") or join.args.get("on")):
+        hint = "remove NATURAL, or what stands behind it"
+        raise context.error(join, "NATURAL JOIN compares all columns of one name", hint)
+    if join.args.get("on") is None and not named and (kind != "CROSS" or side):
         word = f"{side} JOIN" if side else "JOIN"
-        raise context.error(join, f"{word} needs ON", f"write {word} … ON a.x = b.x, or CROSS JOIN")
+        hint = f"write {word} … ON a.x = b.x, {word} … USING (x), or CROSS JOIN"
+        raise context.error(join, f"{word} needs ON or USING", hint)
 
 
 def _padded(item: Item) -> Item:
@@ -106,41 +125,53 @@ def _outer_join(
     context: BindingContext, join: exp.Expr, left: Node, right: Node, terms: list[Expression]
 ) -> Node:
     side, position = str(join.args["side"]), context.position(join)
-    for stored in (left, right):
-        if isinstance(stored, RelationScan):
-            raise context.error(
-                join,
-                f"{side} JOIN with a relation is not in the language",
-                "write JOIN … ON; streams only can be padded",
-            )
+    stored = [node for node in (left, right) if isinstance(node, RelationScan)]
+    padded = right if side == "LEFT" else left
+    if stored and (side == "FULL" or stored != [padded]):
+        word = "relation" if stored[0].retroactive else "NRR"
+        raise context.error(
+            join,
+            f"{side} JOIN would keep rows of the {word} {stored[0].alias} that no stream meets",
+            "put the stream on the side whose rows stay: s [RANGE 1 MIN] LEFT JOIN r ON …",
+        )
     sides = [frozenset(column.relation for column in node.schema) for node in (left, right)]
     if any(not term.relations() <= sides[0] | sides[1] for term in terms):
         problem = f"ON of {side} JOIN cannot use names of the query around it"
         raise context.error(join, problem, "put that condition into WHERE")
     equalities, rest = split_equalities(terms, sides)
     residual = conjunction(tuple(rest))
+    if stored:
+        if side == "RIGHT":
+            left, right = right, left
+            equalities = tuple(Equality(pair.right, pair.left) for pair in equalities)
+        return _stored_left_join(context, left, right, equalities, residual, position)
+    if side == "LEFT":
+        alias = context.aliases.fresh("unmatched")
+        return left_join(left, right, equalities, residual, alias, position)
     parts: list[Node] = [Join((left, right), equalities, residual, position=position)]
     schema = (*left.schema, *right.schema)
-    if side != "RIGHT":
+    if side == "FULL":
         lonely = AntiJoin(left, right, equalities, residual=residual, position=position)
-        parts.append(_unmatched(context, lonely, schema))
-    if side != "LEFT":
-        turned = tuple(Equality(pair.right, pair.left) for pair in equalities)
-        lonely = AntiJoin(right, left, turned, residual=residual, position=position)
-        parts.append(_unmatched(context, lonely, schema))
+        parts.append(without_partner(lonely, schema, context.aliases.fresh("unmatched")))
+    turned = tuple(Equality(pair.right, pair.left) for pair in equalities)
+    lonely = AntiJoin(right, left, turned, residual=residual, position=position)
+    parts.append(without_partner(lonely, schema, context.aliases.fresh("unmatched")))
     return UnionAll(tuple(parts), None, position=position)
 
 
-def _unmatched(context: BindingContext, lonely: AntiJoin, schema: Schema) -> Node:
-    """Rows without a partner, with NULL for its columns."""
-    own = set(lonely.schema)
-    outputs = tuple(
-        Named(f"column_{number}", column if column in own else _null(column))
-        for number, column in enumerate(schema, start=1)
-    )
+def _stored_left_join(
+    context: BindingContext,
+    left: Node,
+    relation: Node,
+    equalities: tuple[Equality, ...],
+    residual: Expression | None,
+    position: Position | None,
+) -> Node:
+    """With an NRR padding never changes; a relation's changes end it, as a negation follows."""
+    if isinstance(relation, RelationScan) and not relation.retroactive:
+        return PaddedNrrJoin(left, relation, equalities, residual, position=position)
+    pairs = RelationJoin(left, relation, equalities, residual, position=position)
+    lonely = AntiJoin(left, relation, equalities, residual=residual, position=position)
     alias = context.aliases.fresh("unmatched")
-    return Project(lonely, outputs, alias, position=lonely.position)
-
-
-def _null(column: Column) -> Literal:
-    return Literal(None, column.type)
+    padded = without_partner(lonely, (*left.schema, *relation.schema), alias)
+    return UnionAll((pairs, padded), None, position=position)

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from mayfly.cql.context import BindingContext
 from mayfly.cql.messages import CqlError
-from mayfly.cql.scalar import STREAM_OPERATORS
+from mayfly.cql.tokens import is_operator
 from mayfly.plan.logical_operators import OutputKind
 
 _KINDS = {
@@ -77,7 +77,7 @@ def _plain(name: str) -> str:
 
 def _is_operator(node: exp.Expr) -> bool:
     inner = node.unalias()
-    return isinstance(inner, exp.Anonymous) and _plain(inner.name.lower()) in STREAM_OPERATORS
+    return isinstance(inner, exp.Anonymous) and is_operator(inner.name)
 
 
 def drop_rstream(context: BindingContext, block: exp.Select, where: str) -> None:

@@ -11,6 +11,7 @@ from mayfly.cql.context import BindingContext
 from mayfly.cql.group_clause import GroupedBinder
 from mayfly.cql.literals import MOST_DIGITS
 from mayfly.cql.messages import CqlError, listing
+from mayfly.cql.named_queries import inlined, with_common_queries
 from mayfly.cql.output_kind import StreamOperator, drop_rstream, refuse_operator, take_operator
 from mayfly.cql.restrictions import check_plan
 from mayfly.cql.scalar import ScalarBinder
@@ -41,9 +42,10 @@ def bind_output(
     staleness: int | None = None,
 ) -> Output:
     """The plan of an outermost query."""
-    query = tree
+    query, context = tree, with_common_queries(context, tree, bind_subquery)
     while isinstance(query, exp.Subquery):
         query = query.this
+        context = with_common_queries(context, query, bind_subquery)
     operator = take_operator(context, query) if isinstance(query, exp.Select) else None
     block, node = _outermost(context, query, operator)
     kind = operator.kind if operator and operator.kind else OutputKind.VIEW
@@ -51,7 +53,11 @@ def bind_output(
     node = (_sorted if is_list else _topped)(context, query, node, block)
     restore = operator is not None and operator.restore
     position = context.position(operator.place if operator else _first(query))
-    output = Output(node, kind, restore, isolation, context.one_time, staleness, position=position)
+    names = tuple(named.name for named in context.inlined.values())
+    output = Output(
+        node, kind, restore, isolation, context.one_time, staleness, names, position=position
+    )
+    output = inlined(output)
     check_plan(context, output)
     return output
 
@@ -78,6 +84,7 @@ def bind_subquery(
     context: BindingContext, tree: exp.Expr, alias: str, enclosing: Scope | None = None
 ) -> Node:
     """A query inside another, or a part of a set operation; its columns are ``alias.…``."""
+    context = with_common_queries(context, tree, bind_subquery)
     if isinstance(tree, exp.Subquery):
         return bind_subquery(context, tree.this, alias, enclosing)
     block, node = _part(context, tree, alias, enclosing)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mayfly.cql.binder import bind_tokens
+from mayfly.cql.binder import bind_tokens, written_out
 from mayfly.cql.messages import TextSpan, suggestion
 from mayfly.cql.restrictions import kind_of
 from mayfly.cql.stream_declarations import read_clauses, read_connector, read_dead_letters, read_gap
 from mayfly.cql.tokens import Cursor
+from mayfly.errors import InvalidSetting
 from mayfly.patterns import Kind
-from mayfly.plan.catalog import ArchiveDefinition, Catalog, LayoutChoice, QueryDefinition
+from mayfly.plan.catalog import (
+    ArchiveDefinition,
+    Catalog,
+    LayoutChoice,
+    QueryDefinition,
+    ViewDefinition,
+)
 from mayfly.plan.logical_operators import Output, OutputKind
 
 LAYOUTS = {
@@ -32,6 +39,32 @@ def read_query(cursor: Cursor, catalog: Catalog, periodic: bool) -> QueryDefinit
     return QueryDefinition(name, plan, text, periodic, options.get("TO"))
 
 
+def read_view(cursor: Cursor, catalog: Catalog) -> ViewDefinition:
+    """``name AS SELECT …``"""
+    place = cursor.place
+    name = cursor.name("the name of the view")
+    if cursor.word() == "(":
+        raise cursor.error(
+            "a view has no list of columns", "name them in its query: SELECT a AS x, b AS y"
+        )
+    plan, text = _select(cursor, catalog, "CREATE VIEW name AS SELECT …")
+    try:
+        return view_of(name, plan, text)
+    except InvalidSetting as error:
+        raise cursor.error(error.message, error.hint, place) from None
+
+
+def view_of(name: str, plan: Output, text: str) -> ViewDefinition:
+    """A view of a bound query."""
+    if plan.kind is not OutputKind.VIEW or plan.isolation:
+        word = plan.kind.value if plan.kind is not OutputKind.VIEW else "ISOLATION"
+        raise InvalidSetting(
+            f"a view has no {word} of its own",
+            "write CREATE QUERY name AS …: a view is a part of the queries that read it",
+        )
+    return ViewDefinition(name, plan, text)
+
+
 def _select(cursor: Cursor, catalog: Catalog, form: str) -> tuple[Output, str]:
     cursor.expect("AS", f"write {form}")
     tokens = cursor.tokens[cursor.position :]
@@ -40,7 +73,7 @@ def _select(cursor: Cursor, catalog: Catalog, form: str) -> tuple[Output, str]:
     plan = bind_tokens(cursor.source, tokens, catalog, one_time=False)
     text = cursor.source.text[tokens[0].start : tokens[-1].end + 1]
     cursor.position = len(cursor.tokens)
-    return plan, text
+    return plan, written_out(text, plan, catalog)
 
 
 def read_archive(cursor: Cursor, catalog: Catalog) -> ArchiveDefinition:

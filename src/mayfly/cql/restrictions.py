@@ -19,6 +19,7 @@ from mayfly.plan.logical_operators import (
     Node,
     Output,
     OutputKind,
+    PaddedNrrJoin,
     RelationJoin,
     RelationScan,
     StreamScan,
@@ -36,7 +37,7 @@ def check_plan(context: BindingContext, output: Output) -> None:
             _check_monotonic(context, node)
         elif isinstance(node, Distinct | AntiJoin | ExceptAll | Top):
             _check_external(context, node)
-        elif isinstance(node, RelationJoin) and not context.one_time:
+        elif isinstance(node, RelationJoin | PaddedNrrJoin) and not context.one_time:
             _check_relation_input(context, node)
     _check_slides(context, output)
     if output.restore and not any(window.slide for _, window in _windows(output.child)):
@@ -129,7 +130,7 @@ def _check_external(context: BindingContext, node: Node) -> None:
             )
 
 
-def _check_relation_input(context: BindingContext, node: RelationJoin) -> None:
+def _check_relation_input(context: BindingContext, node: RelationJoin | PaddedNrrJoin) -> None:
     if kind_of(node.child) is Kind.STR:
         raise context.error_for(
             node.relation,

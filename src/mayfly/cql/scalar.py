@@ -14,6 +14,7 @@ from mayfly.cql.literals import folded_cast, negated, number
 from mayfly.cql.messages import CqlError, SourceText, closest
 from mayfly.cql.places import error_on
 from mayfly.cql.scope import Scope
+from mayfly.cql.tokens import is_operator
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import (
     And,
@@ -61,7 +62,6 @@ _PATTERNS: dict[type[exp.Expr], str] = {
     exp.ILike: "ILIKE",
     exp.RegexpLike: "RLIKE",
 }
-STREAM_OPERATORS = ("istream", "dstream", "rstream", "wstream")
 
 
 class ScalarBinder:
@@ -278,6 +278,12 @@ class ScalarBinder:
             raise self._misplaced(node.this)
         return self.scope.resolve(node)
 
+    def _query(self, node: exp.Expr) -> Expression:
+        value = self.scope.values.get(node.meta.get("value", ""))
+        if value is None:
+            raise self._misplaced(node)
+        return value
+
     def _function(self, node: exp.Expr) -> Expression:
         written = node.name.lower()
         name = functions.SYNONYMS.get(written, written)
@@ -289,7 +295,7 @@ class ScalarBinder:
                 f"{written}() depends on when or where it runs",
                 "an answer must follow from the data: use the stream's time column",
             )
-        if name.removesuffix("_restore") in STREAM_OPERATORS:
+        if is_operator(name):
             raise self._stray_operator(node, name)
         if name not in functions.FUNCTIONS:
             names = [*functions.FUNCTIONS, *functions.SYNONYMS, *AGGREGATES]
@@ -332,8 +338,8 @@ class ScalarBinder:
         if isinstance(node, exp.Subquery | exp.Query):
             return self.error(
                 node,
-                "a query cannot be used as a value",
-                "put it in FROM and join it; EXISTS, IN and their negations may stand in WHERE",
+                f"a query cannot be used as a value in {self.clause}",
+                "it may be one in SELECT, WHERE and HAVING; elsewhere put it in FROM and join it",
             )
         if isinstance(node, exp.Exists | exp.In):
             return self.error(node, *_subquery_advice(node, self.clause))
@@ -397,6 +403,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ScalarBinder, exp.Expr], Expression]] 
     exp.Column: ScalarBinder._name,
     exp.Dot: ScalarBinder._name,
     exp.Anonymous: ScalarBinder._function,
+    exp.Subquery: ScalarBinder._query,
     exp.Escape: ScalarBinder._escape,
     exp.DPipe: ScalarBinder._concatenation,
 }

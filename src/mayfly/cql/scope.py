@@ -58,6 +58,18 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Merged:
+    """A column of several entries that USING or NATURAL made one: its value, and whose it is."""
+
+    name: str
+    value: Expression
+    entries: frozenset[str]
+
+    def hides(self, item: Item) -> bool:
+        return item.name in self.entries
+
+
+@dataclass(frozen=True)
 class Scope:
     """The entries of a block's FROM; ``outer`` is the block around a NOT EXISTS or NOT IN.
 
@@ -68,6 +80,20 @@ class Scope:
     items: tuple[Item, ...]
     outer: Scope | None = None
     closed: str = ""
+    merged: tuple[Merged, ...] = ()
+    values: dict[str, Expression] = field(default_factory=dict, compare=False)
+    """What queries used as values stand for, by the names they were given."""
+
+    def merged_column(self, name: str) -> Merged | None:
+        folded = name.casefold()
+        return next((each for each in self.merged if each.name.casefold() == folded), None)
+
+    def has_column(self, name: str) -> bool:
+        return any(item.column(name) for item in self.items)
+
+    def knows(self, node: exp.Column | exp.Dot) -> bool:
+        """Whether a name means something of these entries."""
+        return self._find(node, _parts(self.source, node)) is not None
 
     def resolve(self, node: exp.Column | exp.Dot) -> Expression:
         """The column, or member of a struct column, that a dotted name means."""
@@ -99,16 +125,25 @@ class Scope:
         came = Function("greatest", times, times[0].type, nullable)
         return (came, *(column for order in orders for column in order))
 
-    def _find(self, node: exp.Expr, parts: list[str]) -> tuple[Column, list[str]] | None:
+    def _find(self, node: exp.Expr, parts: list[str]) -> tuple[Expression, list[str]] | None:
         for item in self.items:
             if len(parts) > 1 and item.name.casefold() == parts[0].casefold():
                 column = item.column(parts[1])
                 if column is not None:
                     return column, parts[2:]
-        matches = [(item, column) for item in self.items if (column := item.column(parts[0]))]
+        same = self.merged_column(parts[0])
+        matches = [
+            (item, column)
+            for item in self.items
+            if (column := item.column(parts[0])) and not (same and same.hides(item))
+        ]
+        if same and not matches:
+            return same.value, parts[1:]
         if len(parts) > 1:
             matches = [(i, c) for i, c in matches if c.type.name == "struct"]
-        if len(matches) > 1:
+        if len(matches) > 1 or (same and matches):
+            owners = [item for item in self.items if same and same.hides(item)]
+            matches += [(item, column) for item in owners if (column := item.column(parts[0]))]
             choices = [f"{item.name}.{column.name}" for item, column in matches]
             raise error_on(
                 self.source,

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from mayfly.cql.binder import bind_query, bind_tokens
 from mayfly.cql.changes import read_delete, read_insert, read_update
 from mayfly.cql.messages import SourceText, suggestion, with_article
-from mayfly.cql.registrations import read_archive, read_query
+from mayfly.cql.registrations import read_archive, read_query, read_view
 from mayfly.cql.statements import (
     Create,
     Drop,
@@ -21,24 +21,30 @@ from mayfly.cql.statements import (
     apply,
 )
 from mayfly.cql.stream_declarations import placed, read_relation, read_stream
-from mayfly.cql.tokens import Cursor, tokenize
+from mayfly.cql.tokens import Cursor, is_operator, tokenize
 from mayfly.plan.catalog import Catalog, Definition, QueryDefinition, StreamDefinition
 from mayfly.plan.expressions import quoted
 from mayfly.plan.logical_operators import Position
 from mayfly.plan.window_kinds import Range
 
-_KINDS = ("STREAM", "RELATION", "NRR", "QUERY", "ARCHIVE")
+_KINDS = ("STREAM", "RELATION", "NRR", "VIEW", "QUERY", "ARCHIVE")
 _PLURALS = {
     "STREAMS": "stream",
     "RELATIONS": "relation",
     "NRRS": "NRR",
+    "VIEWS": "view",
     "QUERIES": "query",
     "ARCHIVES": "archive",
 }
-_FIRST_WORDS = ("CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "SHOW", "EXPLAIN", "SELECT")
+_INSTEAD = {
+    "TABLE": "write CREATE RELATION for a table that changes, CREATE STREAM for rows that come, "
+    "CREATE QUERY for an answer that is maintained",
+    "SINK": "write CREATE QUERY name TO parquet('folder') AS SELECT …",
+    "SOURCE": "write CREATE STREAM name (ts TIMESTAMP, …) FROM kafka(…) TIMESTAMP BY ts",
+}
+_FIRST_WORDS = ("CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "SHOW", "EXPLAIN", "SELECT", "WITH")
 _REFUSED_WORDS = {
     "ALTER": "DROP it and CREATE it anew",
-    "WITH": "write the query as a sub-query in FROM",
     "SET": "settings belong to the session, not to the language",
     "USE": "there are no databases; names have one part",
     "MERGE": "use INSERT, UPDATE and DELETE",
@@ -100,7 +106,7 @@ def _split(tokens: list[Token]) -> Iterator[list[Token]]:
 def _statement(cursor: Cursor, catalog: Catalog) -> Statement:
     position = cursor.source.position(cursor.place.start)
     word = cursor.word()
-    if word == "SELECT" or word == "(":
+    if _begins_query(word):
         return _select(cursor, catalog, position)
     if word in _REFUSED_WORDS:
         raise cursor.error(f"{word} is not in the language", _REFUSED_WORDS[word])
@@ -109,6 +115,10 @@ def _statement(cursor: Cursor, catalog: Catalog) -> Statement:
         raise cursor.error(f"no statement starts with {cursor.shown}", hint)
     cursor.position += 1
     return _READERS[word](cursor, catalog, position)
+
+
+def _begins_query(word: str) -> bool:
+    return word in ("SELECT", "WITH", "(") or is_operator(word)
 
 
 def _select(cursor: Cursor, catalog: Catalog, position: Position) -> OneTimeQuery:
@@ -126,12 +136,14 @@ def _create(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     periodic = cursor.take("PERIODIC")
     if periodic and cursor.word() != "QUERY":
         raise cursor.error("only a query can be PERIODIC", "write CREATE PERIODIC QUERY …")
-    if cursor.word() in ("VIEW", "MATERIALIZED"):
+    if cursor.word() == "MATERIALIZED":
         raise cursor.error(
-            "CREATE VIEW is not in the language",
-            "write CREATE QUERY name AS SELECT …, whose answer is maintained; to use it in another "
-            "query, write it there as a sub-query in FROM",
+            "CREATE MATERIALIZED VIEW is not in the language",
+            "write CREATE QUERY name AS SELECT …, whose answer is maintained and may be read by "
+            "other queries",
         )
+    if (word := cursor.word()) in _INSTEAD:
+        raise cursor.error(f"CREATE {word} is not in the language", _INSTEAD[word])
     kind = cursor.one_of(_KINDS, "what to create")
     if cursor.word() == "IF":
         raise cursor.error("CREATE … IF NOT EXISTS is not in the language", "DROP it first")
@@ -139,6 +151,8 @@ def _create(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
         definition = read_stream(cursor)
     elif kind == "QUERY":
         definition = read_query(cursor, catalog, periodic)
+    elif kind == "VIEW":
+        definition = read_view(cursor, catalog)
     elif kind == "ARCHIVE":
         definition = read_archive(cursor, catalog)
     else:
@@ -169,7 +183,7 @@ def _show(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
 
 def _explain(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     compare = cursor.take("COMPARE")
-    if cursor.word() in ("SELECT", "("):
+    if _begins_query(cursor.word()):
         tokens = cursor.tokens[cursor.position :]
         plan = bind_tokens(cursor.source, tokens, catalog, one_time=False)
         cursor.position = len(cursor.tokens)

@@ -15,6 +15,7 @@ from mayfly.cql.aggregate_types import has_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.from_clause import BindQuery, bind_items
 from mayfly.cql.join_binder import conjuncts_of, join_items, split_equalities
+from mayfly.cql.named_queries import with_common_queries
 from mayfly.cql.outer_joins import join_entries
 from mayfly.cql.output_kind import drop_rstream
 from mayfly.cql.scalar import ScalarBinder
@@ -64,13 +65,15 @@ def _exists(
 ) -> Node:
     word = "NOT EXISTS" if _is_negation(place) else "EXISTS"
     block = _asked(place).this
+    context = with_common_queries(context, block, bind_query)
     while isinstance(block, exp.Subquery):
         block = block.this
+        context = with_common_queries(context, block, bind_query)
     _check_plain(context, block, word)
     drop_rstream(context, block, word)
     items = bind_items(context, block, bind_query)
     entries = join_entries(context, block, items, Scope(context.source, (), outer=scope))
-    inner = Scope(context.source, entries.visible, outer=scope)
+    inner = Scope(context.source, entries.visible, scope, merged=entries.merged)
     _check_outputs(context, block, inner)
     places = conjuncts_of(block.args["where"].this if block.args.get("where") else None)
     binder = ScalarBinder(context.source, inner, "WHERE")

@@ -27,6 +27,14 @@ _HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 _NAMES_OF_OPENERS = {"'": "string", "`": "quoted name", '"': "string", "/*": "comment"}
 
 
+STREAM_OPERATORS = ("istream", "dstream", "rstream", "wstream")
+
+
+def is_operator(word: str) -> bool:
+    """Whether a word is that of a stream operator or its restore form."""
+    return word.lower().removesuffix("_restore") in STREAM_OPERATORS
+
+
 def span_of(token: Token) -> TextSpan:
     return TextSpan(token.start, token.end + 1)
 

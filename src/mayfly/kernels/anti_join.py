@@ -44,6 +44,7 @@ from mayfly.kernels.operator import (
     StateKey,
     plain_key,
 )
+from mayfly.kernels.room import touch
 from mayfly.kernels.window_join import PAIRS_AT_ONCE, Condition, Pairs, partition_codes
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.spread import Spread
@@ -316,6 +317,7 @@ class AntiJoinRows(Operator):
         if covers.rows <= 2 * max(left.rows, FEW):
             return covers
         codes = np.concatenate([new, *(numbers(run.load(), CODE) for run in left.runs)])
+        touch(len(codes) + covers.rows)
         kept = []
         for run in covers.runs:
             table = run.load()

@@ -16,6 +16,7 @@ import numpy as np
 from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import mixed_id
+from mayfly.kernels.room import touch
 
 
 @compiled(f"int64({READ}, int64, int64, int64)")
@@ -103,6 +104,7 @@ def matching_pairs(
     while room and cursor[0] < len(left[0]):
         count = _fill(*left, *right, cursor, out_left, out_right)
         if count:
+            touch(count)
             yield out_left[:count], out_right[:count]
 
 

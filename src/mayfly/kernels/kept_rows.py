@@ -21,6 +21,7 @@ from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, concatenated, with_numbers
 from mayfly.kernels.join_pairs import first_at_least
 from mayfly.kernels.lifetime_rows import CODE, RowRun, numbers
+from mayfly.kernels.room import touch
 from mayfly.kernels.runs.calendar_queue import CalendarQueue
 from mayfly.kernels.upkeep import Thin, calendar, fifo, scanned, unthinned
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -157,6 +158,7 @@ class KeptRows:
     ) -> Iterator[pa.Table]:
         for run in runs:
             places = choice(run)
+            touch(len(places))
             if len(places) == run.rows:
                 yield run.load()
             elif len(places):

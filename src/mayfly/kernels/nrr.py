@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mayfly.arrays.order import Int64s
@@ -74,24 +75,24 @@ class NrrJoinRows(Operator):
     columns: tuple[pa.Schema, pa.Schema]
     cuts: bool = False
     dual: bool = False
+    padded: bool = False
+    """Whether a row without a partner is a result, with NULLs (LEFT JOIN)."""
 
     def state(self) -> NrrState:
         return NrrState(KeptRows(Shape()), KeptRows(Shape(Structure.HASH)))
 
     def state_key(self) -> StateKey:
-        return StateKey(
-            "NrrJoinRows",
-            (
-                ("condition", self.condition),
-                ("columns", self.columns),
-                ("cuts", self.cuts),
-                ("dual", self.dual),
-            ),
+        parts: tuple[tuple[str, object], ...] = (
+            ("condition", self.condition),
+            ("columns", self.columns),
+            ("cuts", self.cuts),
+            ("dual", self.dual),
         )
+        return StateKey("NrrJoinRows", (*parts, ("padded", True)) if self.padded else parts)
 
     @property
     def title(self) -> str:
-        return "NRR join"
+        return "NRR left join" if self.padded else "NRR join"
 
     @property
     def detail(self) -> str:
@@ -140,31 +141,53 @@ class NrrJoinRows(Operator):
         inserted = self.condition.coded(_effective(changes.born), 1)
         relation = state.relation.cut(self.condition.coded(_effective(changes.cut), 1))
         born = [self._nothing().born]
+        lonely = np.ones(rows.num_rows, bool)
         for table in (*(run.load() for run in relation.runs), inserted):
-            born += self._met(rows, table)
+            born += self._met(rows, table, lonely)
+        if self.padded:
+            # Rows whose key is NULL meet nothing, and have no code.
+            met = np.isin(numbers(child.born, ID), numbers(rows, ID)[~lonely])
+            born.append(self._alone(chosen(child.born, ~met)))
         delta = Delta(concatenated(born), self._nothing().cut)
         if self.cuts:
             state, delta = self._remembered(state, delta, child.cut, interval)
         fresh = chosen(inserted, numbers(inserted, EXP) > interval.clock)
         return NrrState(relation.after(fresh, interval.clock), state.results), delta
 
-    def _met(self, rows: pa.Table, versions: pa.Table) -> Iterator[pa.Table]:
+    def _met(
+        self, rows: pa.Table, versions: pa.Table, lonely: npt.NDArray[np.bool_]
+    ) -> Iterator[pa.Table]:
+        """Rows with versions; those that meet one are lonely no more."""
         if not rows.num_rows or not versions.num_rows:
             return
         codes, ts = numbers(rows, CODE), numbers(rows, TS)
         for pairs in matching_pairs((codes, ts, ts + 1), keys_of(versions), PAIRS_AT_ONCE):
             pairs = self.condition.kept(rows, versions, pairs)
+            lonely[pairs[0]] = False
             mine, other = (pa.array(places) for places in pairs)
             payload = rows.select(self.columns[0].names).take(mine).columns
             payload = [*payload, *versions.select(self.columns[1].names).take(other).columns]
             carried = [*LIFE, *((SEEN,) if self.dual else ())]
             life = {name: numbers(rows, name)[pairs[0]] for name in carried}
             life[ID] = mixed_ids(life[ID], numbers(versions, ID)[pairs[1]])
-            fields = [*self.columns[0], *self.columns[1]]
-            fields += [pa.field(name, pa.int64()) for name in carried]
-            arrays = [*payload, *(pa.array(life[name]) for name in carried)]
-            table = pa.table(arrays, schema=pa.schema(fields))
-            yield with_numbers(table, **{CODE: numbers(rows, ID)[pairs[0]]}) if self.cuts else table
+            yield self._results(payload, life, numbers(rows, ID)[pairs[0]])
+
+    def _alone(self, rows: pa.Table) -> pa.Table:
+        """Rows with NULLs for the relation's columns."""
+        nulls = [pa.nulls(rows.num_rows, field.type) for field in self.columns[1]]
+        payload = [*rows.select(self.columns[0].names).columns, *nulls]
+        carried = [*LIFE, *((SEEN,) if self.dual else ())]
+        life = {name: numbers(rows, name) for name in carried}
+        return self._results(payload, life, numbers(rows, ID))
+
+    def _results(
+        self, payload: Sequence[pa.ChunkedArray], life: dict[str, Int64s], origins: Int64s
+    ) -> pa.Table:
+        fields = [*self.columns[0], *self.columns[1]]
+        fields += [pa.field(name, pa.int64()) for name in life]
+        arrays = [*payload, *(pa.array(numbers) for numbers in life.values())]
+        table = pa.table(arrays, schema=pa.schema(fields))
+        return with_numbers(table, **{CODE: origins}) if self.cuts else table
 
     def _remembered(
         self, state: NrrState, delta: Delta, cut: pa.Table, interval: Interval

@@ -29,11 +29,13 @@ from mayfly.plan.logical_operators import (
     Named,
     Node,
     Output,
+    PaddedNrrJoin,
     Project,
     RelationJoin,
     RelationScan,
     Schema,
     Select,
+    Shared,
     Sort,
     StreamScan,
     SubqueryWindow,
@@ -135,6 +137,10 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
             return _joined(node, inputs)
         case RelationJoin():
             return _related(node, *inputs)
+        case PaddedNrrJoin():
+            inner = RelationJoin(node.child, node.relation, node.equalities, node.residual)
+            flow, source = _related(inner, *inputs), inputs[0]
+            return replace(flow, rate=max(flow.rate, source.rate), size=max(flow.size, source.size))
         case AntiJoin(equalities=pairs):
             kept, blocking = inputs
             return _negated(kept, blocking, _values(kept, pairs, 0), _values(blocking, pairs, 1))
@@ -151,7 +157,7 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
             return inputs[0] if limit is None else inputs[0].limited(limit)
         case Top():
             return _topped(inputs[0], node)
-        case Output():
+        case Output() | Shared():
             return inputs[0]
     raise UnknownNodeError(
         f"there is no estimate for {type(node).__name__}",

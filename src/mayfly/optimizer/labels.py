@@ -17,10 +17,12 @@ from mayfly.plan.logical_operators import (
     Node,
     Output,
     OutputKind,
+    PaddedNrrJoin,
     Project,
     RelationJoin,
     RelationScan,
     Select,
+    Shared,
     Sort,
     StreamScan,
     SubqueryWindow,
@@ -60,7 +62,11 @@ def label_plan(node: Node, weak_distinct: bool = True, one_time: bool = False) -
     one_time = one_time or (isinstance(node, Output) and node.one_time)
     inputs = tuple(label_plan(child, weak_distinct, one_time) for child in node.children())
     labels = [child.label for child in inputs]
-    if one_time and isinstance(node, RelationJoin) and not labels[0].pattern.predictable:
+    if (
+        one_time
+        and isinstance(node, RelationJoin | PaddedNrrJoin)
+        and not labels[0].pattern.predictable
+    ):
         return Labelled(node, labels[0], inputs)
     return Labelled(node, _label(node, labels, weak_distinct), inputs)
 
@@ -72,12 +78,14 @@ def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
             return _window_label(node, window)
         case RelationScan(retroactive=retroactive):
             return rule.relation(what) if retroactive else rule.non_retroactive_relation(what)
-        case Select() | Project() | Sort():
+        case Select() | Project() | Sort() | Shared():
             return rule.stateless(inputs[0])
         case Join():
             return rule.window_join(inputs, what)
         case RelationJoin(retroactive=retroactive):
             return (rule.relation_join if retroactive else rule.nrr_join)(inputs[0], what)
+        case PaddedNrrJoin():
+            return rule.nrr_join(inputs[0], what)
         case AntiJoin() | ExceptAll():
             return rule.negation(inputs, what)
         case Distinct():
@@ -126,13 +134,15 @@ def _phrase(node: Node) -> str:
             return f"{'Wstream' if wstream else 'the sub-query'} {window.cql()}"
         case RelationScan(alias=alias, retroactive=retroactive):
             return f"the {'relation' if retroactive else 'NRR'} {alias}"
-        case RelationJoin(relation=relation):
+        case RelationJoin(relation=relation) | PaddedNrrJoin(relation=relation):
             names = [n.alias for n in relation.walk() if isinstance(n, RelationScan)]
             return f"the join with {', '.join(names)}"
         case AntiJoin(kind=kind):
             return kind.value
         case GroupAggregate(keys=keys):
             return "GROUP BY" if keys else "the aggregate"
+        case Shared(name=name):
+            return name
         case Sort(limit=limit):
             return "ORDER BY" if limit is None else "LIMIT"
         case Output(kind=kind):

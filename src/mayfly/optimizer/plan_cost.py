@@ -29,9 +29,11 @@ from mayfly.plan.logical_operators import (
     Join,
     Node,
     Output,
+    PaddedNrrJoin,
     Project,
     RelationJoin,
     Select,
+    Shared,
     Sort,
     StreamScan,
     SubqueryWindow,
@@ -140,9 +142,13 @@ def _touched(estimated: Estimated, rates: list[float]) -> float:
             return sum(rates) + order_cost(paced, tuple(range(len(paced))))
         case Project(outputs=outputs) if all(isinstance(o.expression, Column) for o in outputs):
             return 0.0  # leaving columns out touches no tuple
+        case Shared():
+            return 0.0
         case RelationJoin():
             fan_out = estimated.flow.size / flows[0].size if flows[0].size else 0.0
             return rates[0] * (1 + fan_out) + (rates[1] if node.retroactive else 0.0)
+        case PaddedNrrJoin():
+            return rates[0] * 2
         case AntiJoin() | ExceptAll():
             # An arrival on the right looks at the left tuples of its value, and so does its end.
             return rates[0] + 2 * rates[1] * (1 + _per_value(node, flows[0]))

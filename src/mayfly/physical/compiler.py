@@ -27,7 +27,7 @@ from mayfly.kernels.multiway import MultiwayJoin, SharedKey
 from mayfly.kernels.nrr import NrrJoinRows
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.pane_groups import PaneGroups
-from mayfly.kernels.stateless import MergeUnion, ProjectRows, SelectRows
+from mayfly.kernels.stateless import MergeUnion
 from mayfly.kernels.top_rows import TopRows
 from mayfly.kernels.window_assignment import RANK, WindowRows
 from mayfly.kernels.window_join import JoinRows
@@ -46,6 +46,8 @@ from mayfly.physical.join_conditions import (
 from mayfly.physical.negations import negation
 from mayfly.physical.pane_plan import PanePlan, obstacle, rows_because, slid_window
 from mayfly.physical.program import Entering, Program, RelationInput, StreamInput, Task, shorter
+from mayfly.physical.row_tasks import row_by_row, stream_below
+from mayfly.physical.shared_program import with_equal_tasks_once
 from mayfly.physical.slides import common_slide, outer_slide, without_slides
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
@@ -60,10 +62,12 @@ from mayfly.plan.logical_operators import (
     Node,
     Output,
     OutputKind,
+    PaddedNrrJoin,
     Project,
     RelationJoin,
     RelationScan,
     Select,
+    Shared,
     Sort,
     StreamScan,
     SubqueryWindow,
@@ -106,7 +110,7 @@ def compile_plan(
     sort = Sort(source.node, ())
     if isinstance(source.node, Sort):
         sort, source = source.node, source.inputs[0]
-    answer = compiler.task(source)
+    answer = with_equal_tasks_once(compiler.task(source))
     sent = None
     if plan.kind is not OutputKind.VIEW:
         sent = Sent(
@@ -143,6 +147,8 @@ class _Compiler:
     sharing: frozenset[str] = SHARING
 
     def task(self, labelled: Labelled) -> Task:
+        if isinstance(labelled.node, Shared):
+            return self.task(labelled.inputs[0])
         return replace(self._task(labelled), node=labelled.node, label=labelled.label)
 
     def _task(self, labelled: Labelled) -> Task:
@@ -157,10 +163,10 @@ class _Compiler:
             case SubqueryWindow():
                 return self._subquery_window(labelled, node)
             case Select() | Project():
-                return _row_by_row(node, self.task(labelled.inputs[0]))
+                return row_by_row(node, self.task(labelled.inputs[0]))
             case Join():
                 return self._join(labelled, node)
-            case RelationJoin():
+            case RelationJoin() | PaddedNrrJoin():
                 return self._relation_join(labelled, node)
             case AntiJoin():
                 return self._negation(labelled, node)
@@ -218,7 +224,7 @@ class _Compiler:
         return longest + period
 
     def _subquery_window(self, labelled: Labelled, node: SubqueryWindow) -> Task:
-        ranked = _stream_below(node.child)
+        ranked = stream_below(node.child)
         child = self._ranked(labelled.inputs[0]) if ranked else self.task(labelled.inputs[0])
         window, columns = node.window, payload(node.schema)
         relation = node.schema[0].relation
@@ -240,9 +246,11 @@ class _Compiler:
         node = labelled.node
         if isinstance(node, StreamScan):
             task = self._scan(node, ordered=True)
+        elif isinstance(node, Shared):
+            return self._ranked(labelled.inputs[0])
         else:
             assert isinstance(node, Select | Project)
-            task = _row_by_row(node, self._ranked(labelled.inputs[0]))
+            task = row_by_row(node, self._ranked(labelled.inputs[0]))
         return replace(task, node=node, label=labelled.label)
 
     # ── joins ─────────────────────────────────────────────────────────────────────────────
@@ -309,15 +317,16 @@ class _Compiler:
             shape = self.shape(labelled, joined)
         return joined
 
-    def _relation_join(self, labelled: Labelled, node: RelationJoin) -> Task:
+    def _relation_join(self, labelled: Labelled, node: RelationJoin | PaddedNrrJoin) -> Task:
         child, relation = self.task(labelled.inputs[0]), self._relation(labelled.inputs[1])
         condition = condition_between(
             node.child.schema, node.relation.schema, node.equalities, node.residual
         )
         columns = pa.schema([*child.columns, *relation.columns])
         sides = (child.columns, relation.columns)
-        if not node.retroactive:
-            nrr = NrrJoinRows(describe(node), condition, sides, child.strict, self.dual)
+        if isinstance(node, PaddedNrrJoin) or not node.retroactive:
+            padded = isinstance(node, PaddedNrrJoin)
+            nrr = NrrJoinRows(describe(node), condition, sides, child.strict, self.dual, padded)
             return Task(nrr, (child, relation), columns, child.strict, child.longest)
         operator = JoinRows(
             describe(node),
@@ -338,7 +347,7 @@ class _Compiler:
             operator = Entering(describe(node), columns, self.dual)
             return Task(operator, (source,), columns, True, None, node, labelled.label)
         if isinstance(node, Select | Project):
-            task = _row_by_row(node, self._relation(labelled.inputs[0]))
+            task = row_by_row(node, self._relation(labelled.inputs[0]))
             return replace(task, node=node, label=labelled.label)
         raise InvalidSetting(
             f"{describe(node)} over a relation cannot be run in this process",
@@ -348,7 +357,9 @@ class _Compiler:
     # ── the rest ──────────────────────────────────────────────────────────────────────────
 
     def _negation(self, labelled: Labelled, node: AntiJoin) -> Task:
-        left, right = (self.task(source) for source in labelled.inputs)
+        reads_stream = any(isinstance(below, StreamScan) for below in node.right.walk())
+        left = self.task(labelled.inputs[0])
+        right = (self.task if reads_stream else self._relation)(labelled.inputs[1])
         shapes = self.shape(labelled.inputs[0], left), self.shape(labelled.inputs[1], right)
         return negation(node, left, right, shapes)
 
@@ -465,23 +476,3 @@ class _Compiler:
         structure, _ = structure_for(pattern, Upkeep(strategy=self.strategy))
         early = structure is Structure.CALENDAR_NEGATIVE and self.strict is Strict.HASH
         return Shape(structure, longest, hashed=early)
-
-
-def _row_by_row(node: Select | Project, child: Task) -> Task:
-    """A selection or projection, whose results live as its input does."""
-    if isinstance(node, Select):
-        chosen = SelectRows(describe(node), node.predicate)
-        return replace(child, operator=chosen, inputs=(child,), node=None, label=None)
-    columns = payload(node.schema)
-    listed = tuple(output.expression for output in node.outputs)
-    projected = ProjectRows(describe(node), listed, columns)
-    return replace(
-        child, operator=projected, inputs=(child,), columns=columns, node=None, label=None
-    )
-
-
-def _stream_below(node: Node) -> bool:
-    """Whether rows come from one stream, selected and projected only."""
-    while isinstance(node, Select | Project):
-        node = node.child
-    return isinstance(node, StreamScan)

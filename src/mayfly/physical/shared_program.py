@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from mayfly.kernels.operator import Moving, StateKey
 from mayfly.physical.program import Program, StreamInput, Task
+from mayfly.plan.alias_names import with_aliases
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical_operators import Node, Output
 
@@ -144,6 +145,11 @@ class _Pooling:
         return self.done[task]
 
 
+def with_equal_tasks_once(answer: Task) -> Task:
+    """A task over others of which equal ones are the same."""
+    return _Pooling({}, ClockGroup(())).pooled(answer)
+
+
 def moves_freely(task: Task) -> bool:
     """Whether a task only prepares rows for its readers, wherever they are."""
     below = [source for source in task.inputs if isinstance(source, Task)]
@@ -252,7 +258,7 @@ def canonical(plan: Output) -> Output:
     """The plan with aliases that depend on what they stand for and not on the text."""
     names: dict[str, str] = {}
     _collect(plan, names)
-    renamed = _renamed(plan, names)
+    renamed = with_aliases(plan, names)
     assert isinstance(renamed, Output)
     return renamed
 
@@ -270,24 +276,6 @@ def _collect(node: Node, names: dict[str, str]) -> None:
             number += 1
             text = f"{text.partition('#')[0]}#{number}"
         names[alias] = text
-
-
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(value, Column):
-        return replace(value, relation=names.get(value.relation, value.relation))
-    if isinstance(value, tuple):
-        return tuple(_renamed(part, names) for part in value)
-    if isinstance(value, Enum) or not is_dataclass(value) or isinstance(value, type):
-        return value
-    changed = {}
-    for field in fields(value):
-        if not field.init:
-            continue
-        old = getattr(value, field.name)
-        new = names.get(old, old) if field.name == "alias" else _renamed(old, names)
-        if new is not old:
-            changed[field.name] = new
-    return replace(value, **changed) if changed else value
 
 
 def read_streams(members: Sequence[Member]) -> tuple[str, ...]:

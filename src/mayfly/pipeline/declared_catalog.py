@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mayfly.cql import bind_query
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import text
-from mayfly.plan.catalog import Catalog, ColumnDefinition, RelationDefinition, StreamDefinition
+from mayfly.plan.catalog import (
+    Catalog,
+    ColumnDefinition,
+    RelationDefinition,
+    StreamDefinition,
+    ViewDefinition,
+)
 from mayfly.plan.types import parse_type
 
 
@@ -33,7 +40,12 @@ def declarations(catalog: Catalog) -> dict[str, Any]:
             }
             for relation in catalog.of_kind(RelationDefinition)
         },
+        **({"views": views} if (views := _texts(catalog)) else {}),
     }  # fmt: skip
+
+
+def _texts(catalog: Catalog) -> dict[str, str]:
+    return {view.name: view.text for view in catalog.of_kind(ViewDefinition)}
 
 
 def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
@@ -54,6 +66,8 @@ def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
             name, _columns(stream), tuple(stream["key"]), stream["retroactive"]
         )
         catalog = catalog.declare(relation)
+    for name, query in declared.get("views", {}).items():
+        catalog = catalog.declare(ViewDefinition(name, bind_query(query, catalog), query))
     return catalog
 
 

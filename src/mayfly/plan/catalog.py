@@ -1,4 +1,4 @@
-"""What exists: streams, relations, NRRs, queries and archives, with their declared schemas.
+"""What exists: streams, relations, NRRs, views, queries and archives, with their declared schemas.
 
 A catalog is a value; declaring or dropping something gives another catalog. Names are found
 whatever the case of their letters, and are unique across all kinds.
@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical_operators import Node, Output, RelationScan, StreamScan, check_letters
+from mayfly.plan.logical_operators import Output, RelationScan, StreamScan, check_letters
 from mayfly.plan.types import DataType, check_stored, parse_type
 
 TIME_TYPES = ("timestamp", "bigint")
@@ -132,6 +132,18 @@ class QueryDefinition:
 
 
 @dataclass(frozen=True)
+class ViewDefinition:
+    """A name for a query, to be read by others; nothing runs for it alone."""
+
+    name: str
+    plan: Output
+    text: str = field(compare=False)
+    """The query with what it reads by name written out."""
+
+    kind = "view"
+
+
+@dataclass(frozen=True)
 class LayoutChoice:
     """A layout by name, its sizes and how it is updated: WATA(4) USING PACKED SHADOW."""
 
@@ -163,8 +175,16 @@ class ArchiveDefinition:
     kind = "archive"
 
 
-Definition: TypeAlias = StreamDefinition | RelationDefinition | QueryDefinition | ArchiveDefinition
-D = TypeVar("D", StreamDefinition, RelationDefinition, QueryDefinition, ArchiveDefinition)
+Reader: TypeAlias = QueryDefinition | ArchiveDefinition | ViewDefinition
+Definition: TypeAlias = StreamDefinition | RelationDefinition | Reader
+D = TypeVar(
+    "D",
+    StreamDefinition,
+    RelationDefinition,
+    QueryDefinition,
+    ArchiveDefinition,
+    ViewDefinition,
+)
 
 
 @dataclass(frozen=True)
@@ -196,7 +216,7 @@ class Catalog:
         )
 
     def drop(self, name: str) -> Catalog:
-        """Without the entry; refused while a query or archive reads it."""
+        """Without the entry; refused while a query, archive or view reads it."""
         users = [user.name for user in self.users(name)]
         if users:
             raise InvalidSetting(
@@ -205,17 +225,18 @@ class Catalog:
         kept = {key: entry for key, entry in self.entries.items() if key != name.casefold()}
         return replace(self, entries=MappingProxyType(kept))
 
-    def users(self, name: str) -> tuple[QueryDefinition | ArchiveDefinition, ...]:
-        """The queries and archives that read a stream or relation."""
-        readers: tuple[QueryDefinition | ArchiveDefinition, ...] = (
+    def users(self, name: str) -> tuple[Reader, ...]:
+        """The queries, archives and views that read something."""
+        readers: tuple[Reader, ...] = (
             *self.of_kind(QueryDefinition),
             *self.of_kind(ArchiveDefinition),
+            *self.of_kind(ViewDefinition),
         )
         return tuple(user for user in readers if name.casefold() in _read_by(user.plan))
 
 
-def _read_by(plan: Node) -> set[str]:
-    names: set[str] = set()
+def _read_by(plan: Output) -> set[str]:
+    names = {name.casefold() for name in plan.names}
     for node in plan.walk():
         if isinstance(node, StreamScan):
             names.add(node.stream.casefold())

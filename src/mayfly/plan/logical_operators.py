@@ -5,7 +5,7 @@ Invariants every plan keeps (the binder makes them, rewrites must preserve them)
 * A column is identified by (relation, name). Aliases are unique in a whole query, so an
   expression means the same wherever it is moved. ``schema`` lists the columns a node offers.
 * Scans and blocks introduce columns; Select, Join, RelationJoin, AntiJoin, ExceptAll, Distinct,
-  Top, Sort and Output hand on the columns of their inputs unchanged.
+  Top, Shared, Sort and Output hand on the columns of their inputs unchanged.
 * ``Output`` is the root and occurs nowhere else. Its columns have the relation "".
 * Windows sit in ``StreamScan`` and ``SubqueryWindow`` only: a Select above them filters what the
   window holds.
@@ -228,6 +228,28 @@ class RelationJoin(Node):
         return _conditions(self.equalities, self.residual)
 
 
+@dataclass(frozen=True)
+class PaddedNrrJoin(Node):
+    """A LEFT JOIN with an NRR: each tuple with its partners as they were before it, or with NULLs.
+
+    No change of the NRR changes a result, so the padding stays; the child must not be STR.
+    """
+
+    inputs_of = ("child", "relation")
+    child: Node
+    relation: Node
+    equalities: tuple[Equality, ...] = ()
+    residual: Expression | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        padded = tuple(replace(column, may_be_null=True) for column in self.relation.schema)
+        return (*self.child.schema, *padded)
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return _conditions(self.equalities, self.residual)
+
+
 class Negation(Enum):
     """Which SQL negation an anti-join stands for: they differ on NULLs."""
 
@@ -292,6 +314,10 @@ class AggregateCall:
 
     def column(self, relation: str) -> Column:
         return Column(relation, self.name, self.data_type, self.nullable)
+
+
+DECORRELATED = "decorrelated"
+"""How the alias begins of a query used as a value that depends on the rows around it."""
 
 
 @dataclass(frozen=True)
@@ -396,6 +422,18 @@ class Top(Node):
         return tuple(key.expression for key in self.keys)
 
 
+@dataclass(frozen=True)
+class Shared(Node):
+    """A named part of a query that is read more than once: WITH, a view, or an earlier query.
+
+    Rules keep all its copies alike, so that they are computed once.
+    """
+
+    inputs_of = ("child",)
+    child: Node
+    name: str
+
+
 class OutputKind(Enum):
     """What leaves the query: a maintained answer, its changes, or all of it at each refresh."""
 
@@ -424,6 +462,8 @@ class Output(Node):
     one_time: bool = False
     staleness: int | None = None
     """How old a one-time answer may be, in event time (BOUNDED STALENESS)."""
+    names: tuple[str, ...] = field(default=(), compare=False)
+    """The views and queries that the text reads by name."""
 
 
 def _conditions(

@@ -14,10 +14,12 @@ from mayfly.plan.logical_operators import (
     Named,
     Node,
     Output,
+    PaddedNrrJoin,
     Project,
     RelationJoin,
     RelationScan,
     Select,
+    Shared,
     Sort,
     SortKey,
     StreamScan,
@@ -59,6 +61,7 @@ _NAMES = {
     "StreamScan": "Stream",
     "GroupAggregate": "Aggregate",
     "UnionAll": "UNION ALL",
+    "PaddedNrrJoin": "NRR left join",
     "ExceptAll": "EXCEPT ALL",
 }
 
@@ -72,6 +75,8 @@ def node_detail(node: Node) -> str:
             return f"{_aliased(relation, alias)} ({_column_names(columns)})"
         case SubqueryWindow(window=window):
             return window.cql()
+        case Shared(name=name):
+            return name
         case Select(predicate=predicate):
             return expression_text(predicate)
         case Project(outputs=outputs, alias=alias):
@@ -79,7 +84,10 @@ def node_detail(node: Node) -> str:
             return f"{named} as {alias}" if alias else named
         case Join(equalities=equalities, residual=residual):
             return conditions_text(equalities, residual) or "(every pair)"
-        case RelationJoin(equalities=equalities, residual=residual):
+        case (
+            RelationJoin(equalities=equalities, residual=residual)
+            | PaddedNrrJoin(equalities=equalities, residual=residual)
+        ):
             return conditions_text(equalities, residual) or "(every pair)"
         case AntiJoin(equalities=equalities, residual=residual):
             return conditions_text(equalities, residual)

@@ -37,6 +37,7 @@ from mayfly.plan.row_intake import as_table
 from mayfly.plan.types import arrow_type
 from mayfly.plan.zone_instants import instant_in_zone
 from mayfly.runtime.buckets import checked_buckets
+from mayfly.runtime.change_log import ChangeLog
 from mayfly.runtime.clock import Clocks, closed_instant
 from mayfly.runtime.computed_values import computed
 from mayfly.runtime.max_gap import joined, last_promise, spans
@@ -57,7 +58,7 @@ class OperatorReport:
     state_bytes: int
     seconds: float
     rows_touched: int = 0
-    """Stored rows read and events played by an aggregation."""
+    """Stored rows that were looked up or met, and events played by an aggregation."""
 
 
 @dataclass(slots=True)
@@ -78,13 +79,14 @@ class ContinuousRun:
     bucket_count: int = 1
     max_state_bytes: int = field(default_factory=default_state_bytes)
     zone: str = "UTC"
+    history: int | None = None
+    """How far back the change log reaches, in microseconds; None: to the beginning."""
     clocks: Clocks = field(init=False)
     _states: dict[Task, list[Any]] = field(init=False)
     _sending: Any = field(init=False)
-    _delivered: dict[RelationInput, tuple[int, ...]] = field(init=False)
-    _born: list[pa.Table] = field(init=False)
-    _cut: list[pa.Table] = field(init=False)
-    _sent: list[pa.Table] = field(init=False)
+    _delivered: dict[Task, tuple[int, ...]] = field(init=False)
+    """The changes of relations that each reader has seen."""
+    _log: ChangeLog = field(init=False)
     _worked: dict[Task, _Worked] = field(init=False)
     _tasks: list[Task] = field(init=False)
     _first: int | None = field(init=False, default=None)
@@ -101,8 +103,10 @@ class ContinuousRun:
         }
         sent = self.program.sent
         self._sending = sent.state() if sent else None
-        self._delivered = dict.fromkeys(self._sources(RelationInput), ())
-        self._born, self._cut, self._sent = [], [], []
+        self._delivered = dict.fromkeys(self._tasks, ())
+        slide = sent.slide if sent else None
+        end = EXP if slide is not None and slide.period else TS
+        self._log = ChangeLog(Delta.empty(self.program.answer.columns), self.history, end)
         self._worked = {task: _Worked() for task in self._tasks}
         names = tuple(dict.fromkeys(source.stream for source in self._sources(StreamInput)))
         self.clocks = Clocks.unset(names)
@@ -280,11 +284,11 @@ class ContinuousRun:
         task: Task,
         batch: Mapping[str, pa.Table],
         interval: Interval,
-        delivered: dict[RelationInput, tuple[int, ...]],
+        delivered: dict[Task, tuple[int, ...]],
     ) -> Delta:
         if isinstance(source, RelationInput):
             changing = self.relations[source.relation.casefold()]
-            delta, delivered[source] = changing.between(source, interval, delivered[source])
+            delta, delivered[task] = changing.between(source, interval, delivered[task])
             return _with_sight(delta) if task.operator.dual else delta
         rows = batch.get(source.stream)
         if rows is None:
@@ -329,10 +333,9 @@ class ContinuousRun:
 
     def _logged(self, answer: Delta, sent: pa.Table | None) -> pa.Table:
         if sent is not None:
-            self._sent.append(sent)
+            self._log.append_sent(sent, self.clocks.query)
             return self._expanded([sent], MIN_TIME, NEVER)
-        self._born.append(answer.born)
-        self._cut.append(answer.cut)
+        self._log.append(answer, self.clocks.query)
         return self._change_rows(answer)
 
     @property
@@ -363,13 +366,8 @@ class ContinuousRun:
         low = MIN_TIME if since is None else instant(since)
         high = NEVER if until is None else instant(until)
         if self.program.sent is not None:
-            return self._expanded(self._sent, low, high)
-        nothing = self._nothing()
-        return (
-            self._change_rows(united([], nothing))
-            if not self._born
-            else self._change_rows(Delta(concatenated(self._born), concatenated(self._cut)))
-        )
+            return self._expanded(self._log.sent, low, high)
+        return self._change_rows(self._log.whole.delta())
 
     def _expanded(self, sent: Sequence[pa.Table], since: int, until: int) -> pa.Table:
         """What was sent, row by row, or as runs of refreshes where that would be too much."""
@@ -391,32 +389,28 @@ class ContinuousRun:
             rows = concatenated([rows.slice(0, 0), *repeated(rows, slide, since, until)])
         return self._named(rows.drop_columns([EXP]))
 
-    def _nothing(self) -> Delta:
-        return Delta.empty(self.program.answer.columns)
-
     def lifetimes(self) -> pa.Table:
         """Every result of a view with its final lifetime; empty ones are left out."""
+        self._check_view()
+        return self._named(self._log.whole.lifetimes())
+
+    def _check_view(self) -> None:
         if self.program.sent is not None:
             raise InvalidSetting(
                 f"the query sends {self.program.sent.name}, its rows have no lifetimes",
                 "leave the stream operator out to keep a view",
             )
-        nothing = self._nothing()
-        born = concatenated([nothing.born, *self._born])
-        cut = concatenated([nothing.cut, *self._cut])
-        exp = numbers(born, EXP).copy()
-        order = np.argsort(numbers(cut, ID), kind="stable")
-        ids, ends = numbers(cut, ID)[order], numbers(cut, END)[order]
-        if len(ids):
-            place = np.minimum(np.searchsorted(ids, numbers(born, ID)), len(ids) - 1)
-            hit = ids[place] == numbers(born, ID)
-            exp[hit] = ends[place[hit]]
-        return self._named(with_numbers(born, **{EXP: exp}))
 
     def snapshot(self, as_of: int | str | None = None) -> pa.Table:
         """The answer at a closed instant (by default the last closed one)."""
         moment = closed_instant(as_of, self.clocks.query, source="feed")
-        log = self.lifetimes()
+        self._check_view()
+        if moment < self._log.since:
+            raise InvalidSetting(
+                f"the answer as of {instant_text(moment)} is no longer kept",
+                f"ask from {instant_text(self._log.since)} on, or give the query more history",
+            )
+        log = self._named(self._log.lifetimes_after(moment, self.clocks.query))
         ts, exp = log[self.times.ts], log[self.times.exp]
         alive = pc.and_(pc.less_equal(ts, moment), pc.greater(exp, moment))
         return log.filter(alive).drop_columns([self.times.ts, self.times.exp])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.cql import Create, Delete, Drop, Insert, Update, bind_query, parse
+from mayfly.cql import Create, Delete, Drop, Insert, OneTimeQuery, Update, bind_query, parse
 from mayfly.cql.statements import apply
 from mayfly.display import html_table, one_line
 from mayfly.errors import InvalidSetting
@@ -29,13 +29,17 @@ from mayfly.plan.catalog import (
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
+    ViewDefinition,
 )
 from mayfly.plan.logical_operators import Output
 from mayfly.plan.row_intake import Columns, arrow_of, columns_of
 from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.time_zones import check_zone_in_use
 from mayfly.runtime.in_process import ContinuousRun
+from mayfly.runtime.one_time_query import OneTimePlan
 from mayfly.runtime.relation_log import Changing
+from mayfly.runtime.session_tables import DeclaredTable, RunningQuery
+from mayfly.runtime.table_sources import TableSource
 
 
 class LocalSession:
@@ -49,6 +53,7 @@ class LocalSession:
         self.catalog = Catalog()
         self._relations: dict[str, Changing] = {}
         self._runs: list[ContinuousRun] = []
+        self._named_runs: dict[str, ContinuousRun] = {}
 
     def __repr__(self) -> str:
         return one_line(self, *(f"{entry.kind} {entry.name}" for entry in self.catalog))
@@ -56,11 +61,14 @@ class LocalSession:
     def _repr_html_(self) -> str:
         return html_table("LocalSession", {entry.name: entry.kind for entry in self.catalog})
 
-    def execute(self, text: str) -> None:
+    def execute(self, text: str) -> pa.Table | None:
         """Carry out statements: CREATE and DROP, and INSERT, UPDATE, DELETE on relations.
 
         A change without AT takes effect at the clock of the queries that read the relation.
+        A SELECT is answered once, over relations and over queries that were started by name, as of
+        the last instant that is closed for these; the answer of the last one is returned.
         """
+        answer: pa.Table | None = None
         with in_zone(self.zone):
             statements = parse(text, self.catalog)
         for statement in statements:
@@ -75,11 +83,27 @@ class LocalSession:
                 case Insert() | Update() | Delete():
                     changing = self._relations[statement.relation.casefold()]
                     changing.carry_out(statement, self._clock(statement.relation))
+                case OneTimeQuery(text=select):
+                    answer = self._answered(select)
                 case _:
                     raise InvalidSetting(
-                        f"line {statement.position.line} is a {type(statement).__name__}",
-                        "run queries with query(), look at them with explain()",
+                        f"line {statement.position.line} is a {type(statement).__name__.upper()}",
+                        "look at queries with explain(), and at what is declared with .catalog",
                     )
+        return answer
+
+    def _answered(self, select: str) -> pa.Table:
+        """A one-time query over what the session holds."""
+        tables: list[TableSource] = [
+            DeclaredTable(changing) for changing in self._relations.values()
+        ]
+        for name, run in self._named_runs.items():
+            entry = self.catalog.lookup(name)
+            if entry is not None and run.program.sent is None:
+                tables.append(RunningQuery(entry.name, run))
+        with in_zone(self.zone):
+            plan = OneTimePlan.of(select, tables, self.catalog)
+            return plan.answer(plan.instant(MIN_TIME)).rows
 
     @known_settings()
     def stream(
@@ -142,6 +166,7 @@ class LocalSession:
         buckets: int = 1,
         joins: str | Evaluation = "cost",
         max_state_bytes: int | None = None,
+        history: Duration | None = None,
     ) -> ContinuousRun:
         """Start a query: CQL text, or the name of one made by CREATE QUERY.
 
@@ -150,7 +175,8 @@ class LocalSession:
         results (also as an ``Evaluation`` says), "binary" in a chain that keeps them, or whichever
         of the two, or of ways between them, the optimizer finds cheapest ("cost"). The answer
         depends on none of them. A step that would need more than ``max_state_bytes`` (by default
-        half of the machine's memory) is refused before it is tried.
+        half of the machine's memory) is refused before it is tried. The change log reaches back to
+        the beginning, or with ``history="1 hour"`` that far: what ended before is forgotten.
         """
         way, without = Strategy.named(strategy), names("without", without)
         with in_zone(self.zone):
@@ -164,8 +190,11 @@ class LocalSession:
         prunes, panes = (rule not in without for rule in ("early-pruning", "panes"))
         program = compile_plan(chosen.plan, self.catalog, way, weak, ways, strict, prunes, panes)
         room = checked_state_bytes(max_state_bytes)
-        run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone)
+        reach = None if history is None else duration(history)
+        run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone, reach)
         self._runs.append(run)
+        if isinstance(self.catalog.lookup(cql), QueryDefinition):
+            self._named_runs[cql.casefold()] = run
         return run
 
     @known_settings()
@@ -188,7 +217,9 @@ class LocalSession:
 
     def _bound(self, cql: str) -> Output:
         entry = self.catalog.lookup(cql) if isinstance(cql, str) else None
-        return entry.plan if isinstance(entry, QueryDefinition) else bind_query(cql, self.catalog)
+        if isinstance(entry, QueryDefinition | ViewDefinition):
+            return entry.plan
+        return bind_query(cql, self.catalog)
 
     def _clock(self, relation: str) -> int:
         """The clock of the queries that read a relation."""

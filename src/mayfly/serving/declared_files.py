@@ -32,6 +32,7 @@ from mayfly.plan.row_intake import as_table
 from mayfly.plan.types import STRING, arrow_type
 from mayfly.plan.window_kinds import Window
 from mayfly.runtime.computed_values import computed
+from mayfly.runtime.table_sources import FILES
 
 IGNORED = ("maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "cleansource")
 """Options that say how files come one after the other."""
@@ -48,7 +49,7 @@ class FileStream:
     folder: Path
     """To which its path is relative."""
 
-    kind = "file"
+    kind = FILES
 
     @property
     def name(self) -> str:

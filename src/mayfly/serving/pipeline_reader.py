@@ -36,19 +36,20 @@ from mayfly.plan.catalog import (
 from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import arrow_type
+from mayfly.runtime.answer import QueryAnswer
 from mayfly.runtime.clock import Clocks
-from mayfly.serving.answer import QueryAnswer
+from mayfly.runtime.one_time_query import OneTimePlan
+from mayfly.runtime.table_sources import Keys, TableSource
 from mayfly.serving.answer_age import AgeLimit, AnswerAge
 from mayfly.serving.kept_streams import KeptStream, kept_streams
 from mayfly.serving.key_index import KeyIndex
-from mayfly.serving.one_time_query import OneTimePlan
 from mayfly.serving.pipeline_status import (
     QUERIES,
     PipelineStatus,
     check_pipeline,
     status_of_pipeline,
 )
-from mayfly.serving.tables import Keys, StoredRelation, TableSource, View
+from mayfly.serving.tables import StoredRelation, View
 from mayfly.storage import Manifest, Repository
 
 if TYPE_CHECKING:

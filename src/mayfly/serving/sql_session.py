@@ -42,15 +42,17 @@ from mayfly.plan.catalog import (
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
+    ViewDefinition,
 )
 from mayfly.plan.logical_operators import OutputKind
+from mayfly.runtime.answer import QueryAnswer
+from mayfly.runtime.one_time_query import OneTimePlan
 from mayfly.runtime.relation_log import Changing
-from mayfly.serving.answer import QueryAnswer
+from mayfly.runtime.session_tables import DeclaredTable
+from mayfly.runtime.table_sources import SCAN, Keys, TableSource
 from mayfly.serving.declared_files import FileStream, declared_rows
-from mayfly.serving.one_time_query import OneTimePlan
 from mayfly.serving.pipeline_places import archives_of, checkpoint_of, is_pipeline_file
 from mayfly.serving.pipeline_reader import PipelineReader
-from mayfly.serving.tables import SCAN, Keys, TableSource
 from mayfly.storage import Repository
 
 if TYPE_CHECKING:
@@ -58,39 +60,6 @@ if TYPE_CHECKING:
 
 Outcome: TypeAlias = "QueryAnswer | Explanation | pa.Table | str"
 """An answer, a plan, a list, or a word about what was done."""
-
-
-@dataclass(frozen=True)
-class DeclaredTable:
-    """A relation of this session."""
-
-    changing: Changing
-
-    streams = ()
-
-    @property
-    def name(self) -> str:
-        return self.changing.definition.name
-
-    @property
-    def kind(self) -> str:
-        return self.changing.definition.kind
-
-    @property
-    def columns(self) -> tuple[ColumnDefinition, ...]:
-        return self.changing.definition.columns
-
-    def latest(self) -> None:
-        return None
-
-    def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
-        return self.changing.rows.select(list(columns))
-
-    def access(self, keys: Keys) -> str:
-        return SCAN
-
-    def missing(self, instant: int) -> Iterator[str]:
-        return iter(())
 
 
 @dataclass(frozen=True)
@@ -202,7 +171,7 @@ class SqlSession:
         with in_zone(self.zone):
             tokens = tokenize(SourceText(text))
             word = tokens[0].text.upper() if tokens else ""
-            if word in ("SELECT", "("):
+            if word in ("SELECT", "(", "WITH"):
                 return self._answer(text)
             if word == "EXPLAIN":
                 return self._explained(text, text[tokens[0].end + 1 :].strip().rstrip(";"))
@@ -235,6 +204,9 @@ class SqlSession:
         """What there is, or what there is of a kind."""
         rows = [(table.name, table.kind, table.columns) for table in self.tables()]
         rows += [(stream.name, "stream", stream.definition.columns) for stream in self.streams()]
+        rows += [
+            (view.name, "view", _columns(view)) for view in self.catalog.of_kind(ViewDefinition)
+        ]
         if self.reader is not None:
             names = {name.casefold() for name, _, _ in rows}
             rows += [
@@ -271,7 +243,7 @@ class SqlSession:
         sending = (
             query
             for query in self.catalog
-            if isinstance(query, QueryDefinition | ArchiveDefinition)
+            if isinstance(query, QueryDefinition | ArchiveDefinition | ViewDefinition)
         )
         kept = () if self.reader is None else self.reader.kept_streams.values()
         return OneTimePlan.of(text, self.tables(), (*others, *sending), (*kept, *self.streams()))
@@ -290,7 +262,7 @@ class SqlSession:
         if self.reader is not None and name in self.reader.views:
             return self.reader.explain(name)
         entry = self.catalog.lookup(name)
-        if isinstance(entry, QueryDefinition | ArchiveDefinition):
+        if isinstance(entry, QueryDefinition | ArchiveDefinition | ViewDefinition):
             rest = entry.text
         elif name.isidentifier():
             raise CqlError(f"there is no query {name}", "EXPLAIN SELECT …, or EXPLAIN and its name")

@@ -17,7 +17,7 @@ from mayfly.errors import StorageError
 from mayfly.lifetime import instant_text
 from mayfly.plan.catalog import ColumnDefinition
 from mayfly.plan.types import parse_type
-from mayfly.serving.tables import Keys, access_words
+from mayfly.runtime.table_sources import Keys, access_words
 from mayfly.storage import Repository
 
 

@@ -24,6 +24,8 @@ from mayfly.plan.window_kinds import (
     Window,
     instant_literal,
 )
+from mayfly.testing.languages import Both, both, joined
+from mayfly.testing.query_forms import FORMS, QueryForms, Scope
 from mayfly.testing.random_aggregates import (
     further_call,
     grouping_sets,
@@ -53,32 +55,8 @@ SHAPES = (
     *("select", "join", "distinct", "group", "union", "except"),
     *("not_exists", "not_in", "subquery", "windowed_subquery"),
     *("top", "top_subquery", "exists", "in", "sets", "outer"),
+    *FORMS,
 )
-
-
-@dataclass(frozen=True)
-class Both:
-    """One piece of text in both languages."""
-
-    cql: str
-    sql: str
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        return self.cql, self.sql
-
-    def __str__(self) -> str:
-        raise TypeError("write both sides with both()")
-
-
-def both(template: str, *parts: Both | str) -> Both:
-    """The template filled in on both sides."""
-    pairs = [(part, part) if isinstance(part, str) else part.pair for part in parts]
-    return Both(*(template.format(*(pair[side] for pair in pairs)) for side in (0, 1)))
-
-
-def joined(separator: str, parts: Sequence[Both]) -> Both:
-    return Both(separator.join(p.cql for p in parts), separator.join(p.sql for p in parts))
 
 
 @dataclass(frozen=True)
@@ -99,6 +77,9 @@ class GeneratedQuery:
     sql: str
     tables: tuple[WindowTable, ...]
     shape: str
+    views: str = ""
+    over_views: str = ""
+    """Where it has WITH: the same as statements, and a query of that meaning over them."""
 
 
 def random_query(rng: Random, shape: str | None = None) -> GeneratedQuery:
@@ -106,7 +87,8 @@ def random_query(rng: Random, shape: str | None = None) -> GeneratedQuery:
     chosen = shape or rng.choice(SHAPES)
     maker = _Maker(rng)
     text = maker.query(chosen)
-    return GeneratedQuery(text.cql, text.sql, tuple(maker.tables), chosen)
+    views = maker.views, maker.over_views
+    return GeneratedQuery(text.cql, text.sql, tuple(maker.tables), chosen, *views)
 
 
 # ── alive tuples ──────────────────────────────────────────────────────────────────────────
@@ -147,10 +129,8 @@ def _same(left: Mapping[str, Any], right: Mapping[str, Any], names: Sequence[str
 
 # ── the generator ─────────────────────────────────────────────────────────────────────────
 
-Scope = list[tuple[str, dict[str, str]]]
 
-
-class _Maker:
+class _Maker(QueryForms):
     """Writes one query; aliases are table names of the SQL and differ in the whole query."""
 
     def __init__(self, rng: Random) -> None:
@@ -166,6 +146,8 @@ class _Maker:
             return self._set_operation(shape)
         if shape == "top":
             return self._top()
+        if shape in FORMS:
+            return self.form(shape)
         outputs, rest = self._block(shape)
         distinct = shape == "distinct"
         text = self._outermost(outputs, distinct)

@@ -14,6 +14,7 @@ from mayfly.plan.logical_operators import (
     RelationJoin,
     RelationScan,
     Select,
+    Shared,
     Sort,
     StreamScan,
     SubqueryWindow,
@@ -37,6 +38,8 @@ def _details(node: Node) -> str:
             return f"{'relation' if retroactive else 'NRR'} {relation}{_as(alias, relation)}"
         case SubqueryWindow(window=window, wstream=wstream):
             return f"{'Wstream' if wstream else 'sub-query'} {window.cql()}"
+        case Shared(name=name):
+            return name
         case Select(predicate=predicate):
             return predicate.sql()
         case Project(outputs=outputs, alias=alias):

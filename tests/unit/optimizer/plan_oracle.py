@@ -48,6 +48,7 @@ from mayfly.plan.logical_operators import (
     RelationJoin,
     RelationScan,
     Select,
+    Shared,
     Sort,
     StreamScan,
     SubqueryWindow,
@@ -114,7 +115,7 @@ def evaluate(node: Node, tables: Tables, at: int) -> list[Row]:
             return _groups(node, inputs[0])
         case Sort() | Top():
             return _sorted(node, inputs[0])
-        case Output():
+        case Output() | Shared():
             return inputs[0]
     raise TypeError(f"the oracle does not know {type(node).__name__}")
 

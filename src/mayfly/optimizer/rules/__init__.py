@@ -8,6 +8,7 @@ from mayfly.optimizer.rules.keep_panes import PANES
 from mayfly.optimizer.rules.keep_subresults import KEEP_SUBRESULTS
 from mayfly.optimizer.rules.merge_joins import MERGE_JOINS
 from mayfly.optimizer.rules.order_joins import ORDER_JOINS
+from mayfly.optimizer.rules.outer_to_inner import OUTER_TO_INNER
 from mayfly.optimizer.rules.place_negation import PLACE_NEGATION
 from mayfly.optimizer.rules.prune_columns import PRUNE_COLUMNS
 from mayfly.optimizer.rules.push_distinct import PUSH_DISTINCT
@@ -18,6 +19,7 @@ from mayfly.optimizer.rules.weak_distinct import WEAK_DISTINCT
 
 RULES: tuple[Rule, ...] = (
     FOLD_CONSTANTS,
+    OUTER_TO_INNER,
     PUSH_PREDICATES,
     MERGE_JOINS,
     JOIN_RELATIONS_FIRST,

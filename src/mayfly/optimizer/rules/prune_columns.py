@@ -6,11 +6,12 @@
 Columns leave before a time window; never below a window that counts rows, whose order of equal
 timestamps goes by all values: there a projection is put above the window, as it is above a
 selection whose columns are not needed further up. DISTINCT, EXCEPT ALL, UNION ALL and ORDER BY
-read whole rows.
+read whole rows; an outer join is a union too, but its parts are narrowed alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mayfly.optimizer.rule import Rule, RuleContext
@@ -29,6 +30,7 @@ from mayfly.plan.logical_operators import (
     StreamScan,
     SubqueryWindow,
 )
+from mayfly.plan.outer_join import OuterJoin
 
 Requested = frozenset[tuple[str, str]]
 
@@ -37,6 +39,8 @@ def prune(node: Node, requested: Requested) -> Node:
     """The node offering at least the requested columns and as few others as possible."""
     if _is_filtered_scan(node):
         return _narrow_above(_prune_scan(node, requested), requested)
+    if (outer := OuterJoin.of(node)) is not None:
+        return _prune_outer_join(node, outer, requested)
     match node:
         case RelationScan():
             return replace(node, columns=_chosen(node.columns, requested))
@@ -57,6 +61,29 @@ def prune(node: Node, requested: Requested) -> Node:
             whole = window.counts_rows or window.internal
             return replace(node, child=prune(child, _all(child) if whole else requested))
     return node.with_children(tuple(prune(child, _all(child)) for child in node.children()))
+
+
+def _prune_outer_join(node: Node, outer: OuterJoin, requested: Requested) -> Node:
+    """The pairs without unread columns, and the padded parts over the same inputs."""
+    pairs = prune(outer.pairs, requested)
+    places = {(c.relation, c.name): place for place, c in enumerate(node.schema)}
+    staying = [places[column.relation, column.name] for column in pairs.schema]
+    narrowed = dict(zip(outer.pairs.children(), pairs.children(), strict=True))
+    parts: list[Node] = [pairs]
+    for padded in outer.padded:
+        lonely, outputs = padded.child, tuple(padded.outputs[place] for place in staying)
+        read = _read(*lonely.expressions(), *_exprs(outputs))
+        inputs = tuple(_alike(child, read, narrowed) for child in lonely.children())
+        parts.append(replace(padded, child=lonely.with_children(inputs), outputs=outputs))
+    return node.with_children(tuple(parts))
+
+
+def _alike(child: Node, requested: Requested, narrowed: Mapping[Node, Node]) -> Node:
+    """An input as the pairs have it, so that both are computed once, or else by itself."""
+    other = narrowed.get(child)
+    if other is not None and requested & _all(child) <= _all(other):
+        return other
+    return prune(child, requested & _all(child))
 
 
 def _is_filtered_scan(node: Node) -> bool:

@@ -16,7 +16,7 @@ from mayfly.physical.explain.model import (
     RuleRun,
     Stage,
 )
-from mayfly.physical.explain.words import results_words
+from mayfly.physical.explain.words import part_words, results_words
 from mayfly.plan.plan_text import plan_lines
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | int | bool | None
@@ -53,6 +53,7 @@ def _plan(plan: ExplainedPlan, timings: bool) -> Json:
             "bytes": round(physical.state_bytes, DIGITS),
         },
         "assumed_rates": list(physical.assumed),
+        "parts": list(part_words(physical)),
         "zones": [{"zone": zone, "of": words} for zone, words in physical.zones],
         "warnings": [{"message": w.message, "hint": w.hint} for w in physical.warnings],
         "rules": rules,

@@ -24,6 +24,7 @@ from mayfly.physical.explain.words import (
     flow_words,
     heading,
     on_one_line,
+    part_words,
     place_words,
     results_words,
     state_words,
@@ -101,6 +102,8 @@ def _plan_lines(plan: ExplainedPlan, title: str, timings: bool) -> Iterator[Line
     yield [("rules     ", "dim"), (", ".join(names) or "none changed the plan", "")]
     if words := assumption_words(physical):
         yield [("assumed   ", "dim"), (words, "italic")]
+    for words in part_words(physical):
+        yield [("part      ", "dim"), (words, "")]
     for words in zone_words(physical):
         yield [("zone      ", "dim"), (words, "")]
     for warning in physical.warnings:

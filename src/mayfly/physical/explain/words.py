@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 
 from mayfly.display import counted, number, size
 from mayfly.optimizer.structures import Cost
@@ -14,7 +15,12 @@ from mayfly.physical.explain.model import (
     PhysicalPlan,
     Place,
 )
-from mayfly.plan.logical_operators import OutputKind
+from mayfly.plan.logical_operators import (
+    DECORRELATED,
+    GroupAggregate,
+    OutputKind,
+    Shared,
+)
 
 PATTERN_MEANING = {
     "MON": "never expires",
@@ -90,6 +96,20 @@ def assumption_words(plan: PhysicalPlan) -> str:
     if not plan.assumed:
         return ""
     return f"{', '.join(plan.assumed)}: no rate is known, 100 tuples/s assumed"
+
+
+def part_words(plan: PhysicalPlan) -> list[str]:
+    """What is computed once for several readers, and queries used as values that were grouped."""
+    nodes = [*plan.output.walk()]
+    readers = Counter(node.name for node in nodes if isinstance(node, Shared))
+    values = dict.fromkeys(
+        f"{node.alias}: a query used as a value, grouped by {', '.join(k.name for k in node.keys)}"
+        for node in nodes
+        if isinstance(node, GroupAggregate) and node.alias.startswith(DECORRELATED)
+    )
+    return [f"{name}: read {count} times, computed once" for name, count in readers.items()] + [
+        *values
+    ]
 
 
 def zone_words(plan: PhysicalPlan) -> list[str]:

@@ -35,7 +35,7 @@ from mayfly.errors import (
 )
 from mayfly.lifetime import MIN_TIME, instant
 from mayfly.plan.types import arrow_type
-from mayfly.serving.answer import QueryAnswer
+from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.http.change_events import next_event
 from mayfly.serving.http.media import ARROW, JSON
 from mayfly.serving.http.server_limits import ServerLimits

@@ -18,6 +18,7 @@ from mayfly.plan.catalog import (
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
+    ViewDefinition,
 )
 from mayfly.serving.pipeline_places import ARCHIVES
 from mayfly.spark.api.queries import Queries
@@ -115,6 +116,8 @@ def carry_out(spark: SparkSession, declared: PipelineFile) -> Pipeline:
                 passed_over += declare_stream(session, definition, folder)
             case Create(definition=RelationDefinition() as definition):
                 session.add_relation(definition, relation_rows(session.spark, definition, folder))
+            case Create(definition=ViewDefinition() as definition):
+                session.add_view(definition)
             case Insert() | Update() | Delete():
                 session.change(statement)
             case Drop(name=name):

@@ -19,7 +19,9 @@ from mayfly.archive.local_archives import declared_for, declared_window
 from mayfly.archive.model.declaration import Declaration
 from mayfly.archive.model.settings import brought_columns
 from mayfly.cql import Delete, Insert, Update, bind_query
+from mayfly.cql.binder import written_out
 from mayfly.cql.computed_columns import EVENT_TIME, UNITS
+from mayfly.cql.registrations import view_of
 from mayfly.display import html_table, one_line
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import flag, known_settings, names, text
@@ -35,6 +37,7 @@ from mayfly.plan.catalog import (
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
+    ViewDefinition,
     check_gap,
 )
 from mayfly.plan.expressions import quoted
@@ -89,6 +92,7 @@ class Session:
         self._declared: dict[str, Stream] = {}
         self._sequences: dict[str, tuple[str, ...]] = {}
         self.relations: dict[str, Changing] = {}
+        self._views: dict[str, ViewDefinition] = {}
         self.python = None if allow_python is None else local_root(allow_python)
 
     def __repr__(self) -> str:
@@ -187,16 +191,18 @@ class Session:
         return SparkStream(self, stream)
 
     def forget(self, name: str) -> None:
-        """Declare a stream or relation no more; queries that were made over it stay as they are."""
+        """Declare something no more; queries that were made over it stay as they are."""
         self._frames.pop(name, None)
         self._declared.pop(name, None)
         self.relations.pop(name.casefold(), None)
+        self._views.pop(name.casefold(), None)
 
     def fork(self) -> Session:
         """A session that knows what this one does, and may get to know more."""
         other = Session(self.spark, allow_python=self.python)
         other._frames, other._declared = dict(self._frames), dict(self._declared)
         other._sequences, other.relations = dict(self._sequences), dict(self.relations)
+        other._views = dict(self._views)
         return other
 
     @property
@@ -219,6 +225,8 @@ class Session:
             )
         for changing in self.relations.values():
             catalog = catalog.declare(changing.definition)
+        for view in self._views.values():
+            catalog = catalog.declare(view)
         return catalog
 
     @property
@@ -234,7 +242,21 @@ class Session:
         """
         with in_zone(self.zone):
             bound = bind_query(cql, self.catalog)
-        return CqlQuery.of(self, cql, bound, Strategy.named(strategy), names("without", without))
+        text = written_out(cql, bound, self.catalog)
+        return CqlQuery.of(self, text, bound, Strategy.named(strategy), names("without", without))
+
+    def view(self, name: str, cql: str) -> None:
+        """A name for a query, that other queries may read in FROM."""
+        with in_zone(self.zone):
+            bound = bind_query(cql, self.catalog)
+        self.add_view(view_of(name, bound, written_out(cql, bound, self.catalog)))
+
+    def add_view(self, definition: ViewDefinition) -> None:
+        """Declare a view as the language defines it."""
+        _check_name(
+            definition.name, (*self._frames, *self.relations, *self._views), definition.kind
+        )
+        self._views[definition.name.casefold()] = definition
 
     @known_settings()
     def relation(

@@ -39,24 +39,26 @@ from mayfly.plan.logical_operators import (
     Node,
     Output,
     OutputKind,
+    PaddedNrrJoin,
     RelationJoin,
     RelationScan,
     Select,
     Sort,
     StreamScan,
 )
+from mayfly.plan.outer_join import left_join
 from mayfly.plan.types import BIGINT
 from mayfly.plan.window_kinds import Unbounded
+from mayfly.runtime.answer import QueryAnswer
 from mayfly.runtime.in_process import ContinuousRun
-from mayfly.serving.answer import QueryAnswer
-from mayfly.serving.declared_files import FileStream
-from mayfly.serving.tables import Keys, StreamSource, TableSource
+from mayfly.runtime.table_sources import FILES, Keys, StreamSource, TableSource
 
 OFFERED = "view, relation or archive"
 STREAMS_ARE_GONE = (
     "{views}declare KEEP 1 HOUR on the stream, or add a query that keeps what you need: "
     "mayfly control add CHECKPOINT NAME 'SELECT * FROM {stream} [RANGE 1 HOUR]'; mayfly sql "
-    "pipeline.cql reads the files of a stream itself"
+    "pipeline.cql reads the files of a stream itself; in-process, start a query by its name and "
+    "ask that"
 )
 
 
@@ -135,11 +137,11 @@ class OneTimePlan:
         instants: dict[str, list[int]] = {}
         for source in sources:
             if (latest := source.latest()) is not None:
-                kind = source.kind if source.kind in ("archive", FileStream.kind) else "view"
+                kind = source.kind if source.kind in ("archive", FILES) else "view"
                 instants.setdefault(kind, []).append(latest)
         if views := instants.get("view"):
             return min(views)
-        last = instants.get(FileStream.kind)
+        last = instants.get(FILES)
         return max(last) if last else min(instants.get("archive", ()), default=default)
 
     def answer(self, instant: int, version: int = -1) -> QueryAnswer:
@@ -239,6 +241,10 @@ def _fed(node: Node) -> Node:
     if isinstance(node, RelationJoin):
         inputs = (node.child, node.relation)
         return Join(inputs, node.equalities, node.residual, position=node.position)
+    if isinstance(node, PaddedNrrJoin):
+        alias = f"unmatched_{node.relation.schema[0].relation}"
+        conditions = node.equalities, node.residual
+        return left_join(node.child, node.relation, *conditions, alias, node.position)
     return node
 
 

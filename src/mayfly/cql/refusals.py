@@ -1,0 +1,67 @@
+"""What sqlglot's parser, and ours, say to a text that is not in the language, and what to write."""
+
+from __future__ import annotations
+
+from mayfly.plan.types import TYPE_NAMES
+
+ORDER_OF_CLAUSES = "SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER BY … LIMIT …"
+
+HINTS = {
+    "QUALIFY": "QUALIFY is not in the language; filter in an outer query over a sub-query",
+    "WINDOW": "named windows are not in the language; put [RANGE …] behind the stream",
+    "PIVOT": "PIVOT is not in the language; write one CASE … aggregate per column",
+    "UNPIVOT": "UNPIVOT is not in the language; write a UNION ALL of the columns",
+    "TABLESAMPLE": "sampling is not in the language; filter on a hash of the key instead",
+    "LATERAL": "LATERAL is not in the language; write a join or a sub-query",
+    "FETCH": "write LIMIT n",
+    "WITH": "WITH stands in front of a query: WITH q AS (SELECT …) SELECT … FROM q",
+    "INTERSECT": "write it between two queries: SELECT … INTERSECT SELECT …",
+    "MINUS": "write EXCEPT, or EXCEPT ALL to keep duplicates",
+    "OVER": "OVER is not in the language: a window belongs behind its stream, like s [ROWS 10]",
+    "MATCH_RECOGNIZE": "MATCH_RECOGNIZE is not in the language; join the stream with itself and "
+    "compare the times: s [NOW] a JOIN s [RANGE 1 MIN] b ON a.k = b.k AND b.ts < a.ts",
+    "INTO": "a query has no INTO; write CREATE QUERY name TO … AS SELECT …",
+    "VALUES": "VALUES is only in INSERT INTO; keep the rows in a RELATION and join it",
+    "USING": "write JOIN … USING (x), or JOIN … ON a.x = b.x",
+    "AS": "write the alias behind the window: FROM s [RANGE 10 MIN] AS a",
+    "[": "a window stands right behind the name of a stream: FROM s [RANGE 10 MIN] AS a",
+}
+
+
+DERIVED = (
+    "put the query into a view and the window behind its name: CREATE VIEW v AS SELECT …; "
+    "FROM v [RANGE 1 MIN], where its results never expire"
+)
+TABLE_FUNCTIONS = {
+    **dict.fromkeys(("ISTREAM", "DSTREAM", "RSTREAM"), DERIVED),
+    "TABLE": "write the window behind the stream: s [RANGE 10 MIN SLIDE 10 MIN]",
+    "TUMBLE": "write the window behind the stream: s [RANGE 10 MIN SLIDE 10 MIN]",
+    "HOP": "write the window behind the stream: s [RANGE 10 MIN SLIDE 1 MIN]",
+}
+LATEST = "r [PARTITION BY k ROWS 1]"
+NO_ARRAYS = "arrays are carried along; expand them before the stream enters"
+
+EXTRACTED = {
+    **{name.upper(): name for name in ("year", "quarter", "month", "day", "hour", "minute")},
+    "DOW": "dayofweek",
+    "DAYOFWEEK": "dayofweek",
+    "DOY": "dayofyear",
+}
+INTERVALS = "write INTERVAL 10 MIN, from MICROSECOND to DAY; months have no fixed length"
+
+
+def in_our_words(message: str, shown: str) -> tuple[str, str]:
+    """sqlglot's complaint as a problem and a hint in the words of the language."""
+    fragment = shown or "the end"
+    hint = HINTS.get(shown.split()[0].upper() if shown else "", "")
+    if message.startswith("Invalid expression"):
+        return f"{fragment} cannot stand here", hint or f"the order is {ORDER_OF_CLAUSES}"
+    if message.startswith("Expected TYPE"):
+        return f"{fragment} is not a type", TYPE_NAMES
+    if message.startswith("Expecting )"):
+        within = "arguments are separated by commas: year(ts), substring(x, 1, 2)"
+        advice = within if fragment.upper() in ("FROM", "FOR") else "close the parenthesis"
+        return f"expected ), found {fragment}", hint or advice
+    if message.startswith("Required"):
+        return f"something is missing before {fragment}", hint or "complete the expression"
+    return message[:1].lower() + message[1:], hint or "complete the expression"

@@ -1,0 +1,74 @@
+"""No form works by re-reading its window: rows touched per event stay, however long it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mayfly import LocalSession
+from mayfly.runtime.in_process import ContinuousRun
+
+S, T = "s [RANGE {0} us]", "t [RANGE {0} us]"
+FORMS = {
+    "left join": f"SELECT s.k, t.x FROM {S} LEFT JOIN {T} ON s.k = t.k",
+    "full join": f"SELECT s.k, t.x FROM {S} FULL JOIN {T} ON s.k = t.k",
+    "using": f"SELECT k, t.x FROM {S} RIGHT JOIN {T} USING (k)",
+    "exists": f"SELECT k, x FROM {S} WHERE EXISTS (SELECT * FROM {T} WHERE t.k = s.k)",
+    "not exists": f"SELECT k, x FROM {S} WHERE NOT EXISTS (SELECT * FROM {T} WHERE t.k = s.k)",
+    "exists by more": f"SELECT k, x FROM {S} WHERE EXISTS (SELECT * FROM {T} WHERE t.k = s.k "
+    "AND t.x > s.x)",
+    "in": f"SELECT k, x FROM {S} WHERE k IN (SELECT k FROM {T})",
+    "union": f"SELECT k FROM {S} UNION SELECT k FROM {T}",
+    "except": f"SELECT k FROM {S} EXCEPT SELECT k FROM {T}",
+    "except all": f"SELECT k FROM {S} EXCEPT ALL SELECT k FROM {T}",
+    "intersect": f"SELECT k FROM {S} INTERSECT SELECT k FROM {T}",
+    "intersect all": f"SELECT k FROM {S} INTERSECT ALL SELECT k FROM {T}",
+    "shared": f"WITH q AS (SELECT k, COUNT(*) AS n FROM {S} GROUP BY k) "
+    "SELECT a.k, b.n FROM q a JOIN q b ON a.k = b.k",
+    "value": f"SELECT k, (SELECT COUNT(*) FROM {T} WHERE t.k = s.k) AS n FROM {S}",
+    "condition": f"SELECT k FROM {S} WHERE x > (SELECT AVG(x) FROM {T} WHERE t.k = s.k)",
+    "value of groups": f"SELECT k, COUNT(*) AS n, (SELECT MAX(x) FROM {T} WHERE t.k = s.k) AS x "
+    f"FROM {S} GROUP BY k",
+    "top": f"SELECT k, x FROM {S} ORDER BY x DESC LIMIT 10",
+    "left join with a relation": f"SELECT s.k, r.b FROM {S} LEFT JOIN r ON s.k = r.a",
+    "left join with an NRR": f"SELECT s.k, n.b FROM {S} LEFT JOIN n ON s.k = n.a",
+}
+
+
+def started(query: str) -> ContinuousRun:
+    session = LocalSession()
+    for name in "st":
+        session.stream(name, {"ts": "BIGINT", "k": "BIGINT", "x": "BIGINT"})
+    rows = [{"a": number, "b": number} for number in range(200)]
+    session.relation("r", rows, key="a")
+    session.relation("n", rows, key="a", retroactive=False)
+    return session.query(query)
+
+
+def batch(run: ContinuousRun, first: int, size: int, keys: int) -> dict[str, pa.Table]:
+    """Rows with as many keys as there are rows in the window: each meets about one."""
+    rng, ts = np.random.default_rng(first), np.arange(first, first + size)
+    return {
+        name: pa.table({"ts": ts, "k": rng.integers(0, keys, size), "x": rng.integers(0, 9, size)})
+        for name in run.clocks.streams
+    }
+
+
+def touched_per_row(query: str, window: int) -> float:
+    run, step, steps = started(query.format(window)), 50, 8
+    for part in range(5):
+        run.feed(batch(run, part * window // 5, window // 5, window))
+    before = sum(report.rows_touched for report in run.reports())
+    for number in range(steps):
+        run.feed(batch(run, window + number * step, step, window))
+    touched = sum(report.rows_touched for report in run.reports()) - before
+    return touched / (step * steps)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_touched_do_not_grow_with_the_window(form: str) -> None:
+    """At ten times the window and the same rate of results, at most 1.5 times as many."""
+    small, large = (touched_per_row(FORMS[form], window) for window in (1_000, 10_000))
+    assert large <= 1.5 * small + 0.5, (small, large)
+    assert small > 0 or "relation" in form or "NRR" in form
