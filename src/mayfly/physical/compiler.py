@@ -110,14 +110,14 @@ def compile_plan(
     sort = Sort(source.node, ())
     if isinstance(source.node, Sort):
         sort, source = source.node, source.inputs[0]
-    answer = with_equal_tasks_once(compiler.task(source))
+    answer = compiler.task(source)
     sent = None
     if plan.kind is not OutputKind.VIEW:
         sent = Sent(
             plan.kind.value, plan.kind, answer.columns, compiler.shape(source, answer),
             slide, plan.restore, sort.keys, sort.limit, sort.offset,
         )  # fmt: skip
-    return Program(answer, sent, plan, strategy)
+    return with_equal_tasks_once(Program(answer, sent, plan, strategy))
 
 
 def runnable(plan: Output) -> Output:

@@ -145,9 +145,12 @@ class _Pooling:
         return self.done[task]
 
 
-def with_equal_tasks_once(answer: Task) -> Task:
-    """A task over others of which equal ones are the same."""
-    return _Pooling({}, ClockGroup(())).pooled(answer)
+def with_equal_tasks_once(program: Program) -> Program:
+    """The program with equal tasks as one."""
+    pool: dict[tuple[ClockGroup, str], Task] = {}
+    _pool_standing(pool, program)
+    answer = _Pooling(pool, ClockGroup(streams_of(program))).pooled(program.answer)
+    return replace(program, answer=answer)
 
 
 def moves_freely(task: Task) -> bool:
