@@ -128,13 +128,13 @@ def generate(load: Load, folder: Path) -> None:
 def database(folder: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 2})
     connection.execute(
-        f"CREATE TABLE s AS SELECT epoch_us(ts) AS at, * FROM read_parquet('{folder}/s/*.parquet')"
+        f"CREATE TABLE s AS SELECT epoch_us(ts) AS us, * FROM read_parquet('{folder}/s/*.parquet')"
     )
     return connection
 
 
 def expected(connection: duckdb.DuckDBPyConnection, query: Periodic, refresh: int) -> list[Any]:
-    rows = f"SELECT * FROM s WHERE at > {refresh - query.window * SECOND} AND at <= {refresh}"
+    rows = f"SELECT * FROM s WHERE us > {refresh - query.window * SECOND} AND us <= {refresh}"
     return sorted(connection.sql(query.sql(rows)).fetchall(), key=str)
 
 
@@ -293,8 +293,8 @@ def run_duckdb(queries: list[Periodic], load: Load, folder: Path, work: Path) ->
         began = time.perf_counter()
         for query in queries:
             for refresh in refreshes(query, batch * span, (batch + 1) * span):
-                rows = f"SELECT * FROM s WHERE at > {refresh - query.window * SECOND}"
-                connection.execute(query.sql(f"{rows} AND at <= {refresh}")).to_arrow_table()
+                rows = f"SELECT * FROM s WHERE us > {refresh - query.window * SECOND}"
+                connection.execute(query.sql(f"{rows} AND us <= {refresh}")).to_arrow_table()
         seconds.append(time.perf_counter() - began)
     return {"batch_seconds": seconds}
 
