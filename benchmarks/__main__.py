@@ -57,6 +57,10 @@ COMMANDS: dict[str, list[str]] = {
         "window-queries",
     ],
     "window-groups": ["benchmarks.window_queries", "--part", "groups", "--record", "window-groups"],
+    "window-groups-small-batches": [
+        "benchmarks.window_queries", "--part", "groups", "--work", "10,000 rows a batch",
+        "--rounds", "4", "--record", "window-groups-small-batches",
+    ],
     "serving": ["benchmarks.serving", "--record", "serving"],
 }  # fmt: skip
 

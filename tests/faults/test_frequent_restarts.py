@@ -9,7 +9,7 @@ import pytest
 
 from mayfly.kernels.resident import RESIDENTS
 from mayfly.runtime.in_process import ContinuousRun
-from mayfly.spark.stream import runner
+from mayfly.spark.stream import batch_record, runner
 from tests.property.continuous_cases import SECOND, _rows, catalog, table_of, told
 from tests.property.shared_runs import program_of, results_of, runner_of
 
@@ -40,7 +40,8 @@ def test_answers_after_restarts_are_those_of_one_run(
             deadly.clear()
             raise Killed(place)
 
-    monkeypatch.setattr(runner, "reach", reach)
+    for module in (runner, batch_record):
+        monkeypatch.setattr(module, "reach", reach)
     rows, run = _rows(Random(7), "s1", 40), ContinuousRun(program_of(cql, known), known)
     for number, at in enumerate(range(0, 48, 6)):
         beats = {"s1": 10_000 * SECOND} if at >= 42 else {}
