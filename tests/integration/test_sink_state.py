@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Pat
         part = [row for row in rows if number * 7 <= (row["ts"] - START).seconds < number * 7 + 7]
         kinds = [("ts", pa.timestamp("us", "UTC")), ("host", pa.string()), ("bytes", pa.int64())]
         table = pa.Table.from_pylist(part, schema=pa.schema(kinds))
-        pq.write_table(table, folder / "in" / f"{number}.parquet")
+        pq.write_table(table, file := folder / "in" / f"{number}.parquet")
+        os.utime(file, (number, number))  # Spark takes files in the order in which they changed
     session = mayfly.Session(spark)
     schema = "ts timestamp, host string, bytes bigint"
     source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
