@@ -156,14 +156,14 @@ def _outputs(
     context: BindingContext, block: exp.Select, scope: Scope, binder: ScalarBinder
 ) -> list[_Output]:
     outputs: list[_Output] = []
-    for place in block.expressions:
+    for number, place in enumerate(block.expressions):
         if place.is_star:
             if isinstance(binder, GroupedBinder):
                 hint = "list the columns of GROUP BY and the aggregates"
                 raise context.error(place, "* cannot stand beside GROUP BY or an aggregate", hint)
             outputs.extend(_starred(context, scope, place))
         else:
-            earlier = block.expressions[: len(outputs)]
+            earlier = block.expressions[:number]
             outputs.append(_output(place, earlier, binder, len(outputs) + 1))
     return outputs
 

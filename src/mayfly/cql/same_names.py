@@ -103,19 +103,19 @@ def _nullable(expression: Expression) -> Expression:
 
 def with_aliases_meant(scope: Scope, place: exp.Expr, outputs: Sequence[exp.Expr]) -> exp.Expr:
     """An expression in which aliases of outputs are the expressions they stand for."""
+    strange = [
+        part
+        for part in place.walk(prune=lambda part: isinstance(part, exp.Query))
+        if isinstance(part, exp.Column) and not part.table and not scope.has_column(part.name)
+    ]
+    if not strange:  # so that a list of outputs is not gone through for each of them
+        return place
     meaning = {
         output.alias.casefold(): output.unalias()
         for output in reversed(outputs)
         if isinstance(output, exp.Alias)
     }
-    uses = [
-        part
-        for part in place.walk(prune=lambda part: isinstance(part, exp.Query))
-        if isinstance(part, exp.Column)
-        and not part.table
-        and part.name.casefold() in meaning
-        and not scope.has_column(part.name)
-    ]
+    uses = [part for part in strange if part.name.casefold() in meaning]
     if not uses:
         return place
     parts = sum(1 for use in uses for _ in meaning[use.name.casefold()].walk())

@@ -34,7 +34,6 @@ JUSTIFIED = {
     "archive/model/lifetimes.py::declared_lifetimes": (1, "reads a declaration"),
     "cli/archive_updates.py::create": (2, "reads options"),
     "cli/archive_updates.py::_counts": (1, "reads options"),
-    "spark/api/session.py::create_archive": (1, "reads options"),
 }
 
 

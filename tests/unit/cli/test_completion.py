@@ -46,7 +46,7 @@ def in_bash(line: str, environment: dict[str, str]) -> set[str]:
 
 
 def test_bash_completes_commands_and_options(environment: dict[str, str]) -> None:
-    assert in_bash("mayfly s", environment) == {"status", "sql"}
+    assert in_bash("mayfly s", environment) == {"serve", "sql", "status"}
     options = in_bash("mayfly status --", environment)
     assert {"--json", "--watch", "--help"} <= options
     assert in_bash("mayfly control a", environment) == {"add"}
