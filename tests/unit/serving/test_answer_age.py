@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,18 +39,24 @@ def begin_batch(runner: HereRunner, second: int) -> None:
 
 
 @pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """What happens while a reader waits, pause by pause; no time passes before."""
+def clock() -> list[float]:
+    """The seconds that have passed."""
+    return [0.0]
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> list[Callable[[], object]]:
+    """What happens while a reader waits, pause by pause; no time passes before. Other threads of
+    the process keep their time."""
     steps: list[Callable[[], object]] = []
-    now = [0.0]
 
     def sleep(seconds: float) -> None:
-        now[0] += seconds
+        clock[0] += seconds
         if steps:
             steps.pop(0)()
 
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    waiting = SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0], time_ns=time.time_ns)
+    monkeypatch.setattr("mayfly.serving.answer_age.time", waiting)
     return steps
 
 
@@ -114,12 +121,13 @@ def test_a_batch_that_was_begun_makes_answers_old(
     assert tuples(answer.rows) == expected("recent", 28)
 
 
-def test_waiting_ends(tmp_path: Path, pauses: list[Callable[[], object]]) -> None:
+@pytest.mark.usefixtures("pauses")
+def test_waiting_ends(tmp_path: Path, clock: list[float]) -> None:
     runner = fed(tmp_path, 20)
     begin_batch(runner, 29)
     with pytest.raises(StaleAnswer):
         mayfly.open(tmp_path).query(SQL, staleness=0, wait="1 s")
-    assert time.monotonic() == pytest.approx(1, abs=2 * answer_age.PAUSE)
+    assert clock[0] == pytest.approx(1, abs=2 * answer_age.PAUSE)
 
 
 def test_the_first_answer_and_future_instants_are_waited_for(

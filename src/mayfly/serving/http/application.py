@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import escape
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -200,16 +201,22 @@ def reply(head: Mapping[str, Any], body: bytes) -> Response:
 
 
 def error_response(
-    status: int, message: str, hint: str = "", kind: str = "", **headers: str
+    status: int,
+    message: str,
+    hint: str = "",
+    kind: str = "MayflyError",
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
-    value = {"error": {"kind": kind or "MayflyError", "message": message, "hint": hint}}
+    value = {"error": {"kind": kind, "message": message, "hint": hint}}
     text = json.dumps(value, ensure_ascii=False)
-    return Response(text.encode(errors="replace"), status, {**SAFE, **headers}, media_type=JSON)
+    return Response(
+        text.encode(errors="replace"), status, {**SAFE, **(headers or {})}, media_type=JSON
+    )
 
 
 def refused(refusal: Refusal) -> Response:
     more = {"www-authenticate": "Bearer"} if refusal.status == 401 else {}
-    return error_response(refusal.status, refusal.message, refusal.hint, **more)
+    return error_response(refusal.status, refusal.message, refusal.hint, headers=more)
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -223,7 +230,7 @@ def answering(endpoint: Endpoint) -> Endpoint:
             return await endpoint(request)
         except Busy as error:
             more = {"retry-after": "1"}
-            return error_response(503, error.message, error.hint, "MayflyError", **more)
+            return error_response(503, error.message, error.hint, headers=more)
         except LimitExceeded as error:
             return error_response(422, error.message, error.hint, "LimitExceeded")
         except MayflyError as error:
@@ -238,11 +245,12 @@ def answering(endpoint: Endpoint) -> Endpoint:
 
 
 async def _no_such_path(request: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 500)
+    assert isinstance(error, HTTPException)
     words = {404: "there is no such path", 405: "not with this method"}
-    message = words.get(status, str(getattr(error, "detail", error)))
-    headers = dict(getattr(error, "headers", None) or {})
-    return error_response(status, message, "/ lists what there is", **headers)
+    message = words.get(error.status_code, HTTPStatus(error.status_code).phrase)
+    return error_response(
+        error.status_code, message, "/ lists what there is", headers=error.headers
+    )
 
 
 class Gate:

@@ -82,7 +82,7 @@ class RequestWorker:
             return read_newest(self.reader, lambda reader: work(self, reader, request))
         except MayflyError as error:
             return error_reply(error)
-        except MemoryError:
+        except (MemoryError, SystemError):  # compiled code without memory may fail without a word
             head, body = error_reply(OUT_OF_MEMORY)
             return {**head, "last": True}, body
 
