@@ -219,14 +219,19 @@ def terminal(checkpoint: Path, tmp_path: Path) -> Iterator[Any]:
 def test_what_is_taller_than_the_terminal_is_paged(checkpoint: Path, tmp_path: Path) -> None:
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\necho paged:\ncat\necho press Enter\nread line < /dev/tty\n")
-    pager.chmod(0o755)
     child = pexpect.spawn(
         sys.executable,
         ["-m", "mayfly", "sql", str(checkpoint), "--history", str(tmp_path / "past")],
         encoding="utf-8",
         dimensions=(8, 100),
         timeout=60,
-        env={**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm", "PAGER": str(pager)},
+        env={
+            **os.environ,
+            "PROMPT_TOOLKIT_NO_CPR": "1",
+            "TERM": "xterm",
+            "LINES": "8",
+            "PAGER": f"sh {pager}",
+        },
     )
     child.expect("mayfly>")
     child.send("SELECT user, page, n FROM recent ORDER BY n, page;\r")
