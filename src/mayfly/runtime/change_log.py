@@ -81,6 +81,7 @@ class ChangeLog:
         self.alive.append(answer)
         if self.history is not None:
             self.whole.shrink(max(clock - 1 - self.history, MIN_TIME))
+            self.alive.shrink(clock - 1)
 
     def append_sent(self, rows: pa.Table, clock: int) -> None:
         """What a stream operator has sent up to a clock."""

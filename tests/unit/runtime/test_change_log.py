@@ -54,3 +54,8 @@ def test_what_was_sent_is_bounded_too(operator: str) -> None:
     assert bounded.changes().num_rows < whole.changes().num_rows / 2
     since = whole.clocks.query - 400
     assert bounded.changes(since=since).num_rows == whole.changes(since=since).num_rows
+
+
+def test_a_bounded_log_is_so_where_nobody_asks_for_an_answer() -> None:
+    log = fed(SUMS, "500 us")._log
+    assert max(log.alive.rows, log.whole.rows) < 2 * FEWEST + 2_000
