@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, TypedDict
 
 from mayfly.archive.advice.wave_advice import Workload
+from mayfly.archive.change.requested_changes import LifetimeChanges, WindowChanges
 from mayfly.archive.model.declaration import Origin
 from mayfly.lifetime import Duration
 
@@ -24,30 +24,18 @@ class CommonOptions(TypedDict, total=False):
     expect: Workload | None
 
 
-class WindowOptions(TypedDict, total=False):
+class WindowOptions(WindowChanges, total=False):
     """Further ones of an archive of a window (``archive.model.declaration.WindowRequest``)."""
 
-    scheme: str | None
-    constituents: int | None
-    technique: str | None
     spread: bool | None
 
 
-class LifetimeOptions(TypedDict, total=False):
+class LifetimeOptions(LifetimeChanges, total=False):
     """Further ones where every row has its own lifetime
     (``archive.model.lifetime_declaration.LifetimeRequest``)."""
 
-    exp: str | None
-    lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None
     counts: Mapping[str, int] | None
-    layout: str | None
-    groups: int | None
-    lanes: int | None
-    rebuild: bool | None
-    span: int | None
-    fan_in: int | None
     clustered: bool | None
-    contract: str | None
     row_group_bytes: int | None
     compression: str | None
     young: int | None

@@ -103,11 +103,13 @@ def _nullable(expression: Expression) -> Expression:
 
 def with_aliases_meant(scope: Scope, place: exp.Expr, outputs: Sequence[exp.Expr]) -> exp.Expr:
     """An expression in which aliases of outputs are the expressions they stand for."""
-    strange = [
-        part
-        for part in place.walk(prune=lambda part: isinstance(part, exp.Query))
-        if isinstance(part, exp.Column) and not part.table and not scope.has_column(part.name)
-    ]
+
+    def is_strange(part: exp.Expr) -> bool:
+        """Whether a name is none of the input's."""
+        return isinstance(part, exp.Column) and not (part.table or scope.has_column(part.name))
+
+    walked = place.walk(prune=lambda part: isinstance(part, exp.Query))
+    strange = [part for part in walked if is_strange(part)]
     if not strange:  # so that a list of outputs is not gone through for each of them
         return place
     meaning = {
@@ -124,7 +126,7 @@ def with_aliases_meant(scope: Scope, place: exp.Expr, outputs: Sequence[exp.Expr
         raise error_on(scope.source, place, "aliases of aliases make this too long", hint)
     written = place.copy()
     for part in list(written.find_all(exp.Column)):
-        if not part.table and part.name.casefold() in meaning and not scope.has_column(part.name):
+        if is_strange(part) and part.name.casefold() in meaning:
             earlier = [output for output in outputs if output.args.get("alias")]
             number = [output.alias.casefold() for output in earlier].index(part.name.casefold())
             inner = with_aliases_meant(scope, meaning[part.name.casefold()], earlier[:number])

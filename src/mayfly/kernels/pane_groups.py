@@ -25,6 +25,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, clustered, numbers
 from mayfly.kernels.operator import Copy, Holding, Moving, StateKey, Working
+from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import GROUP, later
 from mayfly.kernels.pane_store import PaneRows
 from mayfly.kernels.refreshes import rounded
@@ -202,11 +203,9 @@ class _Extent:
     @staticmethod
     def of(window: Range, interval: Interval, *, begun: bool) -> _Extent:
         assert window.slide is not None
-        assert window.slide.period
         last, began = MIN_TIME, interval.began
-        if begun and began > MIN_TIME + window.slide.period:
-            last = (began - 1 - window.slide.origin) // window.slide.period
-            last = last * window.slide.period + window.slide.origin
+        if begun and began > MIN_TIME + period_of(window):
+            last = window.slide.at_or_before(began - 1)
         return _Extent(window, interval, last)
 
     def shared_changes(self, panes: PaneRows) -> tuple[pa.Table, pa.Table]:
@@ -249,9 +248,8 @@ class _Extent:
             return None
         for wait in (0, self.window.duration):
             # Rows up to here have come, or gone, at the last refresh that is closed.
-            passed = (clock - 1 - slide.origin) // (slide.period or 1) * (slide.period or 1)
-            first = panes.first_after(passed + slide.origin - wait)
-            if first is not None and first < NEVER - wait - (slide.period or 1):
+            first = panes.first_after(slide.at_or_before(clock - 1) - wait)
+            if first is not None and first < NEVER - wait - period_of(self.window):
                 instants.append(slide.at_or_after(first + wait))
         return min(instants, default=None)
 

@@ -24,7 +24,7 @@ from mayfly.kernels.delta import Delta, concatenated, taken, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import RowRun, gathered, numbers, whole
 from mayfly.kernels.operator import Alone, Holding, Key, Moving, Operator, StateKey
-from mayfly.kernels.pane_edges import edges, next_edges, reach_of
+from mayfly.kernels.pane_edges import edges, next_edges, period_of, reach_of
 from mayfly.kernels.pane_partials import GROUP, PaneNumber, PanePartials, later
 from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.upkeep import by_time
@@ -296,11 +296,10 @@ class _Merging:
 
 def pane_words(window: Range) -> str:
     """How many panes a window has, and how long they are."""
-    assert window.slide is not None
-    assert window.slide.period
-    count, rest = divmod(window.duration, window.slide.period)
+    period = period_of(window)
+    count, rest = divmod(window.duration, period)
     if not rest:
-        return f"{count} panes of {format_micros(window.slide.period)}"
-    parts = sorted((rest, window.slide.period - rest))
+        return f"{count} panes of {format_micros(period)}"
+    parts = sorted((rest, period - rest))
     words = " and ".join(format_micros(part) for part in dict.fromkeys(parts))
     return f"{2 * count + 1} panes of {words}"

@@ -250,7 +250,7 @@ class WindowRows(Alone):
         slide = self.window.slide
         if slide is None or not slide.period or instant <= -NEVER or instant == NEVER:
             return instant
-        return (instant - 1 - slide.origin) // slide.period * slide.period + slide.origin + 1
+        return slide.at_or_before(instant - 1) + 1
 
     # ── lifetimes ─────────────────────────────────────────────────────────────────────────
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mayfly.kernels.delta import payload
+from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.physical.program import StreamInput, Task
@@ -50,9 +51,7 @@ def obstacle(node: GroupAggregate, window: Range) -> str:
     """Why the grouping cannot be answered from panes, nothing if it can."""
     if window.internal:
         return "what was an answer stays one (INTERNAL)"
-    assert window.slide is not None
-    assert window.slide.period
-    count = 2 * window.duration // window.slide.period
+    count = 2 * window.duration // period_of(window)
     if count > MOST_PANES:
         return f"{count:,} panes are no fewer than rows"
     return next((why for call in node.aggregates if (why := _unfit(call))), "")

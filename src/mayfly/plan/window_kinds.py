@@ -26,6 +26,11 @@ class Slide:
         period = self.period or 1
         return -((self.origin - instant) // period) * period + self.origin
 
+    def at_or_before(self, instant: int) -> int:
+        """The last refresh, or the instant itself if it is one."""
+        period = self.period or 1
+        return (instant - self.origin) // period * period + self.origin
+
     def cql(self) -> str:
         if self.rows is not None:
             return f"SLIDE {self.rows} ROWS"

@@ -33,8 +33,16 @@ OF_LAYOUTS = ("layout", "groups", "lanes", "rebuild", "span", "fan_in", "contrac
 OF_LIFETIMES = ("max_lifetime", "exp", "lifetime")
 
 
-class ChangeOptions(TypedDict, total=False):
-    """What can be changed, by name; ``Changes`` says what stays as it is."""
+class WindowChanges(TypedDict, total=False):
+    """What can be said, and later changed, of how an archive of a window is laid out."""
+
+    scheme: str | None
+    constituents: int | None
+    technique: str | None
+
+
+class LifetimeChanges(TypedDict, total=False):
+    """What can be said, and later changed, where every row has its own lifetime."""
 
     layout: str | None
     groups: int | None
@@ -42,13 +50,15 @@ class ChangeOptions(TypedDict, total=False):
     rebuild: bool | None
     span: int | None
     fan_in: int | None
-    max_lifetime: Duration | None
     exp: str | None
     lifetime: str | timedelta | Mapping[str, Mapping[str, Duration]] | None
     contract: str | None
-    scheme: str | None
-    constituents: int | None
-    technique: str | None
+
+
+class ChangeOptions(WindowChanges, LifetimeChanges, total=False):
+    """What can be changed, by name; ``Changes`` says what stays as it is."""
+
+    max_lifetime: Duration | None
     window: int | str | timedelta | None
     refresh: Duration | None
     max_gap: Duration | None

@@ -156,8 +156,8 @@ class Arrivals:
         self.summary = AdmissionSummary()
         self.day_rows: Counter[int] = Counter()
         """Rows by label; of a row that lies under several keys, its first copy alone."""
-        self._labels: set[int] = set()
-        """The labels of all copies."""
+        self._copies: set[int] = set()
+        """The labels of rows that lie under several keys, whichever copy is here."""
 
     def add(self, rows: pa.Table, inserted: Int64Array | None = None) -> None:
         """Take in rows that arrive, or that had no lifetimes of their own when these updates
@@ -172,7 +172,8 @@ class Arrivals:
     def _take(self, rows: pa.Table) -> None:
         if rows.num_rows:
             self._held.append(rows)
-            self._labels.update(np.unique(self._job.settings.family.labels_of(rows)).tolist())
+            if self._job.settings.array_key:
+                self._copies.update(np.unique(self._job.settings.family.labels_of(rows)).tolist())
             self._is_sorted = False
             self._size += rows.nbytes
         if self._size > self._job.bytes_in_memory:
@@ -180,7 +181,7 @@ class Arrivals:
 
     def stretches(self, write: RunWrite) -> list[Iterator[pa.Table]]:
         """The rows that go into a run, each stretch sorted by key."""
-        if write.batch_days.isdisjoint(self._labels):
+        if write.batch_days.isdisjoint(self.day_rows.keys() | self._copies):
             return []
         if not self._is_sorted:
             self._held, self._is_sorted = [self._sorted()] if self._held else [], True

@@ -30,6 +30,11 @@ class RowTables:
         raise InvalidSetting("rows cannot be subtracted", "subtract their summaries")
 
 
+def summarized(rows: pa.Table, algebra: TableAlgebra, where: Predicate) -> pa.Table:
+    """What is merged of a pane: the content over the rows that are selected."""
+    return algebra.content.summarize(chosen(rows, mask_of(where, rows)), algebra.keys)
+
+
 class PaneInput:
     """Rows, or the summaries of a content, in a ring with transactions."""
 
@@ -59,9 +64,9 @@ class PaneInput:
         self.transactions.update(rows if self.content is None else self.summary(rows))
 
     def summary(self, rows: pa.Table) -> pa.Table:
-        if self.content is None:
+        if not isinstance(self.algebra, TableAlgebra):
             raise InvalidSetting(f"{self.name} keeps rows", "summarize them for a query")
-        return self.content.summarize(chosen(rows, mask_of(self.where, rows)), self.keys)
+        return summarized(rows, self.algebra, self.where)
 
     def answers(self, query: PeriodicQuery) -> bool:
         """Whether a query can be answered from what is kept, windows apart."""
@@ -183,5 +188,4 @@ class QuerySummary:
         self.algebra = TableAlgebra(content_for(query.call, rows), query.keys, rows)
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        mine = chosen(rows, mask_of(self.query.where, rows))
-        return self.algebra.content.summarize(mine, self.query.keys)
+        return summarized(rows, self.algebra, self.query.where)

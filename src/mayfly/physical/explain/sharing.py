@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mayfly.display import counted, number
-from mayfly.kernels.pane_edges import edges, reach_of
+from mayfly.kernels.pane_edges import edges, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.lifetime import NEVER, format_micros
 from mayfly.physical.program import Program, Task
@@ -222,9 +222,7 @@ def cost_of(windows: Sequence[Range], readers: Sequence[PaneGroups]) -> PaneCost
     reads = [reads_of(reader, windows) for reader in readers]
     per_hour = HOUR * density(windows)
     for reader, values in zip(readers, reads, strict=True):
-        slide = _window(reader).slide
-        assert slide is not None
-        per_hour += values * HOUR / (slide.period or 1)
+        per_hour += values * HOUR / period_of(_window(reader))
     return PaneCost(rows_of(windows), sum(reads), per_hour)
 
 
@@ -248,8 +246,7 @@ def reads_of(reader: PaneGroups, windows: Sequence[Range]) -> float:
     """Values that a refresh reads: what came and what went, or all in the window where an aggregate
     cannot subtract."""
     window = _window(reader)
-    assert window.slide is not None
-    period = min(window.slide.period or 1, window.duration)
+    period = min(period_of(window), window.duration)
     old = [other for other in windows if reach_of(other) >= window.duration] or [window]
     changed = period * (density(windows) + density(old))
     if all(made.way.play is None for made in reader.aggregators):

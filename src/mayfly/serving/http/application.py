@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mayfly.errors import InvalidSetting, LimitExceeded, MayflyError
 from mayfly.serving.http.access import AccessRule, Refusal
 from mayfly.serving.http.change_stream import ChangeStream
-from mayfly.serving.http.media import ARROW, EVENTS, JSON, accepted_media
+from mayfly.serving.http.media import ARROW, EVENTS, JSON, accepted_media, error_json
 from mayfly.serving.http.openapi import PATHS, description
 from mayfly.serving.http.server_limits import ServerLimits
 from mayfly.serving.http.worker_pool import Busy, WorkerPool
@@ -207,11 +207,8 @@ def error_response(
     kind: str = "MayflyError",
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    value = {"error": {"kind": kind, "message": message, "hint": hint}}
-    text = json.dumps(value, ensure_ascii=False)
-    return Response(
-        text.encode(errors="replace"), status, {**SAFE, **(headers or {})}, media_type=JSON
-    )
+    body = error_json(kind, message, hint)
+    return Response(body, status, {**SAFE, **(headers or {})}, media_type=JSON)
 
 
 def refused(refusal: Refusal) -> Response:

@@ -1,6 +1,8 @@
-"""In which form an answer is sent."""
+"""In which form an answer is sent, and an error."""
 
 from __future__ import annotations
+
+import json
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 EVENTS = "text/event-stream"
@@ -21,6 +23,12 @@ def accepted_media(accept: str | None) -> str:
         if media in weights:
             weights[media] = max(weights[media], weight)
     return ARROW if weights[ARROW] > weights[JSON] else JSON
+
+
+def error_json(kind: str, message: str, hint: str) -> bytes:
+    """An error as clients get it, from the server or from a worker."""
+    value = {"error": {"kind": kind, "message": message, "hint": hint}}
+    return json.dumps(value, ensure_ascii=False).encode(errors="replace")
 
 
 def _weight(text: str) -> float:

@@ -37,7 +37,7 @@ from mayfly.lifetime import MIN_TIME, instant
 from mayfly.plan.types import arrow_type
 from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.http.change_events import next_event
-from mayfly.serving.http.media import ARROW, JSON
+from mayfly.serving.http.media import ARROW, JSON, error_json
 from mayfly.serving.http.server_limits import ServerLimits
 from mayfly.serving.http.worker_messages import message_bytes, read_message
 from mayfly.serving.pipeline_places import open as open_place
@@ -121,22 +121,16 @@ class RequestWorker:
         return _head(200), _json({"plans": plans})
 
     def tables(self, reader: PipelineReader, request: Mapping[str, Any]) -> Reply:
-        readable = {
+        sent = [view for view in reader.views.values() if view.sends]
+        kinds = [*((table, table.kind) for table in reader.tables()), *((v, "log") for v in sent)]
+        tables = {
             table.name: {
-                "kind": table.kind,
+                "kind": kind,
                 "columns": {column.name: column.type.sql() for column in table.columns},
             }
-            for table in reader.tables()
+            for table, kind in kinds
         }
-        sent = {
-            view.name: {
-                "kind": "log",
-                "columns": {column.name: column.type.sql() for column in view.columns},
-            }
-            for view in reader.views.values()
-            if view.sends
-        }
-        return _head(200), _json({"version": reader.version, "tables": {**readable, **sent}})
+        return _head(200), _json({"version": reader.version, "tables": tables})
 
     def _answer(self, answer: QueryAnswer, request: Mapping[str, Any]) -> Reply:
         rows = answer.rows
@@ -208,8 +202,7 @@ def error_reply(error: Exception) -> Reply:
     status = 404 if isinstance(error, NotThere) else _status(error)
     kind = "InvalidSetting" if isinstance(error, NotThere) else type(error).__name__
     message = getattr(error, "message", str(error))
-    value = {"kind": kind, "message": message, "hint": getattr(error, "hint", "")}
-    return _head(status), _json({"error": value})
+    return _head(status), error_json(kind, message, getattr(error, "hint", ""))
 
 
 def _status(error: Exception) -> int:
