@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.cli.first_pipeline import FILES, PIPELINE, _write, example_rows
+from mayfly.cli.init_command import FILES, PIPELINE, _write, example_rows
 from mayfly.spark.api.pipelines import load_pipeline
 from mayfly.spark.stream.start import StartSettings
 from mayfly.storage import Repository

@@ -38,7 +38,7 @@ MANY_PARAMETERS = {
     "cli/archive_lifetimes.py::migrate": COMMAND,
     "cli/archive_updates.py::create": COMMAND,
     "cli/query_command.py::query_command": COMMAND,
-    "cli/run.py::run_command": COMMAND,
+    "cli/run_command.py::run_command": COMMAND,
     "kernels/exact_variances.py::_play": COMPILED,
     "kernels/multiway_probe.py::_meet": COMPILED,
 }

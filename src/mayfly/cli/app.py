@@ -22,19 +22,19 @@ COMMANDS = {
         "Join two streams on local Spark, kill the driver in the middle, and check every result.",
     ),
     "init": (
-        "mayfly.cli.first_pipeline:init_command",
+        "mayfly.cli.init_command:init_command",
         "Write a commented example pipeline with data; it runs as it is.",
     ),
     "doctor": (
-        "mayfly.cli.doctor:doctor_command",
+        "mayfly.cli.doctor_command:doctor_command",
         "Check Java, Spark, packages, memory, disk and permissions; exit code 1 if one fails.",
     ),
     "run": (
-        "mayfly.cli.run:run_command",
+        "mayfly.cli.run_command:run_command",
         "Run the queries of a file over its streams; Ctrl-C stops, a second run continues.",
     ),
     "migrate": (
-        "mayfly.cli.migrate:migrate_command",
+        "mayfly.cli.migrate_command:migrate_command",
         "Move the checkpoint of a stopped pipeline to another number of buckets.",
     ),
     "status": (
@@ -53,9 +53,9 @@ COMMANDS = {
         "mayfly.cli.serve_command:serve_command",
         "Answer over HTTP what a pipeline has: SQL, views, changes, status; starts no Spark.",
     ),
-    "control": ("mayfly.cli.control:app", "Tell a running pipeline something."),
+    "control": ("mayfly.cli.control_command:app", "Tell a running pipeline something."),
     "explain": (
-        "mayfly.cli.explain:explain_command",
+        "mayfly.cli.explain_command:explain_command",
         "Show the plan of every query in a file: update patterns, state, cost, warnings.",
     ),
     "check": (

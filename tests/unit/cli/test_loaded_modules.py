@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.cli.first_pipeline import PIPELINE
+from mayfly.cli.init_command import PIPELINE
 from mayfly.cql import catalog_after, parse
 from mayfly.pipeline.control_log import DECLARED
 from mayfly.pipeline.declared_catalog import declarations

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from mayfly.cli.check_command import check_command
-from mayfly.cli.explain import explain_command
+from mayfly.cli.explain_command import explain_command
 
 app = typer.Typer()
 app.command("explain")(explain_command)

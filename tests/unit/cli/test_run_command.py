@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from mayfly.cli.app import main
-from mayfly.cli.run import _tell_end, _view
+from mayfly.cli.run_command import _tell_end, _view
 from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.plan.stream_joins import Stream
 from mayfly.spark.api.run_status import Status

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.cli import doctor
+from mayfly.cli import doctor_command as doctor
 from tests.unit.cli.test_app import run
 
 

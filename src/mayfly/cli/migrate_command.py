@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cli.output import refusals
-from mayfly.cli.run import File
+from mayfly.cli.run_command import File
 from mayfly.display import counted
 from mayfly.errors import InvalidSetting
 from mayfly.pipeline.pipeline_file import PipelineFile
