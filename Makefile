@@ -14,7 +14,8 @@ CODE := $(wildcard src tests benchmarks experiments)
 require = @test -e $(1) || { echo "There is no $(1) in this checkout, so '$@' has nothing to run." >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench experiments mutants clean ready java classes
+.PHONY: help demo test test-all lint format bench experiments mutants clean ready java classes \
+  bytecode
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,10 +24,10 @@ demo: classes ## join two streams on local Spark, with a kill and a resume in th
 	$(call require,src/mayfly/demo)
 	@$(WITH_JAVA) $(PY) -m mayfly.demo $(ARGS)
 
-test: classes ## run the tests in two processes, without those marked slow
+test: classes bytecode ## run the tests in two processes, without those marked slow
 	@$(WITH_JAVA) $(PY) -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-all: classes ## run every test: clusters, crash campaigns, many more examples
+test-all: classes bytecode ## run every test: clusters, crash campaigns, many more examples
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} $(PY) -m pytest $(ARGS)
 
 lint: ready ## check style, formatting and types
@@ -60,6 +61,11 @@ ready:
 
 classes: java ready
 	@$(WITH_JAVA) $(PY) -m mayfly.spark.cluster.class_archive
+
+# Tests start hundreds of processes; each would compile the source anew where
+# PYTHONDONTWRITEBYTECODE is set.
+bytecode: ready
+	@$(PY) -m compileall -q src tests
 
 java:
 	@sh scripts/ensure-java.sh >/dev/null
