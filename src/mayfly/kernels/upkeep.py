@@ -27,6 +27,8 @@ from mayfly.storage.segment import EXP, TS
 ALIVE_PER_DEAD = 4
 RANGES_PER_WINDOW = 8
 """A merged run of a FIFO queue expires within this part of the window."""
+SMALL = 2048
+"""Up to so many rows, to rewrite them costs less than to look into several runs at each step."""
 WAITING = LIMIT // 4
 PER_CELL = 2
 
@@ -43,7 +45,7 @@ def fifo(runs: Runs, fresh: pa.Table, clock: int, lifetime: int, thin: Thin = un
     """The runs of a window after ``clock``; ``fresh`` are the clustered rows to add."""
     runs = (*_living(runs, clock), *_run(fresh))
     cap = max(1, lifetime // RANGES_PER_WINDOW)
-    return _merged(runs, cap=cap, limit=LIMIT - WAITING, thin=thin)
+    return _merged(runs, cap=cap, limit=LIMIT - WAITING, small=SMALL, thin=thin)
 
 
 def by_time(runs: Runs, fresh: pa.Table, clock: int, lifetime: int, thin: Thin) -> Runs:
@@ -184,12 +186,13 @@ def _merged(
     *,
     cap: int,
     limit: int,
+    small: int = 0,
     unite: Callable[[Iterable[pa.Table]], pa.Table] = lambda tables: gathered(tables, CODE),
     thin: Thin = unthinned,
 ) -> Runs:
     """Neighbours made one by the rule of ``plan_merge``."""
     united: dict[int, RowRun | None] = {}
-    for level, members in plan_merge(runs, cap=cap, fan_in=FAN_IN, limit=limit):
+    for level, members in plan_merge(runs, cap=cap, fan_in=FAN_IN, limit=limit, small=small):
         table = thin(unite(run.load() for run in members))
         united[id(members[0])] = RowRun.of(table, level=level, cell=members[0].cell)
         united.update(dict.fromkeys(map(id, members[1:])))

@@ -4,7 +4,7 @@ Idea: ``fan_in`` neighbours of one level become one of the next level, as long a
 of the result span at most ``cap``. A stretch that its successor no longer fits into is finished and
 becomes one segment. If more than ``limit`` remain (say, because single runs already span more than
 the cap), the pair whose younger member is largest in proportion to the older one is merged, which
-keeps sizes geometric; only such a merge may exceed the cap.
+keeps sizes geometric. Only such a merge, or one of at most ``small`` rows in all, may exceed the cap.
 Invariants: order is kept; while the limit is not reached, a merged segment dies at most ``cap``
 after its first row, any two finished neighbours span more than ``cap`` together, and the others
 number at most (fan_in − 1) per level: fewer than 2·window/cap + (fan_in − 1)·levels + 2 in all,
@@ -61,7 +61,7 @@ def _joined(shelves: Sequence[_Shelf[M]], level: int) -> _Shelf[M]:
 
 
 def plan_merge(
-    runs: Sequence[M], *, cap: int, fan_in: int = FAN_IN, limit: int = LIMIT
+    runs: Sequence[M], *, cap: int, fan_in: int = FAN_IN, limit: int = LIMIT, small: int = 0
 ) -> list[tuple[int, list[M]]]:
     """Which neighbours to merge now: (new level, members) per merge, cascades already folded.
 
@@ -72,18 +72,22 @@ def plan_merge(
             f"merging {fan_in} at a time into at most {limit} segments is not possible",
             "use a fan-in of 2 or more and a limit of 1 or more",
         )
-    shelves = _finished(_geometric([_Shelf.of(run) for run in runs], cap, fan_in), cap)
+    shelves = _finished(
+        _geometric([_Shelf.of(run) for run in runs], cap, fan_in, small), cap, small
+    )
     while len(shelves) > limit:
         _merge_most_alike(shelves)
     return [(shelf.level, list(shelf.runs)) for shelf in shelves if len(shelf.runs) > 1]
 
 
-def _geometric(shelves: list[_Shelf[M]], cap: int, fan_in: int) -> list[_Shelf[M]]:
+def _geometric(shelves: list[_Shelf[M]], cap: int, fan_in: int, small: int) -> list[_Shelf[M]]:
     start = 0
     while start + fan_in <= len(shelves):
         level = shelves[start].level
         window = shelves[start : start + fan_in]
-        if all(shelf.level == level for shelf in window) and _span(window) <= cap:
+        if all(shelf.level == level for shelf in window) and (
+            _span(window) <= cap or sum(shelf.rows for shelf in window) <= small
+        ):
             shelves[start : start + fan_in] = [_joined(window, level + 1)]
             start = max(0, start - fan_in + 1)
         else:
@@ -91,17 +95,19 @@ def _geometric(shelves: list[_Shelf[M]], cap: int, fan_in: int) -> list[_Shelf[M
     return shelves
 
 
-def _finished(shelves: Iterable[_Shelf[M]], cap: int) -> list[_Shelf[M]]:
+def _finished(shelves: Iterable[_Shelf[M]], cap: int, small: int) -> list[_Shelf[M]]:
     """Join each stretch that fits the cap and has a successor that does not fit into it."""
     done: list[_Shelf[M]] = []
     stretch: list[_Shelf[M]] = []
-    low = high = 0
+    low = high = rows = 0
     for shelf in shelves:
-        if stretch and max(high, shelf.high) - min(low, shelf.low) > cap:
+        wide = max(high, shelf.high) - min(low, shelf.low) > cap
+        if stretch and wide and rows + shelf.rows > small:
             done.append(_united(stretch))
-            stretch = []
+            stretch, rows = [], 0
         low = min(low, shelf.low) if stretch else shelf.low
         high = max(high, shelf.high) if stretch else shelf.high
+        rows += shelf.rows
         stretch.append(shelf)
     return done + stretch
 

@@ -139,3 +139,11 @@ def test_nothing_to_merge() -> None:
 def test_senseless_settings_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(InvalidSetting, match="not possible"):
         plan_merge([], cap=1, **settings)
+
+
+def test_small_runs_are_merged_beyond_the_cap() -> None:
+    """Rows that are few are rewritten sooner than looked for in several runs."""
+    runs = [Run(10, Bounds(100 * i, 100 * i + 50)) for i in range(5)]
+    assert plan_merge(runs, cap=60) == []
+    assert plan_merge(runs, cap=60, small=39) == [(1, runs[:3])], "four rows too many for all"
+    assert plan_merge(runs, cap=60, small=40) == [(1, runs[:4])]
