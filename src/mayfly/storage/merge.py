@@ -4,7 +4,7 @@ Idea: ``fan_in`` neighbours of one level become one of the next level, as long a
 of the result span at most ``cap``. A stretch that its successor no longer fits into is finished and
 becomes one segment. If more than ``limit`` remain (say, because single runs already span more than
 the cap), the pair whose younger member is largest in proportion to the older one is merged, which
-keeps sizes geometric. Only such a merge, or one of at most ``small`` rows in all, may exceed the cap.
+keeps sizes geometric. Only such a merge, or one of at most ``small`` rows, may exceed the cap.
 Invariants: order is kept; while the limit is not reached, a merged segment dies at most ``cap``
 after its first row, any two finished neighbours span more than ``cap`` together, and the others
 number at most (fan_in − 1) per level: fewer than 2·window/cap + (fan_in − 1)·levels + 2 in all,
