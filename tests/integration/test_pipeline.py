@@ -154,12 +154,10 @@ def test_what_is_passed_over_is_told(spark: SparkSession, folder: Path) -> None:
     file = folder / "more.cql"
     file.write_text(
         "SHOW STREAMS;" + PIPELINE + "EXPLAIN pairs;"
-        "CREATE PERIODIC QUERY seldom AS SELECT COUNT(*) AS n FROM a [RANGE 30 us SLIDE 5 us];"
     )
     assert load_pipeline(spark, file).passed_over == (
         "line 1: SHOW is ignored",
         "line 12: EXPLAIN is ignored",
-        "query seldom: PERIODIC is not carried out yet",
     )
     assert load_pipeline(spark, folder / "pipeline.cql").passed_over == ()
 

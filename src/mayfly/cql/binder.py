@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot.tokenizer_core import Token, TokenType
 
 from mayfly.cql.context import BindingContext
@@ -9,10 +11,12 @@ from mayfly.cql.dialect import check_complete, parse_query
 from mayfly.cql.grammar import check_tree
 from mayfly.cql.messages import SourceText, error_at
 from mayfly.cql.query_binder import bind_output
+from mayfly.cql.serve_clause import check_served, read_serve_clause, read_staleness
 from mayfly.cql.tokens import Cursor, span_of, tokenize
 from mayfly.plan.catalog import Catalog, QueryDefinition, ViewDefinition
 from mayfly.plan.expressions import quoted
-from mayfly.plan.logical_operators import Isolation, Output
+from mayfly.plan.logical_operators import Output
+from mayfly.plan.serving_terms import Isolation, ServeClause
 
 
 def bind_query(text: str, catalog: Catalog, *, one_time: bool = False, name: str = "") -> Output:
@@ -28,19 +32,39 @@ def bind_query(text: str, catalog: Catalog, *, one_time: bool = False, name: str
         if token.token_type is TokenType.SEMICOLON:
             hint = "use parse() for several statements"
             raise error_at(source, span_of(token), "expected one query, found more", hint)
-    return bind_tokens(source, tokens, catalog, one_time)
+    tokens, serve = _take_serve(source, tokens)
+    return bind_tokens(source, tokens, catalog, one_time, serve)
 
 
 def bind_tokens(
-    source: SourceText, tokens: list[Token], catalog: Catalog, one_time: bool
+    source: SourceText,
+    tokens: list[Token],
+    catalog: Catalog,
+    one_time: bool,
+    serve: ServeClause | None = None,
 ) -> Output:
     """The plan of the query these tokens spell."""
     tokens, staleness = _take_staleness(source, tokens, one_time)
-    tokens, isolation = _take_isolation(source, tokens)
+    tokens, isolation = _take_isolation(source, tokens, one_time)
     tree = parse_query(source, tokens)
     check_tree(source, tree)
     check_complete(source, tokens, tree)
-    return bind_output(BindingContext(source, catalog, one_time), tree, isolation, staleness)
+    context = BindingContext(source, catalog, one_time)
+    output = bind_output(context, tree, isolation, staleness)
+    if serve is None:
+        return output
+    check_served(context, output)
+    return replace(output, serve=serve)
+
+
+def _take_serve(source: SourceText, tokens: list[Token]) -> tuple[list[Token], ServeClause | None]:
+    """``SERVE … AS SELECT …``, as checkpoints have the text of a served query."""
+    cursor = Cursor(source, tokens)
+    if not cursor.take("SERVE"):
+        return tokens, None
+    serve = read_serve_clause(cursor)
+    cursor.expect("AS", "write SERVE … AS SELECT …")
+    return tokens[cursor.position :], serve
 
 
 def _take_staleness(
@@ -51,11 +75,12 @@ def _take_staleness(
         cursor = Cursor(source, tokens, start)
         if token.text.upper() != "BOUNDED" or not cursor.take("BOUNDED", "STALENESS"):
             continue
-        bound = cursor.duration("the staleness", "write BOUNDED STALENESS 5 SECONDS", zero=True)
+        bound = read_staleness(cursor)
         cursor.finish("the query")
         if not one_time:
-            problem = "BOUNDED STALENESS is for one-time queries"
-            raise error_at(source, span_of(token), problem, "leave it out: this query is kept up")
+            problem = "BOUNDED STALENESS is for one-time queries and those of a server"
+            hint = "leave it out: this query is kept up; or write SERVE BOUNDED STALENESS d AS …"
+            raise error_at(source, span_of(token), problem, hint)
         return tokens[:start], bound
     return tokens, None
 
@@ -68,8 +93,8 @@ def written_out(text: str, plan: Output, catalog: Catalog) -> str:
         entry = catalog.lookup(name)
         assert isinstance(entry, QueryDefinition | ViewDefinition)
         source = SourceText(entry.text)
-        tokens, _ = _take_isolation(source, tokenize(source))
-        parts.append(f"{quoted(name)} AS ({entry.text[: tokens[-1].end + 1]})")
+        tokens, _ = _take_serve(source, tokenize(source))
+        parts.append(f"{quoted(name)} AS ({entry.text[tokens[0].start : tokens[-1].end + 1]})")
     if not parts:
         return text
     first, second = tokenize(SourceText(text))[:2]
@@ -79,16 +104,20 @@ def written_out(text: str, plan: Output, catalog: Catalog) -> str:
 
 
 def _take_isolation(
-    source: SourceText, tokens: list[Token]
+    source: SourceText, tokens: list[Token], one_time: bool
 ) -> tuple[list[Token], Isolation | None]:
-    """``… ISOLATION LATEST`` or ``… ISOLATION WINDOW`` behind a query."""
+    """``… ISOLATION LATEST``, ``WINDOW`` or ``SNAPSHOT`` behind a one-time query."""
     before, word = tokens[-3:-1] if len(tokens) > 2 else (None, None)
     if before is None or word is None or word.token_type is not TokenType.VAR:
         return tokens, None
     if word.text.upper() != "ISOLATION" or before.token_type in _NAMES_FOLLOW:
         return tokens, None
     cursor = Cursor(source, tokens, len(tokens) - 1)
-    level = cursor.one_of([level.value for level in Isolation], "LATEST or WINDOW")
+    level = cursor.one_of([level.value for level in Isolation], "LATEST, WINDOW or SNAPSHOT")
+    if not one_time:
+        problem = "ISOLATION is for one-time queries and those of a server"
+        hint = f"leave it out: this query is kept up; or write SERVE ISOLATION {level} AS SELECT …"
+        raise error_at(source, span_of(word), problem, hint)
     return tokens[:-2], Isolation(level)
 
 

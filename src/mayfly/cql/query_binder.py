@@ -21,7 +21,6 @@ from mayfly.plan.expressions import Column, Expression, as_type
 from mayfly.plan.logical_operators import (
     Distinct,
     ExceptAll,
-    Isolation,
     Named,
     Node,
     Output,
@@ -32,6 +31,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.serving_terms import Isolation
 from mayfly.plan.types import DataType, common_type
 
 

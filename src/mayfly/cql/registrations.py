@@ -8,6 +8,7 @@ from typing import Any
 from mayfly.cql.binder import bind_tokens, written_out
 from mayfly.cql.messages import TextSpan, suggestion
 from mayfly.cql.restrictions import kind_of
+from mayfly.cql.serve_clause import read_serve_clause
 from mayfly.cql.stream_declarations import read_clauses, read_connector, read_dead_letters, read_gap
 from mayfly.cql.tokens import Cursor
 from mayfly.errors import InvalidSetting
@@ -20,6 +21,7 @@ from mayfly.plan.catalog import (
     ViewDefinition,
 )
 from mayfly.plan.logical_operators import Output, OutputKind
+from mayfly.plan.serving_terms import ServeClause
 
 LAYOUTS = {
     "AUTO": 0,
@@ -31,12 +33,14 @@ LAYOUTS = {
 TECHNIQUES = ("IN PLACE", "SIMPLE SHADOW", "PACKED SHADOW", "REBUILD", "NO REBUILD")
 
 
-def read_query(cursor: Cursor, catalog: Catalog, periodic: bool) -> QueryDefinition:
-    """``name [TO format('path')] AS SELECT …``"""
+def read_query(cursor: Cursor, catalog: Catalog) -> QueryDefinition:
+    """``name [TO format('path')] [SERVE …] AS SELECT …``"""
     name = cursor.name("the name of the query")
-    options = read_clauses(cursor, {"TO": read_connector}, "CREATE QUERY")
-    plan, text = _select(cursor, catalog, "CREATE QUERY name AS SELECT …")
-    return QueryDefinition(name, plan, text, periodic, options.get("TO"))
+    clauses: dict[str, Callable[[Cursor], Any]] = {"TO": read_connector, "SERVE": read_serve_clause}
+    options = read_clauses(cursor, clauses, "CREATE QUERY")
+    serve = options.get("SERVE")
+    plan, text = _select(cursor, catalog, "CREATE QUERY name AS SELECT …", serve)
+    return QueryDefinition(name, plan, text, options.get("TO"))
 
 
 def read_view(cursor: Cursor, catalog: Catalog) -> ViewDefinition:
@@ -65,15 +69,18 @@ def view_of(name: str, plan: Output, text: str) -> ViewDefinition:
     return ViewDefinition(name, plan, text)
 
 
-def _select(cursor: Cursor, catalog: Catalog, form: str) -> tuple[Output, str]:
+def _select(
+    cursor: Cursor, catalog: Catalog, form: str, serve: ServeClause | None = None
+) -> tuple[Output, str]:
     cursor.expect("AS", f"write {form}")
     tokens = cursor.tokens[cursor.position :]
     if not tokens:
         raise cursor.error("expected SELECT, found the end", f"write {form}")
-    plan = bind_tokens(cursor.source, tokens, catalog, one_time=False)
+    plan = bind_tokens(cursor.source, tokens, catalog, one_time=False, serve=serve)
     text = cursor.source.text[tokens[0].start : tokens[-1].end + 1]
     cursor.position = len(cursor.tokens)
-    return plan, written_out(text, plan, catalog)
+    text = written_out(text, plan, catalog)
+    return plan, text if serve is None else f"{serve.cql()} AS {text}"
 
 
 def read_archive(cursor: Cursor, catalog: Catalog) -> ArchiveDefinition:

@@ -133,9 +133,12 @@ def _create(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     if cursor.word() == "OR":
         raise cursor.error("CREATE OR REPLACE is not in the language", "DROP it first")
     definition: Definition
-    periodic = cursor.take("PERIODIC")
-    if periodic and cursor.word() != "QUERY":
-        raise cursor.error("only a query can be PERIODIC", "write CREATE PERIODIC QUERY …")
+    if cursor.word() == "PERIODIC":
+        raise cursor.error(
+            "CREATE PERIODIC QUERY is not in the language any more",
+            "write CREATE QUERY name SERVE AS SELECT …, with PRIORITY, OVERLOAD, ISOLATION and "
+            "BOUNDED STALENESS behind SERVE",
+        )
     if cursor.word() == "MATERIALIZED":
         raise cursor.error(
             "CREATE MATERIALIZED VIEW is not in the language",
@@ -150,7 +153,7 @@ def _create(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     if kind == "STREAM":
         definition = read_stream(cursor)
     elif kind == "QUERY":
-        definition = read_query(cursor, catalog, periodic)
+        definition = read_query(cursor, catalog)
     elif kind == "VIEW":
         definition = read_view(cursor, catalog)
     elif kind == "ARCHIVE":

@@ -27,6 +27,7 @@ from mayfly.kernels.multiway import MultiwayJoin, SharedKey
 from mayfly.kernels.nrr import NrrJoinRows
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.pane_groups import PaneGroups
+from mayfly.kernels.served_groups import ServedGroups
 from mayfly.kernels.stateless import MergeUnion
 from mayfly.kernels.top_rows import TopRows
 from mayfly.kernels.window_assignment import RANK, WindowRows
@@ -47,6 +48,7 @@ from mayfly.physical.negations import negation
 from mayfly.physical.pane_plan import PanePlan, obstacle, rows_because, slid_window
 from mayfly.physical.program import Entering, Program, RelationInput, StreamInput, Task, shorter
 from mayfly.physical.row_tasks import row_by_row, stream_below
+from mayfly.physical.served_plan import cannot_serve, for_server, in_panes
 from mayfly.physical.shared_program import with_equal_tasks_once
 from mayfly.physical.slides import common_slide, outer_slide, without_slides
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
@@ -74,6 +76,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.strategy import Joining, Strategy, Structure
 from mayfly.plan.window_kinds import PartitionRows, Range
 
@@ -97,6 +100,7 @@ def compile_plan(
     MAX keep only rows that may still be an answer, with ``panes`` aggregates over a window with
     SLIDE keep partial values where their functions allow, shared by the rules of ``sharing``.
     """
+    plan = in_panes(plan) if plan.serve else plan
     slide = outer_slide(plan)
     announced = strategy is Strategy.NT
     labelled = label_plan(runnable(plan), weak_distinct and not announced)
@@ -104,7 +108,7 @@ def compile_plan(
     dual = _is_dual(plan)
     compiler = _Compiler(
         catalog, strategy, weak, dual, joins, strict, early_pruning,
-        rows_because(plan, strategy, panes), frozenset(sharing),
+        rows_because(plan, strategy, panes), frozenset(sharing), plan.serve,
     )  # fmt: skip
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
@@ -145,6 +149,7 @@ class _Compiler:
     early_pruning: bool = True
     rows_because: str = ""
     sharing: frozenset[str] = SHARING
+    serve: ServeClause | None = None
 
     def task(self, labelled: Labelled) -> Task:
         if isinstance(labelled.node, Shared):
@@ -382,6 +387,8 @@ class _Compiler:
             rows_because = self.rows_because or obstacle(node, window)
             if not rows_because:
                 return self._paned(labelled, node, window)
+            if self.serve:
+                raise cannot_serve(rows_because)
         (source,) = labelled.inputs
         child, columns = self.task(source), payload(node.schema)
         keys = tuple(key.expression for key in node.keys)
@@ -404,6 +411,8 @@ class _Compiler:
     def _paned(self, labelled: Labelled, node: GroupAggregate, window: Range) -> Task:
         """Partial values of panes in the place of rows."""
         plan = PanePlan.of(node, window, alone=SS1.name not in self.sharing)
+        if self.serve:
+            plan = replace(plan, store=for_server(plan.store, self.serve))
         scan = labelled.inputs[0]
         while scan.inputs:
             (scan,) = scan.inputs
@@ -414,6 +423,8 @@ class _Compiler:
             window=window, weights=plan.weights, asked=node.aggregates,
             finds_once=CS1.name in self.sharing,
         )  # fmt: skip
+        if self.serve:
+            operator = ServedGroups.of(operator, plan.store)
         return Task(operator, (child,), operator.columns, True)
 
     def _frequent(self, labelled: Labelled, node: GroupAggregate) -> Task:

@@ -136,10 +136,9 @@ class PanePlan:
         contents: dict[str, PaneNumber] = {}
 
         def content(function: str, argument: Expression | None, kind: DataType) -> Column:
-            blank = PaneNumber(function, argument, Column("", "", kind))
-            column = _column(blank.words, (function, argument), kind)
-            contents[column.name] = replace(blank, column=column)
-            return column
+            number = pane_number(function, argument, kind)
+            contents[number.column.name] = number
+            return number.column
 
         calls: list[AggregateCall] = []
         weights: list[Column | None] = []
@@ -180,6 +179,12 @@ class PanePlan:
         used = (column.name for expression in expressions for column in expression.columns())
         stream = StreamInput(source.stream, source.stream, tuple(dict.fromkeys(used)))
         return Task(store, (stream,), store.columns, False)
+
+
+def pane_number(function: str, argument: Expression | None, kind: DataType) -> PaneNumber:
+    """A number of panes, in a column that is called by what it means."""
+    blank = PaneNumber(function, argument, Column("", "", kind))
+    return replace(blank, column=_column(blank.words, (function, argument), kind))
 
 
 def _named(role: str, expression: Expression) -> Column:

@@ -107,10 +107,6 @@ class PipelineFile:
                 kind = type(statement).__name__
                 words = {"Show": "SHOW", "Explain": "EXPLAIN"}.get(kind, "a SELECT on its own")
                 notes.append(f"line {statement.position.line}: {words} is ignored")
-        for query in self.queries.values():
-            if isinstance(query, QueryDefinition) and (query.periodic or query.plan.isolation):
-                word = "PERIODIC" if query.periodic else "ISOLATION"
-                notes.append(f"query {query.name}: {word} is not carried out yet")
         return tuple(notes)
 
     def parquet_folder(self, query: Registered) -> str | None:

@@ -120,12 +120,11 @@ class RelationDefinition:
 
 @dataclass(frozen=True)
 class QueryDefinition:
-    """A registered query; a periodic one may also be refreshed early (thesis 8.4.1)."""
+    """A registered query; one with SERVE may also be refreshed early (thesis 8.4.1)."""
 
     name: str
     plan: Output
     text: str = field(compare=False)
-    periodic: bool = False
     sink: Connector | None = None
 
     kind = "query"

@@ -21,6 +21,7 @@ from typing import ClassVar, TypeAlias
 
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import Column, Expression, Value
+from mayfly.plan.serving_terms import Isolation, ServeClause
 from mayfly.plan.types import DataType
 from mayfly.plan.window_kinds import Window
 
@@ -443,13 +444,6 @@ class OutputKind(Enum):
     RSTREAM = "Rstream"
 
 
-class Isolation(Enum):
-    """How periodic and one-time queries see concurrent window updates (thesis ch. 7)."""
-
-    LATEST = "LATEST"
-    WINDOW = "WINDOW"
-
-
 @dataclass(frozen=True)
 class Output(Node):
     """The root: how results leave. ``restore`` also reports results that died between refreshes."""
@@ -464,6 +458,8 @@ class Output(Node):
     """How old a one-time answer may be, in event time (BOUNDED STALENESS)."""
     names: tuple[str, ...] = field(default=(), compare=False)
     """The views and queries that the text reads by name."""
+    serve: ServeClause | None = None
+    """How it is answered by a server, if not by the pipeline."""
 
 
 def _conditions(

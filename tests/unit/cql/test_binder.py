@@ -8,7 +8,6 @@ from mayfly.cql import CqlError, bind_query
 from mayfly.plan.expressions import Column
 from mayfly.plan.logical_operators import (
     AntiJoin,
-    Isolation,
     Join,
     Node,
     Output,
@@ -19,6 +18,7 @@ from mayfly.plan.logical_operators import (
     StreamScan,
     Top,
 )
+from mayfly.plan.serving_terms import Isolation
 from tests.golden.cql.cases import catalog
 
 CATALOG = catalog()
@@ -173,7 +173,8 @@ def test_isolation_may_also_be_a_name() -> None:
         "SELECT Rstream(src AS isolation) FROM link1 [NOW] isolation ORDER BY isolation DESC"
     )
     assert (names(plan), plan.isolation) == (["isolation"], None)
-    plan = bind("SELECT isolation.src FROM link1 [NOW] isolation ISOLATION latest")
+    text = "SELECT isolation.src FROM link1 [NOW] isolation ISOLATION latest"
+    plan = bind_query(text, CATALOG, one_time=True)
     assert plan.isolation is Isolation.LATEST
 
 

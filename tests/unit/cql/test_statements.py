@@ -34,7 +34,8 @@ from mayfly.plan.catalog import (
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.logical_operators import Isolation, OutputKind
+from mayfly.plan.logical_operators import OutputKind
+from mayfly.plan.serving_terms import Isolation, ServeClause
 from tests.golden.cql.cases import catalog
 
 CATALOG = catalog()
@@ -98,13 +99,15 @@ def test_relations_and_nrrs() -> None:
 
 def test_a_query_keeps_its_text_and_its_sink() -> None:
     query = created(
-        "CREATE PERIODIC QUERY q TO parquet('out') AS "
-        "SELECT src FROM link1 [RANGE 1 MIN SLIDE 10 S] ISOLATION WINDOW;"
+        "CREATE QUERY q TO parquet('out') SERVE PRIORITY 2 ISOLATION WINDOW AS "
+        "SELECT COUNT(*) AS n FROM link1 [RANGE 1 MIN SLIDE 10 S];"
     )
     assert isinstance(query, QueryDefinition)
-    assert query.periodic
-    assert query.plan.isolation is Isolation.WINDOW
-    assert query.text == "SELECT src FROM link1 [RANGE 1 MIN SLIDE 10 S] ISOLATION WINDOW"
+    assert query.plan.serve == ServeClause(priority=2, isolation=Isolation.WINDOW)
+    assert query.text == (
+        "SERVE PRIORITY 2 ISOLATION WINDOW AS "
+        "SELECT COUNT(*) AS n FROM link1 [RANGE 1 MIN SLIDE 10 S]"
+    )
     assert query.sink == Connector("parquet", "out")
 
 

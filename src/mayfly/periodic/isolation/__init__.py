@@ -3,7 +3,13 @@
 from collections.abc import Callable
 
 from mayfly.errors import InvalidSetting
-from mayfly.periodic.isolation.checker import BrokenHistory, ScanVerdict, check_history, verdicts
+from mayfly.periodic.isolation.checker import (
+    BrokenHistory,
+    ScanVerdict,
+    check_history,
+    forget_checked,
+    verdicts,
+)
 from mayfly.periodic.isolation.incremental import Incremental
 from mayfly.periodic.isolation.isolation_policy import IsolationPolicy
 from mayfly.periodic.isolation.latest_window import LatestWindow
@@ -54,6 +60,7 @@ __all__ = [
     "ScanHistory",
     "ScanVerdict",
     "check_history",
+    "forget_checked",
     "isolation_named",
     "verdicts",
 ]

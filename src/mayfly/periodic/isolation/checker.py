@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from mayfly.errors import MayflyError
 from mayfly.periodic.isolation.level import IsolationLevel
 from mayfly.periodic.isolation.scan_history import (
+    Operation,
     PaneRead,
     RingResized,
     ScanAborted,
@@ -83,7 +84,7 @@ class _Replay:
     def __init__(self, history: ScanHistory) -> None:
         self.history = history
         self.size, self.top = history.size, history.top
-        self.oldest = {self.top: max(history.first, self.top - self.size + 1)}
+        self.oldest = {self.top: history.oldest_version}
         """After each update: the oldest version in the ring."""
         self.scans: dict[int, _ScanState] = {}
 
@@ -142,6 +143,32 @@ class _Replay:
             raise BrokenHistory(
                 f"this cannot have happened: {problem}", f"the history is: {self.history}"
             )
+
+
+def forget_checked(history: ScanHistory) -> list[ScanVerdict]:
+    """Check a history, and keep of it only what scans that have not ended need: their own
+    operations, and updates from the start of the oldest of them on. What the others came to."""
+    checked = check_history(history)
+    open_queries: dict[int, set[str]] = {}
+    for operation in history.operations:
+        match operation:
+            case ScanStarted(scan, panes):
+                open_queries[scan] = {query for query, _ in panes}
+            case ScanCommitted(scan, query) | ScanAborted(scan, query):
+                open_queries[scan].discard(query)
+    running = {scan for scan, queries in open_queries.items() if queries}
+    kept: list[Operation] = []
+    for operation in history.operations:
+        owner = getattr(operation, "scan", None)
+        if owner in running or (owner is None and kept):
+            kept.append(operation)
+        elif isinstance(operation, UpdateWritten):
+            history.oldest = max(history.oldest_version, operation.version - history.size + 1)
+            history.top = operation.version
+        elif isinstance(operation, RingResized):
+            history.size = operation.size
+    history.operations = kept
+    return [verdict for verdict in checked if verdict.scan not in running]
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,12 @@ class ScanHistory:
     top: int = -1
     operations: list[Operation] = field(default_factory=list)
     recording: bool = True
+    oldest: int | None = None
+    """The oldest version that the ring held at ``top``, where what was before is forgotten."""
+
+    @property
+    def oldest_version(self) -> int:
+        return max(self.first, self.top - self.size + 1) if self.oldest is None else self.oldest
 
     def record(self, *operations: Operation) -> None:
         if self.recording:

@@ -79,9 +79,9 @@ class Deadlines:
 
     # ── queries come and go ───────────────────────────────────────────────────────────────
 
-    def register(self, query: ScheduledQuery) -> None:
+    def register(self, query: ScheduledQuery, *, last: int | None = None) -> None:
         """Schedule a query from now on, first at the next multiple of its period: so sub-groups
-        meet. Adopted periods are chosen anew."""
+        meet; or a period after its ``last`` execution. Adopted periods are chosen anew."""
         if query.name in self._states:
             raise InvalidSetting(
                 f"a query {query.name!r} is scheduled already", "remove it, or use another name"
@@ -92,6 +92,8 @@ class Deadlines:
                 "answer it with the update, or use OVERLOAD LATE or SKIP",
             )
         due = next_multiple(query.period, self.update)
+        if last is not None:
+            due = min(due, last + query.period)
         self._states[query.name] = _QueryState(query, due, due - query.period)
         self._changed = True
 

@@ -10,29 +10,27 @@ unless the isolation is serial. Cost: what the scheduling policy says; see ``sch
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Condition, RLock
+from threading import Condition, Lock, RLock
 from typing import Any
 
 import pyarrow as pa
 
-from mayfly.errors import BadInput, InvalidSetting, StaleAnswer
-from mayfly.kernels.lifetime_rows import numbers
-from mayfly.lifetime import format_micros, instant_text
-from mayfly.periodic.execution import answer_rows
+from mayfly.errors import InvalidSetting, StaleAnswer
+from mayfly.lifetime import format_micros
 from mayfly.periodic.isolation import (
     IsolationPolicy,
     ScanAnswer,
     ScanHistory,
     ScanVerdict,
     check_history,
+    forget_checked,
     isolation_named,
 )
 from mayfly.periodic.isolation.pinned_snapshot import PinnedSnapshot
 from mayfly.periodic.isolation.transactions import PaneReading
-from mayfly.periodic.query import PeriodicQuery
 from mayfly.periodic.scheduling import (
     AdmissionAdvice,
     Deadlines,
@@ -43,7 +41,13 @@ from mayfly.periodic.scheduling import (
     ScheduledQuery,
     advise,
 )
-from mayfly.periodic.server.pane_input import PaneInput, PaneInputs, QuerySummary
+from mayfly.periodic.server.pane_input import (
+    InputRings,
+    PaneInputs,
+    PaneLoad,
+    PaneQuery,
+    RingInput,
+)
 from mayfly.periodic.server.served_answer import (
     Callback,
     PendingAnswer,
@@ -51,7 +55,6 @@ from mayfly.periodic.server.served_answer import (
     ServeOptions,
 )
 from mayfly.periodic.server.served_query import ServedQuery
-from mayfly.synopses.contents import TableAlgebra
 
 ONE_TIME = "one-time "
 ONE_TIME_OPTIONS = ServeOptions(priority=1)
@@ -71,13 +74,15 @@ class _Running:
 
 
 class PeriodicServer:
-    """Over rows of a schema with a column of times. A pane is ``pane`` microseconds, and the first
-    one begins after ``begin``. ``keep`` is how many panes of raw rows are kept for one-time queries
-    that no synopsis answers. ``record`` keeps the histories of all scans, for ``check``."""
+    """Over rows of a schema with a column of times, or over inputs of another kind. A pane is
+    ``pane`` microseconds, and the first one begins after ``begin``; ``updates`` of them are gone.
+    ``keep`` is how many panes of raw rows are kept for one-time queries that no synopsis answers.
+    ``record`` keeps the histories of all scans, for ``check``; a number is how many operations of
+    each ring are kept, after which they are checked and forgotten."""
 
     def __init__(
         self,
-        rows: pa.Schema,
+        rows: pa.Schema | InputRings[Any],
         *,
         pane: int,
         begin: int = 0,
@@ -87,43 +92,59 @@ class PeriodicServer:
         keep: int = 0,
         early: Early = Early.GRID,
         clock: Callable[[], int] = wall_clock,
-        record: bool = False,
+        record: bool | int = False,
+        updates: int = 0,
     ) -> None:
-        if pane < 1 or keep < 0 or time not in rows.names:
+        named = [time] if isinstance(rows, InputRings) else rows.names
+        if pane < 1 or keep < 0 or time not in named:
             raise InvalidSetting(
                 f"panes of {pane} µs, {keep} of them kept, by the column {time!r}",
-                f"give a length above 0, a number from 0 on, a column of {', '.join(rows.names)}",
+                f"give a length above 0, a number from 0 on, a column of {', '.join(named)}",
             )
-        self.rows, self.time, self.pane, self.begin, self.keep = rows, time, pane, begin, keep
+        self.pane, self.begin = pane, begin
         self.isolation, self.clock, self.record = isolation, clock, record
         self.deadlines = Deadlines(policy, early=early)
         self.queries: dict[str, ServedQuery] = {}
-        self.inputs = PaneInputs(rows, isolation_named(isolation), record, self._start_every)
-        self.update_number = 0
-        self.event_clock = begin
+        self.inputs: InputRings[Any] = (
+            rows if isinstance(rows, InputRings) else PaneInputs(rows, time, keep)
+        )
+        self.inputs.isolation, self.inputs.record = isolation_named(isolation), bool(record)
+        self.inputs.watch, self.inputs.updates = self._start_every, updates
+        self.update_number = self.deadlines.update = updates
+        self.event_clock = begin + updates * pane
+        self.verified: Counter[str] = Counter()
+        """Scans that were checked and forgotten, by the level that they had."""
         self._keys: dict[str, ServedQuery] = {}
         self._names: Counter[str] = Counter()
         self._asks: dict[str, PendingAnswer] = {}
-        self._reading: dict[str, tuple[PaneInput, QuerySummary | None]] = {}
+        self._reading: dict[str, tuple[RingInput, PaneLoad | None]] = {}
         """What one-time queries read; those without wait for a younger window."""
         self._asked = 0
         self._stale: set[str] = set()
         self._running: list[_Running] = []
         self._one_time_was_last = False
         self._busy = 0
+        self._outbox: deque[tuple[Callback, ServedAnswer]] = deque()
+        self._delivering = Lock()
         self._lock = RLock()
         self.changed = Condition(self._lock)
         """Notified when there may be more to do, or nothing is left."""
         self.changes = 0
-        if keep:
+        if isinstance(self.inputs, PaneInputs) and keep:
             self.inputs.of_rows(keep)
 
     # ── queries come and go ───────────────────────────────────────────────────────────────
 
     def add(
-        self, query: PeriodicQuery, callback: Callback, options: ServeOptions | None = None
+        self,
+        query: PaneQuery,
+        callback: Callback,
+        options: ServeOptions | None = None,
+        *,
+        last: int | None = None,
     ) -> None:
-        """Serve a query from now on, first at the next multiple of its period."""
+        """Serve a query from now on, first at the next multiple of its period, or a period after
+        the update that its ``last`` answer shows."""
         options = options or ServeOptions(isolation=self.isolation)
         with self._lock:
             if query.name in self.queries or query.name.startswith(ONE_TIME):
@@ -134,13 +155,11 @@ class PeriodicServer:
             self._names[query.name] += 1
             served = self._served(query, options, callback)
             if not served.every:
-                self.deadlines.register(served.scheduled)
+                self.deadlines.register(served.scheduled, last=last)
             self.queries[query.name] = self._keys[served.key] = served
             self._notify()
 
-    def _served(
-        self, query: PeriodicQuery, options: ServeOptions, callback: Callback
-    ) -> ServedQuery:
+    def _served(self, query: PaneQuery, options: ServeOptions, callback: Callback) -> ServedQuery:
         isolation, name = isolation_named(options.isolation), query.name
         if isolation.waits and not isolation_named(self.isolation).waits:
             raise InvalidSetting(
@@ -148,16 +167,9 @@ class PeriodicServer:
                 "give it to the server, or use LATEST, WINDOW or SNAPSHOT",
             )
         panes, period = self._panes(query, query.length), self._panes(query, query.period)
-        summary = QuerySummary(query, self.rows)
-        if options.way.incremental and not summary.algebra.content.subtractable:
-            raise InvalidSetting(
-                f"{name}: {query.call} cannot be subtracted",
-                "use a synopsis scan or a window scan",
-            )
         size = panes + (period if options.way.incremental else 0)
-        inputs, rows = self.inputs, options.way.of_rows
-        source = inputs.of_rows(size) if rows else inputs.synopsis(query, size)
-        joint = isolation.joint and not rows and not options.way.incremental
+        source, summary = self.inputs.registered(query, size, options.way)
+        joint = isolation.joint and summary is None and not options.way.incremental
         return ServedQuery(
             key=name if self._names[name] == 1 else f"{name}~{self._names[name]}",
             query=query,
@@ -166,7 +178,7 @@ class PeriodicServer:
             period=period,
             input=source,
             group=f"{source.name if joint else name} {options.isolation}",
-            summary=summary if rows else None,
+            summary=summary,
             callback=callback,
         )
 
@@ -187,14 +199,14 @@ class PeriodicServer:
             self._shrink()
 
     def _shrink(self) -> None:
-        need: dict[str, int] = {"rows": self.keep} if self.keep else {}
+        need: dict[str, int] = {}
         for served in self.queries.values():
             need[served.input.name] = max(served.size, need.get(served.input.name, 1))
         for source, ask in self._ask_sources():
             need[source.name] = max(ask.panes, need.get(source.name, 1))
         self.inputs.shrink(need)
 
-    def advise(self, query: PeriodicQuery, capacity: int) -> AdmissionAdvice:
+    def advise(self, query: PaneQuery, capacity: int) -> AdmissionAdvice:
         """What a query would add to the load, in panes read per update."""
         with self._lock:
             panes, period = self._panes(query, query.length), self._panes(query, query.period)
@@ -208,8 +220,8 @@ class PeriodicServer:
         with self._lock:
             return self.deadlines.report()
 
-    def _panes(self, query: PeriodicQuery, span: int) -> int:
-        if len(query.lengths) != 1 or span % self.pane or (query.origin - self.begin) % self.pane:
+    def _panes(self, query: PaneQuery, span: int) -> int:
+        if span % self.pane or (query.origin - self.begin) % self.pane:
             raise InvalidSetting(
                 f"{query.name}: {query} is not of whole panes of {format_micros(self.pane)}",
                 "use windows and periods that are multiples of it, from the beginning of a pane on",
@@ -218,22 +230,28 @@ class PeriodicServer:
 
     # ── updates ───────────────────────────────────────────────────────────────────────────
 
-    def update(self, rows: pa.Table) -> None:
-        """The next pane is complete: its rows."""
+    def update(self, *panes: Any) -> None:
+        """The next pane is complete: its rows. Of several panes none is chosen by before the
+        last is there."""
         with self._lock:
-            after = self.as_of(self.update_number)
-            self._check(rows, after)
-            self.update_number += 1
-            self.event_clock = max(self.event_clock, after + self.pane)
-            self.deadlines.advance()
-            self.inputs.update(rows)
-            for name in self._stale & self.queries.keys():
-                self.deadlines.hasten(name)
-            self._stale.clear()
-            for ask in list(self._asks.values()):
-                if ask.name not in self._reading:
-                    self._start_ask(ask)
-            self._notify()
+            for pane in panes:
+                self._write(pane)
+
+    def _write(self, pane: Any) -> None:
+        after = self.as_of(self.update_number)
+        self.inputs.check(pane, after, self.pane)
+        self.update_number += 1
+        self.event_clock = max(self.event_clock, after + self.pane)
+        self.deadlines.advance()
+        self.inputs.update(pane)
+        self._forget()
+        for name in self._stale & self.queries.keys():
+            self.deadlines.hasten(name)
+        self._stale.clear()
+        for ask in list(self._asks.values()):
+            if ask.name not in self._reading:
+                self._start_ask(ask)
+        self._notify()
 
     def advance_clock(self, clock: int) -> None:
         """The event clock, where it is ahead of the panes that have come."""
@@ -244,21 +262,16 @@ class PeriodicServer:
         """The instant up to which the panes of an update reach."""
         return self.begin + update * self.pane
 
-    def _check(self, rows: pa.Table, after: int) -> None:
-        if rows.schema != self.rows:
-            raise BadInput(
-                f"the rows have the columns {rows.schema.names} of other types or names",
-                f"give them those of the server: {self.rows.to_string()}",
-            )
-        instants = numbers(rows, self.time)
-        if len(instants) and not after < instants.min() <= instants.max() <= after + self.pane:
-            raise BadInput(
-                f"rows between {instant_text(int(instants.min()))} and "
-                f"{instant_text(int(instants.max()))} in the pane after {instant_text(after)}",
-                "feed panes in order, each with its own rows",
-            )
+    def _forget(self) -> None:
+        """Check and drop what histories have of scans that ended, where they are long."""
+        if self.record is True or not self.record:
+            return
+        for history in self.histories().values():
+            if len(history.operations) > self.record:
+                for verdict in forget_checked(history):
+                    self.verified[verdict.level.value] += 1
 
-    def _start_every(self, source: PaneInput, version: int) -> None:
+    def _start_every(self, source: RingInput, version: int) -> None:
         """Queries with OVERLOAD EVERY get the window as it is now, whatever comes."""
         for served in self.queries.values():
             if served.every and served.input is source and version % served.period == 0:
@@ -269,7 +282,7 @@ class PeriodicServer:
 
     def ask(
         self,
-        query: PeriodicQuery,
+        query: PaneQuery,
         options: ServeOptions = ONE_TIME_OPTIONS,
         *,
         timeout: int = 0,
@@ -297,7 +310,7 @@ class PeriodicServer:
             load=summary,
         )
 
-    def _ask_sources(self) -> Iterator[tuple[PaneInput, PendingAnswer]]:
+    def _ask_sources(self) -> Iterator[tuple[RingInput, PendingAnswer]]:
         for name, (source, _) in self._reading.items():
             yield source, self._asks[name]
 
@@ -315,11 +328,23 @@ class PeriodicServer:
         try:
             for answer in source.transactions.complete(reading):
                 self._deliver(answer)
+            self._deliver_ready()
         finally:
             with self._lock:
                 self._busy -= 1
                 self._notify()
         return True
+
+    def _deliver_ready(self) -> None:
+        """Hand over what is ready, in order and outside the lock: a callback may take its time, or
+        use the server."""
+        while self._outbox and self._delivering.acquire(blocking=False):
+            try:
+                while self._outbox:
+                    callback, answer = self._outbox.popleft()
+                    callback(answer)
+            finally:
+                self._delivering.release()
 
     def _notify(self) -> None:
         self.changes += 1
@@ -336,7 +361,7 @@ class PeriodicServer:
         with self._lock:
             return not self._busy and self.inputs.idle and not self.deadlines.due
 
-    def _reserve(self) -> tuple[PaneInput, PaneReading[Any]] | None:
+    def _reserve(self) -> tuple[RingInput, PaneReading[Any]] | None:
         periodic_first = self._one_time_was_last
         for one_time in (False, True) if periodic_first else (True, False):
             reserved = self.inputs.reserve(self._asks if one_time else self._keys)
@@ -378,7 +403,7 @@ class PeriodicServer:
 
     # ── answers ───────────────────────────────────────────────────────────────────────────
 
-    def _deliver(self, answer: ScanAnswer[pa.Table]) -> None:
+    def _deliver(self, answer: ScanAnswer[Any]) -> None:
         with self._lock:
             if answer.query in self._asks:
                 self._deliver_ask(self._asks[answer.query], answer)
@@ -386,21 +411,21 @@ class PeriodicServer:
                 self._deliver_periodic(self._keys[answer.query], answer)
             self._notify()
 
-    def _deliver_periodic(self, served: ServedQuery, answer: ScanAnswer[pa.Table]) -> None:
+    def _deliver_periodic(self, served: ServedQuery, answer: ScanAnswer[Any]) -> None:
         name = served.query.name
         late = 0 if served.every else self.deadlines.lateness(name, answer.as_of)
         result = self._answer(served.query, served.input, served.summary, answer, late)
         if served.every:
             served.early[answer.as_of] = result
             while served.order and served.order[0] in served.early:
-                served.callback(served.early.pop(served.order.popleft()))
+                self._outbox.append((served.callback, served.early.pop(served.order.popleft())))
             return
         stale = served.options.staleness
         if stale is not None and result.behind > stale:
             served.stale += 1
             self._stale.add(name)
         else:
-            served.callback(result)
+            self._outbox.append((served.callback, result))
         for running in list(self._running):
             if name in running.waiting:
                 running.reflected[name] = answer.as_of
@@ -412,7 +437,7 @@ class PeriodicServer:
             self._running.remove(running)
             self.deadlines.finish(running.execution, running.reflected)
 
-    def _deliver_ask(self, ask: PendingAnswer, answer: ScanAnswer[pa.Table]) -> None:
+    def _deliver_ask(self, ask: PendingAnswer, answer: ScanAnswer[Any]) -> None:
         source, summary = self._reading.pop(ask.name)
         result = self._answer(ask.query, source, summary, answer, 0)
         if ask.options.staleness is None or result.behind <= ask.options.staleness:
@@ -434,19 +459,18 @@ class PeriodicServer:
 
     def _answer(
         self,
-        query: PeriodicQuery,
-        source: PaneInput,
-        summary: QuerySummary | None,
-        answer: ScanAnswer[pa.Table],
+        query: PaneQuery,
+        source: RingInput,
+        summary: PaneLoad | None,
+        answer: ScanAnswer[Any],
         late: int,
     ) -> ServedAnswer:
         algebra = summary.algebra if summary else source.algebra
-        assert isinstance(algebra, TableAlgebra), "rows are read with a summary"
         as_of = self.as_of(answer.as_of)
         return ServedAnswer(
             query.name,
             as_of,
-            answer_rows(algebra.content, answer.value, query.keys, query.call),
+            self.inputs.answer(query, algebra, answer.value, as_of),
             late * self.pane,
             answer.isolation,
             answer.level,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting, MayflyError, StaleAnswer
 from mayfly.periodic.isolation import IsolationLevel, isolation_named
-from mayfly.periodic.query import PeriodicQuery
 from mayfly.periodic.scheduling import Overload
 
 
@@ -79,7 +79,7 @@ class PendingAnswer:
     """A one-time query on its way: it has an answer or an error once it is done."""
 
     name: str
-    query: PeriodicQuery
+    query: Any
     panes: int
     options: ServeOptions
     give_up: int

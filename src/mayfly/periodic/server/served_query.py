@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from mayfly.periodic.isolation import IsolationPolicy, isolation_named
 from mayfly.periodic.isolation.incremental import Incremental
-from mayfly.periodic.query import PeriodicQuery
 from mayfly.periodic.scheduling import Overload, ScheduledQuery
-from mayfly.periodic.server.pane_input import PaneInput, QuerySummary
+from mayfly.periodic.server.pane_input import PaneLoad, PaneQuery, RingInput
 from mayfly.periodic.server.served_answer import Callback, ServedAnswer, ServeOptions
 
 
@@ -19,13 +18,13 @@ class ServedQuery:
 
     key: str
     """Its name, or that and a number where another query had that name before."""
-    query: PeriodicQuery
+    query: PaneQuery
     options: ServeOptions
     panes: int
     period: int
-    input: PaneInput
+    input: RingInput
     group: str
-    summary: QuerySummary | None
+    summary: PaneLoad | None
     callback: Callback
     order: deque[int] = field(default_factory=deque)
     """Of OVERLOAD EVERY: the updates whose answers are on their way."""

@@ -1,0 +1,70 @@
+"""From a query with SERVE to panes that a pipeline keeps for a server (spec/periodic 8).
+
+Before: GroupAggregate over s [RANGE 10 min SLIDE 4 min].
+After: the same over [RANGE 10 min SLIDE 2 min], so that panes are cut where any refresh, early or
+late, may begin and end; what would group them computes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import gcd
+
+from mayfly.errors import InvalidSetting
+from mayfly.kernels.pane_partials import COUNT, ROWS, SUM, PaneNumber
+from mayfly.kernels.pane_store import PaneStore
+from mayfly.physical.pane_plan import pane_number
+from mayfly.plan.logical_operators import Node, Output, StreamScan
+from mayfly.plan.plan_text import expression_text
+from mayfly.plan.serving_terms import ServeClause
+from mayfly.plan.types import BIGINT
+from mayfly.plan.window_kinds import Range
+
+
+def in_panes(plan: Output) -> Output:
+    """The plan with windows that move by panes."""
+
+    def cut(node: Node) -> Node:
+        if not isinstance(node, StreamScan) or not isinstance(node.window, Range):
+            return node
+        window, slide = node.window, node.window.slide
+        if slide is None or not slide.period:
+            return node
+        pane = gcd(window.duration, slide.period)
+        slide = replace(slide, period=pane, origin=slide.origin % pane)
+        return replace(node, window=replace(window, slide=slide))
+
+    output = plan.transform(cut)
+    assert isinstance(output, Output)
+    return output
+
+
+def for_server(store: PaneStore, serve: ServeClause) -> PaneStore:
+    """Panes that can be taken out of a total again, where a server is to do that: the numbers of
+    rows and of values say whether something is left."""
+    if not serve.scan.incremental:
+        return store
+    fixed = [number.words for number in store.contents if not number.adds]
+    fixed += [f"values of {expression_text(value)}" for value in store.values]
+    if fixed:
+        raise InvalidSetting(
+            f"SCAN {serve.scan.value} subtracts what leaves, which {', '.join(fixed)} cannot",
+            "scan the synopsis: leave SCAN out",
+        )
+    counts = {counted.column.name: counted for counted in _counts(store.contents)}
+    return store.united(replace(store, contents=tuple(counts.values())))
+
+
+def _counts(contents: Sequence[PaneNumber]) -> Iterator[PaneNumber]:
+    yield pane_number(ROWS, None, BIGINT)
+    for number in contents:
+        if number.function == SUM:
+            yield pane_number(COUNT, number.argument, BIGINT)
+
+
+def cannot_serve(reason: str) -> InvalidSetting:
+    return InvalidSetting(
+        f"SERVE answers from panes, and this query has none: {reason}",
+        "leave SERVE out: the pipeline answers such a query at every refresh",
+    )
