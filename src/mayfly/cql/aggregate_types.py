@@ -10,7 +10,16 @@ from sqlglot import exp
 
 from mayfly.cql.ordered_aggregates import FORMS, bind_ordered, is_ordered
 from mayfly.cql.written_calls import WrittenCall, call_of
-from mayfly.plan.expressions import Case, Expression, Literal, Value, as_type
+from mayfly.plan.expressions import (
+    Case,
+    Expression,
+    IsNull,
+    Literal,
+    Not,
+    Value,
+    as_type,
+    conjunction,
+)
 from mayfly.plan.frequent_call import (
     APPROXIMATE,
     EXACT,
@@ -18,6 +27,7 @@ from mayfly.plan.frequent_call import (
     NO_FALSE_POSITIVES,
 )
 from mayfly.plan.logical_operators import AggregateCall
+from mayfly.plan.ordered_calls import entry
 from mayfly.plan.types import (
     BIGINT,
     BOOLEAN,
@@ -69,6 +79,13 @@ _COUNT = AggregateType("COUNT(*), COUNT(x) or COUNT(DISTINCT x)", lambda kind: B
 _SPREAD = AggregateType("VAR(x), STDDEV(x)", lambda kind: DOUBLE, numeric=True)
 CONDITIONS = ("count_if", "bool_and", "bool_or")
 SHARES = ("quantile", "percentile")
+PAIRED = ("covar_pop", "covar_samp", "corr")
+_OF_DISTINCT = (
+    *("count", "sum", "avg", "var_samp", "stddev_samp", "var_pop", "stddev_pop"),
+    *("collect_set", "string_agg"),
+)
+_SAME_DISTINCT = ("min", "max", "bool_and", "bool_or")
+"""Of these, DISTINCT changes nothing."""
 _APPROXIMATE_COUNTS = ("APPROX_COUNT_DISTINCT",)
 _APPROXIMATE_SHARES = ("approx_percentile", "percentile_approx")
 _KNOWN: dict[str, AggregateType] = {
@@ -101,16 +118,16 @@ AGGREGATES = {
     "variance": "var_samp",
     "stddev": "stddev_samp",
     "std": "stddev_samp",
-    **{name: name for name in (*CONDITIONS, *FORMS)},
+    **{name: name for name in (*CONDITIONS, *FORMS, *PAIRED)},
     "countif": "count_if",
     "every": "bool_and",
     "logical_and": "bool_and",
-    "logical_or": "bool_or",
+    **dict.fromkeys(("some", "logical_or"), "bool_or"),
     "percentile_cont": "percentile",
     "percentile_disc": "quantile",
     **dict.fromkeys(_APPROXIMATE_SHARES, "quantile"),
     "approx_count_distinct": "count",
-    "any_value": "min",
+    **dict.fromkeys(("any_value", "arbitrary"), "min"),
     "first_value": "first",
     "last_value": "last",
     **dict.fromkeys(("arg_min", "argmin"), "min_by"),
@@ -119,8 +136,24 @@ AGGREGATES = {
     "listagg": "string_agg",
 }
 """Every name an aggregate is called by, with the name plans use."""
-FOREIGN_AGGREGATES = dict.fromkeys(("row_number", "rank", "dense_rank"), "write ORDER BY x LIMIT n")
-"""What to write for aggregates of other languages."""
+FOREIGN_AGGREGATES = {
+    **dict.fromkeys(("row_number", "rank", "dense_rank"), "write ORDER BY x LIMIT n"),
+    **dict.fromkeys(
+        ("explode", "unnest", "posexplode", "explode_outer", "flatten", "inline"),
+        "write it in FROM: FROM s [RANGE 10 MIN] t, UNNEST(t.a) AS x(c)",
+    ),
+    "regr_slope": "write COVAR_POP(y, x) / VAR_POP(x)",
+    "regr_r2": "write CORR(y, x) * CORR(y, x)",
+    "product": "write EXP(SUM(LN(x))) for positive numbers",
+    "histogram": "write GROUP BY of the value, or TOP(x, k)",
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), "compute the bits before the stream enters"),
+    **dict.fromkeys(
+        ("skewness", "kurtosis"), "write it with AVG of powers: AVG(x * x * x), VAR_POP(x)"
+    ),
+    **dict.fromkeys(("proctime", "rowtime"), "use the stream's time column"),
+    "array": "arrays are carried along and taken apart, not made; COLLECT_LIST(x) makes one",
+}
+"""What to write for functions of other languages."""
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -147,6 +180,10 @@ def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
         call = bind_ordered(written, function, inputs)
     elif function in CONDITIONS:
         call = _conditional(written, function, inputs)
+    elif function in PAIRED:
+        call = _paired(written, function, inputs)
+    elif function == "count" and written.distinct and len(written.arguments) > 1:
+        call = _counted_rows(written, inputs)
     else:
         call = _bound(written, function, inputs)
     if written.condition is None:
@@ -156,13 +193,14 @@ def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
 
 def _check_modifiers(call: WrittenCall, function: str, inputs: ScalarBinder) -> None:
     """DISTINCT, ORDER BY and IGNORE NULLS stand where they mean something."""
-    if call.distinct and function not in ("count", "collect_set"):
+    if call.distinct and function not in (*_OF_DISTINCT, *_SAME_DISTINCT):
         problem = f"DISTINCT inside {call.name} is not in the language"
         raise inputs.error(call.node, problem, "aggregate over FROM (SELECT DISTINCT …)")
     if call.says_nulls and function not in ("first", "last"):
         hint = "aggregates pass over NULLs anyway; leave it out"
         raise inputs.error(call.node, f"{call.name} takes no IGNORE or RESPECT NULLS", hint)
-    if call.order and not is_ordered(function) and not _is_share_first(call, function):
+    of_order = function == "mode" and call.within_group and not call.arguments
+    if call.order and not (is_ordered(function) or of_order or _is_share_first(call, function)):
         problem = f"ORDER BY has no meaning in {call.name}"
         raise inputs.error(call.node, problem, "leave it out")
 
@@ -190,12 +228,39 @@ def _conditional(call: WrittenCall, function: str, inputs: ScalarBinder) -> Aggr
     return AggregateCall("", "min" if function == "bool_and" else "max", condition, BOOLEAN)
 
 
+def _paired(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateCall:
+    """COVAR_POP, COVAR_SAMP and CORR: over pairs of which no side is NULL."""
+    if len(call.arguments) != 2:
+        problem = f"{call.name} does not take {len(call.arguments)} argument(s)"
+        raise inputs.error(call.node, problem, f"write {call.name}(y, x)")
+    pair = AggregateType(f"{call.name}(y, x)", lambda kind: DOUBLE, numeric=True)
+    sides = [as_type(_argument(call.node, p, pair, inputs), DOUBLE) for p in call.arguments]
+    return AggregateCall("", function, _complete_entry(sides), DOUBLE)
+
+
+def _counted_rows(call: WrittenCall, inputs: ScalarBinder) -> AggregateCall:
+    """COUNT(DISTINCT a, b): how many combinations there are, without those with a NULL."""
+    parts = [_argument(call.node, place, _COUNT, inputs) for place in call.arguments]
+    return AggregateCall("", "count", _complete_entry(parts), BIGINT, distinct=True)
+
+
+def _complete_entry(parts: list[Expression]) -> Expression:
+    """The values as one, NULL where some of them is."""
+    whole: Expression = entry(parts[:-1], parts[-1])
+    missing = [Not(IsNull(part)) for part in parts if part.nullable]
+    condition = conjunction(tuple(missing))
+    return whole if condition is None else Case((condition,), (whole,), None, whole.type)
+
+
 def _bound(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateCall:
     arguments, node = call.arguments, call.node
     if function == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         if call.distinct:
             raise inputs.error(node, "COUNT(DISTINCT *) has no meaning", "write COUNT(DISTINCT x)")
         return AggregateCall("", "count", None, BIGINT)
+    if function == "mode" and not arguments and len(call.order) == 1:
+        # The standard's MODE() WITHIN GROUP (ORDER BY x)
+        arguments = [call.order[0].this]
     if _is_share_first(call, function):
         return _within_group(call, function, inputs)
     aggregate = _KNOWN[function]
@@ -206,7 +271,8 @@ def _bound(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateC
     argument = _argument(node, arguments[0], aggregate, inputs)
     parameters = _parameters(function, arguments[1:], inputs)
     kind = aggregate.result(argument.type)
-    distinct = function == "count" and (call.distinct or call.name in _APPROXIMATE_COUNTS)
+    distinct = call.distinct and function in _OF_DISTINCT and function != "collect_set"
+    distinct |= call.name in _APPROXIMATE_COUNTS
     return AggregateCall("", function, argument, kind, distinct, parameters)
 
 

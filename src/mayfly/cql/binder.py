@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from mayfly.cql.completeness import check_complete
 from mayfly.cql.context import BindingContext
-from mayfly.cql.dialect import check_complete, parse_query
+from mayfly.cql.dialect import parse_query
 from mayfly.cql.grammar import check_tree
 from mayfly.cql.messages import SourceText, error_at
 from mayfly.cql.query_binder import bind_output

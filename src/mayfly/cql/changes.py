@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from mayfly.cql.dialect import check_complete, parse_expression
+from mayfly.cql.completeness import check_complete
+from mayfly.cql.dialect import parse_expression
 from mayfly.cql.grammar import check_tree
 from mayfly.cql.literals import folded_cast
 from mayfly.cql.messages import TextSpan, suggestion, with_article

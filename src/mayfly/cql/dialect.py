@@ -17,13 +17,14 @@ from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from mayfly.cql.element_parser import WINDOW_WORDS, ElementParser
 from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at
 from mayfly.cql.refusals import (
     EXTRACTED,
     HINTS,
     INTERVALS,
     LATEST,
-    NO_ARRAYS,
+    NO_TABLES,
     ORDER_OF_CLAUSES,
     TABLE_FUNCTIONS,
     in_our_words,
@@ -52,7 +53,7 @@ _SEVERAL: dict[TokenType, type[exp.Expr]] = {
 }
 
 
-class CqlParser(SparkParser):
+class CqlParser(ElementParser):
     """Reads one query, or one expression, from tokens."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
@@ -282,6 +283,8 @@ class CqlParser(SparkParser):
 
     def _parse_join(self, *_: Any, **__: Any) -> exp.Join | None:
         token = self._curr
+        if (view := self._lateral_view()) is not None:
+            return view
         if self._match(TokenType.COMMA):
             return cast(
                 "exp.Join", self._placed(exp.Join(this=self._parse_table(), kind="CROSS"), token)
@@ -310,6 +313,8 @@ class CqlParser(SparkParser):
         """``name [window] alias`` or ``(query) [window] alias``."""
         token = self._curr
         source: exp.Expr
+        if self._is_exploding():
+            return self._unnest()
         if self._match(TokenType.L_PAREN, advance=False):
             query = self._parse_select(nested=True, parse_set_operation=False)
             source = query if isinstance(query, exp.Subquery) else exp.Subquery(this=query)
@@ -326,7 +331,7 @@ class CqlParser(SparkParser):
                     "names of streams and relations have one part", "quote it: `a.b`"
                 )
             if self._match(TokenType.L_PAREN, advance=False):
-                hint = TABLE_FUNCTIONS.get(name.name.upper(), NO_ARRAYS)
+                hint = TABLE_FUNCTIONS.get(name.name.upper(), NO_TABLES)
                 raise self._problem(f"{name.name}(…) in FROM is not in the language", hint)
             source = exp.Table(this=name)
         self._attach_window(source)
@@ -354,8 +359,8 @@ class CqlParser(SparkParser):
             if isinstance(this, exp.Anonymous) and this.name.lower().startswith("wstream"):
                 self._attach_window(this)
                 return this
-            if isinstance(this, exp.Column | exp.Dot):
-                raise self._problem("[…] does not select elements here", "write element_at(x, i)")
+            if this is not None and self._next.text.upper() not in WINDOW_WORDS:
+                return self._parse_bracket(self._element(this))
             raise self._problem("[ cannot stand here", HINTS["["])
         if self._curr.token_type is TokenType.L_BRACE:
             raise self._problem("{ cannot stand here", "remove it")
@@ -378,7 +383,8 @@ class CqlParser(SparkParser):
         token = self._curr
         if not self._match(TokenType.DISTINCT):
             return super()._parse_lambda(alias)
-        distinct = exp.Distinct(expressions=self._parse_csv(self._parse_expression))
+        arguments = self._parse_csv(self._parse_expression)
+        distinct = exp.Distinct(expressions=[*arguments[:-1], self._parse_order(arguments[-1])])
         return cast("exp.Expr", self._placed(distinct, token))
 
     def _parse_string_as_identifier(self) -> None:
@@ -464,29 +470,6 @@ def _parsed(
         raise error_at(source, place, "expected an expression", "write a value")
     tree.meta["read_apart"] = parser.read_apart
     return tree
-
-
-_NOISE = (
-    *("NULLS", "FIRST", "LAST", "ALL", "INNER", "CROSS", "OUTER"),
-    *("IGNORE", "RESPECT", "WITHIN", "GROUP"),
-)
-
-
-def check_complete(source: SourceText, tokens: list[Token], tree: exp.Expr) -> None:
-    """Every name and constant of the text is in the tree: sqlglot skips words it can do without."""
-    starts = {node.meta["start"] for node in tree.walk() if "start" in node.meta}
-    starts |= tree.meta["read_apart"]
-    for before, token in zip([None, *tokens], tokens, strict=False):
-        if before is not None and before.token_type is TokenType.DOT and token.text[0].isdecimal():
-            continue  # .5 is one number in two tokens
-        if token.token_type not in (*_NAMES, TokenType.STRING, TokenType.NUMBER):
-            continue
-        if token.start not in starts and token.text.upper() not in _NOISE:
-            problem = f"{source.text[token.start : token.end + 1]} has no meaning here"
-            raise error_at(source, span_of(token), problem, "remove it")
-
-
-_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 
 def _placed_error(source: SourceText, tokens: list[Token], problem: _SyntaxProblem) -> CqlError:

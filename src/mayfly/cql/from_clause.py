@@ -9,6 +9,8 @@ from sqlglot import exp
 
 from mayfly.cql.aggregate_types import is_aggregate
 from mayfly.cql.context import BindingContext
+from mayfly.cql.element_parser import UNNEST_FORM
+from mayfly.cql.elements import name_of
 from mayfly.cql.messages import error_at, suggestion, with_article
 from mayfly.cql.named_queries import column_names, named_query, read_by_name, recursion_hint
 from mayfly.cql.places import error_on
@@ -36,6 +38,9 @@ MOST_JOINED = 64
 """Entries of one FROM: orders and costs of a join take quadratic time and more."""
 
 
+_NO_ROWS = Node()
+
+
 class BindQuery(Protocol):
     """Binds a sub-query whose columns get the given alias; ``enclosing`` is for negations."""
 
@@ -58,6 +63,9 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
             f"{len(places)} entries in one FROM are too many",
             f"join at most {MOST_JOINED} streams and relations",
         )
+    if isinstance(origin.this, exp.Unnest):
+        problem = "UNNEST stands behind the entry whose array it takes"
+        raise context.error(origin.this, problem, UNNEST_FORM)
     items: list[Item] = []
     for place in places:
         item = _item(context, place, bind_query)
@@ -74,6 +82,9 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
 def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> Item:
     if isinstance(place, exp.Subquery):
         return _subquery(context, place, bind_query)
+    if isinstance(place, exp.Unnest):
+        # What it is made of stands before it: it is bound where entries are put together.
+        return Item(name_of(place), _NO_ROWS)
     if (named := named_query(context, place)) is not None:
         alias = context.aliases.fresh(place.alias or place.name)
         node = _windowed(context, place, read_by_name(context, place, named, alias))

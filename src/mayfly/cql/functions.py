@@ -167,10 +167,20 @@ SYNONYMS = {
     "dayofmonth": "day",
     "cardinality": "size",
 }
+_CLOCKS = (
+    "now",
+    "current_timestamp",
+    "current_date",
+    "localtimestamp",
+    "unix_timestamp",
+    "curdate",
+)
+_CHANCE = ("rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id")
+_RUNS = ("spark_partition_id", "input_file_name", "current_user", "user", "version")
 UNSTABLE = {
-    *("now", "current_timestamp", "current_date", "localtimestamp", "unix_timestamp", "curdate"),
-    *("rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id"),
-    *("spark_partition_id", "input_file_name", "current_user", "user", "version"),
+    **dict.fromkeys(_CLOCKS, "use the stream's time column, or a window"),
+    **dict.fromkeys(_CHANCE, "use a hash of columns of the row, such as xxhash64(k)"),
+    **dict.fromkeys(_RUNS, "bring it as a column of the row"),
 }
 """Functions of the wall clock, of chance or of the run: the answer would depend on when it ran."""
 

@@ -40,6 +40,8 @@ ALLOWED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Subquery: ("this", "alias", "with_"),
     exp.Table: ("this", "alias"),
     exp.TableAlias: ("this", "columns"),
+    exp.Unnest: ("expressions", "alias"),
+    exp.Bracket: ("this", "expressions"),
     exp.Alias: ("this", "alias"),
     exp.Identifier: ("this", "quoted"),
     exp.Column: ("this", "table", "db", "catalog"),

@@ -53,6 +53,8 @@ def bind_ordered(call: WrittenCall, function: str, inputs: ScalarBinder) -> Aggr
     """A call whose rows have an order; places of arguments were looked at for aggregates."""
     _check_form(call, function, inputs)
     value = _value(call, function, inputs)
+    if call.distinct:
+        return _each_once(call, function, value, inputs)
     beside: Expression | None = None
     if function in ("min_by", "max_by"):
         beside = _comparable(call.arguments[1], inputs)
@@ -78,6 +80,22 @@ def bind_ordered(call: WrittenCall, function: str, inputs: ScalarBinder) -> Aggr
     if function == "string_agg":
         parameters.append(_separator(call, inputs))
     return AggregateCall("", function, argument, kind, parameters=tuple(parameters))
+
+
+def _each_once(
+    call: WrittenCall, function: str, value: Expression, inputs: ScalarBinder
+) -> AggregateCall:
+    """``STRING_AGG(DISTINCT x, ', ')``: in the order of the values, or against it."""
+    keys = [_key(place, inputs) for place in call.order]
+    if any(key != value for key, _ in keys) or len(keys) > 1:
+        problem = f"{call.name}(DISTINCT x) is ordered by x alone"
+        raise inputs.error(call.node, problem, f"leave ORDER BY out, or write {call.name}(x)")
+    direction = keys[0][1] if keys else ASCENDING
+    argument: Expression = entry([], value)
+    if value.nullable:
+        argument = Case((Not(IsNull(value)),), (argument,), None, argument.type)
+    parameters: list[Value] = [direction, _separator(call, inputs)]
+    return AggregateCall("", function, argument, value.type, True, tuple(parameters))
 
 
 def _check_form(call: WrittenCall, function: str, inputs: ScalarBinder) -> None:

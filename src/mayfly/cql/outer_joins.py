@@ -14,6 +14,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from mayfly.cql.context import BindingContext
+from mayfly.cql.elements import unnested
 from mayfly.cql.join_binder import conjuncts_of, join_items, split_equalities
 from mayfly.cql.same_names import after_join, merged_pairs
 from mayfly.cql.scalar import ScalarBinder
@@ -67,6 +68,15 @@ def join_entries(
     merged: tuple[Merged, ...] = ()
     pairs = zip(block.args.get("joins") or [], items[1:], strict=True)
     for join, item in pairs:
+        if isinstance(join.this, exp.Unnest):
+            before = Scope(context.source, tuple(visible), outer, closed, merged)
+            joined, item = unnested(context, join, before, joined)
+            scope = Scope(context.source, (*visible, item), outer, closed, merged)
+            on = join.args.get("on") if not join.args.get("side") else None
+            terms = conjuncts_of(on)
+            conditions += [ScalarBinder(context.source, scope, "ON").condition(t) for t in terms]
+            visible = [*visible, item]
+            continue
         _check_join(context, join)
         scope = Scope(context.source, (*visible, item), outer, closed, merged)
         binder = ScalarBinder(context.source, scope, "ON")
@@ -94,7 +104,8 @@ def join_entries(
 def _check_join(context: BindingContext, join: exp.Expr) -> None:
     side, kind, method = (join.args.get(key) for key in ("side", "kind", "method"))
     if kind in ("SEMI", "ANTI"):
-        hint = "write NOT EXISTS" if kind == "ANTI" else "write EXISTS"
+        word = "NOT EXISTS" if kind == "ANTI" else "EXISTS"
+        hint = f"write WHERE {word} (SELECT * FROM b [RANGE 10 MIN] WHERE a.x = b.x)"
         raise context.error(join, f"{kind} JOIN is not in the language", hint)
     if kind == "OUTER" and not side:
         hint = "write LEFT, RIGHT or FULL JOIN … ON"

@@ -9,11 +9,14 @@ ORDER_OF_CLAUSES = "SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER 
 HINTS = {
     "QUALIFY": "QUALIFY is not in the language; filter in an outer query over a sub-query",
     "WINDOW": "named windows are not in the language; put [RANGE …] behind the stream",
-    "PIVOT": "PIVOT is not in the language; write one CASE … aggregate per column",
-    "UNPIVOT": "UNPIVOT is not in the language; write a UNION ALL of the columns",
+    "PIVOT": "PIVOT is not in the language; write one aggregate per column: "
+    "SUM(x) FILTER (WHERE k = 'a') AS a, SUM(x) FILTER (WHERE k = 'b') AS b",
+    "UNPIVOT": "UNPIVOT is not in the language; write SELECT 'a' AS name, a AS value FROM s "
+    "[RANGE 10 MIN] UNION ALL SELECT 'b', b FROM s [RANGE 10 MIN]",
     "TABLESAMPLE": "sampling is not in the language; filter on a hash of the key instead",
-    "LATERAL": "LATERAL is not in the language; write a join or a sub-query",
-    "FETCH": "write LIMIT n",
+    "LATERAL": "LATERAL stands before explode(a); instead of a query write a join with the grouped "
+    "query, or the query as a value in SELECT",
+    "FETCH": "write LIMIT n instead of FETCH FIRST n ROWS ONLY",
     "WITH": "WITH stands in front of a query: WITH q AS (SELECT …) SELECT … FROM q",
     "INTERSECT": "write it between two queries: SELECT … INTERSECT SELECT …",
     "MINUS": "write EXCEPT, or EXCEPT ALL to keep duplicates",
@@ -39,7 +42,7 @@ TABLE_FUNCTIONS = {
     "HOP": "write the window behind the stream: s [RANGE 10 MIN SLIDE 1 MIN]",
 }
 LATEST = "r [PARTITION BY k ROWS 1]"
-NO_ARRAYS = "arrays are carried along; expand them before the stream enters"
+NO_TABLES = "FROM takes streams, relations, views, sub-queries and UNNEST(t.a) AS x(c)"
 
 EXTRACTED = {
     **{name.upper(): name for name in ("year", "quarter", "month", "day", "hour", "minute")},

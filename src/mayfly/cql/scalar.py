@@ -18,6 +18,7 @@ from mayfly.cql.tokens import is_operator
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import (
     And,
+    Arithmetic,
     Case,
     Cast,
     Compare,
@@ -32,8 +33,11 @@ from mayfly.plan.expressions import (
 )
 from mayfly.plan.types import (
     BOOLEAN,
+    DATE,
     DAY_TIME_INTERVAL,
+    INT,
     STRING,
+    TIMESTAMP,
     VOID,
     DataType,
     common_type,
@@ -269,6 +273,23 @@ class ScalarBinder:
             raise self.error(node, "this number has more than 38 digits", "write it as 1.5e40")
         return constant
 
+    def _element(self, node: exp.Expr) -> Expression:
+        """``m['k']`` is element_at; ``a[i]`` counts from 0, and there is nothing before."""
+        nested, index = self.bind(node.this), self.bind(node.expressions[0])
+        if nested.type.name == "array" and index.type.is_integral:
+            if isinstance(index, Literal) and isinstance(index.value, int):
+                place: Expression = Literal(max(index.value + 1, 0), INT)
+            else:
+                least, one = as_type(Literal(0, INT), index.type), as_type(Literal(1, INT), INT)
+                moved = Arithmetic("+", as_type(index, INT), one, INT)
+                condition = Compare(">=", index, least)
+                place = Case((condition,), (moved,), Literal(0, INT), INT)
+            return self._call(node, "element_at", [nested, place])
+        if nested.type.name not in ("array", "map"):
+            problem = f"{nested.type} has no elements"
+            raise self.error(node, problem, "[…] takes an element of an array or map")
+        return self._call(node, "element_at", [nested, index])
+
     def _interval(self, node: exp.Expr) -> Expression:
         return Literal(int(node.this.name), DAY_TIME_INTERVAL)
 
@@ -276,6 +297,12 @@ class ScalarBinder:
         assert isinstance(node, exp.Column | exp.Dot)
         if isinstance(node.this, exp.Star):
             raise self._misplaced(node.this)
+        if isinstance(node, exp.Dot) and isinstance(node.this, exp.Bracket | exp.Dot):
+            below = node.this
+            while isinstance(below, exp.Dot):
+                below = below.this
+            if isinstance(below, exp.Bracket):
+                return self.scope.member(node, self.bind(node.this), node.expression.name)
         return self.scope.resolve(node)
 
     def _query(self, node: exp.Expr) -> Expression:
@@ -289,11 +316,13 @@ class ScalarBinder:
         name = functions.SYNONYMS.get(written, written)
         if name in AGGREGATES:
             raise self.stray_aggregate(node)
+        if written in ("unix_timestamp", "to_unix_timestamp") and node.expressions:
+            return self._unix_timestamp(node)
         if written in functions.UNSTABLE:
             raise self.error(
                 node,
                 f"{written}() depends on when or where it runs",
-                "an answer must follow from the data: use the stream's time column",
+                f"an answer must follow from the data: {functions.UNSTABLE[written]}",
             )
         if is_operator(name):
             raise self._stray_operator(node, name)
@@ -303,6 +332,15 @@ class ScalarBinder:
             hint = hint or "docs/language.md lists the functions"
             raise self.error(node, f"there is no function {written}", hint)
         return self._call(node, name, [self.bind(argument) for argument in node.expressions])
+
+    def _unix_timestamp(self, node: exp.Expr) -> Expression:
+        """Seconds of an instant, or of a text that is one: with an argument it is not the clock."""
+        arguments = [self.bind(argument) for argument in node.expressions]
+        if arguments[0].type == STRING:
+            arguments = [self._call(node, "to_timestamp", arguments)]
+        elif arguments[0].type == DATE:
+            arguments[0] = as_type(arguments[0], TIMESTAMP)
+        return self._call(node, "unix_seconds", arguments)
 
     def stray_aggregate(self, node: exp.Expr) -> CqlError:
         """An aggregate where none may stand; blocks with groups bind theirs elsewhere."""
@@ -402,6 +440,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ScalarBinder, exp.Expr], Expression]] 
     exp.Paren: lambda binder, node: binder.bind(node.this),
     exp.Column: ScalarBinder._name,
     exp.Dot: ScalarBinder._name,
+    exp.Bracket: ScalarBinder._element,
     exp.Anonymous: ScalarBinder._function,
     exp.Subquery: ScalarBinder._query,
     exp.Escape: ScalarBinder._escape,

@@ -110,7 +110,7 @@ class Scope:
             raise self._unknown(node, parts)
         expression: Expression = match[0]
         for name in match[1]:
-            expression = self._member(node, expression, name)
+            expression = self.member(node, expression, name)
         return expression
 
     def stream_order(self) -> tuple[Expression, ...]:
@@ -185,7 +185,7 @@ class Scope:
         items = (*self.items, *(self.outer.items if self.outer else ()))
         return next((i for i in items if i.name.casefold() == name.casefold()), None)
 
-    def _member(self, node: exp.Expr, parent: Expression, name: str) -> Expression:
+    def member(self, node: exp.Expr, parent: Expression, name: str) -> Expression:
         if parent.type.name != "struct":
             raise error_on(
                 self.source, node, f"{parent.type} has no member {name}", "only a struct has"

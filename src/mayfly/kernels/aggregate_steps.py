@@ -19,12 +19,14 @@ from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.errors import BadInput
 from mayfly.kernels.codes import adjacent_equal
+from mayfly.kernels.distinct_values import DISTINCT_WAYS
+from mayfly.kernels.exact_covariances import COVARIANCE_WAYS
 from mayfly.kernels.frequent_items import FREQUENT
 from mayfly.kernels.group_events import Events, Floats, Wide
 from mayfly.kernels.holistic import DECIMAL_SUMS, WAYS, AggregateUpkeep, TooLarge, Versions
 from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.operator import StateKey
-from mayfly.kernels.ordered_values import ORDERED_WAYS
+from mayfly.kernels.ordered_values import COMBINATIONS, ORDERED_WAYS
 from mayfly.lifetime import instant_text
 from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical_operators import AggregateCall
@@ -137,11 +139,15 @@ class Aggregator:
         """How it is maintained."""
         if self.kept or (self.call.function == "count" and not self.call.distinct):
             return TOTAL
+        if self.call.distinct and self.call.function in DISTINCT_WAYS:
+            return DISTINCT_WAYS[self.call.function]
+        if self.call.distinct and self.call.argument and self.call.argument.type.is_nested:
+            return COMBINATIONS if self.call.function == "count" else ORDERED_WAYS["string_agg"]
         if self.call.function in ("sum", "avg") and self.call.data_type.name == "decimal":
             return DECIMAL_SUMS
         if Frequency.is_asked(self.call):
             return FREQUENT
-        return (WAYS | ORDERED_WAYS)[self.call.function]
+        return (WAYS | ORDERED_WAYS | COVARIANCE_WAYS)[self.call.function]
 
     def totals(
         self,
@@ -203,7 +209,7 @@ def aggregator(call: AggregateCall) -> Aggregator:
     whole = call.argument is not None and call.argument.type.is_integral
     if call.function == "count" and not call.distinct:
         return Aggregator(call, False, ("",) if call.argument is not None else ())
-    if call.function in ("sum", "avg") and whole:
+    if call.function in ("sum", "avg") and whole and not call.distinct:
         return Aggregator(call, False, ("", "sum"))
     if call.function in ("min", "max") and _was_compared_as_a_number(arrow_type(call.data_type)):
         return Aggregator(call, False, (), is_extreme=True)

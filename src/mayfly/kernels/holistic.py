@@ -122,24 +122,36 @@ def by_rank(
     in which order they stand."""
 
     def play(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
-        before, name = versions.alive_before, (RANKS, call.argument, *directions(call))
-        ranked = before.laid_out.get(name)
-        if ranked is None:
-            values = unsigned_zeros(events.values(argument))
-            ranked = before.laid_out[name] = Ranked.of(
-                before.values(argument, values.type),
-                before.owner,
-                values,
-                events.group_of_event,
-                len(events.codes),
-                before.part(name) if before.summaries else {},
-                keys(call),
-            )
-            if len(before.large):
-                before.leave(name, ranked.after(events.sign, before.large))
+        ranked = ranked_values(call, events, versions, argument, keys(call))
         return answers(call, ranked, Script(events.sign, *events.marks))
 
     return play
+
+
+def ranked_values(
+    call: AggregateCall,
+    events: Events,
+    versions: Versions,
+    argument: str,
+    keys: Keys = keys_in_order,
+) -> Ranked:
+    """The values of the touched groups with their counts; calls over one argument share them."""
+    before, name = versions.alive_before, (RANKS, call.argument, *directions(call))
+    ranked: Ranked | None = before.laid_out.get(name)
+    if ranked is None:
+        values = unsigned_zeros(events.values(argument))
+        ranked = before.laid_out[name] = Ranked.of(
+            before.values(argument, values.type),
+            before.owner,
+            values,
+            events.group_of_event,
+            len(events.codes),
+            before.part(name) if before.summaries else {},
+            keys,
+        )
+        if len(before.large):
+            before.leave(name, ranked.after(events.sign, before.large))
+    return ranked
 
 
 def _distinct(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
@@ -251,14 +263,14 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
     carried = Carried.of(groups, residues, before.large, width)
     counts = events.running(present, np.arange(groups), Wide.of(rows)).low
     amounts = present * events.sign
-    play = _floats(held), starts, _floats(values), amounts, *events.marks
+    play = floats_of(held), starts, floats_of(values), amounts, *events.marks
     if call.function in SPREADS:
         spare = 1 if call.function.endswith("_samp") else 0
         spread = play_variances(*play, carried, call.function.startswith("stddev"), spare)
         before.leave(name, {g: (carried.last[carried.keep[g]],) for g in before.large.tolist()})
         return pa.array(spread, mask=counts <= spare)
     if pa.types.is_decimal(values.type):
-        return _decimals(call, events, values, amounts, held, starts, counts)
+        return decimal_sums(call, events, values, amounts, held, starts, counts)
     sums = play_sums(*play, carried)
     final = np.empty(groups, np.int64)
     final[events.group_of_instant] = counts
@@ -269,13 +281,13 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
     return pa.array(sums, mask=counts == 0)
 
 
-def _floats(values: pa.Array) -> Floats:
+def floats_of(values: pa.Array) -> Floats:
     floats = values.cast(pa.float64(), safe=False)
     filled = pc.fill_null(floats, 0.0) if floats.null_count else floats
     return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False))
 
 
-def _decimals(
+def decimal_sums(
     call: AggregateCall, events: Events, values: pa.Array, amounts: Int64s, held: pa.Array,
     starts: Int64s, counts: Int64s,
 ) -> pa.Array:  # fmt: skip

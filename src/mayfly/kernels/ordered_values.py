@@ -17,10 +17,17 @@ import pyarrow as pa
 
 from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
-from mayfly.kernels.holistic import ENTRY_BYTES, POSITIONS, AggregateUpkeep, by_rank
+from mayfly.kernels.holistic import ENTRY_BYTES, POSITIONS, WAYS, AggregateUpkeep, by_rank
 from mayfly.kernels.room import require_room
 from mayfly.plan.logical_operators import AggregateCall
-from mayfly.plan.ordered_calls import DESCENDING, NULLS_FIRST, NULLS_LAST, PICKS, directions
+from mayfly.plan.ordered_calls import (
+    ASCENDING,
+    DESCENDING,
+    NULLS_FIRST,
+    NULLS_LAST,
+    PICKS,
+    directions,
+)
 from mayfly.plan.types import arrow_type
 from mayfly.windows.domain import keys_in_order
 from mayfly.windows.rank_counts import SMALLEST, Keys, Ranked, Script
@@ -30,6 +37,13 @@ def entry_keys(call: AggregateCall) -> Keys:
     """How the entries of a call compare."""
     order = directions(call)
     return lambda entries: ranks_of_entries(entries, order)
+
+
+def combination_keys(call: AggregateCall) -> Keys:
+    """How combinations of values compare, those of ``COUNT(DISTINCT a, b)``."""
+    assert call.argument is not None
+    order = [ASCENDING] * len(call.argument.type.fields)
+    return (lambda pairs: ranks_of_entries(pairs, order)) if order else keys_in_order
 
 
 def ranks_of_entries(entries: pa.Array, order: Sequence[str]) -> Int64s:
@@ -68,7 +82,7 @@ def _first(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
 
 def _list(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     """The values of every version, one for each row, in their order."""
-    sizes = ranked.rows(script)
+    sizes = ranked.distinct(script) if call.distinct else ranked.rows(script)
     listed = int(sizes.sum())
     require_room(
         listed * (ENTRY_BYTES + ranked.bytes_each),
@@ -76,7 +90,7 @@ def _list(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
         f"{int(sizes.max(initial=0)):,} values, {listed:,} values in all,",
         "use a shorter window, smaller groups or batches, a SLIDE, or a larger max_state_bytes",
     )
-    values = ranked.at(ranked.listed(script, listed, repeated=True)).flatten()[-1]
+    values = ranked.at(ranked.listed(script, listed, repeated=not call.distinct)).flatten()[-1]
     offsets = pa.array(np.append(0, np.cumsum(sizes)), pa.int32())
     return pa.ListArray.from_arrays(offsets, values, type=pa.list_(values.type))
 
@@ -92,6 +106,12 @@ def _text(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     return pc.if_else(pc.greater(pc.list_value_length(lists), 0), joined, None)
 
 
+def _combinations(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
+    return pa.array(ranked.distinct(script))
+
+
+COMBINATIONS = replace(WAYS["count"], play=by_rank(_combinations, combination_keys))
+"""How ``COUNT(DISTINCT a, b)`` is kept."""
 _IN_ORDER = AggregateUpkeep(
     "entries by rank",
     "all of them are listed at every version, so a list costs its length",

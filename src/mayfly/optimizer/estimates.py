@@ -41,6 +41,7 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
     UnionAll,
+    Unnest,
 )
 from mayfly.plan.types import DataType
 from mayfly.plan.window_kinds import PartitionRows, RowsWindow, Window
@@ -48,6 +49,8 @@ from mayfly.plan.window_kinds import PartitionRows, RowsWindow, Window
 SECOND = 1_000_000
 UNBOUNDED_HORIZON = 86_400.0
 DEFAULT_PARTITIONS = 1000.0
+ELEMENTS = 3.0
+"""Of an array, where nothing is known of it."""
 ColumnId: TypeAlias = tuple[str, str]
 
 
@@ -131,6 +134,8 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
             return _windowed(window, inputs[0].rate, inputs[0].distinct)
         case Select(predicate=predicate):
             return inputs[0].scaled(selectivity(predicate, inputs[0].known_values))
+        case Unnest():
+            return inputs[0].scaled(ELEMENTS)
         case Project(outputs=outputs, alias=alias):
             return _renamed(inputs[0], outputs, alias)
         case Join():

@@ -28,6 +28,7 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
     UnionAll,
+    Unnest,
 )
 from mayfly.plan.window_kinds import Window
 
@@ -78,7 +79,7 @@ def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
             return _window_label(node, window)
         case RelationScan(retroactive=retroactive):
             return rule.relation(what) if retroactive else rule.non_retroactive_relation(what)
-        case Select() | Project() | Sort() | Shared():
+        case Select() | Project() | Unnest() | Sort() | Shared():
             return rule.stateless(inputs[0])
         case Join():
             return rule.window_join(inputs, what)
@@ -153,6 +154,7 @@ def _phrase(node: Node) -> str:
 _PHRASES: dict[type[Node], str] = {
     Select: "the selection",
     Project: "the projection",
+    Unnest: "UNNEST",
     Join: "the join",
     Distinct: "DISTINCT",
     ExceptAll: "EXCEPT ALL",

@@ -75,6 +75,7 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
     UnionAll,
+    Unnest,
 )
 from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.strategy import Joining, Strategy, Structure
@@ -167,7 +168,7 @@ class _Compiler:
                 )
             case SubqueryWindow():
                 return self._subquery_window(labelled, node)
-            case Select() | Project():
+            case Select() | Project() | Unnest():
                 return row_by_row(node, self.task(labelled.inputs[0]))
             case Join():
                 return self._join(labelled, node)

@@ -60,6 +60,8 @@ def obstacle(node: GroupAggregate, window: Range) -> str:
 def _unfit(call: AggregateCall) -> str:
     function, kind = call.function, None if call.argument is None else call.argument.type
     words = aggregate_text((), [call], None)
+    if kind is not None and kind.is_nested:
+        return f"{words} counts combinations of values"
     if function in ("count", "min", "max", "collect_set"):
         return ""
     if function in ("sum", "avg") and kind is not None and not call.distinct:
@@ -67,7 +69,7 @@ def _unfit(call: AggregateCall) -> str:
             return ""
         if kind.name == "decimal" and function == "sum":
             return "" if kind.params[0] <= _WIDEST - _SPARE else f"{words} may not fit a pane"
-    if function in ("sum", "avg", "var_samp", "stddev_samp"):
+    if function in ("sum", "avg", "var_samp", "stddev_samp") and not call.distinct:
         return f"{words} is rounded once, over all rows"
     return f"{words} needs every value"
 

@@ -4,8 +4,8 @@ Invariants every plan keeps (the binder makes them, rewrites must preserve them)
 
 * A column is identified by (relation, name). Aliases are unique in a whole query, so an
   expression means the same wherever it is moved. ``schema`` lists the columns a node offers.
-* Scans and blocks introduce columns; Select, Join, RelationJoin, AntiJoin, ExceptAll, Distinct,
-  Top, Shared, Sort and Output hand on the columns of their inputs unchanged.
+* Scans, blocks and Unnest introduce columns; Select, Join, RelationJoin, AntiJoin, ExceptAll,
+  Distinct, Top, Shared, Sort and Output hand on the columns of their inputs unchanged.
 * ``Output`` is the root and occurs nowhere else. Its columns have the relation "".
 * Windows sit in ``StreamScan`` and ``SubqueryWindow`` only: a Select above them filters what the
   window holds.
@@ -181,6 +181,30 @@ class Project(Node):
 
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(output.expression for output in self.outputs)
+
+
+@dataclass(frozen=True)
+class Unnest(Node):
+    """One row per element of an array or map, each with the life of its row.
+
+    ``columns`` come behind those of the row: its place (counted from ``counts_from``) behind the
+    element, or before it where that is 0, as Spark and the standard have it. A row without
+    elements stays where it is ``outer``, with NULLs.
+    """
+
+    inputs_of = ("child",)
+    child: Node
+    value: Expression
+    columns: Schema
+    outer: bool = False
+    counts_from: int | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        return (*self.child.schema, *self.columns)
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.value,)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from mayfly.plan.logical_operators import (
     StreamScan,
     SubqueryWindow,
     Top,
+    Unnest,
 )
 from mayfly.plan.ordered_calls import ASCENDING, directions, entry_of
 
@@ -79,6 +80,9 @@ def node_detail(node: Node) -> str:
             return name
         case Select(predicate=predicate):
             return expression_text(predicate)
+        case Unnest(value=value, columns=columns, outer=outer):
+            shown = f"{expression_text(value)} AS {_column_names(columns)}"
+            return f"{shown} OUTER" if outer else shown
         case Project(outputs=outputs, alias=alias):
             named = ", ".join(_named(output) for output in outputs)
             return f"{named} as {alias}" if alias else named
@@ -171,10 +175,20 @@ def _call(call: AggregateCall) -> str:
     entry = entry_of(call)
     if entry is not None:
         return _ordered_call(call, entry)
-    argument = expression_text(call.argument) if call.argument else "*"
+    argument = _argument(call.argument) if call.argument else "*"
     arguments = [argument, *(str(parameter) for parameter in call.parameters)]
     distinct = "DISTINCT " if call.distinct else ""
     return f"{call.function.upper()}({distinct}{', '.join(arguments)})"
+
+
+def _argument(argument: Expression) -> str:
+    """What a call is over; of a combination of values its members, which are not NULL."""
+    whole = argument
+    while isinstance(whole, Case):
+        whole = whole.results[0]
+    if isinstance(whole, Function) and whole.name == "struct":
+        return ", ".join(map(expression_text, whole.arguments))
+    return expression_text(argument)
 
 
 def _ordered_call(call: AggregateCall, entry: Function) -> str:
@@ -184,7 +198,8 @@ def _ordered_call(call: AggregateCall, entry: Function) -> str:
         for key, direction in zip(keys, directions(call), strict=False)
     ]
     rest = [repr(str(parameter)) for parameter in call.parameters[len(keys) + 1 :]]
-    shown = ", ".join([expression_text(value), *rest])
+    distinct = "DISTINCT " if call.distinct else ""
+    shown = distinct + ", ".join([expression_text(value), *rest])
     by = f" ORDER BY {', '.join(order)}" if order else ""
     conditions, argument = [], call.argument
     while isinstance(argument, Case):

@@ -171,6 +171,13 @@ class Ranked:
         )  # fmt: skip
         return answers
 
+    def crossings(self, sign: Int64s) -> Int64s:
+        """What each event does to the set of values: +1 where a value comes that was not there,
+        −1 where the last of equal ones goes."""
+        moves = np.zeros(len(sign), np.int64)
+        _play_crossings(self.counts.copy(), self.ids, sign, moves)
+        return moves
+
     def rows(self, script: Script) -> Int64s:
         """How many values each version has, equal ones counted."""
         moved = np.append(0, np.cumsum(script.sign * (self.ids >= 0)))
@@ -336,6 +343,16 @@ def _play_distinct(
                 distinct += (before + sign[event] > 0) - (before > 0)
             event += 1
         answers[version] = distinct
+
+
+@jit
+def _play_crossings(counts: Int64s, ids: Int64s, sign: Int64s, moves: Int64s) -> None:
+    for event in range(len(ids)):
+        place = ids[event]
+        if place >= 0:
+            before = counts[place]
+            counts[place] = before + sign[event]
+            moves[event] = (before + sign[event] > 0) - (before > 0)
 
 
 @jit

@@ -20,6 +20,7 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
     UnionAll,
+    Unnest,
 )
 
 
@@ -49,6 +50,9 @@ def _details(node: Node) -> str:
             return _conditions(pairs, rest.sql() if rest else "")
         case AntiJoin(kind=kind, equalities=pairs, residual=rest):
             return f"{kind.value} {_conditions(pairs, rest.sql() if rest else '')}"
+        case Unnest(value=value, columns=columns, outer=outer):
+            names = ", ".join(f"{c.relation}.{c.name}" for c in columns)
+            return f"{value.sql()} as {names}{' outer' if outer else ''}"
         case GroupAggregate():
             return _grouping(node)
         case UnionAll(alias=alias):

@@ -29,6 +29,7 @@ from mayfly.plan.logical_operators import (
     Select,
     StreamScan,
     SubqueryWindow,
+    Unnest,
 )
 from mayfly.plan.outer_join import OuterJoin
 
@@ -49,6 +50,8 @@ def prune(node: Node, requested: Requested) -> Node:
             read = _read(*_exprs(used))
             inner = _prune_scan(child, read) if _is_filtered_scan(child) else prune(child, read)
             return replace(node, child=inner, outputs=used)
+        case Unnest(child=child):
+            return replace(node, child=prune(child, requested | _read(node.value)))
         case GroupAggregate():
             return _prune_aggregate(node, requested)
         case Select() | Join() | RelationJoin():

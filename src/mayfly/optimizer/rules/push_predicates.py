@@ -30,6 +30,7 @@ from mayfly.plan.logical_operators import (
     Sort,
     SubqueryWindow,
     UnionAll,
+    Unnest,
 )
 
 Terms = tuple[Expression, ...]
@@ -43,6 +44,10 @@ def push(node: Node, terms: Terms = ()) -> Node:
         case Project(child=child, outputs=outputs, alias=alias):
             below = tuple(substituted(term, outputs, alias) for term in terms)
             return replace(node, child=push(child, below))
+        case Unnest(child=child):
+            below = tuple(term for term in terms if term.columns() and offers(child, term))
+            above = tuple(term for term in terms if term not in below)
+            return _filtered(replace(node, child=push(child, below)), above)
         case Join():
             return _push_join(node, terms)
         case RelationJoin():
