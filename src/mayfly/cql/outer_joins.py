@@ -71,11 +71,12 @@ def join_entries(
         if isinstance(join.this, exp.Unnest):
             before = Scope(context.source, tuple(visible), outer, closed, merged)
             joined, item = unnested(context, join, before, joined)
-            scope = Scope(context.source, (*visible, item), outer, closed, merged)
-            on = join.args.get("on") if not join.args.get("side") else None
-            terms = conjuncts_of(on)
-            conditions += [ScalarBinder(context.source, scope, "ON").condition(t) for t in terms]
             visible = [*visible, item]
+            binder = ScalarBinder(
+                context.source, Scope(context.source, tuple(visible), outer, closed, merged), "ON"
+            )
+            on = None if join.args.get("side") else join.args.get("on")
+            conditions += [binder.condition(part) for part in conjuncts_of(on)]
             continue
         _check_join(context, join)
         scope = Scope(context.source, (*visible, item), outer, closed, merged)

@@ -280,9 +280,8 @@ class ScalarBinder:
             if isinstance(index, Literal) and isinstance(index.value, int):
                 place: Expression = Literal(max(index.value + 1, 0), INT)
             else:
-                least, one = as_type(Literal(0, INT), index.type), as_type(Literal(1, INT), INT)
-                moved = Arithmetic("+", as_type(index, INT), one, INT)
-                condition = Compare(">=", index, least)
+                moved = Arithmetic("+", as_type(index, INT), Literal(1, INT), INT)
+                condition = Compare(">=", index, as_type(Literal(0, INT), index.type))
                 place = Case((condition,), (moved,), Literal(0, INT), INT)
             return self._call(node, "element_at", [nested, place])
         if nested.type.name not in ("array", "map"):

@@ -95,8 +95,11 @@ def _play(call: AggregateCall, events: Events, versions: Versions, argument: str
     before, values = versions.alive_before, events.values(argument)
     held, starts = before.present(argument, values.type)
     name = (PAIRS, call.argument)
-    known = before.part(name) if before.summaries else {}
-    groups = [PairSums.of(*known[g]) if g in known else PairSums() for g in range(len(starts) - 1)]
+    carried = before.part(name) if before.summaries else {}
+    groups = [
+        PairSums.of(*carried[group]) if group in carried else PairSums()
+        for group in range(len(starts) - 1)
+    ]
     owner = np.repeat(np.arange(len(groups)), np.diff(starts)).tolist()
     for group, x, y in zip(owner, *_members(held), strict=True):
         groups[group].add(x, y, 1)

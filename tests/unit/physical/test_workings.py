@@ -26,7 +26,7 @@ STRUCTURES = {
     "MODE(t)": ("counts by rank in a tournament", "top"),
     "SUM(x)": ("an exact sum", "play_sums"),
     "AVG(x)": ("an exact sum", "play_sums"),
-    "SUM(d)": ("a sum as a whole number of any size", "_decimals"),
+    "SUM(d)": ("a sum as a whole number of any size", "decimal_sums"),
     "VAR(x)": ("exact sums of values and of squares", "play_variances"),
     "STDDEV(n)": ("exact sums of values and of squares", "play_variances"),
     "VAR_POP(x)": ("exact sums of values and of squares", "play_variances"),
@@ -69,7 +69,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     for name in ("distinct", "listed", "positions", "top"):
         record(Ranked, name)
-    for name in ("play_sums", "play_variances", "play_extremes", "_decimals"):
+    for name in ("play_sums", "play_variances", "play_extremes", "decimal_sums"):
         record(holistic, name)
     record(frequent_items, "_played")
     return names
