@@ -4,11 +4,15 @@ Idea: numba and the machine code of all kernels take seconds to load, and a plan
 them; so a decorated function is only a stand-in until its first call. Invariant: what numba
 compiles calls compiled functions only, and no module keeps a stand-in whose function is compiled.
 Cost: none after the first call. Machine code is kept on disk where a folder is writable.
+
+A process that answers once may have its first elements gone through by the functions as they are
+written (``interpret_first``): for some thousands of them that takes less than to load numba.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache, update_wrapper
 from threading import RLock
@@ -38,16 +42,57 @@ def can_keep() -> bool:
     return True
 
 
+class _Interpreter(threading.local):
+    """Runs functions as they are written, as long as there are few elements."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        """Elements of arrays that may still be gone through."""
+        self.depth = 0
+        """Calls that are being run so: what they call is run so, too."""
+
+    def takes(self, arguments: tuple[object, ...]) -> bool:
+        if self.depth:
+            return True
+        if self.left <= 0:
+            return False
+        self.left -= 1 + sum(len(each) for each in arguments if hasattr(each, "__len__"))
+        return self.left >= 0
+
+    def run(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        import numpy as np
+
+        self.depth += 1
+        try:
+            with np.errstate(over="ignore"):  # codes wrap around
+                return function(*arguments, **named)
+        finally:
+            self.depth -= 1
+
+
+_interpreter = _Interpreter()
+
+
+def interpret_first(elements: int) -> None:
+    """In this thread, do not load numba before so many elements were gone through."""
+    _interpreter.left = elements
+
+
 class Compiled(Generic[P, R]):
     """Stands for a function in its module, and in those that import it, until its first call."""
 
-    def __init__(self, function: Callable[P, R], signature: str | None, inline: Inline) -> None:
+    def __init__(
+        self, function: Callable[P, R], signature: str | None, inline: Inline, plain: bool
+    ) -> None:
         update_wrapper(self, function)
         self.function, self.signature, self.inline = function, signature, inline
+        self.plain = plain
         self._machine_code: Callable[P, R] | None = None
         _pending.append(self)
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        if self.plain and _interpreter.takes(arguments):
+            return _interpreter.run(self.function, *arguments, **named)
         return self.load()(*arguments, **named)
 
     def load(self) -> Callable[P, R]:
@@ -79,12 +124,16 @@ class Compiled(Generic[P, R]):
 
 
 def compiled(
-    signature: str | None = None, *, inline: Inline = "never"
+    signature: str | None = None, *, inline: Inline = "never", plain: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Have a function compiled, for the types of a signature in numba's words or of each call."""
+    """Have a function compiled, for the types of a signature in numba's words or of each call.
+
+    One that is ``plain`` computes the same by NumPy's rules as by numba's, as do those it calls: no
+    arithmetic with truth values, none that mixes signed and unsigned numbers.
+    """
 
     def stand_in(function: Callable[P, R]) -> Callable[P, R]:
-        return Compiled(function, signature, inline)
+        return Compiled(function, signature, inline, plain)
 
     return stand_in
 

@@ -40,7 +40,7 @@ def distinct_of(*columns: Int64s) -> Int64s:
     return united
 
 
-@compiled("int64(uint64)")
+@compiled("int64(uint64)", plain=True)
 def _bits(span: np.uint64) -> int:
     bits = 0
     while bits < 64 and span >> np.uint64(bits):
@@ -48,7 +48,7 @@ def _bits(span: np.uint64) -> int:
     return bits
 
 
-@compiled(f"void({WRITE})")
+@compiled(f"void({WRITE})", plain=True)
 def _begin(places: Int64s) -> None:
     """Counts into first positions."""
     offset = 0
@@ -58,7 +58,7 @@ def _begin(places: Int64s) -> None:
         offset += count
 
 
-@compiled(f"{_KEYS}({_KEYS}, int64, int64)")
+@compiled(f"{_KEYS}({_KEYS}, int64, int64)", plain=True)
 def _together(keys: npt.NDArray[np.uint64], skipped: int, bits: int) -> npt.NDArray[np.uint64]:
     """Keys that carry their position in the bits that are skipped."""
     passes = (bits + _DIGIT - 1) // _DIGIT
@@ -79,7 +79,7 @@ def _together(keys: npt.NDArray[np.uint64], skipped: int, bits: int) -> npt.NDAr
     return keys
 
 
-@compiled(f"{WRITE}({_KEYS}, {WRITE}, int64)")
+@compiled(f"{WRITE}({_KEYS}, {WRITE}, int64)", plain=True)
 def _side_by_side(keys: npt.NDArray[np.uint64], order: Int64s, bits: int) -> Int64s:
     passes = (bits + _DIGIT - 1) // _DIGIT
     digit = (bits + passes - 1) // passes
@@ -102,7 +102,7 @@ def _side_by_side(keys: npt.NDArray[np.uint64], order: Int64s, bits: int) -> Int
     return order
 
 
-@compiled(f"{WRITE}({READ}, {WRITE})")
+@compiled(f"{WRITE}({READ}, {WRITE})", plain=True)
 def _reordered(values: Int64s, order: Int64s) -> Int64s:
     rows = len(order)
     low = high = values[order[0]] if rows else 0
@@ -131,7 +131,7 @@ def _reordered(values: Int64s, order: Int64s) -> Int64s:
     return order
 
 
-@compiled(f"{WRITE}({READ}, {READ})")
+@compiled(f"{WRITE}({READ}, {READ})", plain=True)
 def _united(left: Int64s, other: Int64s) -> Int64s:
     union = np.empty(len(left) + len(other), np.int64)
     size = i = j = 0
@@ -148,7 +148,7 @@ def _united(left: Int64s, other: Int64s) -> Int64s:
     return union[:size]
 
 
-@compiled(f"{WRITE}({READ}, {READ})")
+@compiled(f"{WRITE}({READ}, {READ})", plain=True)
 def common_of(left: Int64s, other: Int64s) -> Int64s:
     """The values (sorted, each once) that are also among others (sorted)."""
     overlap = np.empty(len(left), np.int64)
@@ -162,7 +162,7 @@ def common_of(left: Int64s, other: Int64s) -> Int64s:
     return overlap[:size]
 
 
-@compiled(f"{WRITE}({READ}, {READ})")
+@compiled(f"{WRITE}({READ}, {READ})", plain=True)
 def places_in(values: Int64s, asked: Int64s) -> Int64s:
     """Where each asked value (sorted) is among the values (sorted, each once); all are there."""
     places = np.empty(len(asked), np.int64)

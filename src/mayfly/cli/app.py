@@ -68,6 +68,10 @@ COMMANDS = {
     ),
 }
 """Name → module and what it declares with typer (a function, or a group of commands); summary."""
+ANSWERING = ("query", "sql")
+"""Commands that answer and end: whatever takes long to load is left out as long as possible."""
+FEW = 5_000
+"""Elements that are gone through faster than numba is loaded."""
 COMPLETE = "_MAYFLY_COMPLETE"
 """Set by the scripts of shells that want a line completed."""
 
@@ -108,6 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with ending_signals():
             named = _typed_words() if COMPLETE in os.environ else words
             with _lasting(is_whole_process=arguments is None):
+                if arguments is None and named[:1] and named[0] in ANSWERING:
+                    load_little()
                 command = command_line(named)
             command(args=words, prog_name="mayfly")
     except (MayflyError, OSError) as error:
@@ -117,6 +123,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(ended.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def load_little() -> None:
+    """For a process that gives few answers, of few rows mostly: neither pandas nor numba."""
+    from mayfly.arrays.compilation import interpret_first
+    from mayfly.arrays.pandas_absence import leave_pandas_out
+
+    leave_pandas_out()
+    interpret_first(FEW)
+    gc.set_threshold(50_000)
 
 
 @contextmanager

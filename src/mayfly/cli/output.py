@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 REFUSED = 2
 """The exit code when a call makes no sense or cannot be carried out."""
+LIKE_A_TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Variables by which rich draws for a terminal where there is none."""
 _SPARK = ("pyspark.", "py4j.")
 
 
@@ -52,15 +55,16 @@ def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Sequence[str] = ()
 ) -> None:
     """Print a table as wide as the terminal; in a pipe, two blanks between columns, nothing cut."""
+    if not on_terminal() and not any(name in os.environ for name in LIKE_A_TERMINAL):
+        for line in aligned(header, [[str(cell) for cell in row] for row in rows], right):
+            typer.echo(line)
+        return
+    # Here: a pipe is written to without it.
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    if not console.is_terminal:
-        for line in aligned(header, [[str(cell) for cell in row] for row in rows], right):
-            typer.echo(line)
-        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in header:
         table.add_column(

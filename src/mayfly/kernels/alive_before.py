@@ -115,7 +115,7 @@ class Before:
             self.left.setdefault(group, {})[name] = part
 
 
-@compiled()
+@compiled(plain=True)
 def _alive(
     stored: Int64s, exp: Int64s, codes: Int64s, groups: Int64s, began: int
 ) -> tuple[Int64s, Int64s]:
@@ -134,7 +134,7 @@ def _alive(
     return places[:size].copy(), owner[:size].copy()
 
 
-@compiled()
+@compiled(plain=True)
 def _by_group(owner: Int64s, groups: int) -> tuple[Int64s, Int64s]:
     """The stable order by group, and where each group begins."""
     starts = np.zeros(groups + 1, np.int64)

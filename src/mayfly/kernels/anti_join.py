@@ -412,7 +412,7 @@ def _meetings(rows: pa.Table, gaps: Gaps) -> Iterator[Pairs]:
     )
 
 
-@compiled(f"{_GAPS}({READ}, {READ}, {READ}, {WRITE}, {WRITE}, int64, int64)")
+@compiled(f"{_GAPS}({READ}, {READ}, {READ}, {WRITE}, {WRITE}, int64, int64)", plain=True)
 def _uncovered(
     keys: Int64s,
     ts: Int64s,

@@ -100,7 +100,7 @@ def united(parts: Iterable[Delta], nothing: Delta) -> Delta:
     )
 
 
-@compiled("int64(int64, int64)")
+@compiled("int64(int64, int64)", plain=True)
 def mixed_id(left: int, right: int) -> Any:
     """One identity from two, well spread: identities of results are those of all their members."""
     first = np.uint64(left) * np.uint64(0x9E3779B97F4A7C15)
@@ -112,7 +112,7 @@ def mixed_id(left: int, right: int) -> Any:
     return np.int64(mixed)
 
 
-@compiled(f"int64[::1]({_ANY}, {_ANY})")
+@compiled(f"int64[::1]({_ANY}, {_ANY})", plain=True)
 def mixed_ids(left: Int64s, right: Int64s) -> Int64s:
     """One identity for each pair of two arrays, in one pass."""
     mixed = np.empty(len(left), np.int64)

@@ -213,7 +213,8 @@ def _ending(values: Int64s, rows: pa.Table, interval: Interval) -> Int64s:
 
 @compiled(
     f"{_STRETCHES}({READ}, {READ}, {READ}, {READ}, {WRITE}, "
-    f"{READ}, {READ}, {READ}, {READ}, int64, int64, int64)"
+    f"{READ}, {READ}, {READ}, {READ}, int64, int64, int64)",
+    plain=True,
 )
 def _sweep(
     left: Int64s,

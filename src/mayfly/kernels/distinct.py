@@ -162,7 +162,7 @@ class WeakDistinct(Alone):
         check_codes(numbers(both, CODE), columns)
 
 
-@compiled(f"{_PIECES}({READ}, {READ}, {READ}, {WRITE}, {WRITE}, {WRITE}, int64)")
+@compiled(f"{_PIECES}({READ}, {READ}, {READ}, {WRITE}, {WRITE}, {WRITE}, int64)", plain=True)
 def _issue(
     values: Int64s,
     ts: Int64s,

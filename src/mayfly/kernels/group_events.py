@@ -171,7 +171,7 @@ class Events:
         check_codes(numbers(both, CODE), columns)
 
 
-@compiled(f"void({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {WRITE}, {WRITE})")
+@compiled(f"void({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {WRITE}, {WRITE})", plain=True)
 def _fill_totals(
     amounts: Int64s,
     sign: Int64s,

@@ -166,7 +166,7 @@ class _Pieces:
         return following
 
 
-@compiled(f"{WRITE}({READ}, {READ})")
+@compiled(f"{WRITE}({READ}, {READ})", plain=True)
 def _each_before(few: Int64s, many: Int64s) -> Int64s:
     """The order of few and many (both sorted) in which one of the few precedes its group; each of
     the few has some of the many."""

@@ -19,7 +19,7 @@ from mayfly.kernels.delta import mixed_id
 from mayfly.kernels.room import touch
 
 
-@compiled(f"int64({READ}, int64, int64, int64)")
+@compiled(f"int64({READ}, int64, int64, int64)", plain=True)
 def first_at_least(codes: Int64s, start: int, stop: int, code: int) -> int:
     """The first position from ``start`` to ``stop`` whose code is ``code`` or larger."""
     if start >= stop or codes[start] >= code:
@@ -38,7 +38,9 @@ def first_at_least(codes: Int64s, start: int, stop: int, code: int) -> int:
     return high
 
 
-@compiled(f"int64({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {WRITE}, {WRITE}, {WRITE})")
+@compiled(
+    f"int64({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {WRITE}, {WRITE}, {WRITE})", plain=True
+)
 def _fill(
     left_code: Int64s,
     left_ts: Int64s,
@@ -125,7 +127,8 @@ def lives_together(
 
 @compiled(
     f"void({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {READ}, "
-    f"{WRITE}, {WRITE}, {WRITE})"
+    f"{WRITE}, {WRITE}, {WRITE})",
+    plain=True,
 )
 def _unite(
     left_ts: Int64s,

@@ -71,7 +71,7 @@ class RowRun:
         return numbers(table, CODE), numbers(table, TS), numbers(table, EXP)
 
 
-@compiled(f"UniTuple(int64, 2)({READ})")
+@compiled(f"UniTuple(int64, 2)({READ})", plain=True)
 def _extent(values: Int64s) -> tuple[int, int]:
     """The smallest and the largest; there is a value."""
     low = high = values[0]

@@ -8,6 +8,7 @@ that needs a file which is gone says so (VersionExpired).
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,12 +23,11 @@ from mayfly.display import html_table, one_line
 from mayfly.errors import InvalidSetting, UnsupportedFormat, VersionExpired
 from mayfly.keywords import known_settings, text
 from mayfly.lifetime import MIN_TIME, NEVER, Duration, in_zone, instant
-from mayfly.physical.explain.explainer import explain
-from mayfly.physical.explain.explanation import Explanation
 from mayfly.pipeline.control_log import DECLARED
 from mayfly.pipeline.declared_catalog import declared_catalog
 from mayfly.plan.catalog import (
     Catalog,
+    ColumnDefinition,
     Definition,
     QueryDefinition,
     RelationDefinition,
@@ -38,7 +38,8 @@ from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import arrow_type
 from mayfly.runtime.answer import QueryAnswer
 from mayfly.runtime.clock import Clocks
-from mayfly.runtime.one_time_query import OneTimePlan
+from mayfly.runtime.one_time_query import OneTimePlan, OneTimeSources
+from mayfly.runtime.prepared_query import PreparedQuery
 from mayfly.runtime.table_sources import Keys, TableSource
 from mayfly.serving.answer_age import AgeLimit, AnswerAge
 from mayfly.serving.kept_streams import KeptStream, kept_streams
@@ -53,11 +54,14 @@ from mayfly.serving.tables import StoredRelation, View
 from mayfly.storage import Manifest, Repository
 
 if TYPE_CHECKING:
+    from mayfly.physical.explain.explanation import Explanation
     from mayfly.serving.stored_archive import StoredArchive
 
 Moment = int | str
 ATTEMPTS = 20
 """How often a version may be vacuumed away while it is read, until the reader says so."""
+PREPARED = 100
+"""One-time queries that a reader keeps prepared."""
 _PLANNED = (QUERIES, DECLARED, "zone")
 """The properties of a manifest that plans are made from."""
 T = TypeVar("T")
@@ -110,6 +114,8 @@ class PipelineReader:
         same = all(newest.properties.get(n) == self.manifest.properties.get(n) for n in _PLANNED)
         if same and "_plans" in self.__dict__:
             reader.__dict__["_plans"] = self._plans
+            if _columns_of(archives) == _columns_of(self.archives):
+                reader.__dict__["_prepared"] = self._prepared
         return reader
 
     @property
@@ -234,9 +240,22 @@ class PipelineReader:
             self.check_age(plan, moment, limit)
             return plan.answer(moment, self.version)
 
+    @cached_property
+    def sources(self) -> OneTimeSources:
+        """What one-time queries can read, and what exists beside it."""
+        return OneTimeSources.of(self.tables(), self.unreadable(), self.kept_streams.values())
+
+    @cached_property
+    def _prepared(self) -> OrderedDict[str, PreparedQuery]:
+        """The last one-time queries by text; newer readers go on with them as with plans."""
+        return OrderedDict()
+
     def _plan(self, sql: str) -> OneTimePlan:
-        streams = self.kept_streams.values()
-        return OneTimePlan.of(sql, self.tables(), self.unreadable(), streams)
+        plan = self.sources.plan(sql, self._prepared.pop(sql, None))
+        self._prepared[sql] = plan.query
+        while len(self._prepared) > PREPARED:
+            self._prepared.popitem(last=False)
+        return plan
 
     def check_age(self, plan: OneTimePlan, moment: int, limit: AgeLimit | None = None) -> None:
         """Refuse an answer that is older than its reader or the query itself allows."""
@@ -260,6 +279,9 @@ class PipelineReader:
             view = self.views.get(query)
             if view is None:
                 return self._plan(query).explain()
+            # Here: to draw a plan takes all operators.
+            from mayfly.physical.explain.explainer import explain
+
             stored = self.manifest.properties[QUERIES][query]
             way = Strategy.named(stored.get("strategy", "UPA"))
             return explain(view.plan, self.catalog, view.text, strategy=way)
@@ -293,6 +315,10 @@ class PipelineReader:
         """The last one that is closed for some query."""
         clock = Clocks.from_json(self.manifest.properties["clocks"]).query
         return max((v.latest() for v in self.views.values() if v.clock != MIN_TIME), default=clock)
+
+
+def _columns_of(archives: Mapping[str, StoredArchive]) -> dict[str, tuple[ColumnDefinition, ...]]:
+    return {name: archive.columns for name, archive in archives.items()}
 
 
 def _open_archives(paths: Mapping[str, str | os.PathLike[str]]) -> dict[str, StoredArchive]:

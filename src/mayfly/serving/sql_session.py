@@ -33,7 +33,6 @@ from mayfly.cql.statements import apply
 from mayfly.cql.tokens import tokenize
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, in_zone
-from mayfly.physical.explain.explanation import Explanation
 from mayfly.plan.catalog import (
     ArchiveDefinition,
     Catalog,
@@ -56,6 +55,7 @@ from mayfly.serving.pipeline_reader import PipelineReader
 from mayfly.storage import Repository
 
 if TYPE_CHECKING:
+    from mayfly.physical.explain.explanation import Explanation
     from mayfly.serving.stored_archive import StoredArchive
 
 Outcome: TypeAlias = "QueryAnswer | Explanation | pa.Table | str"

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mayfly.arrays.compilation import compiled
 from mayfly.windows.domain import Int64s
-from mayfly.windows.nodes import jit
 
 
 def play_extremes(
@@ -30,7 +30,7 @@ def play_extremes(
     return answers, filled
 
 
-@jit
+@compiled(plain=True)
 def _play(
     before: Int64s, starts: Int64s, keys: Int64s, sign: Int64s, last: Int64s, group: Int64s,
     turn: int, answers: Int64s, filled: np.ndarray,
@@ -72,13 +72,13 @@ def _play(
             answers[version] = best ^ turn
 
 
-@jit
+@compiled(plain=True)
 def _order(heap: Int64s, size: int) -> None:
     for i in range(size // 2 - 1, -1, -1):
         _sink(heap, size, i)
 
 
-@jit
+@compiled(plain=True)
 def _room(heap: Int64s, size: int) -> Int64s:
     if size <= len(heap):
         return heap
@@ -87,7 +87,7 @@ def _room(heap: Int64s, size: int) -> Int64s:
     return grown
 
 
-@jit
+@compiled(plain=True)
 def _push(heap: Int64s, size: int, key: int) -> int:
     slot = size
     while slot and heap[(slot - 1) // 2] < key:
@@ -97,14 +97,14 @@ def _push(heap: Int64s, size: int, key: int) -> int:
     return size + 1
 
 
-@jit
+@compiled(plain=True)
 def _pop(heap: Int64s, size: int) -> int:
     heap[0] = heap[size - 1]
     _sink(heap, size - 1, 0)
     return size - 1
 
 
-@jit
+@compiled(plain=True)
 def _sink(heap: Int64s, size: int, slot: int) -> None:
     key = heap[slot]
     while 2 * slot + 1 < size:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays import compute as pc
+from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import stable_order
 from mayfly.windows.domain import Int64s, has_ranks, keys_in_order, of_ranks
 from mayfly.windows.nodes import jit
@@ -233,7 +234,7 @@ def _ranks_within(groups: Int64s, keys: Int64s, size: int) -> tuple[Int64s, Int6
     return places, order[fresh]
 
 
-@jit
+@compiled(plain=True)
 def _tabled(groups: Int64s, keys: Int64s, low: int, span: int, size: int) -> tuple[Int64s, Int64s]:
     table = np.full(size * span, -1)
     distinct = 0
@@ -257,7 +258,7 @@ def _tabled(groups: Int64s, keys: Int64s, low: int, span: int, size: int) -> tup
 # ── plays ─────────────────────────────────────────────────────────────────────────────────
 
 
-@jit
+@compiled(plain=True)
 def _play_positions(
     counts: Int64s, starts: Int64s, ids: Int64s, sign: Int64s, last: Int64s, group: Int64s,
     what: int, share: float, low: Int64s, high: Int64s,
@@ -299,7 +300,7 @@ def _play_positions(
         )
 
 
-@jit
+@compiled(plain=True)
 def _asked(what: int, share: float, rows: int) -> tuple[int, int]:
     """The positions, from 1, that an aggregate asks for."""
     if what == MEDIAN:
@@ -313,7 +314,7 @@ def _asked(what: int, share: float, rows: int) -> tuple[int, int]:
     return (1, 1) if what == SMALLEST else (rows, rows)
 
 
-@jit
+@compiled(plain=True)
 def _select(sums: Int64s, size: int, top: int, position: int) -> int:
     node, step = 0, top
     while step:
@@ -324,7 +325,7 @@ def _select(sums: Int64s, size: int, top: int, position: int) -> int:
     return node
 
 
-@jit
+@compiled(plain=True)
 def _play_distinct(
     counts: Int64s, starts: Int64s, ids: Int64s, sign: Int64s, last: Int64s, group: Int64s,
     answers: Int64s,
@@ -334,13 +335,13 @@ def _play_distinct(
         if group[version] != current:
             current, distinct = group[version], 0
             for i in range(starts[current], starts[current + 1]):
-                distinct += counts[i] > 0
+                distinct += int(counts[i] > 0)
         while event <= last[version]:
             place = ids[event]
             if place >= 0:
                 before = counts[place]
                 counts[place] = before + sign[event]
-                distinct += (before + sign[event] > 0) - (before > 0)
+                distinct += int(before + sign[event] > 0) - int(before > 0)
             event += 1
         answers[version] = distinct
 

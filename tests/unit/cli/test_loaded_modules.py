@@ -99,6 +99,38 @@ def test_a_one_time_query_needs_no_spark(tmp_path: Path) -> None:
     assert loaded(names, COMMAND, "query", str(tmp_path / "ck"), sql) == []
 
 
+WHOLE = """
+import sys
+from mayfly.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+"""A command as the process that a shell starts."""
+ANSWERED = (
+    "SELECT user, clicks FROM totals WHERE user = 'ann'",
+    "SELECT page, COUNT(*) AS n, AVG(n) AS a, MAX(n) AS m, COUNT(DISTINCT user) AS u, "
+    "MEDIAN(n) AS d FROM recent GROUP BY page ORDER BY n",
+    "SELECT DISTINCT t.user, p.town FROM totals t JOIN people p ON t.user = p.user "
+    "WHERE NOT EXISTS (SELECT 1 FROM recent r WHERE r.user = t.user AND r.n > 20)",
+)
+
+
+@pytest.mark.parametrize("sql", ANSWERED)
+def test_a_first_answer_takes_neither_numba_nor_pandas(tmp_path: Path, sql: str) -> None:
+    """Either takes longer to load than the rest of the command."""
+    fed(tmp_path / "ck", 30)
+    names = ("numba", "pandas", "rich", "mayfly.physical.explain", "pyarrow.parquet")
+    assert loaded(names, WHOLE, "query", str(tmp_path / "ck"), sql) == []
+
+
+def test_a_lookup_takes_no_operators(tmp_path: Path) -> None:
+    fed(tmp_path / "ck", 30)
+    names = ("mayfly.physical.compiler", "mayfly.kernels.group_by", "mayfly.optimizer")
+    assert loaded(names, WHOLE, "query", str(tmp_path / "ck"), ANSWERED[0]) == []
+
+
 def test_the_package_loads_next_to_nothing() -> None:
     names = (*SLOW, "sqlglot", "typer")
     assert loaded(names, "import mayfly; dir(mayfly), mayfly.errors, mayfly.lifetime") == []

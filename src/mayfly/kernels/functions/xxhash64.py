@@ -86,34 +86,34 @@ def _text_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.in
     return np.frombuffer(b"" if data is None else data, np.uint8), bounds
 
 
-@compiled("uint64(uint64, int64)", inline="always")
+@compiled("uint64(uint64, int64)", inline="always", plain=True)
 def _turn(value: np.uint64, bits: int) -> np.uint64:
     return value << np.uint64(bits) | value >> np.uint64(64 - bits)
 
 
-@compiled("uint64(uint64)")
+@compiled("uint64(uint64)", plain=True)
 def _avalanche(value: np.uint64) -> np.uint64:
     value = (value ^ (value >> np.uint64(33))) * _P2
     value = (value ^ (value >> np.uint64(29))) * _P3
     return value ^ (value >> np.uint64(32))
 
 
-@compiled(_WORD)
+@compiled(_WORD, plain=True)
 def _round(state: np.uint64, word: np.uint64) -> np.uint64:
     return _turn(state + word * _P2, 31) * _P1
 
 
-@compiled(_WORD)
+@compiled(_WORD, plain=True)
 def _eight_more(state: np.uint64, word: np.uint64) -> np.uint64:
     return _turn(state ^ _round(np.uint64(0), word), 27) * _P1 + _P4
 
 
-@compiled(_WORD)
+@compiled(_WORD, plain=True)
 def _four_more(state: np.uint64, word: np.uint64) -> np.uint64:
     return _turn(state ^ word * _P1, 23) * _P2 + _P3
 
 
-@compiled(f"uint64({_BYTES}, int64, int64)")
+@compiled(f"uint64({_BYTES}, int64, int64)", plain=True)
 def _word(data: npt.NDArray[np.uint8], offset: int, size: int) -> np.uint64:
     word = np.uint64(0)
     for i in range(size):
@@ -121,7 +121,7 @@ def _word(data: npt.NDArray[np.uint8], offset: int, size: int) -> np.uint64:
     return word
 
 
-@compiled(f"uint64({_BYTES}, int64, int64, uint64)")
+@compiled(f"uint64({_BYTES}, int64, int64, uint64)", plain=True)
 def _of_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint64) -> np.uint64:
     size = np.uint64(end - start)
     state = seed + _P5
@@ -147,13 +147,13 @@ def _of_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint64
     return _avalanche(state)
 
 
-@compiled(_WORD)
+@compiled(_WORD, plain=True)
 def hashed_number(value: np.uint64, seed: np.uint64) -> np.uint64:
     """Of eight bytes."""
     return _avalanche(_eight_more(seed + _P5 + np.uint64(8), value))
 
 
-@compiled(f"{_HASHES}({READ}, {_SEEDS})")
+@compiled(f"{_HASHES}({READ}, {_SEEDS})", plain=True)
 def hashed_numbers(values: Int64s, seeds: Hashes) -> Hashes:
     """Eight bytes each."""
     hashes = np.empty(len(values), np.uint64)
@@ -162,7 +162,7 @@ def hashed_numbers(values: Int64s, seeds: Hashes) -> Hashes:
     return hashes
 
 
-@compiled(f"{_HASHES}({_SHORTS}, {_SEEDS})")
+@compiled(f"{_HASHES}({_SHORTS}, {_SEEDS})", plain=True)
 def hashed_shorts(values: npt.NDArray[np.int32], seeds: Hashes) -> Hashes:
     """Four bytes each."""
     hashes = np.empty(len(values), np.uint64)
@@ -172,7 +172,7 @@ def hashed_shorts(values: npt.NDArray[np.int32], seeds: Hashes) -> Hashes:
     return hashes
 
 
-@compiled(f"{_HASHES}({_BYTES}, {_SHORTS}, {_SEEDS})")
+@compiled(f"{_HASHES}({_BYTES}, {_SHORTS}, {_SEEDS})", plain=True)
 def hashed_texts(
     data: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int32], seeds: Hashes
 ) -> Hashes:
@@ -183,7 +183,7 @@ def hashed_texts(
     return hashes
 
 
-@compiled(f"{_HASHES}({READ}, {READ}, {_SEEDS})")
+@compiled(f"{_HASHES}({READ}, {READ}, {_SEEDS})", plain=True)
 def _wide(low: Int64s, high: Int64s, seeds: Hashes) -> Hashes:
     """Java's BigInteger.toByteArray: big-endian, without bytes that only repeat the sign."""
     hashes = np.empty(len(seeds), np.uint64)
