@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def load_little() -> None:
     """For a process that gives few answers, of few rows mostly: neither pandas nor numba."""
     from mayfly.arrays.compilation import interpret_first
-    from mayfly.arrays.pandas_absence import leave_pandas_out
+    from mayfly.arrays.pandas_use import leave_pandas_out
 
     leave_pandas_out()
     interpret_first(FEW)

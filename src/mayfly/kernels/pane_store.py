@@ -28,7 +28,7 @@ from mayfly.kernels.pane_edges import edges, next_edges, period_of, reach_of
 from mayfly.kernels.pane_partials import GROUP, PaneNumber, PanePartials, later
 from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.upkeep import by_time
-from mayfly.lifetime import MIN_TIME, format_micros
+from mayfly.lifetime import MIN_TIME, NEVER, format_micros
 from mayfly.plan.expressions import Expression, conjunction
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.spread import Spread
@@ -285,11 +285,14 @@ class _Merging:
         start = 0
         for count in range(1, len(by_reach) + 1):
             # Rows older than the next window, if there is one, are in the first ``count`` only.
-            stop = len(ts)
+            stop, border = len(ts), NEVER
             if count < len(by_reach):
-                stop = int(np.searchsorted(ts, max(self.clock - reaches[count], MIN_TIME), "right"))
+                border = max(self.clock - reaches[count], MIN_TIME)
+                stop = int(np.searchsorted(ts, border, "right"))
             if stop > start:
-                ends[start:stop] = next_edges(ts[start:stop], edges(by_reach[:count]))
+                # Their next edge may be that of younger rows, which that window still needs.
+                following = next_edges(ts[start:stop], edges(by_reach[:count]))
+                ends[start:stop] = np.minimum(following, border)
                 start = stop
         return ends
 

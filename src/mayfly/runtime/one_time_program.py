@@ -34,7 +34,7 @@ class OneTimeProgram:
     tables: Mapping[str, RelationDefinition]
     """By their names in lower case."""
     uses: Mapping[str, TableUse]
-    """Likewise."""
+    """By their names in lower case."""
 
     @staticmethod
     def of(

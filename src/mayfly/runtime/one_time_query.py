@@ -35,7 +35,7 @@ class OneTimePlan:
     tables: Mapping[str, TableSource]
     """By their names in lower case."""
     streams: Mapping[str, StreamSource] = field(default_factory=dict)
-    """Likewise."""
+    """By their names in lower case."""
 
     @staticmethod
     def of(
