@@ -47,11 +47,12 @@ def bind_tokens(
     """The plan of the query these tokens spell."""
     tokens, staleness = _take_staleness(source, tokens, one_time)
     tokens, isolation = _take_isolation(source, tokens, one_time)
+    tokens, exact_sums = _take_exact_sums(tokens)
     tree = parse_query(source, tokens)
     check_tree(source, tree)
     check_complete(source, tokens, tree)
     context = BindingContext(source, catalog, one_time)
-    output = bind_output(context, tree, isolation, staleness)
+    output = bind_output(context, tree, isolation, staleness, exact_sums)
     if serve is None:
         return output
     check_served(context, output)
@@ -95,6 +96,7 @@ def written_out(text: str, plan: Output, catalog: Catalog) -> str:
         assert isinstance(entry, QueryDefinition | ViewDefinition)
         source = SourceText(entry.text)
         tokens, _ = _take_serve(source, tokenize(source))
+        tokens, _ = _take_exact_sums(tokens)
         parts.append(f"{quoted(name)} AS ({entry.text[tokens[0].start : tokens[-1].end + 1]})")
     if not parts:
         return text
@@ -102,6 +104,14 @@ def written_out(text: str, plan: Output, catalog: Catalog) -> str:
     if first.token_type is TokenType.WITH:
         return f"WITH {', '.join(parts)}, {text[second.start :]}"
     return f"WITH {', '.join(parts)} {text}"
+
+
+def _take_exact_sums(tokens: list[Token]) -> tuple[list[Token], bool]:
+    """``… FLOAT SUMS EXACT`` behind a query."""
+    words = [token.text.upper() for token in tokens[-3:]]
+    if words != ["FLOAT", "SUMS", "EXACT"]:
+        return tokens, False
+    return tokens[:-3], True
 
 
 def _take_isolation(

@@ -40,6 +40,7 @@ def bind_output(
     tree: exp.Expr,
     isolation: Isolation | None = None,
     staleness: int | None = None,
+    exact_sums: bool = False,
 ) -> Output:
     """The plan of an outermost query."""
     query, context = tree, with_common_queries(context, tree, bind_subquery)
@@ -55,8 +56,9 @@ def bind_output(
     position = context.position(operator.place if operator else _first(query))
     names = tuple(named.name for named in context.inlined.values())
     output = Output(
-        node, kind, restore, isolation, context.one_time, staleness, names, position=position
-    )
+        node, kind, restore, isolation, context.one_time, staleness, exact_sums, names,
+        position=position,
+    )  # fmt: skip
     output = inlined(output)
     check_plan(context, output)
     return output

@@ -44,6 +44,8 @@ class Before:
     """Where the rows of each group begin, and the end."""
     summaries: Mapping[int, Parts]
     large: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    weights: Int64s | None = None
+    """For how many values each row stands, if not for one."""
     left: dict[int, dict[Hashable, Part]] = field(default_factory=dict)
     laid_out: dict[Hashable, Any] = field(default_factory=dict)
     """Several aggregates may ask about the values of one argument."""

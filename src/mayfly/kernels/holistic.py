@@ -137,10 +137,11 @@ def ranked_values(
 ) -> Ranked:
     """The values of the touched groups with their counts; calls over one argument share them."""
     before, name = versions.alive_before, (RANKS, call.argument, *directions(call))
-    ranked: Ranked | None = before.laid_out.get(name)
+    layout = name if before.weights is None else (*name, "weighted")
+    ranked: Ranked | None = before.laid_out.get(layout)
     if ranked is None:
         values = unsigned_zeros(events.values(argument))
-        ranked = before.laid_out[name] = Ranked.of(
+        ranked = before.laid_out[layout] = Ranked.of(
             before.values(argument, values.type),
             before.owner,
             values,
@@ -148,6 +149,7 @@ def ranked_values(
             len(events.codes),
             before.part(name) if before.summaries else {},
             keys,
+            before.weights,
         )
         if len(before.large):
             before.leave(name, ranked.after(events.sign, before.large))
@@ -246,8 +248,15 @@ def _set(call: AggregateCall, ranked: Ranked, script: Script) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, values.cast(kind.value_type), type=kind)
 
 
-def _summed(call: AggregateCall, events: Events, versions: Versions, argument: str) -> pa.Array:
-    """SUM and AVG of floating-point numbers and decimals, VAR and STDDEV, at every version."""
+def play_totals(
+    call: AggregateCall,
+    events: Events,
+    versions: Versions,
+    argument: str,
+    counts: Int64s | None = None,
+) -> pa.Array:
+    """SUM and AVG of floating-point numbers and decimals, VAR and STDDEV, at every version; of how
+    many values, if that is not the number of rows that have one."""
     before, values = versions.alive_before, events.values(argument)
     held, starts = before.present(argument, values.type)
     present = np.ones(len(values), np.int64)
@@ -261,7 +270,8 @@ def _summed(call: AggregateCall, events: Events, versions: Versions, argument: s
     for group, row in residues.items():
         rows[group] = row[-1]
     carried = Carried.of(groups, residues, before.large, width)
-    counts = events.running(present, np.arange(groups), Wide.of(rows)).low
+    if counts is None:
+        counts = events.running(present, np.arange(groups), Wide.of(rows)).low
     amounts = present * events.sign
     play = floats_of(held), starts, floats_of(values), amounts, *events.marks
     if call.function in SPREADS:
@@ -347,11 +357,13 @@ _COUNTS = AggregateUpkeep(
 _SUM = AggregateUpkeep(
     "an exact sum",
     "it is rounded once, so it depends on the rows alone and not on batches",
-    _summed,
+    play_totals,
     SUMS,
 )
-_SPREAD = AggregateUpkeep("exact sums of values and of squares", _SUM.why, _summed, SQUARES)
-DECIMAL_SUMS = AggregateUpkeep("a sum as a whole number of any size", "decimals are exact", _summed)
+_SPREAD = AggregateUpkeep("exact sums of values and of squares", _SUM.why, play_totals, SQUARES)
+DECIMAL_SUMS = AggregateUpkeep(
+    "a sum as a whole number of any size", "decimals are exact", play_totals
+)
 WAYS = {
     "count": replace(_COUNTS, play=by_rank(_distinct)),
     "collect_set": replace(_COUNTS, play=by_rank(_set)),

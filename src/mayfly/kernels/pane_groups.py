@@ -15,16 +15,15 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays import compute as pc
-from mayfly.arrays.order import Int64s
-from mayfly.kernels.aggregate_steps import Aggregator, aggregator
-from mayfly.kernels.delta import ID, Delta, with_numbers
+from mayfly.arrays.order import stable_order
+from mayfly.kernels.aggregate_steps import Aggregator
+from mayfly.kernels.delta import ID, Delta, taken, with_numbers
 from mayfly.kernels.group_by import GroupRows, GroupState
-from mayfly.kernels.group_events import Events
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows
-from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, clustered, numbers
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, numbers
 from mayfly.kernels.operator import Copy, Holding, Moving, StateKey, Working
+from mayfly.kernels.pane_aggregates import pane_aggregator
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import GROUP, later
 from mayfly.kernels.pane_store import PaneRows
@@ -35,20 +34,6 @@ from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text
 from mayfly.plan.window_kinds import Range
 from mayfly.storage.segment import EXP, TS
-
-
-@dataclass(frozen=True)
-class PaneAggregator(Aggregator):
-    """COUNT, and AVG of whole numbers, over partial values: each stands for many.
-
-    ``weight`` names the column that says for how many, if that is not the argument itself.
-    """
-
-    weight: str | None = None
-
-    def weights(self, events: Events, argument: str) -> Int64s:
-        counts = pc.fill_null(events.values(self.weight or argument), 0)
-        return np.ascontiguousarray(counts.to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +69,10 @@ class PaneGroups(GroupRows):
     """Whether panes are looked for once for all queries with equal windows (CS1)."""
 
     def __post_init__(self) -> None:
-        made: list[Aggregator] = []
-        for number, (call, weight) in enumerate(zip(self.calls, self.weights, strict=True)):
-            plain = aggregator(call)
-            if call.function == "count" and not call.distinct:
-                made.append(PaneAggregator(call, False, ("",)))
-            elif weight is not None:
-                made.append(PaneAggregator(call, False, plain.kept, weight=_weight(number)))
-            else:
-                made.append(plain)
+        made = (
+            pane_aggregator(call, None if weight is None else _weight(number))
+            for number, (call, weight) in enumerate(zip(self.calls, self.weights, strict=True))
+        )
         object.__setattr__(self, "_aggregators", tuple(made))
 
     def state_key(self) -> StateKey:
@@ -181,7 +161,10 @@ class PaneGroups(GroupRows):
         arrays = {name: rows.column(_stored_name(column)) for name, column in columns.items()}
         times = {TS: numbers(rows, TS), EXP: numbers(rows, EXP), ID: numbers(rows, TS)}
         table = pa.table({**arrays, **{TS: times[TS]}})
-        return clustered(with_numbers(table, **times, **{CODE: numbers(rows, GROUP)}))
+        codes = numbers(rows, GROUP)
+        # Panes that come together may not go together: by their end too, they stand in a queue.
+        order = stable_order(codes, times[TS], times[EXP])
+        return taken(with_numbers(table, **times, **{CODE: codes}), order).combine_chunks()
 
     @cached_property
     def _arguments(self) -> tuple[tuple[str, Expression], ...]:

@@ -22,6 +22,7 @@ from mayfly.kernels.delta import Delta, payload, taken
 from mayfly.kernels.group_events import HALF, Wide
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
+from mayfly.kernels.moments import MomentParts
 from mayfly.kernels.operator import StateKey
 from mayfly.kernels.pane_edges import edges, next_edges, period_of
 from mayfly.kernels.refreshes import rounded
@@ -29,12 +30,12 @@ from mayfly.kernels.stateless import Nothing, Passing, values_of
 from mayfly.lifetime import NEVER
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.plan_text import expression_text
-from mayfly.plan.types import arrow_type
+from mayfly.plan.types import DOUBLE, arrow_type
 from mayfly.plan.window_kinds import Range
 from mayfly.storage.segment import EXP, TS
 from mayfly.windows.domain import keys_in_order
 
-ROWS, COUNT, SUM, MIN, MAX = "rows", "count", "sum", "min", "max"
+ROWS, COUNT, SUM, MIN, MAX, MOMENTS = "rows", "count", "sum", "min", "max", "moments"
 GROUP = "_group"
 """The code of a row's keys."""
 CARRIED = (TS, EXP, GROUP)
@@ -67,6 +68,9 @@ class PaneNumber:
         if self.function == COUNT:
             whole = values_of(self.argument, rows, arrow_type(self.argument.type))
             return pc.is_valid(whole).cast(pa.int64())
+        if self.function == MOMENTS and not self.argument.type.is_nested:
+            values = values_of(self.argument, rows, arrow_type(self.argument.type))
+            return MomentParts.of_values(values).structs()
         return values_of(self.argument, rows, kind)
 
     @staticmethod
@@ -75,7 +79,8 @@ class PaneNumber:
 
     @property
     def adds(self) -> bool:
-        return self.function in (ROWS, COUNT, SUM)
+        """Whether it is a total that parts can be taken out of again."""
+        return self.function in (ROWS, COUNT, SUM) and self.column.type != DOUBLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +221,10 @@ def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:
     """A number for each piece of sorted rows, NULL where it has no value."""
     if function in (MIN, MAX):
         return _extremes(values, pieces, function == MAX)
-    if pa.types.is_decimal(values.type):
+    if function == MOMENTS or not pa.types.is_integer(values.type):
         group = np.repeat(np.arange(len(pieces)), np.diff(np.append(pieces, len(values))))
+        if function == MOMENTS:
+            return MomentParts.of_structs(values).merged(group, len(pieces)).structs()
         table = pa.table({"group": group, "value": values})
         return table.group_by("group", use_threads=False).aggregate([("value", "sum")])["value_sum"]
     missing = None

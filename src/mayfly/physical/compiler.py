@@ -109,7 +109,7 @@ def compile_plan(
     dual = _is_dual(plan)
     compiler = _Compiler(
         catalog, strategy, weak, dual, joins, strict, early_pruning,
-        rows_because(plan, strategy, panes), frozenset(sharing), plan.serve,
+        rows_because(plan, strategy, panes), frozenset(sharing), plan.serve, plan.exact_sums,
     )  # fmt: skip
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
@@ -151,6 +151,8 @@ class _Compiler:
     rows_because: str = ""
     sharing: frozenset[str] = SHARING
     serve: ServeClause | None = None
+    exact_sums: bool = False
+    """Whether sums of floating-point numbers are rounded once, over all rows."""
 
     def task(self, labelled: Labelled) -> Task:
         if isinstance(labelled.node, Shared):
@@ -385,7 +387,7 @@ class _Compiler:
             return self._frequent(labelled, node)
         window, rows_because = slid_window(node), ""
         if window is not None:
-            rows_because = self.rows_because or obstacle(node, window)
+            rows_because = self.rows_because or obstacle(node, window, exact_sums=self.exact_sums)
             if not rows_because:
                 return self._paned(labelled, node, window)
             if self.serve:

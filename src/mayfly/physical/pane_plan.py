@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mayfly.kernels.delta import payload
+from mayfly.kernels.holistic import SPREADS
+from mayfly.kernels.moments import MOMENTS_TYPE
+from mayfly.kernels.pane_aggregates import COUNTED
 from mayfly.kernels.pane_edges import period_of
-from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber
+from mayfly.kernels.pane_partials import COUNT, MAX, MIN, MOMENTS, ROWS, SUM, PaneNumber
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.physical.program import StreamInput, Task
 from mayfly.physical.shared_program import described, digest
@@ -27,7 +30,7 @@ from mayfly.plan.logical_operators import (
 )
 from mayfly.plan.plan_text import aggregate_text, expression_text
 from mayfly.plan.strategy import Strategy
-from mayfly.plan.types import BIGINT, DataType, decimal
+from mayfly.plan.types import BIGINT, DOUBLE, DataType, decimal
 from mayfly.plan.window_kinds import Range
 
 MOST_PANES = 10_000
@@ -47,30 +50,33 @@ def slid_window(node: GroupAggregate) -> Range | None:
     return below.window if slide is not None and slide.period else None
 
 
-def obstacle(node: GroupAggregate, window: Range) -> str:
-    """Why the grouping cannot be answered from panes, nothing if it can."""
+def obstacle(node: GroupAggregate, window: Range, *, exact_sums: bool = False) -> str:
+    """Why the grouping cannot be answered from panes, nothing if it can; with ``exact_sums`` what
+    is rounded in a pane cannot."""
     if window.internal:
         return "what was an answer stays one (INTERNAL)"
     count = 2 * window.duration // period_of(window)
     if count > MOST_PANES:
         return f"{count:,} panes are no fewer than rows"
-    return next((why for call in node.aggregates if (why := _unfit(call))), "")
+    return next((why for call in node.aggregates if (why := _unfit(call, exact_sums))), "")
 
 
-def _unfit(call: AggregateCall) -> str:
+def _unfit(call: AggregateCall, exact_sums: bool) -> str:
     function, kind = call.function, None if call.argument is None else call.argument.type
     words = aggregate_text((), [call], None)
     if kind is not None and kind.is_nested:
         return f"{words} counts combinations of values"
-    if function in ("count", "min", "max", "collect_set"):
+    if function in ("count", "min", "max", "collect_set", *COUNTED):
         return ""
-    if function in ("sum", "avg") and kind is not None and not call.distinct:
+    if call.distinct:
+        return f"{words} needs every value"
+    if function in ("sum", "avg") and kind is not None:
         if kind.is_integral:
             return ""
-        if kind.name == "decimal" and function == "sum":
+        if kind.name == "decimal":
             return "" if kind.params[0] <= _WIDEST - _SPARE else f"{words} may not fit a pane"
-    if function in ("sum", "avg", "var_samp", "stddev_samp") and not call.distinct:
-        return f"{words} is rounded once, over all rows"
+    if function in ("sum", "avg", *SPREADS):
+        return f"{words} is to be exact (FLOAT SUMS EXACT)" if exact_sums else ""
     return f"{words} needs every value"
 
 
@@ -142,18 +148,27 @@ class PanePlan:
             contents[number.column.name] = number
             return number.column
 
+        # Where one function counts values, others read the same counters.
+        counted = {
+            source.over(call.argument)
+            for call in node.aggregates
+            if call.argument is not None and call.function in COUNTED
+        }
         calls: list[AggregateCall] = []
         weights: list[Column | None] = []
         for call in node.aggregates:
             argument, weight = call.argument and source.over(call.argument), None
             if argument is None:
                 column = content(ROWS, None, BIGINT)
-            elif call.distinct or call.function == "collect_set":
+            elif call.distinct or call.function in ("collect_set", *COUNTED):
                 column = values.setdefault(argument, _named("values of", argument))
+                weight = content(ROWS, None, BIGINT) if argument in counted else None
             elif call.function == "count":
                 column = content(COUNT, argument, BIGINT)
             elif call.function in (MIN, MAX):
                 column = content(call.function, argument, argument.type)
+            elif call.function in SPREADS:
+                column = content(MOMENTS, argument, MOMENTS_TYPE)
             else:
                 column = content(SUM, argument, _sum_type(argument.type))
                 weight = content(COUNT, argument, BIGINT) if call.function == "avg" else None
@@ -203,7 +218,9 @@ def _column(words: str, meaning: tuple[str, Expression | None], kind: DataType) 
 
 
 def _sum_type(kind: DataType) -> DataType:
-    return BIGINT if kind.is_integral else decimal(_WIDEST, kind.params[1])
+    if kind.name == "decimal":
+        return decimal(_WIDEST, kind.params[1])
+    return BIGINT if kind.is_integral else DOUBLE
 
 
 def rows_because(plan: Node, strategy: Strategy, panes: bool) -> str:

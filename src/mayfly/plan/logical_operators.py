@@ -480,6 +480,8 @@ class Output(Node):
     one_time: bool = False
     staleness: int | None = None
     """How old a one-time answer may be, in event time (BOUNDED STALENESS)."""
+    exact_sums: bool = False
+    """Whether sums of floating-point numbers are rounded once, over all rows (FLOAT SUMS EXACT)."""
     names: tuple[str, ...] = field(default=(), compare=False)
     """The views and queries that the text reads by name."""
     serve: ServeClause | None = None

@@ -60,19 +60,22 @@ class Ranked:
     def of(
         before: pa.Array, owner: Int64s, values: pa.Array, group: Int64s, size: int,
         summaries: Mapping[int, Counts] | None = None, keys: Keys = keys_in_order,
+        often: Int64s | None = None,
     ) -> Ranked:  # fmt: skip
-        """From the values alive before a step (of groups ``owner``) and those of its events;
-        ``summaries`` of some groups are as ``after`` gave them, ``keys`` say how values compare."""
+        """From the values alive before a step (of groups ``owner``, each ``often``, or once) and
+        those of its events; ``summaries`` of some groups are as ``after`` gave them, ``keys`` say
+        how values compare."""
         if not summaries or has_ranks(values.type):
-            ranked = Ranked._of(before, owner, None, values, group, size, keys)
+            ranked = Ranked._of(before, owner, often, values, group, size, keys)
             return ranked.with_groups(summaries or {})
         parts = [before, *(distinct for distinct, _ in summaries.values())]
         sizes = [len(distinct) for distinct, _ in summaries.values()]
-        often = [np.ones(len(before), np.int64), *(counts for _, counts in summaries.values())]
+        counted = np.ones(len(before), np.int64) if often is None else often
+        all_counts = [counted, *(counts for _, counts in summaries.values())]
         owners = np.append(
             owner, np.repeat(np.fromiter(summaries, np.int64, len(summaries)), sizes)
         )
-        whole = pa.concat_arrays(parts), owners, np.concatenate(often)
+        whole = pa.concat_arrays(parts), owners, np.concatenate(all_counts)
         return Ranked._of(*whole, values, group, size, keys)
 
     @staticmethod

@@ -46,7 +46,7 @@ def test_sharing_is_explained(golden: str, options: tuple[str, ...]) -> None:
 def test_json_says_what_the_text_does() -> None:
     values = json.loads(explained("--json"))
     assert [len(some["readers"]) for some in values["panes"]] == [3, 1]
-    assert list(values["others"]) == ["middle"]
+    assert list(values["others"]) == ["latest"]
 
 
 def test_a_wrong_query_to_add_is_refused() -> None:

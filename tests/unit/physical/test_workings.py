@@ -9,6 +9,7 @@ import pytest
 
 from mayfly import LocalSession
 from mayfly.kernels import frequent_items, holistic
+from mayfly.kernels.moments import MomentParts
 from mayfly.windows.rank_counts import Ranked
 
 EXTREMES = "two heaps, of what came and what went; counts by rank where groups are large"
@@ -24,12 +25,12 @@ STRUCTURES = {
     "QUANTILE(x, 0.9)": ("counts by rank in a Fenwick tree", "positions"),
     "TOP(x, 2)": ("counts by rank in a tournament", "top"),
     "MODE(t)": ("counts by rank in a tournament", "top"),
-    "SUM(x)": ("an exact sum", "play_sums"),
-    "AVG(x)": ("an exact sum", "play_sums"),
+    "SUM(x)": ("an exact sum of those of panes", "play_sums"),
+    "AVG(x)": ("an exact sum of those of panes", "play_sums"),
     "SUM(d)": ("a sum as a whole number of any size", "decimal_sums"),
-    "VAR(x)": ("exact sums of values and of squares", "play_variances"),
-    "STDDEV(n)": ("exact sums of values and of squares", "play_variances"),
-    "VAR_POP(x)": ("exact sums of values and of squares", "play_variances"),
+    "VAR(x)": ("moments of panes in two stacks", "between"),
+    "STDDEV(n)": ("moments of panes in two stacks", "between"),
+    "VAR_POP(x)": ("moments of panes in two stacks", "between"),
     "FIRST(x)": ("counts by rank in a Fenwick tree", "positions"),
     "MAX_BY(t, x)": ("counts by rank in a Fenwick tree", "positions"),
     "PERCENTILE(x, 0.9)": ("counts by rank in a Fenwick tree", "positions"),
@@ -39,6 +40,16 @@ STRUCTURES = {
         "the largest counts of each sub-window, and two tournaments over their sums", "_played"
     ),
 }  # fmt: skip
+
+
+EXACT = {
+    "SUM(x)": ("an exact sum", "play_sums"),
+    "AVG(x)": ("an exact sum", "play_sums"),
+    "VAR(x)": ("exact sums of values and of squares", "play_variances"),
+    "STDDEV(n)": ("exact sums of values and of squares", "play_variances"),
+    "VAR_POP(x)": ("exact sums of values and of squares", "play_variances"),
+}
+EXACTLY = " FLOAT SUMS EXACT"
 
 
 def session_of() -> LocalSession:
@@ -72,14 +83,19 @@ def played(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     for name in ("play_sums", "play_variances", "play_extremes", "decimal_sums"):
         record(holistic, name)
     record(frequent_items, "_played")
+    record(MomentParts, "between")
     return names
 
 
-@pytest.mark.parametrize("call", STRUCTURES)
-def test_the_structure_that_is_named_is_the_one_that_runs(call: str, played: set[str]) -> None:
-    structure, play = STRUCTURES[call]
+@pytest.mark.parametrize(
+    ("call", "ending"), [*((call, "") for call in STRUCTURES), *((call, EXACTLY) for call in EXACT)]
+)
+def test_the_structure_that_is_named_is_the_one_that_runs(
+    call: str, ending: str, played: set[str]
+) -> None:
+    structure, play = (EXACT if ending else STRUCTURES)[call]
     session = session_of()
-    explained = session.explain(query_of(call))
+    explained = session.explain(query_of(call) + ending)
     text = str(explained)
     named = re.search(r"(\w+\([^\n]*\)) from ([^\n]+)\n[│ ]+(\w[^\n]+)\n", text)
     assert named is not None, text
@@ -88,7 +104,7 @@ def test_the_structure_that_is_named_is_the_one_that_runs(call: str, played: set
         == call.replace("VAR(", "VAR_SAMP(").replace("STDDEV(", "STDDEV_SAMP(").split("(")[0]
     )
     assert named[2] == structure
-    run = session.query(query_of(call))
+    run = session.query(query_of(call) + ending)
     run.feed({"s": [{"ts": 1, "n": 1, "x": 2.5, "t": "a", "d": None}]})
     run.feed(heartbeats={"s": 50})
     others = played - {"distinct"} if play == "listed" else played

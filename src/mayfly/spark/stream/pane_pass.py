@@ -19,7 +19,7 @@ from pyspark.sql.functions import broadcast, coalesce, col, expr, grouping, lit,
 
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.pane_edges import FAR, edges
-from mayfly.kernels.pane_partials import ROWS, SUM, PaneNumber
+from mayfly.kernels.pane_partials import MOMENTS, ROWS, SUM, PaneNumber
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import Feed
 from mayfly.plan.expressions import Column, Expression, conjunction
@@ -39,10 +39,12 @@ _KEYS = ("date", "timestamp", "decimal")
 
 @dataclass(frozen=True)
 class Number:
-    """A content of panes in columns of the aggregation: whole, or ``high`` times 2^32 beside it."""
+    """A content of panes in columns of the aggregation: whole, or ``high`` times 2^32 beside it, or
+    a count with the mean and variance of so many values (``spread``)."""
 
     low: str
     high: str | None = None
+    spread: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,10 @@ class _Making:
         if argument is None or content.function == ROWS:
             return Number(self._column("count(*)", where))
         sql, kind = self._sql(argument), content.column.type
+        if content.function == MOMENTS:
+            floats = f"CAST({sql} AS DOUBLE)"
+            mean, variance = (self._column(f"{f}({floats})", where) for f in ("avg", "var_pop"))
+            return Number(self._column(f"count({sql})", where), spread=(mean, variance))
         if content.function != SUM:
             return Number(self._column(f"{content.function}({sql})", where))
         if argument.type.name == "bigint":

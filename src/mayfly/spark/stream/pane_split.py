@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import concatenated
 from mayfly.kernels.lifetime_rows import numbers, whole
+from mayfly.kernels.moments import MomentParts
 from mayfly.kernels.pane_partials import COUNT, ROWS, PanePartials
 from mayfly.lifetime import use_zone
 from mayfly.physical.stages import StagedProgram
@@ -84,7 +85,9 @@ def merged(pane_feed: PaneFeed, groups: pa.Table) -> pa.Table:
     columns = [groups.column(name) for name in pane_feed.keys]
     surplus: dict[int, Int64s] = {}
     for place, number in enumerate(pane_feed.numbers, start=len(columns)):
-        if number.high is None:
+        if number.spread is not None:
+            columns.append(_moments(groups, number.low, *number.spread))
+        elif number.high is None:
             columns.append(groups.column(number.low))
         else:
             value, surplus[place] = _joined(groups, number.low, number.high)
@@ -95,6 +98,14 @@ def merged(pane_feed: PaneFeed, groups: pa.Table) -> pa.Table:
     more = [_surplus_rows(panes, rows, place, rest) for place, rest in surplus.items()]
     rows = concatenated([rows, *more])
     return panes.again.prepared(rows) if rows.num_rows else rows
+
+
+def _moments(groups: pa.Table, count: str, mean: str, variance: str) -> pa.Array:
+    counts, means, variances = (
+        pc.fill_null(whole(groups.column(name)).cast(pa.float64()), 0.0).to_numpy()
+        for name in (count, mean, variance)
+    )
+    return MomentParts(counts, means, variances * counts).structs()
 
 
 def _joined(groups: pa.Table, low: str, high: str) -> tuple[pa.Array, Int64s]:

@@ -16,6 +16,7 @@ from mayfly.kernels.predicate_index import MANY_SELECTIONS
 from mayfly.physical.stages import Feed
 from mayfly.plan.expressions import (
     And,
+    Case,
     Cast,
     Column,
     Compare,
@@ -28,7 +29,7 @@ from mayfly.plan.expressions import (
     quoted,
 )
 
-_KNOWN = (Compare, And, Or, Not, IsNull, InList)
+_KNOWN = (Compare, And, Or, Not, IsNull, InList, Case)
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _TYPES = (*_WHOLE, "boolean", "string", "double")
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from mayfly.kernels.lifetime_rows import numbers, whole
+from mayfly.kernels.lifetime_rows import whole
+from mayfly.kernels.moments import MomentParts
 from mayfly.synopses.contents.partial_values import VALUE, Aggregate, Content, Groups, Keys, plain
 
 COUNT, MEAN, SQUARES = "_count", "_mean", "_squares"
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -28,51 +27,33 @@ class Moments(Content):
 
     def summarize(self, rows: pa.Table, keys: Keys) -> pa.Table:
         columns = plain(rows, keys, self.argument, MEAN)
-        argument = whole(columns.column(MEAN))
-        count = argument.is_valid().to_numpy(zero_copy_only=False).astype(np.float64)
-        values = argument.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-        return _merged(columns, keys, count, values, np.zeros(len(values)))
+        return _merged(columns, keys, MomentParts.of_values(whole(columns.column(MEAN))))
 
     def merge(self, summaries: pa.Table, keys: Keys) -> pa.Table:
-        count = numbers(summaries, COUNT).astype(np.float64)
-        return _merged(
-            summaries, keys, count, _floats(summaries, MEAN), _floats(summaries, SQUARES)
-        )
+        return _merged(summaries, keys, _parts(summaries))
 
     def answer(self, summary: pa.Table, keys: Keys, call: Aggregate) -> pa.Table:
-        count = numbers(summary, COUNT)
-        values = _floats(summary, SQUARES) / np.maximum(count - 1, 1)
-        if call.function == "STDDEV":
-            values = np.sqrt(values)
-        answers = pa.array(values, mask=count < 2)
+        answers = _parts(summary).spreads(call.function == "STDDEV", 1)
         return summary.select(list(keys)).append_column(VALUE, answers)
 
     def of_nothing(self, call: Aggregate) -> Any:
         return None
 
 
-def _merged(table: pa.Table, keys: Keys, count: Floats, mean: Floats, squares: Floats) -> pa.Table:
+def _merged(table: pa.Table, keys: Keys, parts: MomentParts) -> pa.Table:
     groups = Groups.of(table, keys)
-
-    def summed(amounts: Floats) -> Floats:
-        return np.bincount(groups.number, amounts, len(groups)).astype(np.float64)
-
-    total = summed(count)
-    with np.errstate(invalid="ignore", over="ignore"):
-        # Distances to one of the means are small where values are large and close together.
-        base = np.zeros(len(groups))
-        base[groups.number[count > 0]] = mean[count > 0]
-        away = np.where(count > 0, mean - base[groups.number], 0.0)
-        centre = summed(count * away) / np.maximum(total, 1)
-        distances = summed(squares + count * (away - centre[groups.number]) ** 2)
+    merged = parts.merged(groups.number, len(groups))
     named = {
-        COUNT: pa.array(total.astype(np.int64)),
-        MEAN: pa.array(base + centre),
-        SQUARES: pa.array(distances),
+        COUNT: pa.array(merged.count.astype(np.int64)),
+        MEAN: pa.array(merged.mean),
+        SQUARES: pa.array(merged.squares),
     }
     return groups.table(table, keys, named)
 
 
-def _floats(table: pa.Table, name: str) -> Floats:
-    values: Floats = whole(table.column(name)).to_numpy(zero_copy_only=False)
-    return values
+def _parts(table: pa.Table) -> MomentParts:
+    count, mean, squares = (
+        whole(table.column(name)).to_numpy(zero_copy_only=False).astype(np.float64)
+        for name in (COUNT, MEAN, SQUARES)
+    )
+    return MomentParts(count, mean, squares)

@@ -1,0 +1,136 @@
+"""The aggregates over panes: what each makes of partial values that come and go.
+
+A pane stands for many rows. COUNT, and SUM and AVG of whole numbers, are running totals as over
+rows, by the counts beside; values that are counted (MEDIAN, TOP …) weigh as often as they occur;
+sums of floating-point numbers add up what is rounded once in each pane; moments are merged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.arrays import compute as pc
+from mayfly.arrays.order import Int64s
+from mayfly.kernels.aggregate_steps import Aggregator, aggregator
+from mayfly.kernels.group_events import Events, Wide
+from mayfly.kernels.holistic import SPREADS, AggregateUpkeep, Versions, play_totals
+from mayfly.kernels.moments import MomentParts
+from mayfly.kernels.pane_queues import PaneQueues
+from mayfly.plan.logical_operators import AggregateCall
+
+COUNTED = ("median", "quantile", "percentile", "mode", "top")
+"""Functions of values and of how often each occurs."""
+_ROUNDED = (
+    "the sum of each pane is rounded, so answers hold to rounding however batches are cut; "
+    "FLOAT SUMS EXACT keeps rows instead"
+)
+
+
+def pane_aggregator(call: AggregateCall, weight: str | None) -> Aggregator:
+    """What computes a call over columns of panes; ``weight`` is the column with their counts."""
+    assert call.argument is not None
+    plain, kind = aggregator(call), call.argument.type
+    if call.function == "count" and not call.distinct:
+        return PaneTotal(call, False, ("",))
+    if call.function in SPREADS:
+        return PaneSpread(call, True, ())
+    if call.function in COUNTED or (weight is not None and _asks_values(call)):
+        return CountedValues(call, True, (), weight=weight)
+    if call.function in ("sum", "avg") and not kind.is_integral:
+        return PaneSum(call, True, (), weight=weight)
+    return plain if weight is None else PaneTotal(call, False, plain.kept, weight=weight)
+
+
+def _asks_values(call: AggregateCall) -> bool:
+    return call.distinct or call.function == "collect_set"
+
+
+@dataclass(frozen=True)
+class Weighted(Aggregator):
+    """``weight`` names the column that says for how many values a pane stands, if that is not the
+    argument itself."""
+
+    weight: str | None = None
+
+    def weights(self, events: Events, argument: str) -> Int64s:
+        return _whole(events.values(self.weight or argument))
+
+
+@dataclass(frozen=True)
+class PaneTotal(Weighted):
+    """COUNT, and AVG of whole numbers."""
+
+
+@dataclass(frozen=True)
+class PaneSum(Weighted):
+    """SUM and AVG of floating-point numbers and decimals."""
+
+    @property
+    def way(self) -> AggregateUpkeep:
+        way = super().way
+        assert self.call.argument is not None
+        if self.call.argument.type.name == "decimal":
+            return replace(way, play=self._play)
+        return AggregateUpkeep("an exact sum of those of panes", _ROUNDED, self._play)
+
+    def _play(
+        self, call: AggregateCall, events: Events, versions: Versions, argument: str
+    ) -> pa.Array:
+        counts = None
+        if self.weight is not None:
+            before = versions.alive_before
+            held = np.append(0, np.cumsum(_whole(before.values(self.weight, pa.int64()))))
+            so_far = held[before.starts[1:]] - held[before.starts[:-1]]
+            weights = self.weights(events, argument)
+            counts = events.running(weights, np.arange(len(so_far)), Wide.of(so_far)).low
+        return play_totals(call, events, versions, argument, counts)
+
+
+@dataclass(frozen=True)
+class CountedValues(Weighted):
+    """MEDIAN, QUANTILE, MODE, TOP, COUNT DISTINCT: a counter for each value of a pane."""
+
+    @property
+    def way(self) -> AggregateUpkeep:
+        way = super().way
+        play = way.play
+        assert play is not None
+
+        def weighted(
+            call: AggregateCall, events: Events, versions: Versions, argument: str
+        ) -> pa.Array:
+            assert self.weight is not None
+            before = versions.alive_before
+            held = _whole(before.values(self.weight, pa.int64()))
+            signed = replace(events, sign=events.sign * self.weights(events, argument))
+            often = replace(versions, before=replace(before, weights=held))
+            return play(call, signed, often, argument)
+
+        why = f"panes have a counter for each value; {way.why}"
+        return AggregateUpkeep(way.structure, why, weighted)
+
+
+@dataclass(frozen=True)
+class PaneSpread(Aggregator):
+    """VAR and STDDEV, from the moments of panes."""
+
+    @property
+    def way(self) -> AggregateUpkeep:
+        why = _ROUNDED.replace("the sum of each pane is", "count, mean and M2 of each pane are")
+        return AggregateUpkeep("moments of panes in two stacks", why, _play_spreads)
+
+
+def _play_spreads(
+    call: AggregateCall, events: Events, versions: Versions, argument: str
+) -> pa.Array:
+    queues = PaneQueues.of(events, versions, argument)
+    parts = MomentParts.of_structs(queues.contents).between(queues.first, queues.last)
+    spare = 1 if call.function.endswith("_samp") else 0
+    return parts.spreads(call.function.startswith("stddev"), spare)
+
+
+def _whole(counts: pa.Array) -> Int64s:
+    return np.ascontiguousarray(pc.fill_null(counts, 0).to_numpy(zero_copy_only=False))
