@@ -17,7 +17,7 @@ from mayfly.arrays.order import Int64s
 from mayfly.kernels.aggregate_steps import Aggregator, aggregator
 from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.holistic import SPREADS, AggregateUpkeep, Versions, play_totals
-from mayfly.kernels.moments import MomentParts
+from mayfly.kernels.moment_parts import MomentParts
 from mayfly.kernels.pane_queues import PaneQueues
 from mayfly.plan.logical_operators import AggregateCall
 

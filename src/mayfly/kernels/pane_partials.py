@@ -22,7 +22,7 @@ from mayfly.kernels.delta import Delta, payload, taken
 from mayfly.kernels.group_events import HALF, Wide
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
-from mayfly.kernels.moments import MomentParts
+from mayfly.kernels.moment_parts import MomentParts
 from mayfly.kernels.operator import StateKey
 from mayfly.kernels.pane_edges import edges, next_edges, period_of
 from mayfly.kernels.refreshes import rounded

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from mayfly.kernels.delta import payload
 from mayfly.kernels.holistic import SPREADS
-from mayfly.kernels.moments import MOMENTS_TYPE
+from mayfly.kernels.moment_parts import MOMENTS_TYPE
 from mayfly.kernels.pane_aggregates import COUNTED
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import COUNT, MAX, MIN, MOMENTS, ROWS, SUM, PaneNumber

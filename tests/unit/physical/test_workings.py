@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import LocalSession
 from mayfly.kernels import frequent_items, holistic
-from mayfly.kernels.moments import MomentParts
+from mayfly.kernels.moment_parts import MomentParts
 from mayfly.windows.rank_counts import Ranked
 
 EXTREMES = "two heaps, of what came and what went; counts by rank where groups are large"

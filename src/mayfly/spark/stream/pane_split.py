@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import concatenated
 from mayfly.kernels.lifetime_rows import numbers, whole
-from mayfly.kernels.moments import MomentParts
+from mayfly.kernels.moment_parts import MomentParts
 from mayfly.kernels.pane_partials import COUNT, ROWS, PanePartials
 from mayfly.lifetime import use_zone
 from mayfly.physical.stages import StagedProgram

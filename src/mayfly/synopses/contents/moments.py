@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.kernels.lifetime_rows import whole
-from mayfly.kernels.moments import MomentParts
+from mayfly.kernels.moment_parts import MomentParts
 from mayfly.synopses.contents.partial_values import VALUE, Aggregate, Content, Groups, Keys, plain
 
 COUNT, MEAN, SQUARES = "_count", "_mean", "_squares"

@@ -71,8 +71,9 @@ class MomentParts:
     def between(self, first: Int64s, last: Int64s) -> MomentParts:
         """Those of the parts from ``first`` to before ``last``, both of which never fall."""
         count, mean, squares = np.zeros((3, len(first)))
-        columns = (np.ascontiguousarray(part) for part in (self.count, self.mean, self.squares))
-        _play_queue(*columns, first, last, count, mean, squares)
+        parts = (self.count, self.mean, self.squares)
+        counts, means, distances = (np.ascontiguousarray(part) for part in parts)
+        _play_queue(counts, means, distances, first, last, count, mean, squares)
         return MomentParts(count, mean, squares)
 
     def spreads(self, root: bool, spare: int) -> pa.Array:
