@@ -64,10 +64,9 @@ def obstacle(node: GroupAggregate, window: Range, *, exact_sums: bool = False) -
 def _unfit(call: AggregateCall, exact_sums: bool) -> str:
     function, kind = call.function, None if call.argument is None else call.argument.type
     words = aggregate_text((), [call], None)
-    if kind is not None and kind.is_nested:
-        return f"{words} counts combinations of values"
     if function in ("count", "min", "max", "collect_set", *COUNTED):
-        return ""
+        nested = kind is not None and kind.is_nested
+        return f"{words} counts combinations of values" if nested else ""
     if call.distinct:
         return f"{words} needs every value"
     if function in ("sum", "avg") and kind is not None:
