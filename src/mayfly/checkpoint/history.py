@@ -156,10 +156,11 @@ def history_of(
             fillings.append(Filling(access, best, start))
     began = _began(stages, fillings)
     for reader in stages.tasks:
-        if reader.operator.reads is not None and reader.group in groups:
+        if reader.operator.reads and reader.group in groups:
             beginnings[reader.name] = panes_known_from(stages, reader, groups, kept)
             clock = kept.clocks.of(stages.groups[reader.group].streams).query
-            start = max(clock - reach_of(reader.operator.reads), beginnings[reader.name])
+            reach = max(map(reach_of, reader.operator.reads))
+            start = max(clock - reach, beginnings[reader.name])
             if start < clock:
                 began[reader.group] = min(began.get(reader.group, NEVER), start)
     whole = {
@@ -179,17 +180,17 @@ def panes_known_from(
     back as its own window reaches; what none of them uses there is only in rows that come now.
     """
     (store,) = (number for number in reader.local if number is not None)
-    window, streams = reader.operator.reads, stages.groups[reader.group].streams
-    assert window is not None
+    (window,), streams = reader.operator.reads, stages.groups[reader.group].streams
     clock = kept.clocks.of(streams).query
     since: dict[object, int] = {}
     for other in stages.tasks:
-        if other.operator.reads is None or store not in other.local or other.group in newcomers:
+        if store not in other.local or other.group in newcomers:
             continue
         begun = MIN_TIME if stages.groups[other.group].since is None else NEVER
-        own = max(kept.known_from.get(other.name, begun), clock - reach_of(other.operator.reads))
-        for part in (ROWS, *other.operator.numbers_read, *families_of(other.operator.reads)):
-            since[part] = min(since.get(part, NEVER), own)
+        for read in other.operator.reads:
+            own = max(kept.known_from.get(other.name, begun), clock - reach_of(read))
+            for part in (ROWS, *other.operator.numbers_read, *families_of(read)):
+                since[part] = min(since.get(part, NEVER), own)
     # Rows up to the largest are in panes that are cut as they were.
     arrived = kept.clocks.largest.get(streams[0])
     fresh = MIN_TIME if arrived is None else arrived + 1
@@ -224,8 +225,9 @@ def _whole_from(
     ]
     for task in tasks_of(stages, answer):
         known_since = beginnings.get(task.name, MIN_TIME)
-        if task.operator.reads is not None and known_since > MIN_TIME:
-            instants.append(min(known_since + reach_of(task.operator.reads) - 1, NEVER))
+        if task.operator.reads and known_since > MIN_TIME:
+            reach = max(map(reach_of, task.operator.reads))
+            instants.append(min(known_since + reach - 1, NEVER))
     latest = max(instants, default=MIN_TIME)
     if MIN_TIME < latest < NEVER:
         latest = min(latest + _looks_back(answer), NEVER)

@@ -22,6 +22,9 @@ from mayfly.storage.segment import EXP, Segment, segment_batches, write_segment
 
 LOG = "log"
 """The folder of logs among the states of a checkpoint."""
+SHARES = "shared_results"
+"""Property: of queries whose results lie among those of others, the name of the log, their number
+there, and what their columns are called."""
 DELIVERY = "delivery"
 """Tag: the number under which the results of a segment are delivered."""
 COMPRESSION = "lz4"

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from mayfly.checkpoint.result_log import LOG
 from mayfly.errors import VersionExpired
 from mayfly.kernels.delta import END
+from mayfly.kernels.pane_readers import READER
 from mayfly.kernels.refreshes import repeated
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.plan.window_kinds import Slide
@@ -43,6 +44,12 @@ class StoredResults:
     """Of a query whose rows stand for runs of refreshes."""
     again: bool = True
     """Whether files are compared with their checksums even if this process has done so before."""
+    share: tuple[str, int] | None = None
+    """The log in which they lie among those of other queries, and their number there."""
+
+    @property
+    def log(self) -> str:
+        return self.name if self.share is None else self.share[0]
 
     def log_reader(
         self, directory: Directory, manifest: Manifest, extent: Extent = EVERYTHING
@@ -60,14 +67,14 @@ class StoredResults:
         root, listed = directory.address, tuple(segments)
         return SegmentReader(
             root, manifest.version, listed, self.schema, self.sources, extent, self.slide,
-            self.again,
+            self.again, None if self.share is None else self.share[1],
         )  # fmt: skip
 
     def logged(self, manifest: Manifest) -> list[Segment]:
         return [
             manifest.segments[path]
             for name, stored in manifest.properties["state"].items()
-            if name.startswith(f"{LOG}/{self.name}/")
+            if name.startswith(f"{LOG}/{self.log}/")
             for path in stored["runs"]["kept"]
         ]
 
@@ -94,6 +101,8 @@ class SegmentReader:
     extent: Extent = EVERYTHING
     slide: Slide | None = None
     again: bool = True
+    number: int | None = None
+    """Of the query among those that share files, if it does."""
 
     def batches(self, directory: Directory) -> Iterator[pa.RecordBatch]:
         with reading_version(directory, self.version):
@@ -126,6 +135,8 @@ class SegmentReader:
         inside = pc.and_(pc.greater_equal(ts, since), pc.less(ts, until))
         if alive is not None:
             inside = pc.and_(inside, pc.greater(batch.column(EXP), alive))
+        if self.number is not None:
+            inside = pc.and_(inside, pc.equal(batch.column(READER), self.number))
         batch = batch.filter(inside)
         columns = [batch.column(name) for name in self.sources]
         for source in (TS, EXP, END)[: len(self.schema) - len(columns)]:

@@ -9,8 +9,9 @@ as in SQL; NaN is larger than any number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -229,10 +230,15 @@ def _overflow(
     call: AggregateCall, events: Events, versions: Versions, version: int, kind: str
 ) -> BadInput:
     keys = events.keys(events.first_of_group[versions.group[[version]]]).to_pylist()
-    values = ", ".join(repr(value) for row in keys for value in row.values())
+    values = [value for row in keys for value in row.values()]
+    return overflow(call.function, values, int(versions.time[version]), kind)
+
+
+def overflow(function: str, keys: Sequence[Any], instant: int, kind: str) -> BadInput:
+    """The error that the value of a group does not fit its type."""
+    values = ", ".join(map(repr, keys))
     group = f" of the group ({values})" if values else ""
-    moment = instant_text(int(versions.time[version]))
     return BadInput(
-        f"{call.function.upper()}{group} does not fit {kind} at {moment}",
+        f"{function.upper()}{group} does not fit {kind} at {instant_text(instant)}",
         "cast the aggregate's argument to DOUBLE or a wider DECIMAL",
     )

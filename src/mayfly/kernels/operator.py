@@ -222,8 +222,13 @@ class Operator:
         return None
 
     @property
-    def reads(self) -> Range | None:
-        """The window by which it reads what another operator keeps, if it does."""
+    def reads(self) -> tuple[Range, ...]:
+        """The windows by which it reads what another operator keeps, if it does."""
+        return ()
+
+    def joint(self, windows: tuple[Range, ...]) -> Operator | None:
+        """One that answers this and what differs only in its window in one pass: results have the
+        number of their window, then the columns of this, under other names. None if it cannot."""
         return None
 
     @property
@@ -352,6 +357,11 @@ class Operator:
         """The codes of rows in a part of the state, made anew from their columns; None where they
         are not those of a key, or the rows do not have it."""
         return None
+
+    @property
+    def lies_by_columns(self) -> bool:
+        """Whether stored rows have a code of their own, beside the key that sends them."""
+        return False
 
     @property
     def lying(self) -> Lying:

@@ -26,6 +26,7 @@ from mayfly.kernels.operator import Copy, Holding, Moving, StateKey, Working
 from mayfly.kernels.pane_aggregates import pane_aggregator
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import GROUP, later
+from mayfly.kernels.pane_readers import PaneReaders, ReaderState, can_join
 from mayfly.kernels.pane_store import PaneRows
 from mayfly.kernels.refreshes import rounded
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -34,24 +35,6 @@ from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text
 from mayfly.plan.window_kinds import Range
 from mayfly.storage.segment import EXP, TS
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderState:
-    """One row per group: its totals and its last result; the panes are kept elsewhere."""
-
-    groups: KeptRows
-    begun: bool = False
-    next_refresh: int | None = None
-    """The next one at which a pane comes or goes."""
-
-    @property
-    def rows(self) -> int:
-        return self.groups.rows
-
-    @property
-    def bytes(self) -> int:
-        return self.groups.bytes
 
 
 @dataclass(frozen=True)
@@ -67,6 +50,8 @@ class PaneGroups(GroupRows):
     asked: tuple[AggregateCall, ...] = field(default=(), compare=False)
     finds_once: bool = field(default=True, compare=False)
     """Whether panes are looked for once for all queries with equal windows (CS1)."""
+    scans_once: bool = field(default=True, compare=False)
+    """Whether it may be answered in one pass with other windows (CS2)."""
 
     def __post_init__(self) -> None:
         made = (
@@ -100,8 +85,16 @@ class PaneGroups(GroupRows):
         return Moving.NEAR
 
     @property
-    def reads(self) -> Range | None:
-        return self.window
+    def reads(self) -> tuple[Range, ...]:
+        return () if self.window is None else (self.window,)
+
+    def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
+        plain = self.having is None and not self.dual and bool(self.calls)
+        if not self.scans_once or not plain or not all(map(can_join, self.calls)):
+            return None
+        keys = tuple(key for key in self.keys if isinstance(key, Column))
+        kinds = self.columns.types
+        return PaneReaders.of(self.name, keys, self.calls, self.weights, kinds, windows)
 
     @property
     def aggregators(self) -> tuple[Aggregator, ...]:

@@ -22,7 +22,7 @@ from mayfly.arrays.order import Int64s
 from mayfly.kernels.codes import group_codes
 from mayfly.kernels.delta import Delta, concatenated, taken, with_numbers
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.lifetime_rows import RowRun, gathered, numbers, whole
+from mayfly.kernels.lifetime_rows import RowRun, chosen, gathered, numbers, whole
 from mayfly.kernels.operator import Alone, Holding, Key, Moving, Operator, StateKey
 from mayfly.kernels.pane_edges import edges, next_edges, period_of, reach_of
 from mayfly.kernels.pane_partials import GROUP, PaneNumber, PanePartials, later
@@ -74,6 +74,24 @@ class PaneRows(Delta):
             if last > first:
                 slices.append(table.slice(first, last - first))
         return slices
+
+    def count_between(self, low: int, high: int) -> int:
+        """How many rows have low < ts <= high."""
+        return sum(part.num_rows for part in self._slices(low, high))
+
+    def of_groups(self, codes: Int64s, low: int, high: int) -> pa.Table:
+        """The rows of some groups with low < ts <= high."""
+        parts = self._slices(low, high)
+        chosen_parts = [chosen(part, np.isin(numbers(part, GROUP), codes)) for part in parts]
+        return concatenated([self.born, *chosen_parts])
+
+    def firsts_after(self, instants: Int64s) -> Int64s:
+        """The time of the first row behind each instant; NEVER where there is none."""
+        firsts = np.full(len(instants), NEVER, np.int64)
+        for table in self.tables:
+            times = np.append(numbers(table, TS), NEVER)
+            firsts = np.minimum(firsts, times[np.searchsorted(times, instants, side="right")])
+        return firsts
 
     def first_after(self, instant: int) -> int | None:
         """The time of the first row behind an instant."""

@@ -34,7 +34,7 @@ from mayfly.kernels.window_assignment import RANK, WindowRows
 from mayfly.kernels.window_join import JoinRows
 from mayfly.optimizer.join_chains import steps
 from mayfly.optimizer.labels import Labelled, describe, label_plan
-from mayfly.optimizer.rules.share_panes import CS1, SHARING, SS1
+from mayfly.optimizer.rules.share_panes import CS1, CS2, SHARING, SS1
 from mayfly.optimizer.structures import Strict, Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
 from mayfly.physical.frequent_plan import Members
@@ -424,7 +424,7 @@ class _Compiler:
         operator = PaneGroups(
             describe(node), plan.keys, plan.calls, payload(node.schema), node.having, Shape(),
             window=window, weights=plan.weights, asked=node.aggregates,
-            finds_once=CS1.name in self.sharing,
+            finds_once=CS1.name in self.sharing, scans_once=CS2.name in self.sharing,
         )  # fmt: skip
         if self.serve:
             operator = ServedGroups.of(operator, plan.store)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from mayfly.kernels.delta import ID, OWNER
 from mayfly.kernels.operator import Moving, Operator
 from mayfly.kernels.outputs import Sent
+from mayfly.physical.joint_readers import JointProgram, joint
 from mayfly.physical.program import RelationInput, Source, StreamInput, Task
 from mayfly.physical.shared_program import Member, SharedProgram
 from mayfly.physical.stages import (
@@ -43,15 +44,19 @@ def staged(program: SharedProgram) -> StagedProgram:
     return stage_tasks(program)[0]
 
 
-def stage_tasks(program: SharedProgram) -> tuple[StagedProgram, tuple[Task, ...]]:
-    """The program cut into stages, and its tasks in the order of their numbers."""
-    stager = _Stager(program)
+def stage_tasks(
+    program: SharedProgram, *, together: bool = True
+) -> tuple[StagedProgram, tuple[Task, ...]]:
+    """The program cut into stages, and its tasks in the order of their numbers; queries over the
+    same panes answered ``together``."""
+    stager = _Stager(joint(program) if together else JointProgram(program, {}))
     return stager.result(), tuple(task for task in stager.order if task in stager.stage)
 
 
 class _Stager:
-    def __init__(self, program: SharedProgram) -> None:
-        self.program = program
+    def __init__(self, together: JointProgram) -> None:
+        self.program, self.shares = together.program, together.shares
+        program = self.program
         self.order = program.tasks()
         groups = [member.group for member in program.members]
         self.groups = tuple(dict.fromkeys([*groups, *program.groups.values()]))
@@ -102,8 +107,9 @@ class _Stager:
         group = self.groups.index(member.group)
         strict = sent is None and member.program.answer.strict
         return StagedAnswer(
-            member.name, renumbered[standing], sent, stage, route, group, place, strict
-        )
+            member.name, renumbered[standing], sent, stage, route, group, place, strict,
+            self.shares.get(member.name),
+        )  # fmt: skip
 
     def _staged(self, task: Task, renumbered: dict[Task, int]) -> StagedTask:
         relation = next(
@@ -187,6 +193,8 @@ class _Stager:
         self.spread[task] = task.operator.spread_after([spread])
         if task.operator.moving is Moving.FREE:
             self.places[task] = spread.within(task.columns.names)
+        elif task.operator.lies_by_columns:
+            self.places[task] = task.operator.place(spread)
 
     def _place_union(self, task: Task) -> None:
         inputs = [source for source in task.inputs if isinstance(source, Task)]

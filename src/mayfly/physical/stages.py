@@ -18,6 +18,7 @@ from mayfly.kernels.lifetime_rows import numbers, whole
 from mayfly.kernels.operator import Operator
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.pane_partials import PanePartials
+from mayfly.physical.joint_readers import LogShare
 from mayfly.physical.program import RelationInput, StreamInput
 from mayfly.physical.shared_program import ClockGroup
 from mayfly.plan.expressions import Expression
@@ -138,6 +139,13 @@ class StagedAnswer:
     """The columns of what is sent that tell the bucket of a row."""
     strict: bool = False
     """Whether results of a view may be cut."""
+    share: LogShare | None = None
+    """Where its results are, if they are among those of others."""
+
+    @property
+    def log(self) -> str:
+        """The name of the log with its results."""
+        return self.query if self.share is None else self.share.log
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mayfly.checkpoint.recent_batches import Progress
+from mayfly.checkpoint.result_log import SHARES
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, instant_text
 from mayfly.runtime.clock import Clocks
@@ -152,7 +153,8 @@ def _query(name: str, clocks: Clocks, manifest: Manifest) -> QueryFigures:
     stored = properties[QUERIES][name]
     streams = tuple(stored.get("streams", clocks.streams))
     clock = clocks.of(streams).query
-    results = list(manifest.in_group(f"{RESULTS}/{name}"))
+    log = properties.get(SHARES, {}).get(name, [name])[0]
+    results = list(manifest.in_group(f"{RESULTS}/{log}"))
     return QueryFigures(
         name=name,
         text=stored.get("text", ""),

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.checkpoint.result_log import SHARES
 from mayfly.checkpoint.stored_relations import relation_at
 from mayfly.checkpoint.stored_results import TIMESTAMP, StoredResults, check_kept
 from mayfly.errors import InvalidSetting, VersionExpired
@@ -89,7 +90,7 @@ class View:
         if not keys:
             return reader.table(self.directory)
         own = {column.name: column for column in self.plan.schema}
-        sources = {name: column_name(own[name]) for name in keys}
+        sources = dict(zip(keys, self._stored(list(keys)).sources, strict=True))
         kinds = {source: arrow_type(own[name].type) for name, source in sources.items()}
         values = key_values({sources[name]: listed for name, listed in keys.items()}, kinds)
         with reading_version(self.directory, self.manifest.version):
@@ -162,8 +163,16 @@ class View:
         fields = [(name, arrow_type(own[name].type)) for name in columns]
         schema = pa.schema([*fields, *((name, TIMESTAMP) for name in times)])
         slide = outer_slide(self.plan) if self.plan.kind is OutputKind.RSTREAM else None
-        sources = tuple(column_name(own[name]) for name in columns)
-        return StoredResults(self.name, schema, sources, not self.sends, slide, again=False)
+        share = self.manifest.properties.get(SHARES, {}).get(self.name)
+        if share is None:
+            sources = tuple(column_name(own[name]) for name in columns)
+            return StoredResults(self.name, schema, sources, not self.sends, slide, again=False)
+        log, number, listed = share
+        stored = dict(zip((column.name for column in self.plan.schema), listed, strict=True))
+        sources = tuple(stored[name] for name in columns)
+        return StoredResults(
+            self.name, schema, sources, not self.sends, slide, again=False, share=(log, number)
+        )
 
     def _check_readable(self, instant: int) -> None:
         if self.sends:

@@ -2,8 +2,9 @@
 
     SS1   Q1: SUM over 10 min, panes A; Q2: MAX over 1 hour, panes B   →   Q1, Q2: panes A
     CS1   Q1: SUM, Q2: MAX over the same 10 min, each finds its panes  →   they are found once
+    CS2   Q1: SUM over 10 min, Q2: SUM over 1 hour, each reads panes   →   one pass answers both
 
-Both need the same stream, WHERE and GROUP BY, and change no plan of a query alone.
+All need the same stream, WHERE and GROUP BY, and change no plan of a query alone.
 """
 
 from __future__ import annotations
@@ -12,4 +13,5 @@ from mayfly.optimizer.rule import Rule
 
 SS1 = Rule("SS1", "one state of panes for windows of any length, and for all their functions")
 CS1 = Rule("CS1", "panes that come and go in equal windows are looked for once")
-SHARING = frozenset({SS1.name, CS1.name})
+CS2 = Rule("CS2", "windows of any length over the same panes are answered in one pass")
+SHARING = frozenset({SS1.name, CS1.name, CS2.name})

@@ -68,7 +68,7 @@ class _Picture:
     ) -> None:
         self.program, self.joining = program, context.joining
         together = shared({"query": program}, {})
-        self.stages, self.origins = stage_tasks(together)
+        self.stages, self.origins = stage_tasks(together, together=False)
         self.tasks = {id(task.operator): task for task in together.tasks()}
         self.drawn: dict[int, ExplainedOperator] = {}
         self.feeds = {feed.task: feed for feed in self.stages.feeds}

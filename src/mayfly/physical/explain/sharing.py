@@ -176,7 +176,7 @@ def sharing_of(programs: Mapping[str, Program]) -> Sharing:
     reading: dict[Task, list[tuple[str, Any]]] = {}
     others: dict[str, str] = {}
     for member in program.members:
-        readers = [t for t in member.program.tasks() if t.operator.reads is not None]
+        readers = [t for t in member.program.tasks() if t.operator.reads]
         for task in readers:
             (store,) = (source for source in task.inputs if isinstance(source, Task))
             reading.setdefault(store, []).append((member.name, task.operator))

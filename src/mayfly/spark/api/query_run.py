@@ -121,7 +121,7 @@ class QueryRun:
         progress = Progress.of(manifest, clocks.streams)
         names = [f"task/{task.name}" for task in self._tasks()] + [f"{SENT}/{self.name}"]
         state = [segment for name in names for segment in manifest.in_group(f"state/{name}")]
-        log = list(manifest.in_group(f"state/{LOG}/{self.name}"))
+        log = list(manifest.in_group(f"state/{LOG}/{self.results.log}"))
         whole = self._whole_from(manifest)
         return replace(
             stored_status,

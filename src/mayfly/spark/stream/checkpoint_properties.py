@@ -68,7 +68,7 @@ def without_dead(base: Manifest, ends: Mapping[str, int]) -> dict[str, Any]:
 def ends_of_states(stages: StagedProgram, clocks: Clocks, history: int) -> dict[str, int]:
     """Per state of which dead rows are of no use: the instant at which they are dead."""
     instants = [clocks.of(group.streams).query for group in stages.groups]
-    logs = {f"{LOG}/{a.query}": horizon(instants[a.group], history) for a in stages.answers}
+    logs = {f"{LOG}/{a.log}": horizon(instants[a.group], history) for a in stages.answers}
     quiet = (task for task in stages.tasks if task.operator.quiet)
     return logs | {f"task/{task.name}": instants[task.group] for task in quiet}
 

@@ -157,7 +157,8 @@ def _missing(names: Sequence[str], among: Sequence[str]) -> tuple[str, ...]:
 
 def _needed(states: Mapping[str, Any], stages: StagedProgram, anew: set[str]) -> dict[str, Any]:
     mine = {f"task/{task.name}" for task in stages.tasks}
-    mine |= {f"{kind}/{answer.query}" for answer in stages.answers for kind in (LOG, SENT)} - anew
+    logs = {f"{LOG}/{answer.log}" for answer in stages.answers}
+    mine |= (logs | {f"{SENT}/{answer.query}" for answer in stages.answers}) - anew
     return {name: state for name, state in states.items() if name.rpartition("/")[0] in mine}
 
 

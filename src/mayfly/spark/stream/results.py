@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,13 +19,15 @@ from mayfly.checkpoint.stored_results import (
     StoredResults,
 )
 from mayfly.kernels.delta import column_name
-from mayfly.physical.shared_program import Member
+from mayfly.physical.joint_readers import LogShare
+from mayfly.physical.shared_program import Member, SharedProgram
+from mayfly.physical.stages import StagedProgram
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.expressions import quoted
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.io.sinks import Delivery
 from mayfly.spark.stream.stage_tasks import BORN, CUT, OUT
-from mayfly.storage import Manifest
+from mayfly.storage import Manifest, Segment
 from mayfly.storage.directory import Directory
 
 
@@ -33,6 +36,13 @@ class Results:
     """What one query gives: its columns, and times as far as it has them."""
 
     member: Member
+    share: LogShare | None = None
+    """Where they are, if they are among those of other queries."""
+
+    @property
+    def log(self) -> str:
+        """The name of the log with its results."""
+        return self.name if self.share is None else self.share.log
 
     @property
     def name(self) -> str:
@@ -82,7 +92,7 @@ class Results:
         number: int | None = None,
     ) -> Delivery:
         """The changes of a committed batch, or of the step that was given a number."""
-        folder = f"{OUT}/{self.name}"
+        folder = f"{OUT}/{self.log}"
         number = committed.properties["delivery"] if number is None else number
         logged = self.stored.logged(committed)
         segments = [
@@ -93,7 +103,7 @@ class Results:
         reader = whole.reader(directory, committed, segments)
         return Delivery(
             batch_id=number,
-            rows=sum(segment.rows for segment in segments),
+            rows=self._changes(committed, number, segments),
             schema=self.schema,
             batches=lambda: reader.batches(directory),
             frame=lambda: frame_of(reader, spark, self.ddl()),
@@ -108,7 +118,18 @@ class Results:
         sources = tuple(column_name(column) for column in self.member.program.plan.schema)
         sent = self.member.program.sent
         slide = sent.slide if sent is not None and sent.is_periodic else None
-        return StoredResults(self.name, self.log_schema, sources, self.view, slide)
+        if self.share is None:
+            return StoredResults(self.name, self.log_schema, sources, self.view, slide)
+        place = self.share.log, self.share.reader
+        return StoredResults(
+            self.name, self.log_schema, self.share.sources, self.view, slide, share=place
+        )
+
+    def _changes(self, committed: Manifest, number: int, segments: Sequence[Segment]) -> int:
+        """How many results are delivered; files that queries share hold those of others, too."""
+        if self.share is not None and number == committed.properties["delivery"]:
+            return int(committed.properties.get("last_answers", {}).get(self.name, 0))
+        return sum(segment.rows for segment in segments)
 
     def log_reader(
         self, directory: Directory, manifest: Manifest, extent: Extent = EVERYTHING
@@ -121,3 +142,9 @@ def frame_of(reader: SegmentReader, spark: SparkSession, ddl: str) -> DataFrame:
     """Stored results as a DataFrame, read by executors."""
     count = len(reader.segments)
     return spark.range(0, count, 1, max(1, count)).mapInArrow(reader, ddl)
+
+
+def results_of(program: SharedProgram, stages: StagedProgram) -> dict[str, Results]:
+    """The results of every query, by name."""
+    shares = {answer.query: answer.share for answer in stages.answers}
+    return {member.name: Results(member, shares[member.name]) for member in program.members}

@@ -26,7 +26,7 @@ from mayfly.archive.model.contract import Promise, due_at
 from mayfly.checkpoint.clock_record import CLOCKS
 from mayfly.checkpoint.operator_state import stored_paths
 from mayfly.checkpoint.recent_batches import RECENT, Batch, with_batch
-from mayfly.checkpoint.result_log import LOG, horizon
+from mayfly.checkpoint.result_log import LOG, SHARES, horizon
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.delta import Delta
@@ -58,7 +58,7 @@ from mayfly.spark.stream.micro_batch import (
 from mayfly.spark.stream.parcels import packed
 from mayfly.spark.stream.receipts import Receipt, account_for, collect_receipts
 from mayfly.spark.stream.relation_reads import RelationReads
-from mayfly.spark.stream.results import Results
+from mayfly.spark.stream.results import results_of
 from mayfly.spark.stream.row_split import LIMITS
 from mayfly.spark.stream.stage_tasks import OUT, SENT, StageStep
 from mayfly.spark.stream.status_figures import (
@@ -113,7 +113,7 @@ class Runner:
         self._streams = self.dataflow.streams
         self._names = [stream.name for stream in self._streams]
         self._groups = self.dataflow.stages.groups
-        self.results = {member.name: Results(member) for member in self.dataflow.program.members}
+        self.results = results_of(self.dataflow.program, self.dataflow.stages)
 
     @property
     def reads(self) -> RelationReads:
@@ -363,7 +363,7 @@ class Runner:
         mine = {f"task/{task.name}" for task in stages.tasks if task.stage == stage}
         for answer in stages.answers:
             if answer.stage == stage:
-                mine |= {f"{SENT}/{answer.query}", f"{LOG}/{answer.query}"}
+                mine |= {f"{SENT}/{answer.query}", f"{LOG}/{answer.log}"}
         states = base.properties["state"]
         return {name: states[name] for name in states if name.rpartition("/")[0] in mine}
 
@@ -406,6 +406,11 @@ class Runner:
             "kept_from": kept_from(base, stages, facts.clocks, self.history),
             "last_answers": came,
             "delivery": base.version + 1,
+            SHARES: {
+                answer.query: answer.share.to_json()
+                for answer in stages.answers
+                if answer.share is not None
+            },
         }
         return [
             AddSegments(tuple(added)),

@@ -28,6 +28,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.outputs import Sent, seen
+from mayfly.kernels.pane_readers import READER
 from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
 from mayfly.kernels.room import limited
 from mayfly.lifetime import MIN_TIME, NEVER, use_zone
@@ -313,10 +314,18 @@ class _Step(StepState):
 
     def finish(self, results: Mapping[int, Delta | Pieces]) -> None:
         """Write the answers that leave in this stage, dead letters, and every state."""
+        shared: dict[str, Mapping[int, int]] = {}
         for answer in self.program.answers:
             stepped = self.task.steps(answer.group) and self._leaves_here(answer)
-            if answer.stage == self.task.stage and stepped:
+            if answer.stage != self.task.stage or not stepped:
+                continue
+            if answer.share is None:
                 self.changes[answer.query] = self._output(answer, results)
+                continue
+            if answer.log not in shared:
+                self._output(answer, results)
+                shared[answer.log] = _by_reader(results[answer.task])
+            self.changes[answer.query] = shared[answer.log].get(answer.share.reader, 0)
         for edge in self.parcels_in:
             if edge.startswith(f"{DEAD_LETTERS}/"):
                 self._write_dead(edge)
@@ -395,14 +404,14 @@ class _Step(StepState):
             self.added += [segment] if segment else []
 
     def _out(self, answer: StagedAnswer, kind: str) -> str:
-        return f"{OUT}/{answer.query}/{kind}/{self.bucket}"
+        return f"{OUT}/{answer.log}/{kind}/{self.bucket}"
 
     def _append(
         self, answer: StagedAnswer, columns: Sequence[str], batches: Iterator[pa.RecordBatch]
     ) -> int:
         """Log results that are never cut; how many they are. The log is what is delivered, unless
         some of it must go before."""
-        name, due = f"{LOG}/{answer.query}/{self.bucket}", self._due(answer.group)
+        name, due = f"{LOG}/{answer.log}/{self.bucket}", self._due(answer.group)
         entry = self.task.states.get(name)
         paths = () if entry is None else Stored.from_json(entry).runs["kept"]
         old = tuple(self.task.segments[path] for path in paths)
@@ -433,15 +442,24 @@ class _Step(StepState):
 
     def _log_view(self, answer: StagedAnswer, delta: Delta) -> None:
         """Results that may be cut lie in the log by their identity."""
-        log: KeptRows = self._load(f"{LOG}/{answer.query}", KeptRows(Shape(Structure.APPEND)))
+        log: KeptRows = self._load(f"{LOG}/{answer.log}", KeptRows(Shape(Structure.APPEND)))
         cut = with_numbers(delta.cut, **{CODE: numbers(delta.cut, ID)})
         log = log.cut(clustered(cut)) if cut.num_rows else log
         rows = with_numbers(delta.born, **{CODE: numbers(delta.born, ID)})
         after = log.after(clustered(rows) if rows.num_rows else rows, self._horizon(answer))
-        self._keep(f"{LOG}/{answer.query}", after, answer.group)
+        self._keep(f"{LOG}/{answer.log}", after, answer.group)
 
     def _horizon(self, answer: StagedAnswer) -> int:
         return horizon(self.task.intervals[answer.group].clock, self.task.history)
+
+
+def _by_reader(results: Delta | Pieces) -> dict[int, int]:
+    """How many of the results of several queries each of them has."""
+    pieces = [rows for delta in _pieces(results) for rows in (delta.born, delta.cut)]
+    readers = np.concatenate([numbers(rows, READER) for rows in pieces])
+    return dict(
+        zip(*(part.tolist() for part in np.unique(readers, return_counts=True)), strict=True)
+    )
 
 
 def _pieces(results: Delta | Pieces) -> Pieces:

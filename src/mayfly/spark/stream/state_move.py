@@ -75,9 +75,9 @@ class StateMove:
         """What a commit has to say, with these properties besides."""
         for task in self.stages.tasks:
             self._move_task(task)
-        for answer in self.stages.answers:
-            if answer.query not in self.without:
-                self._move_answer(answer)
+        logs = {a.log: a for a in self.stages.answers if a.query not in self.without}
+        for answer in logs.values():
+            self._move_answer(answer)
         gone = stored_paths(self.stored) - stored_paths(self.states)
         relations = self.base.properties["relations"]
         changed = {
@@ -126,7 +126,7 @@ class StateMove:
         self._write(new, self.repartition.task(task, states))
 
     def _move_answer(self, answer: StagedAnswer) -> None:
-        log, name = f"{LOG}/{answer.query}", f"{SENT}/{answer.query}"
+        log, name = f"{LOG}/{answer.log}", f"{SENT}/{answer.query}"
         if f"{log}/0" not in self.stored:
             return
         spread = not answer.route.single

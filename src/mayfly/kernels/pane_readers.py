@@ -1,0 +1,367 @@
+"""Many queries over the same panes, answered in one pass: one reader for each window.
+
+Idea: rows of panes sorted by group and time are read by all windows at once (CS2). A window at a
+refresh holds a stretch of a group's rows; both ends move on from refresh to refresh, only to those
+at which a row comes or goes. Totals of a stretch are differences of running sums, extremes are
+looked for in it. The reader is one more key of the results, so that all queries have one state and
+one log. Invariant: results are those of each query alone, under the number of its window.
+Cost: a sort of the rows that matter, two binary searches for each group and window, then O(rows
+that come and go + results); extremes read the rows of their window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.arrays.order import Int64s, stable_order
+from mayfly.kernels.aggregate_steps import Totals, overflow, without_repeats
+from mayfly.kernels.codes import check_codes
+from mayfly.kernels.delta import ID, Delta, concatenated, taken, with_numbers
+from mayfly.kernels.group_results import COUNT, SHOWN, GroupResults
+from mayfly.kernels.holistic import Versions
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
+from mayfly.kernels.lifetime_rows import CODE, chosen, numbers, whole
+from mayfly.kernels.operator import NO_IDS, Alone, Holding, Moving, StateKey
+from mayfly.kernels.pane_edges import period_of
+from mayfly.kernels.pane_partials import GROUP
+from mayfly.kernels.pane_store import PaneRows
+from mayfly.kernels.pane_stretches import SortedPanes, Stretches, merged_spans, moves
+from mayfly.kernels.room import touch
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.plan.expressions import Column
+from mayfly.plan.logical_operators import AggregateCall
+from mayfly.plan.plan_text import aggregate_text
+from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Structure
+from mayfly.plan.window_kinds import Range
+from mayfly.storage.segment import EXP, TS
+
+READER = "_reader"
+"""The column that says to which window a result belongs."""
+FEW = 4
+"""Where fewer than one row in so many comes or goes, only its groups are looked at."""
+
+
+def reader_number(window: Range) -> int:
+    """What the results of a window are known by."""
+    assert window.slide is not None
+    text = f"{window.duration} {period_of(window)} {window.slide.origin}"
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def can_join(call: AggregateCall) -> bool:
+    """Whether a call over panes is answered by stretches of sorted rows."""
+    if call.distinct or call.argument is None:
+        return False
+    if call.function in ("count", "min", "max"):
+        return True
+    return call.function in ("sum", "avg") and call.argument.type.is_integral
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderState:
+    """One row per group: its totals and its last result; the panes are kept elsewhere."""
+
+    groups: KeptRows
+    begun: bool = False
+    next_refresh: int | None = None
+    """The next one at which a pane comes or goes."""
+
+    @property
+    def rows(self) -> int:
+        return self.groups.rows
+
+    @property
+    def bytes(self) -> int:
+        return self.groups.bytes
+
+
+@dataclass(frozen=True)
+class PaneReaders(Alone):
+    """One result per window and group, from the panes in the window.
+
+    ``calls`` read columns of panes, ``weights`` are the counts beside them; ``columns`` are the
+    reader, the keys and the values. Which ``windows`` there are is no part of the state's name.
+    """
+
+    name: str
+    keys: tuple[Column, ...]
+    calls: tuple[AggregateCall, ...]
+    weights: tuple[Column | None, ...]
+    columns: pa.Schema
+    windows: tuple[Range, ...] = field(default=(), compare=False)
+
+    @staticmethod
+    def of(
+        name: str,
+        keys: tuple[Column, ...],
+        calls: tuple[AggregateCall, ...],
+        weights: tuple[Column | None, ...],
+        kinds: Sequence[pa.DataType],
+        windows: tuple[Range, ...],
+    ) -> PaneReaders:
+        """``kinds`` are the types of keys and values."""
+        key_columns = [(f".{key.name}", kind) for key, kind in zip(keys, kinds, strict=False)]
+        values = [(f".value{number}", kind) for number, kind in enumerate(kinds[len(keys) :])]
+        columns = pa.schema([(READER, pa.int64()), *key_columns, *values])
+        return PaneReaders(name, keys, calls, weights, columns, windows)
+
+    def state_key(self) -> StateKey:
+        asked = tuple((call.function, call.argument, call.data_type) for call in self.calls)
+        return StateKey(
+            "PaneReaders",
+            (
+                ("keys", self.keys),
+                ("calls", asked),
+                ("weights", self.weights),
+                ("columns", self.columns),
+            ),
+        )
+
+    # ── what it is ────────────────────────────────────────────────────────────────────────
+
+    @property
+    def title(self) -> str:
+        return "Aggregate"
+
+    @property
+    def detail(self) -> str:
+        return f"{aggregate_text(self.keys, self.calls, None)} of {len(self.windows)} windows"
+
+    @property
+    def reason(self) -> str:
+        return "a group lies in one bucket" if self.keys else "one value over all rows"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        return (Holding("groups", Structure.GROUPS, "groups", None, self.key_words()),)
+
+    @property
+    def moving(self) -> Moving:
+        return Moving.NEAR
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.keys)
+
+    @property
+    def reads(self) -> tuple[Range, ...]:
+        return self.windows
+
+    @property
+    def numbers_read(self) -> tuple[str, ...]:
+        columns = (*(call.argument for call in self.calls), *self.weights)
+        names = (f".{column.name}" for column in columns if isinstance(column, Column))
+        return tuple(dict.fromkeys(names))
+
+    def own_key(self) -> tuple[str, ...]:
+        return tuple(self.columns.names[1 : 1 + len(self.keys)])
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return kept[0] or Spread.by(self.own_key())
+
+    def place(self, spread: Spread | None) -> tuple[str, ...]:
+        return self.own_key()
+
+    @property
+    def lies_by_columns(self) -> bool:
+        return True
+
+    def identities(self, state: ReaderState) -> Int64s:
+        return np.concatenate([NO_IDS, *state.groups.column(ID)])
+
+    # ── steps ─────────────────────────────────────────────────────────────────────────────
+
+    def state(self) -> ReaderState:
+        return ReaderState(KeptRows(Shape(Structure.GROUPS)))
+
+    def step(
+        self, state: ReaderState, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[ReaderState, Delta]:
+        (panes,) = inputs
+        assert isinstance(panes, PaneRows)
+        state, left = self._without_others(state, interval)
+        state = replace(state, next_refresh=self._next_change(panes, interval.clock))
+        opening = not self.keys and not state.begun and not interval.is_empty
+        stretches = self._stretches(panes, interval)
+        if opening:
+            stretches = stretches.opened(len(self.windows))
+        if not len(stretches.time):
+            return state, left
+        groups, delta = self._replaced(state, stretches)
+        whole_delta = Delta(delta.born, concatenated([left.cut, delta.cut]))
+        return replace(state, groups=groups, begun=True), whole_delta
+
+    def _without_others(self, state: ReaderState, interval: Interval) -> tuple[ReaderState, Delta]:
+        """End the results of windows that no query has any more."""
+        tables = [run.load() for run in state.groups.runs]
+        gone = [chosen(table, ~np.isin(numbers(table, READER), self._numbers)) for table in tables]
+        rows = rows_with([table for table in gone if table.num_rows], self._no_groups)
+        rows = chosen(rows, numbers(rows, EXP) != MIN_TIME)
+        if not rows.num_rows or interval.is_empty:
+            return state, self._output.nothing
+        codes = np.unique(numbers(rows, CODE))
+        nothing = self._output.nothing
+        seen = chosen(rows, numbers(rows, SHOWN) == 1)
+        ends = np.full(seen.num_rows, interval.began)
+        life = [name for name in nothing.cut.schema.names if name in seen.schema.names]
+        cut = with_numbers(seen.select(life), _end=ends).select(nothing.cut.schema.names)
+        kept = state.groups.without(codes).after(rows.slice(0, 0), MIN_TIME)
+        return replace(state, groups=kept), Delta(nothing.born, cut)
+
+    @cached_property
+    def _numbers(self) -> Int64s:
+        return np.array([reader_number(window) for window in self.windows], np.int64)
+
+    @cached_property
+    def _times(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Lengths, periods and origins of the windows."""
+        listed = [(w.duration, period_of(w), w.slide.origin) for w in self.windows if w.slide]
+        lengths, periods, origins = np.array(listed, np.int64).reshape(-1, 3).T.copy()
+        return lengths, periods, origins
+
+    def _last_refreshes(self, instant: int) -> Int64s:
+        """Of each window the last one before an instant."""
+        if instant <= MIN_TIME + int(self._times[1].max()):
+            return np.full(len(self.windows), MIN_TIME, np.int64)
+        slides = [window.slide for window in self.windows if window.slide is not None]
+        return np.array([slide.at_or_before(instant - 1) for slide in slides], np.int64)
+
+    def _next_change(self, panes: PaneRows, clock: int) -> int | None:
+        """The first refresh after these instants at which a pane comes or goes."""
+        lengths, periods, _ = self._times
+        if clock <= MIN_TIME + int((lengths + periods).max()) or clock >= NEVER:
+            return None
+        last, instants = self._last_refreshes(clock), list[int]()
+        for wait in (np.zeros_like(lengths), lengths):
+            firsts = panes.firsts_after(last - wait)
+            for window, first, delay in zip(self.windows, firsts, wait, strict=True):
+                if first < NEVER - int(delay) - period_of(window):
+                    assert window.slide is not None
+                    instants.append(window.slide.at_or_after(int(first + delay)))
+        return min(instants, default=None)
+
+    def _stretches(self, panes: PaneRows, interval: Interval) -> Stretches:
+        """What each window holds at the refreshes in these instants at which that changes."""
+        if interval.is_empty:
+            return Stretches.none(self._rows_of(panes.born))
+        lengths, periods, origins = self._times
+        last = self._last_refreshes(interval.began)
+        rows = self._rows_of(self._touched(panes, interval, last))
+        stretches = moves(rows.heads, rows.times, lengths, periods, origins, last, interval.clock)
+        window, group, time, low, high = stretches.reshape(5, -1)
+        touch(len(rows.times) + len(time))
+        return Stretches(rows, window, group, time, low, high)
+
+    def _touched(self, panes: PaneRows, interval: Interval, last: Int64s) -> pa.Table:
+        """The rows of groups in which something may come or go."""
+        floor = max(MIN_TIME, interval.knows_from - 1)
+        lengths, until = self._times[0], interval.clock - 1
+        before = np.where(last <= MIN_TIME + lengths, MIN_TIME, last - lengths)
+        low = max(int(before.min()), floor)
+        every = panes.count_between(low, until)
+        spans = [(max(int(t), floor), until) for t in np.unique(last)]
+        spans += [
+            (max(int(b), floor), max(until - int(d), MIN_TIME))
+            for b, d in {(int(b), int(d)) for b, d in zip(before, lengths, strict=True)}
+        ]
+        spans = merged_spans(spans)
+        moving = sum(panes.count_between(*span) for span in spans)
+        if FEW * moving >= every:
+            return panes.between(low, until)
+        codes = np.unique(
+            np.concatenate([NO_IDS, *(numbers(panes.between(*span), GROUP) for span in spans)])
+        )
+        return panes.of_groups(codes, low, until)
+
+    def _rows_of(self, rows: pa.Table) -> SortedPanes:
+        codes = numbers(rows, GROUP)
+        order = stable_order(codes, numbers(rows, TS))
+        columns = {name: whole(rows.column(name)) for name in self.numbers_read}
+        keys = rows.select([f".{key.name}" for key in self.keys])
+        panes = SortedPanes(codes[order], numbers(rows, TS)[order], keys, columns, order)
+        if self.keys:
+            columns_of_keys = [whole(column).take(pa.array(order)) for column in keys.columns]
+            check_codes(panes.codes, columns_of_keys)
+        return panes
+
+    # ── results ───────────────────────────────────────────────────────────────────────────
+
+    def _replaced(self, state: ReaderState, stretches: Stretches) -> tuple[KeptRows, Delta]:
+        """The new values against the last results: what is born, what is cut, what is kept."""
+        pairs = stretches.pairs(self._numbers)
+        stretches, codes, group = pairs
+        last_results = rows_with(state.groups.of_codes(codes), self._no_groups)
+        last_results = taken(last_results, stable_order(numbers(last_results, CODE)))
+        count = stretches.high - stretches.low
+        full = np.ones(len(count), bool)
+        versions = Versions(group, stretches.time, count, codes[group], full)
+        totals = [
+            self._values(call, weight, stretches)
+            for call, weight in zip(self.calls, self.weights, strict=True)
+        ]
+        kept_versions, totals = without_repeats(
+            replace(versions, code=np.arange(len(count))), totals
+        )
+        places = kept_versions.code
+        table = self._result_rows(stretches.at(places), codes[group[places]], totals)
+        self._check(last_results, table)
+        return self._output.replace(state.groups, last_results, table, group[places], codes)
+
+    def _result_rows(self, stretches: Stretches, codes: Int64s, totals: list[Totals]) -> pa.Table:
+        size, names = len(codes), self.columns.names
+        arrays: dict[str, pa.Array] = {READER: pa.array(self._numbers[stretches.window])}
+        rows = stretches.rows
+        if self.keys:
+            keys = rows.group_keys.take(pa.array(stretches.group))
+            arrays |= dict(zip(self.own_key(), map(whole, keys.columns), strict=True))
+        for name, total in zip(names[1 + len(self.keys) :], totals, strict=True):
+            arrays[name] = total.plain(self.columns.field(name).type)
+        count = stretches.high - stretches.low
+        shown = np.ones(size, np.int64) if not self.keys else (count > 0).astype(np.int64)
+        numbers_of = {
+            TS: stretches.time, EXP: np.full(size, NEVER), ID: codes, CODE: codes, COUNT: count,
+            SHOWN: shown,
+        }  # fmt: skip
+        return with_numbers(pa.table(arrays, schema=self.columns), **numbers_of)
+
+    def _values(self, call: AggregateCall, weight: Column | None, stretches: Stretches) -> Totals:
+        assert isinstance(call.argument, Column)
+        name = f".{call.argument.name}"
+        if call.function in ("min", "max"):
+            return Totals(stretches.extremes(name, largest=call.function == "max"), {})
+        if call.function == "count":
+            return Totals(pa.array(stretches.sums(name).low), {})
+        sums, counted = stretches.sums(name), stretches.present(name)
+        if call.function == "avg":
+            assert weight is not None
+            counted = stretches.sums(f".{weight.name}").low
+            return Totals(pa.array(sums.floats / np.maximum(counted, 1), mask=counted == 0), {})
+        if not sums.fits.all():
+            place = int(np.flatnonzero(~sums.fits)[0])
+            keys = stretches.rows.group_keys.slice(int(stretches.group[place]), 1)
+            values = [value for row in keys.to_pylist() for value in row.values()]
+            raise overflow(call.function, values, int(stretches.time[place]), "a BIGINT")
+        return Totals(pa.array(sums.low, mask=counted == 0), {})
+
+    @cached_property
+    def _output(self) -> GroupResults:
+        return GroupResults(self.columns, 1 + len(self.keys), not self.keys, False)
+
+    @cached_property
+    def _no_groups(self) -> pa.Table:
+        names = (TS, EXP, ID, CODE, COUNT, SHOWN)
+        return pa.schema([*self.columns, *((name, pa.int64()) for name in names)]).empty_table()
+
+    def _check(self, last_results: pa.Table, table: pa.Table) -> None:
+        """Refuse results that differ in window or group but share a code."""
+        names = [READER, *self.own_key(), CODE]
+        both = concatenated([last_results.select(names), table.select(names)])
+        both = taken(both, stable_order(numbers(both, CODE)))
+        check_codes(numbers(both, CODE), [whole(both.column(name)) for name in names[:-1]])

@@ -1,0 +1,222 @@
+"""Stretches of sorted panes: which rows of a group a window holds at a refresh.
+
+Idea: in rows sorted by group and time, a window is a stretch whose ends only move on. Sums of it
+are differences of running sums, with halves of numbers added apart; extremes are looked for.
+Cost: two binary searches for each group and window, then O(rows that come and go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.arrays import compute as pc
+from mayfly.arrays.compilation import READ, WRITE, compiled
+from mayfly.arrays.order import Int64s, stable_order
+from mayfly.errors import LimitExceeded
+from mayfly.kernels.delta import mixed_ids, taken
+from mayfly.kernels.group_events import HALF, Wide
+from mayfly.kernels.operator import NO_IDS
+from mayfly.kernels.room import touch
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.windows.domain import keys_in_order
+
+
+@dataclass(frozen=True)
+class SortedPanes:
+    """Rows of panes by group and time."""
+
+    codes: Int64s
+    times: Int64s
+    keys: pa.Table
+    columns: dict[str, pa.Array]
+    order: Int64s
+    """Of the rows in ``keys`` and ``columns``."""
+    summed: dict[str, tuple[Int64s, Int64s, Int64s]] = field(default_factory=dict)
+
+    @cached_property
+    def heads(self) -> Int64s:
+        """Where groups begin, and where the last one ends."""
+        codes = self.codes
+        if not len(codes):
+            return np.zeros(1, np.int64)
+        changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+        return np.concatenate([[0], changes, [len(codes)]]).astype(np.int64)
+
+    @cached_property
+    def group_keys(self) -> pa.Table:
+        return taken(self.keys, self.order[self.heads[:-1]])
+
+    def values(self, name: str) -> pa.Array:
+        return self.columns[name].take(pa.array(self.order))
+
+    def running(self, name: str) -> tuple[Int64s, Int64s, Int64s]:
+        """Sums up to each row of the lower 32 bits of numbers and of the rest, and how many are
+        not NULL."""
+        if name not in self.summed:
+            values = self.values(name)
+            there = np.ones(len(values), np.int64)
+            if values.null_count:
+                there = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
+                values = pc.fill_null(values, 0)
+            amounts = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            parts = (amounts & HALF, amounts >> 32, there)
+            low, high, count = (np.append(0, np.cumsum(part)).astype(np.int64) for part in parts)
+            self.summed[name] = low, high, count
+        return self.summed[name]
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """What windows hold of groups at refreshes: rows ``low`` to ``high``."""
+
+    rows: SortedPanes
+    window: Int64s
+    group: Int64s
+    time: Int64s
+    low: Int64s
+    high: Int64s
+
+    @staticmethod
+    def none(rows: SortedPanes) -> Stretches:
+        return Stretches(rows, NO_IDS, NO_IDS, NO_IDS, NO_IDS, NO_IDS)
+
+    def at(self, places: Int64s) -> Stretches:
+        parts = (self.window, self.group, self.time, self.low, self.high)
+        return Stretches(self.rows, *(part[places] for part in parts))
+
+    def opened(self, windows: int) -> Stretches:
+        """With the result before the first row, which there is where nothing is grouped."""
+        every, none = np.arange(windows, dtype=np.int64), np.zeros(windows, np.int64)
+        parts = (
+            (every, self.window), (none, self.group), (np.full(windows, MIN_TIME), self.time),
+            (none, self.low), (none, self.high),
+        )  # fmt: skip
+        return Stretches(self.rows, *(np.concatenate(pair) for pair in parts))
+
+    def pairs(self, readers: Int64s) -> tuple[Stretches, Int64s, Int64s]:
+        """Sorted by the code of window and group, and by time; these codes, and the place of each
+        stretch among them."""
+        groups = self.rows.codes[self.rows.heads[:-1]] if len(self.rows.codes) else NO_IDS
+        own = groups[self.group] if len(groups) else np.zeros(len(self.group), np.int64)
+        codes = mixed_ids(own, readers[self.window])
+        order = stable_order(codes, self.time)
+        codes, stretches = codes[order], self.at(order)
+        new = np.append(True, codes[1:] != codes[:-1])
+        same = ~new[1:]
+        if (same & (stretches.window[1:] != stretches.window[:-1])).any() or (
+            same & (stretches.group[1:] != stretches.group[:-1])
+        ).any():
+            raise LimitExceeded(
+                "two different values share a 64-bit hash",
+                "add a column that tells them apart, or change one of the values",
+            )
+        return stretches, codes[new], np.cumsum(new) - 1
+
+    def sums(self, name: str) -> Wide:
+        low, high, _ = self.rows.running(name)
+        return Wide.of_halves(low[self.high] - low[self.low], high[self.high] - high[self.low])
+
+    def present(self, name: str) -> Int64s:
+        _, _, count = self.rows.running(name)
+        difference: Int64s = count[self.high] - count[self.low]
+        return difference
+
+    def extremes(self, name: str, *, largest: bool) -> pa.Array:
+        values = self.rows.values(name)
+        ranks = np.ascontiguousarray(keys_in_order(values))
+        there = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
+        places = _best(ranks if largest else ~ranks, there, self.low, self.high)
+        touch(int((self.high - self.low).sum()))
+        return values.take(pa.array(places, mask=places < 0))
+
+
+def merged_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of time without what is in several of them."""
+    apart: list[tuple[int, int]] = []
+    for low, high in sorted(span for span in spans if span[0] < span[1]):
+        if apart and low <= apart[-1][1]:
+            apart[-1] = apart[-1][0], max(apart[-1][1], high)
+        else:
+            apart.append((low, high))
+    return apart
+
+
+@compiled("int64(int64, int64, int64)")
+def _refresh(instant: int, period: int, origin: int) -> int:
+    """The first refresh that is not before an instant."""
+    if instant > NEVER - period:
+        return NEVER
+    return -((origin - instant) // period) * period + origin
+
+
+@compiled(f"int64({READ}, int64, int64, int64)")
+def _behind(times: Int64s, low: int, high: int, instant: int) -> int:
+    """The first row between two places that is later than an instant."""
+    while low < high:
+        middle = (low + high) // 2
+        if times[middle] <= instant:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled(f"{WRITE}({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, int64)")
+def moves(
+    heads: Int64s, times: Int64s, lengths: Int64s, periods: Int64s, origins: Int64s,
+    last: Int64s, clock: int,
+) -> Int64s:  # fmt: skip
+    """Window, group, refresh and the rows in the window, where a row comes or goes before the
+    clock: five columns, one behind the other."""
+    room = 1024
+    columns = np.empty((5, room), np.int64)
+    count = 0
+    for group in range(len(heads) - 1):
+        start, stop = heads[group], heads[group + 1]
+        for window in range(len(lengths)):
+            length, period, origin = lengths[window], periods[window], origins[window]
+            high = _behind(times, start, stop, last[window])
+            left = last[window] - length if last[window] > MIN_TIME + length else MIN_TIME
+            low = _behind(times, start, stop, left)
+            while True:
+                comes, goes = NEVER, NEVER
+                if high < stop:
+                    comes = _refresh(times[high], period, origin)
+                if low < stop and times[low] <= NEVER - length:
+                    goes = _refresh(times[low] + length, period, origin)
+                instant = min(comes, goes)
+                if instant >= clock:
+                    break
+                while high < stop and times[high] <= instant:
+                    high += 1
+                while low < high and times[low] <= instant - length:
+                    low += 1
+                if count == room:
+                    larger = np.empty((5, 2 * room), np.int64)
+                    larger[:, :room] = columns
+                    columns, room = larger, 2 * room
+                columns[0, count], columns[1, count] = window, group
+                columns[2, count], columns[3, count], columns[4, count] = instant, low, high
+                count += 1
+    flat = np.empty(5 * count, np.int64)
+    for column in range(5):
+        flat[column * count : (column + 1) * count] = columns[column, :count]
+    return flat
+
+
+@compiled(f"{WRITE}({READ}, {READ}, {READ}, {READ})")
+def _best(ranks: Int64s, there: Int64s, low: Int64s, high: Int64s) -> Int64s:
+    """The row with the largest rank in each stretch; -1 where all are NULL."""
+    places = np.full(len(low), -1, np.int64)
+    for i in range(len(low)):
+        best = -1
+        for row in range(low[i], high[i]):
+            if there[row] and (best < 0 or ranks[row] > ranks[best]):
+                best = row
+        places[i] = best
+    return places
