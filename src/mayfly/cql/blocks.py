@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from mayfly.cql.aggregate_types import has_aggregate, is_aggregate
 from mayfly.cql.context import BindingContext
+from mayfly.cql.finished_blocks import continued, finished, group_bounds, is_per_window
 from mayfly.cql.frequent_check import with_sub_windows
 from mayfly.cql.from_clause import BindQuery, bind_items
 from mayfly.cql.group_clause import GroupedBinder, Grouping
@@ -20,6 +21,7 @@ from mayfly.cql.same_names import with_aliases_meant
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scalar_queries import attached_values, values_in, with_values
 from mayfly.cql.scope import Item, Scope
+from mayfly.cql.spark_windows import move_window_calls
 from mayfly.cql.subquery_conditions import apply_queries, asks_query
 from mayfly.plan.expressions import Column, Expression, conjunction
 from mayfly.plan.logical_operators import Distinct, GroupAggregate, Named, Node, Project, Select
@@ -33,6 +35,12 @@ class Block:
     node: Node
     outputs: tuple[Named, ...]
     binder: ScalarBinder
+    per_window: bool = False
+    """Whether it is about finished windows."""
+
+    def finished(self, context: BindingContext, node: Node) -> Node:
+        """What it gives, perhaps cut by LIMIT: of finished windows for ever."""
+        return finished(context, node) if self.per_window else continued(node)
 
 
 @dataclass(frozen=True)
@@ -53,12 +61,14 @@ def bind_block(
     items: list[Item] | None = None,
 ) -> Block:
     """Bind a block whose columns are to be called ``alias.…``; ``items`` replaces its FROM."""
+    move_window_calls(context, block)
     items = bind_items(context, block, bind_query) if items is None else items
     outer, closed = (enclosing.outer, enclosing.closed) if enclosing else (None, "")
     entries = join_entries(context, block, items, enclosing)
     scope = Scope(context.source, entries.visible, outer, closed, entries.merged)
     rows = filtered_rows(context, block, entries, scope, where_of(block), bind_query)
-    binder = _binder(context, block, scope)
+    per_window = is_per_window(items)
+    binder = _binder(context, block, scope, per_window)
     within, above = _values_of_outputs(block, isinstance(binder, GroupedBinder))
     rows = with_values(context, rows, scope, within, bind_query)
     if isinstance(binder, GroupedBinder):
@@ -70,7 +80,7 @@ def bind_block(
     if block.args.get("distinct"):
         _check_distinct(context, outputs)
         node = Distinct(node, position=context.position(block))
-    return Block(node, named, binder)
+    return Block(node, named, binder, per_window)
 
 
 def where_of(block: exp.Select) -> list[exp.Expr]:
@@ -106,7 +116,9 @@ def filtered_rows(
 # ── outputs ───────────────────────────────────────────────────────────────────────────────
 
 
-def _binder(context: BindingContext, block: exp.Select, scope: Scope) -> ScalarBinder:
+def _binder(
+    context: BindingContext, block: exp.Select, scope: Scope, per_window: bool
+) -> ScalarBinder:
     """For the outputs of a block: above its groups, if it has some."""
     having = block.args.get("having")
     candidates = [*block.expressions, *([having.this] if having else [])]
@@ -118,6 +130,8 @@ def _binder(context: BindingContext, block: exp.Select, scope: Scope) -> ScalarB
     grouping = Grouping(context.aliases.fresh("groups"), inputs)
     for keys in _key_sets(context, block, scope):
         grouping.add_set([_group_key(context, block, scope, place) for place in keys])
+    if per_window:
+        grouping.add_to_all(group_bounds(context, block, scope))
     return GroupedBinder(grouping, "SELECT")
 
 

@@ -31,6 +31,7 @@ from mayfly.cql.refusals import (
 )
 from mayfly.cql.tokens import Cursor, is_operator, span_of
 from mayfly.cql.window_clause import read_window
+from mayfly.cql.window_functions import is_window_call, read_window_call
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import micros
 
@@ -315,9 +316,10 @@ class CqlParser(ElementParser):
         source: exp.Expr
         if self._is_exploding():
             return self._unnest()
-        if self._match(TokenType.L_PAREN, advance=False):
-            query = self._parse_select(nested=True, parse_set_operation=False)
-            source = query if isinstance(query, exp.Subquery) else exp.Subquery(this=query)
+        if is_window_call(self._tokens[self._index : self._index + 4]):
+            source = read_window_call(self)
+        elif self._match(TokenType.L_PAREN, advance=False):
+            source = self._sub_query()
         else:
             name = self._parse_id_var(any_token=False)
             if name is None:
@@ -340,6 +342,10 @@ class CqlParser(ElementParser):
             raise self._problem(f"{word} cannot stand here", HINTS[word])
         source.set("alias", self._parse_table_alias())
         return cast("exp.Expr", self._placed(source, token))
+
+    def _sub_query(self) -> exp.Expr:
+        query = self._parse_select(nested=True, parse_set_operation=False)
+        return query if isinstance(query, exp.Subquery) else exp.Subquery(this=query)
 
     def _attach_window(self, node: exp.Expr) -> None:
         if self._curr.token_type is not TokenType.L_BRACKET:

@@ -11,6 +11,7 @@ from mayfly.cql.aggregate_types import is_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.element_parser import UNNEST_FORM
 from mayfly.cql.elements import name_of
+from mayfly.cql.finished_blocks import call_of, check_entries, is_per_window, windowed
 from mayfly.cql.messages import error_at, suggestion, with_article
 from mayfly.cql.named_queries import column_names, named_query, read_by_name, recursion_hint
 from mayfly.cql.places import error_on
@@ -69,6 +70,8 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
     items: list[Item] = []
     for place in places:
         item = _item(context, place, bind_query)
+        if call_of(place) is not None:
+            item = replace(item, node=windowed(context, place, item.node))
         if any(item.name.casefold() == other.name.casefold() for other in items):
             raise context.error(
                 place,
@@ -76,6 +79,8 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
                 "give each its own alias: s [RANGE 10 MIN] a, s [RANGE 10 MIN] b",
             )
         items.append(item)
+    if is_per_window(items):
+        check_entries(context, block, items)
     return items
 
 

@@ -46,6 +46,11 @@ class Grouping:
             if any(column.name not in names for names in self.sets):
                 self._key_columns[expression] = replace(column, may_be_null=True)
 
+    def add_to_all(self, keys: list[Expression]) -> None:
+        """Keys that every grouping has, whether it lists them or not."""
+        names = frozenset(self.add_bound_key(key).name for key in keys)
+        self.sets = [own | names for own in self.sets]
+
     def _key_name(self, node: exp.Expr) -> str:
         bound = self.inputs.bind(node)
         if not bound.type.is_comparable:

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from mayfly.cql.blocks import Block, bind_block
 from mayfly.cql.context import BindingContext
+from mayfly.cql.finished_blocks import check_kind
 from mayfly.cql.group_clause import GroupedBinder
 from mayfly.cql.literals import MOST_DIGITS
 from mayfly.cql.messages import CqlError, listing
@@ -52,6 +53,8 @@ def bind_output(
     kind = operator.kind if operator and operator.kind else OutputKind.VIEW
     is_list = kind is OutputKind.RSTREAM or context.one_time
     node = (_sorted if is_list else _topped)(context, query, node, block)
+    if block is not None and kind is not OutputKind.RSTREAM:
+        node = block.finished(context, node)
     restore = operator is not None and operator.restore
     position = context.position(operator.place if operator else _first(query))
     names = tuple(named.name for named in context.inlined.values())
@@ -60,6 +63,7 @@ def bind_output(
         position=position,
     )  # fmt: skip
     output = inlined(output)
+    check_kind(context, output)
     check_plan(context, output)
     return output
 
@@ -90,7 +94,8 @@ def bind_subquery(
     if isinstance(tree, exp.Subquery):
         return bind_subquery(context, tree.this, alias, enclosing)
     block, node = _part(context, tree, alias, enclosing)
-    return _topped(context, tree, node, block)
+    node = _topped(context, tree, node, block)
+    return node if block is None else block.finished(context, node)
 
 
 def _part(

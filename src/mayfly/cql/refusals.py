@@ -37,9 +37,8 @@ DERIVED = (
 )
 TABLE_FUNCTIONS = {
     **dict.fromkeys(("ISTREAM", "DSTREAM", "RSTREAM"), DERIVED),
-    "TABLE": "write the window behind the stream: s [RANGE 10 MIN SLIDE 10 MIN]",
-    "TUMBLE": "write the window behind the stream: s [RANGE 10 MIN SLIDE 10 MIN]",
-    "HOP": "write the window behind the stream: s [RANGE 10 MIN SLIDE 1 MIN]",
+    "TABLE": "write TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' MINUTE)), or HOP, CUMULATE "
+    "or SESSION in its place",
 }
 LATEST = "r [PARTITION BY k ROWS 1]"
 NO_TABLES = "FROM takes streams, relations, views, sub-queries and UNNEST(t.a) AS x(c)"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from mayfly.cql.context import BindingContext
 from mayfly.patterns import Kind
+from mayfly.plan.finished_operators import Finished, InWindows
 from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
@@ -27,7 +28,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
-from mayfly.plan.window_kinds import Window
+from mayfly.plan.window_kinds import Now, Unbounded, Window
 
 
 def check_plan(context: BindingContext, output: Output) -> None:
@@ -56,6 +57,10 @@ def kind_of(node: Node) -> Kind:
     match node:
         case StreamScan(window=window) | SubqueryWindow(window=window):
             return _window_kind(window)
+        case InWindows():
+            return Kind.WK
+        case Finished():
+            return Kind.MON
         case RelationScan(retroactive=retroactive):
             return Kind.STR if retroactive else Kind.MON
         case AntiJoin() | ExceptAll() | Top():
@@ -85,6 +90,9 @@ def _all_internal(node: Node) -> bool:
 
 def _windows(node: Node) -> Iterator[tuple[Node, Window]]:
     """The windows a node looks through, not those below the window of a sub-query."""
+    if isinstance(node, InWindows | Finished):
+        yield node, Now() if isinstance(node, InWindows) else Unbounded()
+        return
     if isinstance(node, StreamScan | SubqueryWindow):
         yield node, node.window
         return
@@ -163,5 +171,5 @@ def _check_slides(context: BindingContext, node: Node) -> None:
             "use it in queries over one window, or slide by time",
         )
     for scan, _ in windows:
-        if isinstance(scan, SubqueryWindow):
+        if isinstance(scan, SubqueryWindow | InWindows | Finished):
             _check_slides(context, scan.child)

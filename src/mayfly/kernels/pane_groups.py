@@ -25,7 +25,7 @@ from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, numbers
 from mayfly.kernels.operator import Copy, Holding, Moving, StateKey, Working
 from mayfly.kernels.pane_aggregates import pane_aggregator
 from mayfly.kernels.pane_edges import period_of
-from mayfly.kernels.pane_partials import GROUP, later
+from mayfly.kernels.pane_partials import GROUP, leaving
 from mayfly.kernels.pane_readers import PaneReaders, ReaderState, can_join
 from mayfly.kernels.pane_store import PaneRows
 from mayfly.kernels.refreshes import rounded
@@ -33,7 +33,7 @@ from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text
-from mayfly.plan.window_kinds import Range
+from mayfly.plan.window_kinds import Cumulative, Range
 from mayfly.storage.segment import EXP, TS
 
 
@@ -90,6 +90,8 @@ class PaneGroups(GroupRows):
 
     def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
         plain = self.having is None and not self.dual and bool(self.calls)
+        # Readers together know windows by their length: spans that go at once are none of these.
+        plain = plain and not any(isinstance(window, Cumulative) for window in windows)
         if not self.scans_once or not plain or not all(map(can_join, self.calls)):
             return None
         keys = tuple(key for key in self.keys if isinstance(key, Column))
@@ -198,7 +200,9 @@ class _Extent:
         fresh = self._lived(panes.between(self._floor(self.last), clock - 1))
         fresh = chosen(fresh, (numbers(fresh, TS) < clock) & (numbers(fresh, EXP) >= began))
         low = self._floor(max(self.last - duration, MIN_TIME))
-        due = self._lived(panes.between(low, min(clock - 1 - duration, self.last)))
+        # What goes together may be younger than the window is long.
+        age = 0 if isinstance(self.window, Cumulative) else duration
+        due = self._lived(panes.between(low, min(clock - 1 - age, self.last)))
         ends = numbers(due, EXP)
         return fresh, chosen(due, (ends >= began) & (ends < clock))
 
@@ -214,7 +218,7 @@ class _Extent:
     def _lived(self, rows: pa.Table) -> pa.Table:
         """With the lifetimes that the window gives; without what no refresh shows."""
         ts, slide = numbers(rows, TS), self.window.slide
-        start, end = rounded(ts, slide), rounded(later(ts, self.window.duration), slide)
+        start, end = rounded(ts, slide), rounded(leaving(ts, self.window), slide)
         return chosen(with_numbers(rows, **{TS: start, EXP: end}), start < end)
 
     def next_change(self, panes: PaneRows) -> int | None:
@@ -222,6 +226,8 @@ class _Extent:
         slide, clock, instants = self.window.slide, self.interval.clock, []
         if slide is None or clock <= MIN_TIME + self.window.duration or clock >= NEVER:
             return None
+        if isinstance(self.window, Cumulative):
+            return slide.at_or_after(clock) if panes.tables else None
         for wait in (0, self.window.duration):
             # Rows up to here have come, or gone, at the last refresh that is closed.
             first = panes.first_after(slide.at_or_before(clock - 1) - wait)

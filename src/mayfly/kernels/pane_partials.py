@@ -31,7 +31,7 @@ from mayfly.lifetime import NEVER
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.types import DOUBLE, arrow_type
-from mayfly.plan.window_kinds import Range
+from mayfly.plan.window_kinds import Cumulative, Range
 from mayfly.storage.segment import EXP, TS
 from mayfly.windows.domain import keys_in_order
 
@@ -215,6 +215,13 @@ class PanePartials(Passing):
 def later(ts: Int64s, duration: int) -> Int64s:
     """When rows leave a window of a length, before it is rounded to refreshes."""
     return np.where(ts > NEVER - duration, NEVER, ts + duration)
+
+
+def leaving(ts: Int64s, window: Range) -> Int64s:
+    """When rows leave a window, before it is rounded to refreshes."""
+    if isinstance(window, Cumulative):
+        return window.over_after(ts)
+    return later(ts, window.duration)
 
 
 def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:

@@ -40,7 +40,7 @@ from mayfly.kernels.upkeep import falling_due, waiting
 from mayfly.lifetime import NEVER
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
-from mayfly.plan.window_kinds import Landmark, PartitionRows, RowsWindow, Window
+from mayfly.plan.window_kinds import Cumulative, Landmark, PartitionRows, RowsWindow, Window
 from mayfly.storage.segment import EXP, TS
 
 RANK = ("_rank",)
@@ -257,7 +257,10 @@ class WindowRows(Alone):
     def _timed(self, rows: pa.Table) -> Delta:
         ts = numbers(rows, TS)
         rows, ts = self._in_landmark(rows, ts)
-        born = self._alive(rows, ts, _later(ts, self.window.lifetime))
+        window = self.window
+        cumulative = isinstance(window, Cumulative)
+        ends = window.over_after(ts) if cumulative else _later(ts, window.lifetime)
+        born = self._alive(rows, ts, ends)
         return Delta(born, self._nothing().cut)
 
     def _in_landmark(self, rows: pa.Table, ts: Int64s) -> tuple[pa.Table, Int64s]:

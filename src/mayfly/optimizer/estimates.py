@@ -19,6 +19,8 @@ from mayfly.optimizer.selectivity import selectivity
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import Kind, Label
 from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.finished_operators import Finished, InWindows
+from mayfly.plan.finished_windows import FinishedWindows, PeriodicWindows
 from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
@@ -162,12 +164,25 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
             return inputs[0] if limit is None else inputs[0].limited(limit)
         case Top():
             return _topped(inputs[0], node)
+        case InWindows(windows=windows):
+            return _in_windows(windows, inputs[0])
+        case Finished():
+            flow = inputs[0]
+            return replace(flow, size=flow.rate * UNBOUNDED_HORIZON, premature=0.0, grows=True)
         case Output() | Shared():
             return inputs[0]
     raise UnknownNodeError(
         f"there is no estimate for {type(node).__name__}",
         "a new plan node needs an estimate and a case here",
     )
+
+
+def _in_windows(windows: FinishedWindows, source: Flow) -> Flow:
+    """Rows that are looked at once in each window, and then gone."""
+    if isinstance(windows, PeriodicWindows):
+        rate = source.size * SECOND / windows.period
+        return Flow(rate, source.size, 0.0, source.distinct)
+    return Flow(source.rate, source.rate * windows.gap / SECOND, 0.0, source.distinct)
 
 
 def _counted(columns: Schema, counts: Mapping[str, float]) -> dict[ColumnId, float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mayfly.errors import MayflyError
 from mayfly.patterns import Label, Pattern
 from mayfly.patterns import propagation as rule
+from mayfly.plan.finished_operators import Finished, InWindows
 from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
@@ -30,7 +31,7 @@ from mayfly.plan.logical_operators import (
     UnionAll,
     Unnest,
 )
-from mayfly.plan.window_kinds import Window
+from mayfly.plan.window_kinds import Cumulative, Window
 
 
 class UnknownNodeError(MayflyError):
@@ -77,6 +78,10 @@ def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
     match node:
         case StreamScan(window=window) | SubqueryWindow(window=window):
             return _window_label(node, window)
+        case InWindows():
+            return rule.finished_window(what)
+        case Finished():
+            return rule.finished(what)
         case RelationScan(retroactive=retroactive):
             return rule.relation(what) if retroactive else rule.non_retroactive_relation(what)
         case Select() | Project() | Unnest() | Sort() | Shared():
@@ -111,6 +116,8 @@ def _window_label(node: Node, window: Window) -> Label:
     what = describe(node)
     if window.counts_rows:
         label = rule.count_window(what)
+    elif isinstance(window, Cumulative):
+        label = rule.cumulative_window(what)
     elif window.lifetime is not None:
         slide = window.slide
         period = slide.period if slide and slide.period else 0
@@ -133,6 +140,8 @@ def _phrase(node: Node) -> str:
             return f"{alias} {window.cql()}"
         case SubqueryWindow(window=window, wstream=wstream):
             return f"{'Wstream' if wstream else 'the sub-query'} {window.cql()}"
+        case InWindows(windows=windows):
+            return windows.cql()
         case RelationScan(alias=alias, retroactive=retroactive):
             return f"the {'relation' if retroactive else 'NRR'} {alias}"
         case RelationJoin(relation=relation) | PaddedNrrJoin(relation=relation):
@@ -160,4 +169,5 @@ _PHRASES: dict[type[Node], str] = {
     ExceptAll: "EXCEPT ALL",
     UnionAll: "UNION ALL",
     Top: "LIMIT",
+    Finished: "the answer of each window",
 }

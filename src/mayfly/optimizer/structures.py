@@ -17,6 +17,7 @@ from math import prod
 from mayfly.optimizer.estimates import Estimated, Flow, row_bytes
 from mayfly.patterns import MON, WK, Kind, Pattern
 from mayfly.plan.expressions import Expression
+from mayfly.plan.finished_operators import InWindows
 from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
@@ -176,6 +177,8 @@ def _kept(estimated: Estimated, upkeep: Upkeep) -> Iterator[StateEstimate]:
             yield from _distinct_state(estimated, upkeep)
         case GroupAggregate():
             yield from _aggregate_state(estimated, node, upkeep)
+        case InWindows(windows=windows):
+            yield _fifo(estimated, windows.cql(), "rows of windows that are open", upkeep)
         case Top():
             yield _stored(inputs[0], (), upkeep)
         case Output():

@@ -64,6 +64,21 @@ def count_window(what: str) -> Label:
     return _label(STR, f"because of {what}: tuples leave when later ones displace them")
 
 
+def cumulative_window(what: str) -> Label:
+    """Tuples that go together when their span is over: each knows when."""
+    return _label(WK, f"because tuples of {what} go together when their span is over")
+
+
+def finished_window(what: str) -> Label:
+    """Rows at the last instant of each of their windows, and only then."""
+    return _label(wks(1), f"because rows of {what} are looked at once, when their window is over")
+
+
+def finished(what: str) -> Label:
+    """A window is answered once, when it is over."""
+    return _label(MON, f"because {what} is given once, when it is over")
+
+
 def internal(window: Label, what: str) -> Label:
     """INTERNAL: the same results, never withdrawn; the state is kept as if external."""
     return Label(MON, f"because {what} is INTERNAL: results are append-only", window.held, True)

@@ -37,6 +37,7 @@ from mayfly.optimizer.labels import Labelled, describe, label_plan
 from mayfly.optimizer.rules.share_panes import CS1, CS2, SHARING, SS1
 from mayfly.optimizer.structures import Strict, Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
+from mayfly.physical.finished_plan import finished_windows
 from mayfly.physical.frequent_plan import Members
 from mayfly.physical.join_conditions import (
     condition_between,
@@ -54,6 +55,7 @@ from mayfly.physical.slides import common_slide, outer_slide, without_slides
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Expression, conjunction, conjuncts
+from mayfly.plan.finished_operators import Finished, InWindows
 from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical_operators import (
     AntiJoin,
@@ -103,6 +105,9 @@ def compile_plan(
     """
     plan = in_panes(plan) if plan.serve else plan
     slide = outer_slide(plan)
+    if any(isinstance(node, InWindows) for node in plan.walk()):
+        # Rows of finished windows live for an instant that is known: nothing is to be announced.
+        strategy = Strategy.UPA if strategy is Strategy.NT else strategy
     announced = strategy is Strategy.NT
     labelled = label_plan(runnable(plan), weak_distinct and not announced)
     weak = weak_distinct and not announced
@@ -168,6 +173,8 @@ class _Compiler:
                 raise InvalidSetting(
                     f"{node.alias} is not joined with a stream", "join it with a window"
                 )
+            case InWindows() | Finished():
+                return finished_windows(node, self.task(labelled.inputs[0]))
             case SubqueryWindow():
                 return self._subquery_window(labelled, node)
             case Select() | Project() | Unnest():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mayfly.plan.finished_operators import InWindows
 from mayfly.plan.logical_operators import Node, RelationScan, StreamScan, SubqueryWindow
 from mayfly.plan.window_kinds import Slide
 
@@ -13,6 +14,8 @@ def outer_slide(plan: Node) -> Slide | None:
     waiting = [plan]
     while waiting:
         node = waiting.pop()
+        if isinstance(node, InWindows):
+            continue
         if isinstance(node, StreamScan | SubqueryWindow):
             if node.window.slide is not None and node.window.slide.period:
                 return node.window.slide
@@ -36,7 +39,7 @@ def common_slide(node: Node) -> Slide | None:
     """The slide of all windows below, if nothing happens between its refreshes."""
     slides: set[Slide | None] = set()
     for part in node.walk():
-        if isinstance(part, RelationScan):
+        if isinstance(part, RelationScan | InWindows):
             return None
         if isinstance(part, StreamScan | SubqueryWindow):
             slides.add(part.window.slide)

@@ -5,7 +5,7 @@ Invariants every plan keeps (the binder makes them, rewrites must preserve them)
 * A column is identified by (relation, name). Aliases are unique in a whole query, so an
   expression means the same wherever it is moved. ``schema`` lists the columns a node offers.
 * Scans, blocks and Unnest introduce columns; Select, Join, RelationJoin, AntiJoin, ExceptAll,
-  Distinct, Top, Shared, Sort and Output hand on the columns of their inputs unchanged.
+  Distinct, Top, Finished, Shared, Sort and Output hand on the columns of their inputs unchanged.
 * ``Output`` is the root and occurs nowhere else. Its columns have the relation "".
 * Windows sit in ``StreamScan`` and ``SubqueryWindow`` only: a Select above them filters what the
   window holds.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mayfly.plan.expressions import Case, Column, Expression, Function, Literal
+from mayfly.plan.finished_operators import InWindows
 from mayfly.plan.logical_operators import (
     AggregateCall,
     AntiJoin,
@@ -76,6 +77,8 @@ def node_detail(node: Node) -> str:
             return f"{_aliased(relation, alias)} ({_column_names(columns)})"
         case SubqueryWindow(window=window):
             return window.cql()
+        case InWindows(windows=windows):
+            return windows.cql()
         case Shared(name=name):
             return name
         case Select(predicate=predicate):

@@ -9,8 +9,11 @@ windows, thesis 2.1.1); INTERNAL bounds memory without expiring results (thesis 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from mayfly.lifetime import format_micros, instant_text
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,22 @@ class Range(Window):
 
     def _extent(self) -> str:
         return f"RANGE {format_micros(self.duration)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cumulative(Range):
+    """The tuples since the last multiple of ``duration``, counted from ``start``: all of a span go
+    together. It is what CUMULATE looks through; the language has no other word for it."""
+
+    start: int = 0
+
+    def over_after(self, instant: T) -> T:
+        """Where the span of an instant, or of each in an array, is over."""
+        spans = (instant - self.start) // self.duration + 1  # type: ignore[operator]
+        return spans * self.duration + self.start  # type: ignore[no-any-return]
+
+    def _extent(self) -> str:
+        return f"CUMULATE {format_micros(self.duration)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ from mayfly.plan.expressions import (
     Not,
     Or,
 )
+from mayfly.plan.finished_operators import Finished, InWindows
+from mayfly.plan.finished_windows import PeriodicWindows
 from mayfly.plan.logical_operators import (
     AggregateCall,
     AntiJoin,
@@ -56,7 +58,7 @@ from mayfly.plan.logical_operators import (
     UnionAll,
 )
 from mayfly.plan.ordered_calls import directions
-from mayfly.plan.window_kinds import Landmark, PartitionRows, RowsWindow, Window
+from mayfly.plan.window_kinds import Cumulative, Landmark, PartitionRows, RowsWindow, Window
 
 Row = dict[tuple[str, str], Any]
 Tables = Mapping[str, list[dict[str, Any]]]
@@ -115,6 +117,10 @@ def evaluate(node: Node, tables: Tables, at: int) -> list[Row]:
             return _groups(node, inputs[0])
         case Sort() | Top():
             return _sorted(node, inputs[0])
+        case InWindows():
+            return _in_windows(node, inputs[0], tables, at)
+        case Finished(child=child):
+            return [row for instant in range(at + 1) for row in evaluate(child, tables, instant)]
         case Output() | Shared():
             return inputs[0]
     raise TypeError(f"the oracle does not know {type(node).__name__}")
@@ -173,9 +179,35 @@ def _alive(window: Window, history: list[Row], at: int) -> list[Row]:
     elif isinstance(window, Landmark):
         end = window.until if window.until is not None else at + 1
         history = [row for row in history if window.start <= row[TIME] < end]
+    elif isinstance(window, Cumulative):
+        history = [row for row in history if at < window.over_after(row[TIME])]
     elif window.lifetime is not None:
         history = [row for row in history if at < row[TIME] + window.lifetime]
     return [{key: v for key, v in row.items() if key != TIME} for row in history]
+
+
+def _in_windows(node: InWindows, rows: list[Row], tables: Tables, at: int) -> list[Row]:
+    """The rows of windows whose last instant this is; a session ends the gap after its last row."""
+    windows, names = node.windows, [(c.relation, c.name) for c in (node.start, node.end)]
+    if isinstance(windows, PeriodicWindows):
+        if (at - windows.slide.origin) % windows.period:
+            return []
+        start = at + 1 - windows.size
+        if windows.cumulative:
+            start = at - (at - windows.offset) % windows.size
+        return [row | dict(zip(names, (start, at + 1), strict=True)) for row in rows]
+    sessions: dict[Any, list[Row]] = {}
+    ended: list[Row] = []
+    for row in [*_history(node.child, tables, at), None]:
+        for key, members in list(sessions.items()):
+            end = members[-1][TIME] + windows.gap
+            if end < (at + 1 if row is None else row[TIME]):
+                bounds = dict(zip(names, (members[0][TIME], end), strict=True))
+                ended += [member | bounds for member in sessions.pop(key) if end == at]
+        if row is not None:
+            key = tuple(row[node.start.relation, name] for name in windows.partition_by)
+            sessions.setdefault(key, []).append(row)
+    return [{key: v for key, v in row.items() if key != TIME} for row in ended]
 
 
 def _latest_of_each(window: PartitionRows, history: list[Row], at: int) -> list[Row]:

@@ -3,6 +3,7 @@
 from mayfly.optimizer.rule import Rule
 from mayfly.optimizer.rules.early_pruning import EARLY_PRUNING
 from mayfly.optimizer.rules.fold_constants import FOLD_CONSTANTS
+from mayfly.optimizer.rules.groups_in_windows import GROUPS_IN_WINDOWS
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
 from mayfly.optimizer.rules.keep_panes import PANES
 from mayfly.optimizer.rules.keep_subresults import KEEP_SUBRESULTS
@@ -21,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     FOLD_CONSTANTS,
     OUTER_TO_INNER,
     PUSH_PREDICATES,
+    GROUPS_IN_WINDOWS,
     MERGE_JOINS,
     JOIN_RELATIONS_FIRST,
     PLACE_NEGATION,

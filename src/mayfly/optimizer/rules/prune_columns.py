@@ -16,6 +16,8 @@ from dataclasses import replace
 
 from mayfly.optimizer.rule import Rule, RuleContext
 from mayfly.plan.expressions import Expression
+from mayfly.plan.finished_operators import Finished, InWindows
+from mayfly.plan.finished_windows import Sessions
 from mayfly.plan.logical_operators import (
     AntiJoin,
     GroupAggregate,
@@ -60,6 +62,12 @@ def prune(node: Node, requested: Requested) -> Node:
         case AntiJoin(left=left, right=right):
             read = _read(*node.expressions())
             return replace(node, left=prune(left, requested | read), right=prune(right, read))
+        case InWindows(child=child, windows=windows):
+            names = windows.partition_by if isinstance(windows, Sessions) else ()
+            parts = frozenset((node.start.relation, name) for name in names)
+            return replace(node, child=prune(child, (requested | parts) & _all(child)))
+        case Finished(child=child):
+            return replace(node, child=prune(child, requested))
         case SubqueryWindow(child=child, window=window):
             whole = window.counts_rows or window.internal
             return replace(node, child=prune(child, _all(child) if whole else requested))

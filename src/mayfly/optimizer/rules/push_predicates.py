@@ -5,7 +5,7 @@
 
 A selection commutes with a time window, so one right above a scan runs before the window; it never
 passes a window that counts rows, since tuples it would drop still push others out. It passes
-GROUP BY only on keys, and neither a LIMIT nor the right side of a negation.
+GROUP BY only on keys, and neither a LIMIT, a session nor the right side of a negation.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import replace
 
 from mayfly.optimizer.rule import Rule, RuleContext, moved, offers, substituted
 from mayfly.plan.expressions import Compare, Expression, conjunction, conjuncts
+from mayfly.plan.finished_operators import Finished, InWindows
+from mayfly.plan.finished_windows import PeriodicWindows
 from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
@@ -71,8 +73,12 @@ def push(node: Node, terms: Terms = ()) -> Node:
             return _push_aggregate(node, terms)
         case SubqueryWindow(child=child, window=window) if not window.counts_rows:
             return replace(node, child=push(child, terms))
-        case Output(child=child):
-            return replace(node, child=push(child, terms))
+        case InWindows(child=child, windows=PeriodicWindows()):
+            below = tuple(term for term in terms if offers(child, term))
+            above = tuple(term for term in terms if term not in below)
+            return _filtered(replace(node, child=push(child, below)), above)
+        case Output(child=child) | Finished(child=child):
+            return node.with_children((push(child, terms),))
     children = tuple(push(child) for child in node.children())
     return _filtered(node.with_children(children) if children else node, terms)
 

@@ -32,6 +32,7 @@ from mayfly.physical.program import Program, RelationInput, Source, Task
 from mayfly.physical.shared_program import shared
 from mayfly.physical.stager import stage_tasks
 from mayfly.physical.stages import Feed, Route, StagedTask
+from mayfly.plan.finished_operators import InWindows
 from mayfly.plan.logical_operators import Node, Output, StreamScan
 from mayfly.plan.plan_text import node_name
 from mayfly.plan.strategy import Structure
@@ -197,7 +198,9 @@ class _Picture:
         relation = next(
             (source for source in origin.inputs if isinstance(source, RelationInput)), None
         )
-        grows = any(self._grows(edge.source) for edge in edges)
+        # A finished window takes what it kept with it, however long its stream is.
+        is_dropped = isinstance(node, InWindows)
+        grows = not is_dropped and any(self._grows(edge.source) for edge in edges)
         state = tuple(self._state(holding, edges, node, grows) for holding in kernel.holdings())
         flow = figures.estimated.flow if figures else None
         return ExplainedOperator(
