@@ -91,7 +91,7 @@ class PaneGroups(GroupRows):
     def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
         plain = self.having is None and not self.dual and bool(self.calls)
         # Readers together know windows by their length: spans that go at once are none of these.
-        plain = plain and not any(isinstance(window, Cumulative) for window in windows)
+        plain = plain and not any(isinstance(w, Cumulative) for w in (self.window, *windows))
         if not self.scans_once or not plain or not all(map(can_join, self.calls)):
             return None
         keys = tuple(key for key in self.keys if isinstance(key, Column))

@@ -220,7 +220,8 @@ def later(ts: Int64s, duration: int) -> Int64s:
 def leaving(ts: Int64s, window: Range) -> Int64s:
     """When rows leave a window, before it is rounded to refreshes."""
     if isinstance(window, Cumulative):
-        return window.over_after(ts)
+        ends: Int64s = window.over_after(ts)
+        return ends
     return later(ts, window.duration)
 
 

@@ -258,9 +258,10 @@ class WindowRows(Alone):
         ts = numbers(rows, TS)
         rows, ts = self._in_landmark(rows, ts)
         window = self.window
-        cumulative = isinstance(window, Cumulative)
-        ends = window.over_after(ts) if cumulative else _later(ts, window.lifetime)
-        born = self._alive(rows, ts, ends)
+        if isinstance(window, Cumulative):
+            born = self._alive(rows, ts, window.over_after(ts))
+        else:
+            born = self._alive(rows, ts, _later(ts, window.lifetime))
         return Delta(born, self._nothing().cut)
 
     def _in_landmark(self, rows: pa.Table, ts: Int64s) -> tuple[pa.Table, Int64s]:

@@ -9,11 +9,9 @@ windows, thesis 2.1.1); INTERNAL bounds memory without expiring results (thesis 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
 from mayfly.lifetime import format_micros, instant_text
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +118,9 @@ class Cumulative(Range):
 
     start: int = 0
 
-    def over_after(self, instant: T) -> T:
+    def over_after(self, instant: Any) -> Any:
         """Where the span of an instant, or of each in an array, is over."""
-        spans = (instant - self.start) // self.duration + 1  # type: ignore[operator]
-        return spans * self.duration + self.start  # type: ignore[no-any-return]
+        return ((instant - self.start) // self.duration + 1) * self.duration + self.start
 
     def _extent(self) -> str:
         return f"CUMULATE {format_micros(self.duration)}"
