@@ -19,7 +19,7 @@ STORES = {"commit", "put_if_absent", "write_segment"}
 VERBS = """
 abandon abort account act add admit advance advise append apply arrive ascend assert attach await
 balance begin cancel carry catch chain change check choose claim clean clear close collect commit
-connect count create declare deliver describe die discard drop end enlist enter erase evaluate
+connect count create declare deliver derive describe die discard drop end enlist enter erase evaluate
 execute expect expire extend feed fill finish fit fix follow forget gather grow hand hasten hear
 help hold insert interpret interrupt invalidate join keep kill lay leave let lift limit link
 list listen load log look make mark match measure merge migrate move multiply name narrow need note notify open

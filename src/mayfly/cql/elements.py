@@ -12,8 +12,12 @@ from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.display import counted
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.logical_operators import Node, RelationScan, Unnest
+from mayfly.plan.logical_operators import (
+    Node,
+    RelationScan,
+)
 from mayfly.plan.types import BIGINT, INT, DataType
+from mayfly.plan.unnest import Unnest
 
 
 def name_of(place: exp.Expr) -> str:

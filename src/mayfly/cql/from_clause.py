@@ -116,7 +116,8 @@ def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> It
     if isinstance(entry, QueryDefinition):
         advice["query"] = (
             f"it sends {entry.plan.kind.value} and keeps no answer: mayfly query --changes "
-            f"{entry.name} shows what it has sent"
+            f"{entry.name} shows what it has sent; to read it, write CREATE STREAM name AS SELECT "
+            f"{entry.plan.kind.value}(…)"
         )
     raise context.error(
         place,

@@ -18,7 +18,18 @@ from mayfly.cql.context import BindingContext, NamedQuery
 from mayfly.display import counted
 from mayfly.plan.alias_names import with_aliases
 from mayfly.plan.catalog import QueryDefinition, ViewDefinition
-from mayfly.plan.logical_operators import Named, Node, Output, OutputKind, Position, Project, Shared
+from mayfly.plan.derived_stream import Derived
+from mayfly.plan.logical_operators import (
+    Named,
+    Node,
+    Output,
+    OutputKind,
+    Position,
+    Project,
+    Shared,
+    Sort,
+    Top,
+)
 
 if TYPE_CHECKING:
     from mayfly.cql.from_clause import BindQuery
@@ -67,10 +78,22 @@ def named_query(context: BindingContext, place: exp.Expr) -> NamedQuery | None:
         return None
     assert isinstance(entry, QueryDefinition | ViewDefinition)
     if key not in context.inlined:
-        node = _fresh(context, entry.plan.child, entry.name, context.position(place))
+        node = _fresh(context, _rows_of(entry.plan), entry.name, context.position(place))
         names = tuple(column.name for column in node.schema)
         context.inlined[key] = NamedQuery(entry.name, node, names)
     return context.inlined[key]
+
+
+def _rows_of(plan: Output) -> Node:
+    """What a name stands for: an answer, or of a derived stream what the operator says of it."""
+    if plan.kind is OutputKind.VIEW:
+        return plan.child
+    answer = plan.child
+    if isinstance(answer, Sort):
+        # Tuples of a stream go by their values; only LIMIT says which there are.
+        limit, offset = answer.limit, answer.offset
+        answer = answer.child if limit is None else Top(answer.child, answer.keys, limit, offset)
+    return Derived(answer, plan.kind, plan.restore)
 
 
 def _fresh(context: BindingContext, plan: Node, name: str, position: Position) -> Node:

@@ -80,6 +80,14 @@ def _is_operator(node: exp.Expr) -> bool:
     return isinstance(inner, exp.Anonymous) and is_operator(inner.name)
 
 
+def take_derived(context: BindingContext, block: exp.Select) -> StreamOperator | None:
+    """Unwrap the operator of a sub-query that is a derived stream; Wstream has its own form."""
+    words = [output.unalias().name.lower() for output in block.expressions if _is_operator(output)]
+    if not words or _plain(words[0]) not in _KINDS:
+        return None
+    return take_operator(context, block)
+
+
 def drop_rstream(context: BindingContext, block: exp.Select, where: str) -> None:
     """Rstream inside a negation means the sub-query's current content, which it is anyway."""
     operator = take_operator(context, block)

@@ -13,11 +13,18 @@ from mayfly.cql.group_clause import GroupedBinder
 from mayfly.cql.literals import MOST_DIGITS
 from mayfly.cql.messages import CqlError, listing
 from mayfly.cql.named_queries import inlined, with_common_queries
-from mayfly.cql.output_kind import StreamOperator, drop_rstream, refuse_operator, take_operator
+from mayfly.cql.output_kind import (
+    StreamOperator,
+    drop_rstream,
+    refuse_operator,
+    take_derived,
+    take_operator,
+)
 from mayfly.cql.restrictions import check_plan
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Aliases, Item, Scope
 from mayfly.cql.wstream import bind_wstream, has_wstream
+from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Column, Expression, as_type
 from mayfly.plan.logical_operators import (
     Distinct,
@@ -93,9 +100,15 @@ def bind_subquery(
     context = with_common_queries(context, tree, bind_subquery)
     if isinstance(tree, exp.Subquery):
         return bind_subquery(context, tree.this, alias, enclosing)
+    operator = None
+    if enclosing is None and isinstance(tree, exp.Select):
+        operator = take_derived(context, tree)
     block, node = _part(context, tree, alias, enclosing)
     node = _topped(context, tree, node, block)
-    return node if block is None else block.finished(context, node)
+    node = node if block is None else block.finished(context, node)
+    if operator is None or operator.kind is None:
+        return node
+    return Derived(node, operator.kind, operator.restore, position=context.position(operator.place))
 
 
 def _part(

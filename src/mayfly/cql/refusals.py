@@ -32,8 +32,8 @@ HINTS = {
 
 
 DERIVED = (
-    "put the query into a view and the window behind its name: CREATE VIEW v AS SELECT …; "
-    "FROM v [RANGE 1 MIN], where its results never expire"
+    "write a sub-query, FROM (SELECT Istream(…) FROM …) [RANGE 1 MIN], or name it: "
+    "CREATE STREAM d AS SELECT Istream(…) FROM …"
 )
 TABLE_FUNCTIONS = {
     **dict.fromkeys(("ISTREAM", "DSTREAM", "RSTREAM"), DERIVED),

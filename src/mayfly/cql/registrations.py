@@ -58,6 +58,27 @@ def read_view(cursor: Cursor, catalog: Catalog) -> ViewDefinition:
         raise cursor.error(error.message, error.hint, place) from None
 
 
+def derived_stream_of(name: str, plan: Output, text: str) -> ViewDefinition:
+    """A derived stream of a bound query."""
+    if plan.kind is OutputKind.VIEW:
+        raise InvalidSetting(
+            f"the stream {name} needs Istream, Dstream or Rstream: an answer is no stream",
+            f"write CREATE STREAM {name} AS SELECT Istream(…) FROM …, or CREATE VIEW {name} AS …",
+        )
+    return ViewDefinition(name, plan, text)
+
+
+def read_derived_stream(cursor: Cursor, catalog: Catalog) -> ViewDefinition:
+    """``name AS SELECT Istream(…) …``"""
+    place = cursor.place
+    name = cursor.name("the name of the stream")
+    plan, text = _select(cursor, catalog, "CREATE STREAM name AS SELECT Istream(…) …")
+    try:
+        return derived_stream_of(name, plan, text)
+    except InvalidSetting as error:
+        raise cursor.error(error.message, error.hint, place) from None
+
+
 def view_of(name: str, plan: Output, text: str) -> ViewDefinition:
     """A view of a bound query."""
     if plan.kind is not OutputKind.VIEW or plan.isolation:

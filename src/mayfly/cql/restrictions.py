@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from mayfly.cql.context import BindingContext
 from mayfly.patterns import Kind
+from mayfly.plan.derived_stream import Derived
 from mayfly.plan.finished_operators import Finished, InWindows
 from mayfly.plan.logical_operators import (
     AntiJoin,
@@ -36,6 +37,8 @@ def check_plan(context: BindingContext, output: Output) -> None:
     for node in output.walk():
         if isinstance(node, SubqueryWindow):
             _check_monotonic(context, node)
+        elif isinstance(node, Derived):
+            _check_derived(context, node)
         elif isinstance(node, Distinct | AntiJoin | ExceptAll | Top):
             _check_external(context, node)
         elif isinstance(node, RelationJoin | PaddedNrrJoin) and not context.one_time:
@@ -63,6 +66,8 @@ def kind_of(node: Node) -> Kind:
             return Kind.MON
         case RelationScan(retroactive=retroactive):
             return Kind.STR if retroactive else Kind.MON
+        case Derived():
+            return Kind.MON
         case AntiJoin() | ExceptAll() | Top():
             return Kind.STR
         case GroupAggregate(child=child):
@@ -96,11 +101,24 @@ def _windows(node: Node) -> Iterator[tuple[Node, Window]]:
     if isinstance(node, StreamScan | SubqueryWindow):
         yield node, node.window
         return
+    if isinstance(node, Derived):
+        return
     for child in node.children():
         yield from _windows(child)
 
 
 # ── the restrictions ──────────────────────────────────────────────────────────────────────
+
+
+def _check_derived(context: BindingContext, node: Derived) -> None:
+    """A derived stream has slides of its own, and tells answers whose rows come and go."""
+    _check_slides(context, node.child)
+    if node.restore and not any(window.slide for _, window in _windows(node.child)):
+        raise context.error_for(
+            node,
+            f"{node.kind.value}-restore needs windows with SLIDE",
+            "without a slide every result is reported anyway: use the plain form",
+        )
 
 
 def _check_monotonic(context: BindingContext, node: SubqueryWindow) -> None:

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from mayfly.cql.binder import bind_query, bind_tokens
 from mayfly.cql.changes import read_delete, read_insert, read_update
 from mayfly.cql.messages import SourceText, suggestion, with_article
-from mayfly.cql.registrations import read_archive, read_query, read_view
+from mayfly.cql.registrations import read_archive, read_derived_stream, read_query, read_view
 from mayfly.cql.statements import (
     Create,
     Drop,
@@ -151,7 +151,9 @@ def _create(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
     if cursor.word() == "IF":
         raise cursor.error("CREATE … IF NOT EXISTS is not in the language", "DROP it first")
     if kind == "STREAM":
-        definition = read_stream(cursor)
+        behind = Cursor(cursor.source, cursor.tokens, cursor.position + 1)
+        is_derived = behind.word() == "AS"
+        definition = read_derived_stream(cursor, catalog) if is_derived else read_stream(cursor)
     elif kind == "QUERY":
         definition = read_query(cursor, catalog)
     elif kind == "VIEW":

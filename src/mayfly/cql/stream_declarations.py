@@ -31,12 +31,6 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
     """``name (columns) FROM … TIMESTAMP BY … SEQUENCE … SLACK … IDLE … MAX GAP … KEEP …``"""
     start = cursor.place
     name = cursor.name("the name of the stream")
-    if cursor.word() == "AS":
-        raise cursor.error(
-            "CREATE STREAM … AS is not in the language",
-            f"write CREATE VIEW {name} AS SELECT …, and FROM {name} [RANGE 1 MIN] to read it; that "
-            "takes results that never expire, of streams without a window or INTERNAL ones",
-        )
     columns = _columns(cursor, name)
     clauses: dict[str, Callable[[Cursor], Any]] = {
         "FROM": read_connector,

@@ -18,6 +18,7 @@ from mayfly.optimizer.labels import Labelled, UnknownNodeError
 from mayfly.optimizer.selectivity import selectivity
 from mayfly.optimizer.statistics import Statistics
 from mayfly.patterns import Kind, Label
+from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.finished_operators import Finished, InWindows
 from mayfly.plan.finished_windows import FinishedWindows, PeriodicWindows
@@ -43,10 +44,10 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
     UnionAll,
-    Unnest,
 )
 from mayfly.plan.types import DataType
-from mayfly.plan.window_kinds import PartitionRows, RowsWindow, Window
+from mayfly.plan.unnest import Unnest
+from mayfly.plan.window_kinds import PartitionRows, RowsWindow, Unbounded, Window
 
 SECOND = 1_000_000
 UNBOUNDED_HORIZON = 86_400.0
@@ -136,6 +137,8 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
             return _windowed(window, inputs[0].rate, inputs[0].distinct)
         case Select(predicate=predicate):
             return inputs[0].scaled(selectivity(predicate, inputs[0].known_values))
+        case Derived():
+            return _windowed(Unbounded(), inputs[0].rate, inputs[0].distinct)
         case Unnest():
             return inputs[0].scaled(ELEMENTS)
         case Project(outputs=outputs, alias=alias):

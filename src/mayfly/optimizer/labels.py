@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mayfly.errors import MayflyError
 from mayfly.patterns import Label, Pattern
 from mayfly.patterns import propagation as rule
+from mayfly.plan.derived_stream import Derived
 from mayfly.plan.finished_operators import Finished, InWindows
 from mayfly.plan.logical_operators import (
     AntiJoin,
@@ -29,8 +30,8 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
     UnionAll,
-    Unnest,
 )
+from mayfly.plan.unnest import Unnest
 from mayfly.plan.window_kinds import Cumulative, Window
 
 
@@ -97,6 +98,8 @@ def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
         case Distinct():
             choice = rule.distinct if weak_distinct else rule.strict_distinct
             return choice(inputs[0], what)
+        case Derived(kind=kind):
+            return rule.append_only(kind.value)
         case GroupAggregate():
             return rule.aggregate(inputs[0], what)
         case Top():
@@ -153,6 +156,8 @@ def _phrase(node: Node) -> str:
             return "GROUP BY" if keys else "the aggregate"
         case Shared(name=name):
             return name
+        case Derived(kind=kind):
+            return f"the stream of {kind.value}"
         case Sort(limit=limit):
             return "ORDER BY" if limit is None else "LIMIT"
         case Output(kind=kind):

@@ -48,12 +48,13 @@ from mayfly.physical.join_conditions import (
 from mayfly.physical.negations import negation
 from mayfly.physical.pane_plan import PanePlan, obstacle, rows_because, slid_window
 from mayfly.physical.program import Entering, Program, RelationInput, StreamInput, Task, shorter
-from mayfly.physical.row_tasks import row_by_row, stream_below
+from mayfly.physical.row_tasks import derived_stream, row_by_row, stream_below
 from mayfly.physical.served_plan import cannot_serve, for_server, in_panes
 from mayfly.physical.shared_program import with_equal_tasks_once
 from mayfly.physical.slides import common_slide, outer_slide, without_slides
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
+from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Expression, conjunction, conjuncts
 from mayfly.plan.finished_operators import Finished, InWindows
 from mayfly.plan.frequent_call import Frequency
@@ -77,10 +78,10 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
     UnionAll,
-    Unnest,
 )
 from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.strategy import Joining, Strategy, Structure
+from mayfly.plan.unnest import Unnest
 from mayfly.plan.window_kinds import PartitionRows, Range
 
 
@@ -189,6 +190,9 @@ class _Compiler:
                 return self._distinct(labelled)
             case GroupAggregate():
                 return self._group(labelled, node)
+            case Derived():
+                child = self.task(labelled.inputs[0])
+                return derived_stream(node, child, self.shape(labelled.inputs[0], child), self.dual)
             case UnionAll():
                 return self._union(labelled, node)
             case Top():

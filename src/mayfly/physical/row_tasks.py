@@ -1,15 +1,27 @@
-"""Selections and projections as tasks: row by row, over whatever brings the rows."""
+"""Selections, projections and derived streams as tasks, over whatever brings the rows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from mayfly.kernels.delta import payload
+from mayfly.kernels.derived_rows import DerivedRows
+from mayfly.kernels.kept_rows import Shape
+from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import ProjectRows, SelectRows
-from mayfly.kernels.unnest import UnnestRows
+from mayfly.kernels.unnest_rows import UnnestRows
 from mayfly.optimizer.labels import describe
 from mayfly.physical.program import Task
-from mayfly.plan.logical_operators import Node, Project, Select, Shared, StreamScan, Unnest
+from mayfly.physical.slides import outer_slide
+from mayfly.plan.derived_stream import Derived
+from mayfly.plan.logical_operators import (
+    Node,
+    Project,
+    Select,
+    Shared,
+    StreamScan,
+)
+from mayfly.plan.unnest import Unnest
 
 
 def row_by_row(node: Select | Project | Unnest, child: Task) -> Task:
@@ -30,6 +42,14 @@ def row_by_row(node: Select | Project | Unnest, child: Task) -> Task:
     return replace(
         child, operator=projected, inputs=(child,), columns=columns, node=None, label=None
     )
+
+
+def derived_stream(node: Derived, child: Task, shape: Shape, dual: bool) -> Task:
+    """What a stream operator says of an answer, as rows that stay."""
+    slide = outer_slide(node.child)
+    sent = Sent(node.kind.value, node.kind, child.columns, shape, slide, node.restore)
+    operator = DerivedRows(describe(node), sent, tuple(node.child.schema), dual)
+    return Task(operator, (child,), child.columns, False)
 
 
 def stream_below(node: Node) -> bool:

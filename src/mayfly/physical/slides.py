@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mayfly.plan.derived_stream import Derived
 from mayfly.plan.finished_operators import InWindows
 from mayfly.plan.logical_operators import Node, RelationScan, StreamScan, SubqueryWindow
 from mayfly.plan.window_kinds import Slide
@@ -19,7 +20,7 @@ def outer_slide(plan: Node) -> Slide | None:
         if isinstance(node, StreamScan | SubqueryWindow):
             if node.window.slide is not None and node.window.slide.period:
                 return node.window.slide
-        else:
+        elif not isinstance(node, Derived):
             waiting.extend(node.children())
     return None
 

@@ -16,7 +16,13 @@ from zoneinfo import ZoneInfo
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
 from mayfly.plan.expressions import Expression
-from mayfly.plan.logical_operators import Output, RelationScan, StreamScan, check_letters
+from mayfly.plan.logical_operators import (
+    Output,
+    OutputKind,
+    RelationScan,
+    StreamScan,
+    check_letters,
+)
 from mayfly.plan.types import DataType, check_stored, parse_type
 
 TIME_TYPES = ("timestamp", "bigint")
@@ -132,14 +138,19 @@ class QueryDefinition:
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """A name for a query, to be read by others; nothing runs for it alone."""
+    """A name for a query, to be read by others; nothing runs for it alone.
+
+    With Istream, Dstream or Rstream it is a derived stream.
+    """
 
     name: str
     plan: Output
     text: str = field(compare=False)
     """The query with what it reads by name written out."""
 
-    kind = "view"
+    @property
+    def kind(self) -> str:
+        return "view" if self.plan.kind is OutputKind.VIEW else "stream"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Case, Column, Expression, Function, Literal
 from mayfly.plan.finished_operators import InWindows
 from mayfly.plan.logical_operators import (
@@ -26,9 +27,9 @@ from mayfly.plan.logical_operators import (
     StreamScan,
     SubqueryWindow,
     Top,
-    Unnest,
 )
 from mayfly.plan.ordered_calls import ASCENDING, directions, entry_of
+from mayfly.plan.unnest import Unnest
 
 
 def plan_text(node: Node) -> str:
@@ -65,6 +66,7 @@ _NAMES = {
     "UnionAll": "UNION ALL",
     "PaddedNrrJoin": "NRR left join",
     "ExceptAll": "EXCEPT ALL",
+    "Derived": "Derived stream",
 }
 
 
@@ -83,6 +85,8 @@ def node_detail(node: Node) -> str:
             return name
         case Select(predicate=predicate):
             return expression_text(predicate)
+        case Derived(kind=kind, restore=restore):
+            return f"{kind.value}-restore" if restore else kind.value
         case Unnest(value=value, columns=columns, outer=outer):
             shown = f"{expression_text(value)} AS {_column_names(columns)}"
             return f"{shown} OUTER" if outer else shown

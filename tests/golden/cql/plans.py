@@ -20,8 +20,8 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
     UnionAll,
-    Unnest,
 )
+from mayfly.plan.unnest import Unnest
 
 
 def describe(node: Node, depth: int = 0) -> str:

@@ -31,6 +31,20 @@ FORMS = {
     "value of groups": f"SELECT k, COUNT(*) AS n, (SELECT MAX(x) FROM {T} WHERE t.k = s.k) AS x "
     f"FROM {S} GROUP BY k",
     "top": f"SELECT k, x FROM {S} ORDER BY x DESC LIMIT 10",
+    "sums of distinct values": f"SELECT k, SUM(DISTINCT x) AS n, AVG(DISTINCT x) AS m FROM {S} "
+    "GROUP BY k",
+    "combinations": f"SELECT k, COUNT(DISTINCT x, ts) AS n FROM {S} GROUP BY k",
+    "pairs": f"SELECT k, CORR(x, k) AS c, COVAR_POP(x, ts) AS v FROM {S} GROUP BY k",
+    "pairs of all rows": f"SELECT CORR(x, k) AS c, SUM(DISTINCT x) AS n FROM {S}",
+    "lists": f"SELECT k, FIRST(x) AS a, STRING_AGG(DISTINCT CAST(x AS STRING), '-') AS b FROM {S} "
+    "GROUP BY k",
+    "grouping sets": f"SELECT k, x, COUNT(*) AS n FROM {S} GROUP BY ROLLUP(k, x)",
+    "unnest": f"SELECT s.k, e FROM {S}, UNNEST(s.a) AS u(e)",
+    "unnest of groups": f"SELECT e, COUNT(*) AS n FROM {S} LEFT JOIN UNNEST(s.a) AS u(e) ON TRUE "
+    "GROUP BY e",
+    "derived stream": f"SELECT k, n FROM (SELECT Istream(k, COUNT(*) AS n) FROM {S} GROUP BY k) "
+    "[RANGE 100 us] q",
+    "what leaves": f"SELECT k FROM (SELECT Dstream(DISTINCT k) FROM {S}) [RANGE 100 us] q",
     "left join with a relation": f"SELECT s.k, r.b FROM {S} LEFT JOIN r ON s.k = r.a",
     "left join with an NRR": f"SELECT s.k, n.b FROM {S} LEFT JOIN n ON s.k = n.a",
 }
@@ -39,7 +53,8 @@ FORMS = {
 def started(query: str) -> ContinuousRun:
     session = LocalSession()
     for name in "st":
-        session.stream(name, {"ts": "BIGINT", "k": "BIGINT", "x": "BIGINT"})
+        columns = {"ts": "BIGINT", "k": "BIGINT", "x": "BIGINT", "a": "ARRAY<BIGINT>"}
+        session.stream(name, columns)
     rows = [{"a": number, "b": number} for number in range(200)]
     session.relation("r", rows, key="a")
     session.relation("n", rows, key="a", retroactive=False)
@@ -49,10 +64,12 @@ def started(query: str) -> ContinuousRun:
 def batch(run: ContinuousRun, first: int, size: int, keys: int) -> dict[str, pa.Table]:
     """Rows with as many keys as there are rows in the window: each meets about one."""
     rng, ts = np.random.default_rng(first), np.arange(first, first + size)
-    return {
-        name: pa.table({"ts": ts, "k": rng.integers(0, keys, size), "x": rng.integers(0, 9, size)})
-        for name in run.clocks.streams
-    }
+    tables = {}
+    for name in run.clocks.streams:
+        k, x = rng.integers(0, keys, size), rng.integers(0, 9, size)
+        elements = pa.array([[int(key), int(value)] for key, value in zip(k, x, strict=True)])
+        tables[name] = pa.table({"ts": ts, "k": k, "x": x, "a": elements})
+    return tables
 
 
 def touched_per_row(query: str, window: int) -> float:

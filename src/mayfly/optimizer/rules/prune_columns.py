@@ -31,9 +31,9 @@ from mayfly.plan.logical_operators import (
     Select,
     StreamScan,
     SubqueryWindow,
-    Unnest,
 )
 from mayfly.plan.outer_join import OuterJoin
+from mayfly.plan.unnest import Unnest
 
 Requested = frozenset[tuple[str, str]]
 

@@ -32,8 +32,8 @@ from mayfly.plan.logical_operators import (
     Sort,
     SubqueryWindow,
     UnionAll,
-    Unnest,
 )
+from mayfly.plan.unnest import Unnest
 
 Terms = tuple[Expression, ...]
 

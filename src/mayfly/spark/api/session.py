@@ -21,7 +21,7 @@ from mayfly.archive.model.settings import brought_columns
 from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.binder import written_out
 from mayfly.cql.computed_columns import EVENT_TIME, UNITS
-from mayfly.cql.registrations import view_of
+from mayfly.cql.registrations import derived_stream_of, view_of
 from mayfly.display import html_table, one_line
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import flag, known_settings, names, text
@@ -250,6 +250,12 @@ class Session:
         with in_zone(self.zone):
             bound = bind_query(cql, self.catalog)
         self.add_view(view_of(name, bound, written_out(cql, bound, self.catalog)))
+
+    def derive_stream(self, name: str, cql: str) -> None:
+        """A stream of what a query with Istream, Dstream or Rstream tells, to be read in FROM."""
+        with in_zone(self.zone):
+            bound = bind_query(cql, self.catalog)
+        self.add_view(derived_stream_of(name, bound, written_out(cql, bound, self.catalog)))
 
     def add_view(self, definition: ViewDefinition) -> None:
         """Declare a view as the language defines it."""
