@@ -19,16 +19,16 @@ STORES = {"commit", "put_if_absent", "write_segment"}
 VERBS = """
 abandon abort account act add admit advance advise append apply arrive ascend assert attach await
 balance begin cancel carry catch chain change check choose claim clean clear close collect commit
-connect count create declare deliver derive describe die discard drop end enlist enter erase evaluate
-execute expect expire extend feed fill finish fit fix follow forget gather grow hand hasten hear
-help hold insert interpret interrupt invalidate join keep kill lay leave let lift limit link
-list listen load log look make mark match measure merge migrate move multiply name narrow need note notify open
-order pack parse pass pause persist place plan play pool prepare print process prune publish push
-put raise rank reach read rebuild receive recode record refresh refuse register relabel release
-remove replace require reset resize restore resume retain rewrite rollback round run save send
-serve set settle show shrink sink skip slide spill split spread start stay step stop store subtract
-sum sync take talk tell touch try unchain undo unite update upgrade use vacuum wait warm watch
-widen work write
+connect count create declare deliver derive describe die discard drop end enlist enter erase
+evaluate execute expect expire extend feed fill finish fit fix follow forget gather grow hand
+hasten hear help hold insert interpret interrupt invalidate join keep kill lay leave let lift limit
+link list listen load log look make mark match measure merge migrate move multiply name narrow need
+note notify open order pack parse pass pause persist place plan play pool prepare print process
+prune publish push put raise rank reach read rebuild receive recode record refresh refuse register
+relabel release remove replace require reset resize restore resume retain rewrite rollback round
+run save send serve set settle show shrink sink skip slide spill split spread start stay step stop
+store subtract sum sync take talk tell touch try unchain undo unite update upgrade use vacuum wait
+warm watch widen work write
 """
 PUBLIC = {
     "every": "window.every(k, function): a watch, as users say it",
