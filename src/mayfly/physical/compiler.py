@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.delta import payload
-from mayfly.kernels.difference import ExceptAllRows
 from mayfly.kernels.distinct import WeakDistinct
 from mayfly.kernels.evaluation import Evaluation
 from mayfly.kernels.frequent_groups import FrequentRows
@@ -45,7 +44,7 @@ from mayfly.physical.join_conditions import (
     covers,
     oriented,
 )
-from mayfly.physical.negations import negation
+from mayfly.physical.negations import except_all, negation
 from mayfly.physical.pane_plan import PanePlan, obstacle, rows_because, slid_window
 from mayfly.physical.program import Entering, Program, RelationInput, StreamInput, Task, shorter
 from mayfly.physical.row_tasks import derived_stream, row_by_row, stream_below
@@ -484,8 +483,7 @@ class _Compiler:
     def _except_all(self, labelled: Labelled, node: ExceptAll) -> Task:
         left, right = (self.task(source) for source in labelled.inputs)
         shapes = self.shape(labelled.inputs[0], left), self.shape(labelled.inputs[1], right)
-        operator = ExceptAllRows(describe(node), (left.columns, right.columns), shapes)
-        return Task(operator, (left, right), left.columns, True, left.longest)
+        return except_all(node, left, right, shapes)
 
     # ── state ─────────────────────────────────────────────────────────────────────────────
 

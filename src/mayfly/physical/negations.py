@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from mayfly.kernels.anti_join import AntiJoinRows
+from mayfly.kernels.difference import ExceptAllRows
 from mayfly.kernels.kept_rows import Shape
 from mayfly.kernels.stateless import MergeUnion, SelectRows
 from mayfly.kernels.window_join import Condition, JoinRows
@@ -19,10 +20,16 @@ from mayfly.optimizer.labels import describe
 from mayfly.physical.join_conditions import condition_between
 from mayfly.physical.program import Task, shorter
 from mayfly.plan.expressions import IsNull, Not
-from mayfly.plan.logical_operators import AntiJoin, Negation
+from mayfly.plan.logical_operators import AntiJoin, ExceptAll, Negation
 
 Shapes = tuple[Shape, Shape]
 _ALWAYS = Condition(((), ()), (), True)
+
+
+def except_all(node: ExceptAll, left: Task, right: Task, shapes: Shapes) -> Task:
+    """EXCEPT ALL of two inputs, by their values."""
+    operator = ExceptAllRows(describe(node), (left.columns, right.columns), shapes)
+    return Task(operator, (left, right), left.columns, True, left.longest)
 
 
 def negation(node: AntiJoin, left: Task, right: Task, shapes: Shapes) -> Task:
