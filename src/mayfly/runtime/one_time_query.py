@@ -10,7 +10,7 @@ that are named, only the columns that are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from mayfly.plan.catalog import Definition
 from mayfly.plan.logical_operators import Output
 from mayfly.runtime.answer import QueryAnswer
 from mayfly.runtime.prepared_query import PreparedQuery
-from mayfly.runtime.table_sources import FILES, StreamSource, TableSource
+from mayfly.runtime.table_sources import FILES, StreamSource, Synopses, TableSource
 
 if TYPE_CHECKING:
     from mayfly.physical.explain.explanation import Explanation
@@ -88,9 +88,25 @@ class OneTimePlan:
                 kind = source.kind if source.kind in ("archive", FILES) else "view"
                 instants.setdefault(kind, []).append(latest)
         if views := instants.get("view"):
-            return min(views)
+            return self._edge(min(views))
         last = instants.get(FILES)
         return max(last) if last else min(instants.get("archive", ()), default=default)
+
+    def _edge(self, instant: int) -> int:
+        """The last one up to an instant that all synopses show; itself if there is none."""
+        last = instant
+        while True:
+            edges = [table.edge(last) for table in self.query.synopses.values()]
+            if any(edge is None for edge in edges):
+                return instant
+            earliest = min((edge for edge in edges if edge is not None), default=last)
+            if earliest == last:
+                return last
+            last = earliest
+
+    def shows(self, instant: int) -> bool:
+        """Whether the synopses that stand for parts of it show an instant."""
+        return all(table.edge(instant) == instant for table in self.query.synopses.values())
 
     def answer(self, instant: int, version: int = -1) -> QueryAnswer:
         """The rows at an instant."""
@@ -146,7 +162,12 @@ class OneTimeSources:
                 fed.setdefault(stream.name.casefold(), stream)
         return OneTimeSources(listed, tuple(others), fed)
 
-    def plan(self, text: str, prepared: PreparedQuery | None = None) -> OneTimePlan:
+    def plan(
+        self,
+        text: str,
+        prepared: PreparedQuery | None = None,
+        synopses: Callable[[], Synopses] | None = None,
+    ) -> OneTimePlan:
         """A query over them, which may have been prepared over others of the same columns."""
-        query = prepared or PreparedQuery.of(text, self.tables, self.others, self.streams)
-        return OneTimePlan(query, self.tables, self.streams)
+        query = prepared or PreparedQuery.of(text, self.tables, self.others, self.streams, synopses)
+        return OneTimePlan(query, {**self.tables, **query.synopses}, self.streams)

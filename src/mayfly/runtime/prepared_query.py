@@ -7,8 +7,8 @@ compiling some more; both are done once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,12 @@ from mayfly.plan.logical_operators import (
 from mayfly.plan.outer_join import left_join
 from mayfly.plan.window_kinds import Unbounded
 from mayfly.runtime.row_read import RowRead
-from mayfly.runtime.table_sources import StreamSource, TableSource
+from mayfly.runtime.table_sources import (
+    StreamSource,
+    Synopses,
+    SynopsisSource,
+    TableSource,
+)
 
 if TYPE_CHECKING:
     from mayfly.runtime.one_time_program import OneTimeProgram
@@ -51,6 +56,8 @@ class PreparedQuery:
     bound: Output
     catalog: Catalog
     """What there was to read."""
+    synopses: Mapping[str, SynopsisSource] = field(default_factory=dict)
+    """By their names in lower case: tables that were put in the place of parts of the query."""
 
     @staticmethod
     def of(
@@ -58,7 +65,9 @@ class PreparedQuery:
         tables: Mapping[str, TableSource],
         others: Iterable[Definition],
         streams: Mapping[str, StreamSource],
+        synopses: Callable[[], Synopses] | None = None,
     ) -> PreparedQuery:
+        """``synopses`` are looked for only if the query names a stream."""
         catalog = Catalog(offers=f"{OFFERED}, or stream" if streams else OFFERED)
         for table in tables.values():
             catalog = catalog.declare(RelationDefinition(table.name, table.columns))
@@ -66,8 +75,17 @@ class PreparedQuery:
             if catalog.lookup(definition.name) is None:
                 catalog = catalog.declare(definition)
         bound = bind_query(text, catalog, one_time=True)
-        _check(SourceText(text), bound, tables, streams)
-        return PreparedQuery(text, bound, catalog)
+        standing: dict[str, SynopsisSource] = {}
+        reasons: Mapping[str, str] = {}
+        if synopses is not None and any(isinstance(node, StreamScan) for node in bound.walk()):
+            offered = synopses()
+            bound = offered.substituted(bound)
+            standing = {name.casefold(): table for name, table in offered.tables.items()}
+            reasons = offered.refusals
+        for table in standing.values():
+            catalog = catalog.declare(RelationDefinition(table.name, table.columns))
+        _check(SourceText(text), bound, {**tables, **standing}, streams, reasons)
+        return PreparedQuery(text, bound, catalog, standing)
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
@@ -128,6 +146,7 @@ def _check(
     bound: Output,
     tables: Mapping[str, TableSource],
     streams: Mapping[str, StreamSource],
+    reasons: Mapping[str, str],
 ) -> None:
     """Refuse what has no answer at one instant."""
     if bound.kind is not OutputKind.VIEW:
@@ -140,6 +159,8 @@ def _check(
             stream = streams.get(node.stream.casefold())
             if stream is None:
                 problem = f"{node.stream} is a stream, whose rows are not kept"
+                if node.stream in reasons:
+                    problem = f"{problem}; {reasons[node.stream]}"
                 raise _error(source, node, problem, _what_is_kept(node.stream, tables.values()))
             if obstacle := stream.obstacle(node.window):
                 raise _error(source, node, *obstacle)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from mayfly.plan.catalog import ColumnDefinition, StreamDefinition
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.window_kinds import Window
 
 Keys = Mapping[str, tuple[Any, ...]]
@@ -47,6 +48,28 @@ class TableSource(Protocol):
 
     def missing(self, instant: int) -> Iterator[str]:
         """Why rows of the instant may be missing."""
+
+
+class SynopsisSource(TableSource, Protocol):
+    """A part of a query, answered from a synopsis of streams whose rows are not kept."""
+
+    def edge(self, instant: int) -> int | None:
+        """The last instant up to this one that it shows."""
+
+
+class Synopses(Protocol):
+    """What can stand for a part of a query."""
+
+    @property
+    def tables(self) -> Mapping[str, SynopsisSource]:
+        """Those that stand for parts now, by name."""
+
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """By stream: why its synopses stand for nothing."""
+
+    def substituted(self, plan: Output) -> Output:
+        """The plan with tables in the place of what synopses answer."""
 
 
 class StreamSource(Protocol):

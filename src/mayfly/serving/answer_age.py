@@ -106,17 +106,21 @@ class AgeLimit:
             "more",
         )
 
-    def await_answer(self, ask: Callable[[bool], T]) -> T:
+    def await_answer(self, ask: Callable[[bool], T], as_of: int | None = None) -> T:
         """Ask until there is an answer that is young enough, as long as waiting is allowed.
 
         ``ask`` takes whether to look at the newest version, and raises if its answer is too old.
+        That of an instant ``as_of`` that is closed only grows older.
         """
         deadline = time.monotonic() + self.wait / 1e6
         newest = False
         while True:
             try:
                 return ask(newest)
-            except (StaleAnswer, NotClosed):
+            except StaleAnswer:
+                if as_of is not None or time.monotonic() >= deadline:
+                    raise
+            except NotClosed:
                 if time.monotonic() >= deadline:
                     raise
             time.sleep(PAUSE)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from mayfly.checkpoint.stored_relations import STORED_RELATIONS
-from mayfly.cql import bind_query
+from mayfly.cql import CqlError, bind_query
 from mayfly.cql.messages import suggestion
 from mayfly.display import html_table, one_line
-from mayfly.errors import InvalidSetting, UnsupportedFormat, VersionExpired
+from mayfly.errors import InvalidSetting, StaleAnswer, UnsupportedFormat, VersionExpired
 from mayfly.keywords import known_settings, text
 from mayfly.lifetime import MIN_TIME, NEVER, Duration, in_zone, instant
 from mayfly.pipeline.control_log import DECLARED
@@ -40,7 +40,7 @@ from mayfly.runtime.answer import QueryAnswer
 from mayfly.runtime.clock import Clocks
 from mayfly.runtime.one_time_query import OneTimePlan, OneTimeSources
 from mayfly.runtime.prepared_query import PreparedQuery
-from mayfly.runtime.table_sources import Keys, TableSource
+from mayfly.runtime.table_sources import Keys, StreamSource, TableSource
 from mayfly.serving.answer_age import AgeLimit, AnswerAge
 from mayfly.serving.kept_streams import KeptStream, kept_streams
 from mayfly.serving.key_index import KeyIndex
@@ -55,7 +55,9 @@ from mayfly.storage import Manifest, Repository
 
 if TYPE_CHECKING:
     from mayfly.physical.explain.explanation import Explanation
+    from mayfly.serving.pane_tables import PaneTables
     from mayfly.serving.stored_archive import StoredArchive
+    from mayfly.serving.stored_panes import StoredPanes
 
 Moment = int | str
 ATTEMPTS = 20
@@ -190,7 +192,8 @@ class PipelineReader:
         """
         limit = AgeLimit.of(staleness, lag, wait)
         return limit.await_answer(
-            lambda newest: self._reader(newest)._view_answer(name, as_of, where or {}, limit)
+            lambda newest: self._reader(newest)._view_answer(name, as_of, where or {}, limit),
+            None if as_of is None else instant(as_of),
         )
 
     def _view_answer(
@@ -230,15 +233,55 @@ class PipelineReader:
         """
         limit = AgeLimit.of(staleness, lag, wait)
         return limit.await_answer(
-            lambda newest: self._reader(newest)._query_answer(sql, as_of, limit)
+            lambda newest: self._reader(newest)._query_answer(sql, as_of, limit),
+            None if as_of is None else instant(as_of),
         )
 
     def _query_answer(self, sql: str, as_of: Moment | None, limit: AgeLimit) -> QueryAnswer:
         with in_zone(self.zone):
             plan = self._plan(text("the query", sql))
-            moment = plan.instant(self.last_instant()) if as_of is None else instant(as_of)
-            self.check_age(plan, moment, limit)
-            return plan.answer(moment, self.version)
+            moment = None if as_of is None else instant(as_of)
+            if plan.query.synopses:
+                plan = self.by_scan_where_needed(plan, moment, limit)
+            shown = plan.instant(self.last_instant()) if moment is None else moment
+            self.check_age(plan, shown, limit)
+            return plan.answer(shown, self.version)
+
+    def by_scan_where_needed(
+        self, plan: OneTimePlan, moment: int | None, limit: AgeLimit | None = None
+    ) -> OneTimePlan:
+        """A plan over panes, or over rows where these are kept and panes do not show the moment
+        that is asked for, or an old one."""
+        try:
+            if moment is None:
+                self.check_age(plan, plan.instant(self.last_instant()), limit)
+                return plan
+            if plan.shows(moment):
+                return plan
+        except StaleAnswer:
+            pass
+        try:
+            return self.sources.plan(plan.query.text)
+        except CqlError:  # rows are not kept
+            return plan
+
+    def synopses(self) -> PaneTables:
+        """What can stand for parts of a query over streams."""
+        # Here: panes take all operators, and few queries ask for them.
+        from mayfly.serving.pane_tables import PaneTables
+
+        return PaneTables(self._panes_of, self.catalog)
+
+    def _panes_of(self, stream: str) -> list[StoredPanes]:
+        from mayfly.serving.stored_panes import stored_panes
+
+        if stream not in self._stored_panes:
+            self._stored_panes[stream] = stored_panes(self.views.values(), stream)
+        return self._stored_panes[stream]
+
+    @cached_property
+    def _stored_panes(self) -> dict[str, list[StoredPanes]]:
+        return {}
 
     @cached_property
     def sources(self) -> OneTimeSources:
@@ -251,7 +294,10 @@ class PipelineReader:
         return OrderedDict()
 
     def _plan(self, sql: str) -> OneTimePlan:
-        plan = self.sources.plan(sql, self._prepared.pop(sql, None))
+        prepared = self._prepared.pop(sql, None)
+        plan = self.sources.plan(sql, prepared, self.synopses)
+        if plan.query.synopses:  # which are those of this version
+            return plan
         self._prepared[sql] = plan.query
         while len(self._prepared) > PREPARED:
             self._prepared.popitem(last=False)
@@ -259,9 +305,8 @@ class PipelineReader:
 
     def check_age(self, plan: OneTimePlan, moment: int, limit: AgeLimit | None = None) -> None:
         """Refuse an answer that is older than its reader or the query itself allows."""
-        views = [self.views[table.name] for table in plan.reads if table.kind == View.kind]
-        streams = {name for view in views for name in view.streams}
-        streams |= {name for stream in plan.feeds for name in stream.streams}
+        sources: tuple[TableSource | StreamSource, ...] = (*plan.reads, *plan.feeds)
+        streams = {name for source in sources for name in source.streams}
         bounded = (limit or AgeLimit()).tightened(plan.bound.staleness)
         self._check_age(bounded, streams or None, moment)
 

@@ -45,7 +45,7 @@ from mayfly.plan.catalog import (
 )
 from mayfly.plan.logical_operators import OutputKind
 from mayfly.runtime.answer import QueryAnswer
-from mayfly.runtime.one_time_query import OneTimePlan
+from mayfly.runtime.one_time_query import OneTimePlan, OneTimeSources
 from mayfly.runtime.relation_log import Changing
 from mayfly.runtime.session_tables import DeclaredTable
 from mayfly.runtime.table_sources import SCAN, Keys, TableSource
@@ -246,7 +246,14 @@ class SqlSession:
             if isinstance(query, QueryDefinition | ArchiveDefinition | ViewDefinition)
         )
         kept = () if self.reader is None else self.reader.kept_streams.values()
-        return OneTimePlan.of(text, self.tables(), (*others, *sending), (*kept, *self.streams()))
+        streams = (*kept, *self.streams())
+        sources = OneTimeSources.of(self.tables(), (*others, *sending), streams)
+        if self.reader is None:
+            return sources.plan(text)
+        plan = sources.plan(text, synopses=self.reader.synopses)
+        if plan.query.synopses and self.as_of is not None and not plan.shows(self.as_of):
+            plan = sources.plan(text)
+        return plan
 
     def _answer(self, text: str) -> QueryAnswer:
         plan = self._plan(text.strip().rstrip(";"))

@@ -7,7 +7,7 @@ error (VersionExpired), and opens the newest one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -72,6 +72,11 @@ class View:
     def _registered(self) -> Mapping[str, Any]:
         registered: Mapping[str, Any] = self.manifest.properties["queries"][self.name]
         return registered
+
+    @property
+    def strategy(self) -> str:
+        """How its state is kept."""
+        return str(self._registered.get("strategy", "UPA"))
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -151,12 +156,7 @@ class View:
         if whole is not None and instant < whole:
             until = "for ever" if whole == NEVER else f"until {instant_text(whole)}"
             yield f"{self.name} was added later and does not know all earlier rows, {until}"
-        streams = self._registered.get("streams", ())
-        totals = self.manifest.properties["totals"]
-        for figure, words in (("shed", "left out on purpose"), ("beyond", "beyond MAX GAP")):
-            for stream in streams:
-                if count := totals.get(figure, {}).get(stream, 0):
-                    yield f"{count:,} rows of {stream} were {words}"
+        yield from rows_left_out(self.manifest, self._registered.get("streams", ()))
 
     def _stored(self, columns: Sequence[str], times: Sequence[str] = ()) -> StoredResults:
         own = {column.name: column for column in self.plan.schema}
@@ -184,6 +184,15 @@ class View:
         since = self._registered.get("since")
         remedy = "run with a longer --history"
         check_kept(self.manifest, self.name, instant, since, self.name, remedy)
+
+
+def rows_left_out(manifest: Manifest, streams: Iterable[str]) -> Iterator[str]:
+    """Which rows of streams no answer has, in words."""
+    totals = manifest.properties["totals"]
+    for figure, words in (("shed", "left out on purpose"), ("beyond", "beyond MAX GAP")):
+        for stream in streams:
+            if count := totals.get(figure, {}).get(stream, 0):
+                yield f"{count:,} rows of {stream} were {words}"
 
 
 def _begins_or_ends(batch: pa.RecordBatch, since: int, until: int) -> pa.Array:

@@ -48,6 +48,23 @@ def oracle(sql: str, second: int, length: int) -> list[tuple[Any, ...]]:
     return sorted(connection.execute(sql).fetchall(), key=str)
 
 
+def test_conditions_between_kept_rows_and_relations(checkpoint: Path) -> None:
+    sql = (
+        "SELECT c.n, p.town FROM clicks {window} c, people p "
+        "WHERE c.user = p.user AND c.n < LENGTH(p.town)"
+    )
+    rows = [row for row in clicks(0, 29) if row["ts"] > 16 * SECOND]
+    connection = duckdb.connect()
+    connection.register("clicks", table_of(rows))
+    connection.execute("CREATE TABLE people AS VALUES ('ann', 'Kiel'), ('bob', 'Bonn')")
+    expected = connection.execute(sql.format(window="").replace("people p", "people p(user, town)"))
+    answer = mayfly.open(checkpoint).query(sql.format(window="[RANGE 12 s]"), as_of=28 * SECOND)
+    assert 0 < answer.rows.num_rows < 6
+    assert sorted(tuple(row.values()) for row in answer.rows.to_pylist()) == sorted(
+        expected.fetchall()
+    )
+
+
 @pytest.mark.parametrize("sql", SQL)
 @pytest.mark.parametrize("length", [1, 5, 12])
 def test_windows_up_to_what_is_kept_equal_duckdb(checkpoint: Path, sql: str, length: int) -> None:
