@@ -50,7 +50,7 @@ from mayfly.physical.program import Entering, Program, RelationInput, StreamInpu
 from mayfly.physical.row_tasks import derived_stream, row_by_row, stream_below
 from mayfly.physical.served_plan import cannot_serve, for_server, in_panes
 from mayfly.physical.shared_program import with_equal_tasks_once
-from mayfly.physical.slides import common_slide, outer_slide, without_slides
+from mayfly.physical.slides import common_slide, outer_slide, runnable
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.derived_stream import Derived
@@ -128,13 +128,6 @@ def compile_plan(
             slide, plan.restore, sort.keys, sort.limit, sort.offset,
         )  # fmt: skip
     return with_equal_tasks_once(Program(answer, sent, plan, strategy))
-
-
-def runnable(plan: Output) -> Output:
-    """The plan that is compiled: restore looks at every instant between two refreshes."""
-    output = without_slides(plan) if plan.restore else plan
-    assert isinstance(output, Output)
-    return output
 
 
 def _is_dual(plan: Node) -> bool:

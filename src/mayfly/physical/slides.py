@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.finished_operators import InWindows
-from mayfly.plan.logical_operators import Node, RelationScan, StreamScan, SubqueryWindow
+from mayfly.plan.logical_operators import Node, Output, RelationScan, StreamScan, SubqueryWindow
 from mayfly.plan.window_kinds import Slide
 
 
@@ -46,3 +46,10 @@ def common_slide(node: Node) -> Slide | None:
             slides.add(part.window.slide)
     slide = slides.pop() if len(slides) == 1 else None
     return slide if slide is not None and slide.period else None
+
+
+def runnable(plan: Output) -> Output:
+    """The plan that is compiled: restore looks at every instant between two refreshes."""
+    output = without_slides(plan) if plan.restore else plan
+    assert isinstance(output, Output)
+    return output

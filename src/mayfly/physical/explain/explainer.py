@@ -9,12 +9,13 @@ from mayfly.optimizer.join_chains import executed
 from mayfly.optimizer.optimize import Candidate, Optimized, optimize
 from mayfly.optimizer.plan_cost import cost_plan
 from mayfly.optimizer.statistics import Statistics
-from mayfly.physical.compiler import compile_plan, runnable
+from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.physical.explain.joins import reasons_of_joins
 from mayfly.physical.explain.model import ExplainedPlan, PhysicalPlan, RuleRun
 from mayfly.physical.explain.picture import picture
 from mayfly.physical.explain.zone_notes import zone_uses
+from mayfly.physical.slides import runnable
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Joining, Strategy

@@ -18,7 +18,6 @@ from mayfly.optimizer.rule import RuleContext
 from mayfly.optimizer.structures import Cost
 from mayfly.patterns import MON, STR, WK, Label
 from mayfly.patterns.propagation import unbounded
-from mayfly.physical.compiler import runnable
 from mayfly.physical.explain.model import (
     Edge,
     Exchange,
@@ -30,6 +29,7 @@ from mayfly.physical.explain.model import (
 from mayfly.physical.explain.warnings import warnings_of
 from mayfly.physical.program import Program, RelationInput, Source, Task
 from mayfly.physical.shared_program import shared
+from mayfly.physical.slides import runnable
 from mayfly.physical.stager import stage_tasks
 from mayfly.physical.stages import Feed, Route, StagedTask
 from mayfly.plan.finished_operators import InWindows
