@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.physical.explain.sharing import sharing_of
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.spark.stream import runner
@@ -116,7 +117,20 @@ def test_twenty_queries_answer_from_panes_that_spark_makes(
 def test_240_queries_answer_from_panes_that_spark_makes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(spark, tmp_path, 6, 240, monkeypatch)
+    runs = check(spark, tmp_path, 6, 240, monkeypatch)
+    dataflow = runs["q0"].runner.dataflow
+    explained = sharing_of({m.name: m.program for m in dataflow.program.members})
+    assert sum(len(some.readers) for some in explained.panes) == 240
+    stores = [t for t in dataflow.stages.tasks if t.operator.is_standing]
+    assert len(stores) == len(explained.panes) < 60
+    together = {answer.log for answer in dataflow.stages.answers if answer.share is not None}
+    assert len(dataflow.stages.tasks) < 400, "an operator for each query, and more"
+    manifest = runs["q0"].runner.repository.current()
+    panes = [s for s in manifest.segments.values() if s.group.endswith("/panes")]
+    assert len(together) < len(dataflow.stages.answers)
+    kept = sum(segment.rows for segment in panes)
+    longest = max(some.shared.rows for some in explained.panes)
+    assert kept <= 2 * len(panes) * 40 * longest, "panes that no window reads are kept"
 
 
 def test_sums_of_panes_that_do_not_fit_are_whole(spark: SparkSession, tmp_path: Path) -> None:
@@ -150,11 +164,12 @@ def test_panes_of_one_stream_beside_rows_of_another_and_a_late_query(
     late = {"late": Query(("g",), ("SUM(k)", "COUNT(*)"), "", 30, 6, 0)}
     texts = {name: query.cql for name, query in queries.items()}
     texts["rows"] = "SELECT g, COUNT(*) AS n FROM t [RANGE 40 us] GROUP BY g"
+    texts["beside"] = "SELECT g, COUNT(*) AS n FROM s [RANGE 40 us] WHERE k = 1 GROUP BY g"
 
     def started(asked: dict[str, str]) -> dict[str, QueryRun]:
         session = Session(spark)
         declare(session, tmp_path, {"s": SCHEMA, "t": SCHEMA}, slack=f"{SLACK} us")
-        return run_over(session.queries(**asked), tmp_path / "ck", ends=len(asked) > 3, buckets=2)
+        return run_over(session.queries(**asked), tmp_path / "ck", ends=len(asked) > 4, buckets=2)
 
     for first, some in ((0, batches[:2]), (2, batches[2:])):
         tables = [pa.Table.from_pylist(batch, schema=SCHEMA) for batch in some]
@@ -163,8 +178,14 @@ def test_panes_of_one_stream_beside_rows_of_another_and_a_late_query(
         runs = started(asked)
     (panes,) = runs["short"].runner.dataflow.panes
     assert len(panes.feeds) == 1, "three queries have one state"
+    assert len(panes.rest) == 1, "rows of the stream cross for one query only"
     rows = admitted(batches)
     compared(runs, queries, rows)
+    table = lifetimes(runs["beside"])
+    for instant in instants(rows, rng)[:6]:
+        alive = [r["g"] for r in rows if r["ts"] <= instant < r["ts"] + 40 and r["k"] == 1]
+        groups = [(g, alive.count(g)) for g in set(alive)]
+        assert shown(table, instant) == sorted(groups, key=str)
     entry = runs["late"].runner.repository.current().properties["queries"]["late"]
     assert entry["whole_from"] <= entry["since"], "what it needs is kept"
     for instant in instants([row for row in rows if row["ts"] >= entry["since"]], rng):

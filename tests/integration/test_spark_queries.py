@@ -53,6 +53,8 @@ MORE = {
     "outer": "SELECT l.k, l.v, r.v AS w FROM a [RANGE 30 us] l FULL JOIN b [RANGE 20 us] r"
     " ON l.k = r.k AND l.v > 2",
     "extremes": "SELECT g, MAX(x) AS m, MIN(v) AS l FROM a [RANGE 50 us] GROUP BY g",
+    "panes": "SELECT g, SUM(v) AS s, COUNT(*) AS n, MAX(x) AS m FROM a [RANGE 60 us SLIDE 20 us]"
+    " GROUP BY g",
     "selection": "SELECT k, upper(g) AS g, v * 2 AS w FROM a [RANGE 40 us] WHERE v > 2",
     "frequent everywhere": "SELECT FREQUENT(k, 2) AS f FROM a [RANGE 60 us SLIDE 20 us]",
     "frequent rows": "SELECT g, FREQUENT(k, 2) AS f FROM a [ROWS 40 SLIDE 10 ROWS] GROUP BY g",

@@ -10,19 +10,17 @@ import typer
 
 from mayfly.cli.file_queries import File, Query, queries_of, statements_of
 from mayfly.cli.output import refusals
-from mayfly.cql import CqlError, Create, Statement, catalog_after, parse
+from mayfly.cql import CqlError, Create, ExplainSharing, Statement, catalog_after, parse
 from mayfly.cql.script_files import text_of
 from mayfly.display import encodable
-from mayfly.optimizer.optimize import check_rule_names, optimize
+from mayfly.optimizer.optimize import check_rule_names
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.plan.catalog import ArchiveDefinition, Catalog, QueryDefinition
-from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
 
 if TYPE_CHECKING:
     from mayfly.physical.explain.shared_parts import Together
-    from mayfly.physical.program import Program
 
 
 def explain_command(
@@ -81,6 +79,7 @@ def explain_command(
         ]
         running = [each for each in queries if each.registered]
         shared = _shared(statements, running, strategy, without)
+        asked = _sharing_asked(statements, strategy, without or [])
         if html is not None:
             from mayfly.physical.explain.page import page_of
 
@@ -99,6 +98,8 @@ def explain_command(
         _print(shown, timings)
         if shared is not None:
             typer.echo(f"== together\n{shared.text()}")
+        for text in asked:
+            typer.echo(encodable(f"== sharing\n{text}"))
 
 
 def _chosen(queries: list[Query], names: list[str], file: Path) -> list[Query]:
@@ -126,27 +127,11 @@ def _shared(
     """What the queries of a pipeline have in common, if there is more than one."""
     if len(queries) < 2:
         return None
+    from mayfly.physical.compiled_plans import compiled_plans
     from mayfly.physical.explain.shared_parts import together
 
-    return together(_programs(catalog_after(statements), queries, strategy, without or []))
-
-
-def _programs(
-    catalog: Catalog, queries: list[Query], strategy: Strategy, without: list[str]
-) -> dict[str, Program]:
-    from mayfly.physical.compiler import compile_plan
-    from mayfly.physical.shared_program import canonical
-
-    programs = {}
-    for each in queries:
-        optimized = optimize(each.plan, strategy=strategy, without=without)
-        assert isinstance(optimized.plan, Output)
-        context = optimized.context
-        programs[each.name] = compile_plan(
-            canonical(optimized.plan), catalog, strategy, context.weak_distinct,
-            panes=context.panes, sharing=context.sharing,
-        )  # fmt: skip
-    return programs
+    plans = {each.name: each.plan for each in queries}
+    return together(compiled_plans(plans, catalog_after(statements), strategy, without or []))
 
 
 def _registered(statements: list[Statement]) -> list[Query]:
@@ -158,17 +143,34 @@ def _registered(statements: list[Statement]) -> list[Query]:
     ]
 
 
+def _sharing_asked(
+    statements: list[Statement], strategy: Strategy, without: list[str]
+) -> list[str]:
+    """The answers to EXPLAIN SHARING in a file, each over the queries that are declared before."""
+    from mayfly.physical.explain.sharing import sharing_of_plans
+
+    texts = []
+    for index, statement in enumerate(statements):
+        if isinstance(statement, ExplainSharing):
+            before = statements[:index]
+            plans = {each.name: each.plan for each in _registered(before)}
+            explained = sharing_of_plans(plans, catalog_after(before), strategy, without)
+            texts.append(explained.shown(statement.form))
+    return texts
+
+
 def _sharing_text(
     file: Path, added: list[str], strategy: Strategy, without: list[str], json: bool, mermaid: bool
 ) -> str:
     """EXPLAIN SHARING of the queries of a file, and of some that are not in it yet."""
-    from mayfly.physical.explain.sharing import added_cost, sharing_of
+    from mayfly.physical.explain.sharing import added_cost, sharing_of_plans
 
     text = text_of(file).rstrip().removesuffix(";")
     statements = parse("\n;\n".join([text, *added]), name=str(file))
     every = _registered(statements)
     names = {each.name for each in _registered(statements_of(file))}
-    explained = sharing_of(_programs(catalog_after(statements), every, strategy, without))
+    plans = {each.name: each.plan for each in every}
+    explained = sharing_of_plans(plans, catalog_after(statements), strategy, without)
     if mermaid:
         return explained.mermaid()
     newcomers = [each.name for each in every if each.name not in names]

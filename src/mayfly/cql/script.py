@@ -15,6 +15,7 @@ from mayfly.cql.statements import (
     Create,
     Drop,
     Explain,
+    ExplainSharing,
     OneTimeQuery,
     Show,
     Statement,
@@ -42,6 +43,8 @@ _INSTEAD = {
     "SINK": "write CREATE QUERY name TO parquet('folder') AS SELECT …",
     "SOURCE": "write CREATE STREAM name (ts TIMESTAMP, …) FROM kafka(…) TIMESTAMP BY ts",
 }
+_FORMS = ("TEXT", "JSON", "MERMAID")
+"""How EXPLAIN SHARING may be shown."""
 _FIRST_WORDS = ("CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "SHOW", "EXPLAIN", "SELECT", "WITH")
 _REFUSED_WORDS = {
     "ALTER": "DROP it and CREATE it anew",
@@ -187,6 +190,9 @@ def _show(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
 
 
 def _explain(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
+    if catalog.lookup("sharing") is None and cursor.take("SHARING"):
+        form = "TEXT" if cursor.word() == "" else cursor.one_of(_FORMS, "how to show it")
+        return ExplainSharing(position=position, form=form)
     compare = cursor.take("COMPARE")
     if _begins_query(cursor.word()):
         tokens = cursor.tokens[cursor.position :]

@@ -77,6 +77,13 @@ class Explain(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExplainSharing(Statement):
+    """EXPLAIN SHARING: what the queries that are declared so far have in common, as ``form``."""
+
+    form: str = "TEXT"
+
+
+@dataclass(frozen=True, kw_only=True)
 class OneTimeQuery(Statement):
     """A SELECT on its own: answered once."""
 

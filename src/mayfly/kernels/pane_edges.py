@@ -3,8 +3,8 @@
 Idea: a window [RANGE d SLIDE p] uses the edges u·p and u·p − d, two families (period, phase); panes
 are cut at the union of those that are in use, never at a common divisor (spec/periodic 1).
 Invariant: rows between two neighbouring edges come and go together in every window.
-Cost: one pass over the instants for each family; of more than MOST_FAMILIES, one finer family that
-has all their edges.
+Cost: one pass over the instants for each family; in the place of more than MOST_FAMILIES, or of
+some that have as many edges together, one finer family that has all their edges.
 """
 
 from __future__ import annotations
@@ -58,11 +58,13 @@ def edges(windows: Iterable[Range]) -> list[Family]:
         for family in families
         if not any(finer != family and contains(finer, family) for finer in families)
     )
-    if len(alone) <= MOST_FAMILIES:
+    if len(alone) <= 2:
         return alone
     first = alone[0][1]
     step = reduce(gcd, [number for period, phase in alone for number in (period, phase - first)])
-    return [(step, first % step)]
+    # One family is cheaper to look at than many; of many, edges are seldom the same.
+    dense = sum(step / period for period, _ in alone) >= 1
+    return [(step, first % step)] if dense or len(alone) > MOST_FAMILIES else alone
 
 
 def next_edges(instants: Int64s, families: Sequence[Family]) -> Int64s:

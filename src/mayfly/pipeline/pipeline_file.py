@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Registered = QueryDefinition | ArchiveDefinition
 
+_IGNORED = {"Show": "SHOW", "Explain": "EXPLAIN", "ExplainSharing": "EXPLAIN SHARING"}
+
 
 @dataclass(frozen=True)
 class PipelineFile:
@@ -105,7 +107,7 @@ class PipelineFile:
         for statement in self.statements:
             if not isinstance(statement, carried_out):
                 kind = type(statement).__name__
-                words = {"Show": "SHOW", "Explain": "EXPLAIN"}.get(kind, "a SELECT on its own")
+                words = _IGNORED.get(kind, "a SELECT on its own")
                 notes.append(f"line {statement.position.line}: {words} is ignored")
         return tuple(notes)
 

@@ -24,6 +24,7 @@ from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
+from mayfly.physical.explain.sharing import Sharing, sharing_of_plans
 from mayfly.plan.catalog import (
     Catalog,
     QueryDefinition,
@@ -88,7 +89,7 @@ class LocalSession:
                 case _:
                     raise InvalidSetting(
                         f"line {statement.position.line} is a {type(statement).__name__.upper()}",
-                        "look at queries with explain(), and at what is declared with .catalog",
+                        "look at queries with explain() and sharing(), at the rest with .catalog",
                     )
         return answer
 
@@ -203,6 +204,12 @@ class LocalSession:
         way, compare = Strategy.named(strategy), flag("compare", compare)
         with in_zone(self.zone):
             return explain(self._bound(cql), self.catalog, cql, strategy=way, compare=compare)
+
+    def sharing(self) -> Sharing:
+        """What the queries that are created share of panes when a pipeline runs them together."""
+        plans = {entry.name: entry.plan for entry in self.catalog.of_kind(QueryDefinition)}
+        with in_zone(self.zone):
+            return sharing_of_plans(plans, self.catalog)
 
     def table(self, relation: str) -> pa.Table:
         """A relation as its last change left it."""

@@ -21,6 +21,7 @@ from mayfly.cql import (
     Create,
     Delete,
     Drop,
+    ExplainSharing,
     Insert,
     Show,
     Statement,
@@ -56,6 +57,7 @@ from mayfly.storage import Repository
 
 if TYPE_CHECKING:
     from mayfly.physical.explain.explanation import Explanation
+    from mayfly.physical.explain.sharing import Sharing
     from mayfly.serving.stored_archive import StoredArchive
 
 Outcome: TypeAlias = "QueryAnswer | Explanation | pa.Table | str"
@@ -264,8 +266,21 @@ class SqlSession:
             self.reader.check_age(plan, instant)
         return plan.answer(instant, version)
 
+    def sharing(self) -> Sharing:
+        """What the queries of the pipeline, and those declared here, share of panes."""
+        # Here: to explain takes all operators.
+        from mayfly.physical.explain.sharing import sharing_of_plans
+
+        plans = {} if self.reader is None else {n: v.plan for n, v in self.reader.views.items()}
+        plans |= {entry.name: entry.plan for entry in self.catalog.of_kind(QueryDefinition)}
+        return sharing_of_plans(plans, self.catalog)
+
     def _explained(self, text: str, rest: str) -> Outcome:
         name = rest.removeprefix("QUERY ").strip()
+        if rest.upper().split(" ")[0] == "SHARING" and self.catalog.lookup(name) is None:
+            (statement,) = parse(text, self.catalog)
+            assert isinstance(statement, ExplainSharing)
+            return self.sharing().shown(statement.form)
         if self.reader is not None and name in self.reader.views:
             return self.reader.explain(name)
         entry = self.catalog.lookup(name)

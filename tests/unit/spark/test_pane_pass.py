@@ -94,12 +94,19 @@ def test_one_pass_serves_queries_with_equal_numbers(tmp_path: object) -> None:
     [
         "SELECT g FROM s [RANGE 10 us]",
         f"SELECT LAST(v) FROM s {WINDOW}",
-        f"SELECT SUM(v + v) FROM s {WINDOW}",
         f"SELECT COUNT(*) FROM s {WINDOW} WHERE upper(g) = 'A'",
     ],
 )
-def test_rows_cross_if_a_query_needs_them(tmp_path: object, cql: str) -> None:
-    assert passed(tmp_path, f"SELECT SUM(v) FROM s {WINDOW}", cql) is None
+def test_rows_cross_for_those_who_need_them(tmp_path: object, cql: str) -> None:
+    panes = passed(tmp_path, f"SELECT SUM(v) FROM s {WINDOW}", cql)
+    assert panes is not None
+    assert [feed.number for feed in panes.feeds] == [0]
+    assert panes.rest == (1,)
+
+
+def test_rows_cross_if_a_number_of_shared_panes_may_fail(tmp_path: object) -> None:
+    queries = (f"SELECT SUM(v) FROM s {WINDOW}", f"SELECT SUM(v + v) FROM s {WINDOW}")
+    assert passed(tmp_path, *queries) is None
 
 
 def test_rows_cross_if_gaps_would_be_inside_of_panes(tmp_path: object) -> None:

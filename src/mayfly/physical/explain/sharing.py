@@ -18,9 +18,13 @@ from mayfly.display import counted, number
 from mayfly.kernels.pane_edges import edges, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.lifetime import NEVER, format_micros
+from mayfly.physical.compiled_plans import compiled_plans
 from mayfly.physical.program import Program, Task
 from mayfly.physical.shared_program import shared
+from mayfly.plan.catalog import Catalog
+from mayfly.plan.logical_operators import Output
 from mayfly.plan.plan_text import expression_text
+from mayfly.plan.strategy import Strategy
 from mayfly.plan.window_kinds import Range
 
 HOUR = 3_600_000_000
@@ -151,6 +155,10 @@ class Sharing:
         ]
         return "\n".join(lines)
 
+    def shown(self, form: str) -> str:
+        """As text, JSON, or a drawing for Mermaid."""
+        return {"TEXT": self.text, "JSON": self.json, "MERMAID": self.mermaid}[form]()
+
     def of(self, query: str) -> SharedReader | str:
         """How one query is answered, or why from no panes."""
         readers = [reader for some in self.panes for reader in some.readers]
@@ -168,6 +176,16 @@ def added_cost(explained: Sharing, query: str) -> dict[str, Any]:
         f"alone {number(reader.alone.touched)}"
     )
     return {"words": words, "shared": asdict(reader.shared), "alone": asdict(reader.alone)}
+
+
+def sharing_of_plans(
+    plans: Mapping[str, Output],
+    catalog: Catalog,
+    strategy: Strategy = Strategy.UPA,
+    without: Sequence[str] = (),
+) -> Sharing:
+    """What queries share when they run together, by their logical plans."""
+    return sharing_of(compiled_plans(plans, catalog, strategy, without))
 
 
 def sharing_of(programs: Mapping[str, Program]) -> Sharing:

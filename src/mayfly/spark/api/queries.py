@@ -23,6 +23,7 @@ from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.physical.explain.shared_parts import Together, together
+from mayfly.physical.explain.sharing import Sharing, sharing_of
 from mayfly.physical.program import Program
 from mayfly.physical.shared_program import canonical, shared
 from mayfly.pipeline.commands import Commands, Reading
@@ -231,6 +232,10 @@ class Queries:
     def explain(self) -> Together:
         """What the queries share: streams, parts that are computed once, clocks."""
         return together({name: query.program for name, query in self.queries.items()})
+
+    def sharing(self) -> Sharing:
+        """What the queries share of panes, and what that saves."""
+        return sharing_of({name: query.program for name, query in self.queries.items()})
 
     def streams(self, stored_names: Sequence[str] = ()) -> tuple[Stream, ...]:
         """Those that are read, and those declared that a checkpoint names: these first,

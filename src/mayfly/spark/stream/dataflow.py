@@ -47,7 +47,7 @@ class Dataflow:
     zone: str = "UTC"
     """In which times have a day and an hour."""
     panes: tuple[PanePass, ...] = ()
-    """What Spark SQL makes of rows, of each stream of which none has to cross into Python."""
+    """What Spark SQL makes of rows, of each stream with queries that take panes."""
 
     @staticmethod
     def of(
@@ -108,6 +108,9 @@ class Dataflow:
             groups = panes.aggregated(rows, limits[panes.stream])
             splitter = PaneSplitter(self.stages, panes, self.buckets, tuple(limits), self.zone)
             parts.append(groups.mapInArrow(splitter, DDL))
+            if panes.rest:
+                beside = replace(self.splitter, only=frozenset(panes.rest))
+                parts.append(self._rows_beside(rows, panes).mapInArrow(beside, DDL))
         if len(self.panes) < len(self.streams):
             others = batch.where(f"{STREAM} NOT IN ({_listed(tags)})")
             parts.append(others.mapInArrow(self.splitter, DDL))
@@ -116,6 +119,16 @@ class Dataflow:
             yield parcels
         finally:
             parcels.unpersist()
+
+    def _rows_beside(self, rows: DataFrame, panes: PanePass) -> DataFrame:
+        """Of a stream with panes, the rows that other feeds may select, and what they read."""
+        feeds = [self.stages.feeds[number] for number in panes.rest]
+        slots = {column: slot for slot, column in self.slots[panes.stream].items()}
+        needed = dict.fromkeys(slots[name] for feed in feeds for name in feed.source.columns)
+        condition = wanted_rows(feeds, lambda column: slots[column.name])
+        rows = rows.where(f"{STREAM} = {panes.stream}")
+        chosen = rows if condition is None else rows.where(condition)
+        return chosen.select(STREAM, TS, *needed)
 
     def _exchanged(self, parcels: DataFrame) -> DataFrame:
         return parcels.repartitionById(self.buckets, "_bucket")

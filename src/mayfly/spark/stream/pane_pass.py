@@ -4,8 +4,9 @@ Idea: one aggregation of a batch serves all queries of its stream. Rows are grou
 each query (GROUPING SETS where these differ) and by pane, cut at every edge that one of them uses;
 predicates are FILTER clauses, equal numbers are computed once. What comes to Python, a row for each
 key and pane, is merged to the panes of each query and counted (pane_split.py).
-Invariant: only what ``pushes`` (means the same in every session, cannot fail) is given to Spark; if
-a query needs more, all rows of the stream cross as before, and its panes are made there.
+Invariant: only what ``pushes`` (means the same in every session, cannot fail) is given to Spark.
+For queries that need more, and those that need rows, these are read once more: the ones that such a
+query may select cross, with the columns it reads. They are counted in the aggregation alone.
 """
 
 from __future__ import annotations
@@ -76,12 +77,14 @@ class PanePass:
     feeds: tuple[PaneFeed, ...]
     stream: int = 0
     """Which of the streams."""
+    rest: tuple[int, ...] = ()
+    """The numbers of the stream's other feeds, which need rows."""
 
     @staticmethod
     def of(
         feeds: Sequence[Feed], streams: Sequence[Stream], slots: Sequence[Mapping[str, str]]
     ) -> tuple[PanePass, ...]:
-        """Of every stream of which no row has to cross."""
+        """Of every stream with feeds that take panes."""
         passes = []
         for index, stream in enumerate(streams):
             own = {n: feed for n, feed in enumerate(feeds) if feed.source.stream == stream.name}
@@ -147,11 +150,13 @@ class _Making:
         shortest = min((period for period, _ in families[0]), default=0) if families else 0
         # In a replay, gaps between rows are seen between panes only.
         unseen = self.max_gap is not None and self.max_gap < shortest
-        if len(listed) < len(feeds) or unseen:
+        if not listed or unseen:
             return None
+        taken_numbers = {pane_feed.number for pane_feed in listed}
         return PanePass(
             tuple(self.keys), tuple(map(pane_sql, families)), tuple(self.sets),
             tuple(self.numbers), tuple(listed),
+            rest=tuple(number for number in feeds if number not in taken_numbers),
         )  # fmt: skip
 
     def _feed(self, number: int, feed: Feed) -> PaneFeed | None:

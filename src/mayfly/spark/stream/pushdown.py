@@ -10,7 +10,7 @@ may raise an error. Clocks and counts are those of all rows: of the others only 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mayfly.kernels.predicate_index import MANY_SELECTIONS
 from mayfly.physical.stages import Feed
@@ -34,16 +34,18 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _TYPES = (*_WHOLE, "boolean", "string", "double")
 
 
-def wanted_rows(feeds: Sequence[Feed]) -> str | None:
-    """What the readers of one stream have in common; None if one needs every row, or if there are
-    so many that an index finds their rows sooner."""
+def wanted_rows(
+    feeds: Sequence[Feed], named: Callable[[Column], str] = lambda column: quoted(column.name)
+) -> str | None:
+    """What the readers of one stream have in common, over columns as they are ``named``; None if
+    one needs every row, or if there are so many that an index finds their rows sooner."""
     if not 0 < len(feeds) < MANY_SELECTIONS:
         return None
     conditions = []
     for feed in feeds:
         predicate = feed.selects
         terms = predicate.terms if isinstance(predicate, And) else (predicate,)
-        understood = [term.sql(lambda c: quoted(c.name)) for term in terms if term and pushes(term)]
+        understood = [term.sql(named) for term in terms if term and pushes(term)]
         if not understood:
             return None
         conditions.append(" AND ".join(understood))

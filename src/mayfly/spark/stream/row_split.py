@@ -52,6 +52,8 @@ class Splitter:
     kept: frozenset[str] = frozenset()
     """Streams whose dead letters are kept."""
     zone: str = "UTC"
+    only: frozenset[int] | None = None
+    """The feeds that get rows, if these are counted elsewhere."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return self.split(batches, limits_of_the_batch(len(self.streams)))
@@ -65,8 +67,8 @@ class Splitter:
         for table in _tables(batches):
             fed = Counter[int]()
             yield batch_of(self._parcels(table, limits, fed))
-            came = enumerate(counted(table, limits))
-            counts.append([replace(arrival, fed=fed[number]) for number, arrival in came])
+            came = counted(table, limits) if self.only is None else [Arrived()] * len(limits)
+            counts.append([replace(arrival, fed=fed[n]) for n, arrival in enumerate(came)])
         total = encoded(added(counts, len(self.streams)))
         yield batch_of([Parcel(0, 0, COUNTS, total)])
 
@@ -94,6 +96,7 @@ class Splitter:
             (number, feed)
             for number, feed in enumerate(self.program.feeds)
             if feed.source.stream == self.streams[index]
+            and (self.only is None or number in self.only)
         ]
         matches = self._matches(mine, lambda name: rows.column(columns[name]), rows.num_rows)
         for number, feed in mine:
