@@ -3,17 +3,23 @@
 Up to 240 queries in eight groups as in the thesis (8.5.1): windows of 20 to 100 s, slides of 1 s to
 half the window, drawn from a seed; sums, counts, averages and maxima of bytes by address, protocol
 and port. Every runner reads the same files, one micro-batch at a time, on local[2], in a JVM of its
-own. Before anything is timed its answers at several refreshes of a smaller load are compared with
-DuckDB's; a wrong answer ends the benchmark.
+own. Before anything is timed its answers to a smaller load are compared with DuckDB's, at the last
+refresh of every query; a wrong answer ends the benchmark.
 
-    floor        the bare micro-batch: rows are read and counted
+    floor        the bare micro-batch: rows are read, summed by address and counted
     mayfly       the queries in one pipeline
-    apart        the same without sharing (SS1 and CS1 off)
+    apart        the same without sharing (SS1, CS1 and CS2 off)
     window()     one Spark streaming query each, with window(), into the noop sink
-    by hand      one Spark job: foreachBatch adds up rows by key and second, then one SQL a query
+    by hand      one Spark job: foreachBatch adds up rows by key and second into files; one SQL for
+                 each grouping joins these with the refreshes that are due
     duckdb       every query asked again at each of its refreshes, over the rows alive
 
-    python -m benchmarks.periodic --record periodic
+One grouped SUM is timed besides at windows of 10, 60 and 288 slides, at two sizes, beside window().
+Flink is not among the peers: its environment takes longer to set up than all the others to run.
+With ``--minutes`` no run begins that would probably end later, judged by the one before it, and a
+run that is not done by then is ended: both are in the results.
+
+    python -m benchmarks.periodic --record periodic --minutes 15
     python -m benchmarks.periodic --small
 """
 
@@ -23,6 +29,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,7 +60,7 @@ class Load:
 
     rows: int = 500_000
     seconds: int = 20
-    batches: int = 9
+    batches: int = 8
     warm_up: int = 5
     seed: int = 20
     addresses: int = 1000
@@ -61,8 +68,13 @@ class Load:
 
 
 SMALL = Load(rows=4_000, seconds=20, batches=7, warm_up=2, addresses=40, ports=10)
-MOST = {"apart": 80, "window()": 10, "by hand": 240, "duckdb": 40}
-"""How many queries a runner gets: more would take longer than all the others together."""
+COUNTS_OF = {
+    "floor": (1,), "apart": (1, 40), "window()": (1, 10), "by hand": (1, 40, 240),
+    "duckdb": (1, 10),
+}  # fmt: skip
+"""How many queries runners get: more would take longer than all the others together."""
+LARGE = 2_000_000
+"""Rows a batch, for one grouped sum."""
 GROUPS = (
     ("src", "SUM(bytes)"),
     ("src", "MAX(bytes)"),
@@ -202,7 +214,7 @@ def _last(query: Periodic, load: Load) -> int:
 
 
 def run_apart(queries: list[Periodic], load: Load, folder: Path, work: Path) -> dict[str, Any]:
-    return run_mayfly(queries, load, folder, work, ("SS1", "CS1"))
+    return run_mayfly(queries, load, folder, work, ("SS1", "CS1", "CS2"))
 
 
 def run_window(queries: list[Periodic], load: Load, folder: Path, work: Path) -> dict[str, Any]:
@@ -214,61 +226,81 @@ def run_window(queries: list[Periodic], load: Load, folder: Path, work: Path) ->
     for number, query in enumerate(queries):
         # Spark's windows are [a, b), ours (a, b]: a microsecond later they hold the same rows.
         rows = source(spark, folder).selectExpr("ts - INTERVAL '0.000001' SECOND AS at", "*")
-        times = window("at", f"{query.window} seconds", f"{query.slide} seconds")
+        # Spark's begin at multiples of the slide, ours end there.
+        start = -query.window % query.slide
+        times = window(
+            "at", f"{query.window} seconds", f"{query.slide} seconds", f"{start} seconds"
+        )
         keys = [name for name in query.keys.split(", ") if name]
         frame = rows.withWatermark("at", "0 seconds").groupBy(times, *keys)
         frame = frame.agg(expr(query.call).alias("x"))
-        stream = frame.writeStream.format("noop").outputMode("append")
+        stream = frame.writeStream.outputMode("append")
         stream = stream.option("checkpointLocation", str(work / f"ck{number}"))
+        if is_small(load):
+            stream = stream.format("memory").queryName(f"w{number}")
+        else:
+            stream = stream.format("noop")
         started.append(stream.trigger(availableNow=True).start())
     for each in started:
         each.awaitTermination()
     seconds = time.perf_counter() - began
     batches = [batch_seconds(each)[: load.batches] for each in started]
     slowest = [max(times) for times in zip(*batches, strict=False)]
-    return {"batch_seconds": slowest, "total_seconds": seconds}
+    answers = []
+    for number, query in enumerate(queries if is_small(load) else ()):
+        end = f"unix_micros(window.end) = {_last(query, load)}"
+        shown = spark.table(f"w{number}").where(end).drop("window")
+        answers.append(sorted(([*row] for row in shown.collect()), key=str))
+    return {"batch_seconds": slowest, "total_seconds": seconds, "answers": answers}
 
 
 def run_by_hand(queries: list[Periodic], load: Load, folder: Path, work: Path) -> dict[str, Any]:
-    """What an engineer would write: partial sums by key and second in files, one SQL a query."""
+    """What an engineer would write: partial sums by key and second in files, one SQL a grouping."""
     spark = session({"spark.sql.shuffle.partitions": "2"})
     groupings = list(dict.fromkeys(query.keys for query in queries))
     partial = "sum(bytes) AS total, count(*) AS n, max(bytes) AS largest"
     calls = {
-        "SUM(bytes)": "sum(total)", "COUNT(*)": "sum(n)", "MAX(bytes)": "max(largest)",
-        "AVG(bytes)": "sum(total) / sum(n)",
+        "SUM(bytes)": "total", "COUNT(*)": "n", "MAX(bytes)": "largest", "AVG(bytes)": "total / n"
     }  # fmt: skip
     answers: dict[int, list[Any]] = {}
 
     def answer(frame: Any, batch: int) -> None:
         pane = f"CAST(ceil(unix_micros(ts) / {SECOND}) AS BIGINT) AS pane"
         rows = frame.selectExpr("*", pane).persist()
+        end = (batch + 1) * load.seconds - 1
         for place, keys in enumerate(groupings):
             names = [name for name in keys.split(", ") if name]
             made = rows.groupBy(*names, "pane").agg(*_expressions(partial))
             made.write.mode("append").parquet(str(work / f"panes{place}"))
             kept = spark.read.parquet(str(work / f"panes{place}"))
-            kept.where(f"pane > {batch * load.seconds - 110}").persist().createOrReplaceTempView(
-                f"panes{place}"
-            )
-        end = (batch + 1) * load.seconds - 1
-        for number, query in enumerate(queries):
-            due = refreshes(query, (end - load.seconds) * SECOND, end * SECOND)
-            if not len(due):
+            kept.where(f"pane > {batch * load.seconds - 110}").createOrReplaceTempView("panes")
+            due = [
+                (number, refresh // SECOND, query.window)
+                for number, query in enumerate(queries)
+                if query.keys == keys
+                for refresh in refreshes(query, (end - load.seconds) * SECOND, end * SECOND)
+            ]
+            if not due:
                 continue
-            listed = ", ".join(f"({refresh // SECOND}L)" for refresh in due)
-            keys = f"{query.keys}, " if query.keys else ""
-            text = (
-                f"SELECT {keys}u, {calls[query.call]} AS x FROM panes{groupings.index(query.keys)} "
-                f"JOIN VALUES {listed} AS refreshes(u) ON pane > u - {query.window} AND pane <= u "
-                f"GROUP BY {keys}u"
+            listed = ", ".join(f"({n}, {u}L, {window}L)" for n, u, window in due)
+            columns = ", ".join([*names, "query", "u"])
+            asked = spark.sql(
+                f"SELECT /*+ BROADCAST(due) */ {columns}, sum(total) AS total, sum(n) AS n, "
+                f"max(largest) AS largest FROM panes JOIN VALUES {listed} AS due(query, u, w) "
+                f"ON pane > u - w AND pane <= u GROUP BY {columns}"
             )
-            asked = spark.sql(text)
-            if load == SMALL and _last(query, load) in due:
-                last = asked.where(f"u = {_last(query, load) // SECOND}").drop("u")
-                answers[number] = sorted(([*row] for row in last.collect()), key=str)
+            if is_small(load):
+                note(asked.collect(), names)
             asked.write.format("noop").mode("append").save()
-        spark.catalog.clearCache()
+        rows.unpersist()
+
+    def note(rows: list[Any], names: list[str]) -> None:
+        for row in rows:
+            query = queries[row["query"]]
+            if row["u"] * SECOND == _last(query, load):
+                values = {part: row[part] for part in ("total", "n", "largest")}
+                value = eval(calls[query.call], {}, values)
+                answers.setdefault(row["query"], []).append([*(row[n] for n in names), value])
 
     stream = source(spark, folder).writeStream.foreachBatch(answer)
     stream = stream.option("checkpointLocation", str(work / "ck")).trigger(availableNow=True)
@@ -276,7 +308,7 @@ def run_by_hand(queries: list[Periodic], load: Load, folder: Path, work: Path) -
     started.awaitTermination()
     if started.exception():
         sys.exit(str(started.exception()))
-    listed = [answers[number] for number in range(len(queries))] if load == SMALL else []
+    listed = [answers.get(number, []) for number in range(len(queries))]
     return {"batch_seconds": batch_seconds(started), "answers": listed}
 
 
@@ -312,20 +344,48 @@ RUNNERS = {
 # ── measuring ─────────────────────────────────────────────────────────────────────────────
 
 
+class Clock:
+    """How long the benchmark may still run."""
+
+    def __init__(self, minutes: float | None) -> None:
+        self.end = None if minutes is None else time.monotonic() + 60 * minutes
+
+    @property
+    def left(self) -> float | None:
+        return None if self.end is None else self.end - time.monotonic()
+
+    def has(self, seconds: float) -> bool:
+        return self.left is None or self.left > seconds
+
+
 def in_child(
-    runner: str, queries: list[Periodic], load: Load, folder: Path, root: Path
-) -> dict[str, Any]:
-    """Each in a fresh JVM, so that none profits from another's warm-up."""
+    runner: str, queries: list[Periodic], load: Load, folder: Path, root: Path,
+    limit: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Each in a fresh JVM, so that none profits from another's warm-up; ended after a limit."""
     work = Path(tempfile.mkdtemp(dir=root))
     task = {"queries": [asdict(query) for query in queries], "load": asdict(load)}
     words = [sys.executable, "-m", "benchmarks.periodic", "--child", runner, "--data", str(folder)]
     words += ["--work", str(work), "--task", json.dumps(task)]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{runner} failed:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    child = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        out, errors = child.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)  # its JVM, too
+        child.communicate()
+        return {"ended_after_seconds": limit}
+    if child.returncode:
+        sys.exit(f"{runner} failed:\n{out[-2000:]}\n{errors[-6000:]}")
+    result: dict[str, Any] = json.loads(out.splitlines()[-1])
     shutil.rmtree(work, ignore_errors=True)
     return result
+
+
+def is_small(load: Load) -> bool:
+    """Whether answers are compared."""
+    return load.rows == SMALL.rows
 
 
 def check(runner: str, count: int, root: Path) -> None:
@@ -339,43 +399,106 @@ def check(runner: str, count: int, root: Path) -> None:
         correct = map(list, expected(connection, query, _last(query, SMALL)))
         if sorted(correct, key=str) != sorted(map(list, answer), key=str):
             sys.exit(f"{runner} is wrong: {query.cql}")
+    print(f"{runner}: answers to {count} queries are those of DuckDB", flush=True)
 
 
-def timed(
-    runner: str, name: str, queries: list[Periodic], load: Load, folder: Path, root: Path
-) -> dict[str, Any]:
-    result = in_child(runner, queries, load, folder, root)
+@dataclass(frozen=True)
+class Task:
+    """Something to time: a runner, and what it is given."""
+
+    name: str
+    runner: str
+    queries: tuple[Periodic, ...]
+    load: Load
+    folder: str
+
+
+def tasks(load: Load, counts: tuple[int, ...], only: list[str], small: bool) -> list[Task]:
+    """What matters most comes first: time may be short."""
+    listed: list[Task] = []
+    for count in sorted(counts, key=lambda count: (count not in (1, max(counts)), count)):
+        queries = tuple(queries_of(count, load.seed))
+        listed += [
+            Task(f"{count} queries", runner, queries, load, "data")
+            for runner in only
+            if count in COUNTS_OF.get(runner, counts) or (small and runner != "floor")
+        ]
+    sizes = [load] if small else [load, replace(load, rows=LARGE, batches=5, warm_up=2)]
+    for size in sizes:
+        for ratio in RATIOS:
+            name = f"d/s = {ratio}, {size.rows:,} rows a batch"
+            query = (Periodic("src", "SUM(bytes)", ratio, 1),)
+            listed += [
+                Task(name, runner, query, size, "data" if size is load else "large")
+                for runner in ("mayfly", "window()")
+                if runner in only
+            ]
+    return listed
+
+
+def timed(task: Task, root: Path, clock: Clock, expected_seconds: float) -> dict[str, Any]:
+    if not clock.has(expected_seconds):
+        print(f"{task.name:34} {task.runner:10} left out: no time", flush=True)
+        return {"left_out": "no time"}
+    folder = root / task.folder
+    if not folder.exists():
+        generate(task.load, folder)
+    result = in_child(task.runner, list(task.queries), task.load, folder, root, clock.left)
     result.pop("answers", None)
-    steady = result["batch_seconds"][load.warm_up :]
-    result |= {"median_seconds": median(steady), "commit": commit()}
-    result["load_average"] = machine()["load_average"]
-    print(f"{name:24} {runner:10} median {result['median_seconds']:8.3f} s a batch", flush=True)
+    result |= {"commit": commit(), "load_average": machine()["load_average"]}
+    if "batch_seconds" not in result:
+        print(f"{task.name:34} {task.runner:10} ended: no time", flush=True)
+        return result
+    result["median_seconds"] = median(result["batch_seconds"][task.load.warm_up :])
+    print(
+        f"{task.name:34} {task.runner:10} median {result['median_seconds']:8.3f} s a batch",
+        flush=True,
+    )
     return result
 
 
-def measure(load: Load, counts: tuple[int, ...], only: list[str]) -> dict[str, Any]:
-    root = Path(tempfile.mkdtemp(prefix="mayfly-periodic-"))
+def measure(
+    load: Load, counts: tuple[int, ...], only: list[str], minutes: float | None
+) -> dict[str, Any]:
+    root, clock = Path(tempfile.mkdtemp(prefix="mayfly-periodic-")), Clock(minutes)
     results: dict[str, Any] = {}
     try:
-        generate(load, root / "data")
-        for runner in filter(only.__contains__, ("mayfly", "apart", "by hand")):
-            check(runner, 16, root)
-        for count in counts:
-            queries = queries_of(count, load.seed)
-            for runner in only:
-                if count <= MOST.get(runner, count) and (runner != "floor" or count == counts[0]):
-                    name = f"{count} queries"
-                    timing = timed(runner, name, queries, load, root / "data", root)
-                    results.setdefault(name, {})[runner] = timing
-        for ratio in RATIOS:
-            queries = [Periodic("src", "SUM(bytes)", ratio, 1)]
-            for runner in filter(only.__contains__, ("mayfly", "window()")):
-                name = f"d/s = {ratio}"
-                timing = timed(runner, name, queries, load, root / "data", root)
-                results.setdefault(name, {})[runner] = timing
+        for runner in filter(only.__contains__, ("mayfly", "apart", "window()", "by hand")):
+            check(runner, 2 if runner == "window()" else 16, root)
+        last: dict[str, float] = {}
+        for task in tasks(load, counts, only, is_small(load)):
+            began = time.monotonic()
+            result = timed(task, root, clock, last.get(task.runner, 20.0))
+            last[task.runner] = time.monotonic() - began
+            results.setdefault(task.name, {})[task.runner] = result
     finally:
         shutil.rmtree(root, ignore_errors=True)
     return results
+
+
+def summary(results: dict[str, Any]) -> dict[str, float]:
+    """What the aims are about; only what was timed."""
+
+    def seconds(name: str, runner: str) -> float | None:
+        value: float | None = results.get(name, {}).get(runner, {}).get("median_seconds")
+        return value
+
+    figures: dict[str, float] = {}
+    first, most = seconds("1 queries", "mayfly"), seconds("240 queries", "mayfly")
+    floor = seconds("1 queries", "floor")
+    if first and most:
+        figures["an added query, share of the first"] = (most - first) / 239 / first
+    if floor and most:
+        figures["240 queries, times the bare micro-batch"] = most / floor
+    for runner, name, count in (("window()", "10 queries", 10), ("by hand", "240 queries", 240)):
+        other = seconds(name, runner)
+        if other and most:
+            figures[f"{runner}, times 240 queries"] = other * 240 / count / most
+    for name in results:
+        mine, other = seconds(name, "mayfly"), seconds(name, "window()")
+        if name.startswith("d/s") and mine and other:
+            figures[f"window(), times {name}"] = other / mine
+    return figures
 
 
 def main() -> None:
@@ -384,6 +507,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=Load.rows, help="a batch")
     parser.add_argument("--count", type=int, action="append", help="queries; may be repeated")
     parser.add_argument("--runner", action="append", choices=list(RUNNERS))
+    parser.add_argument("--minutes", type=float, help="end after so many minutes")
     parser.add_argument("--record", help="name of the JSON file under benchmarks/results")
     for name in ("child", "data", "work", "task"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
@@ -397,9 +521,12 @@ def main() -> None:
         return
     load = SMALL if options.small else replace(Load(), rows=options.rows)
     counts = tuple(options.count or ((1, 10) if options.small else COUNTS))
-    results = measure(load, counts, options.runner or list(RUNNERS))
+    results = measure(load, counts, options.runner or list(RUNNERS), options.minutes)
+    for name, figure in summary(results).items():
+        print(f"{name}: {figure:.4g}")
     if options.record:
-        configuration = {**asdict(load), "counts": counts, "most": MOST}
+        configuration = {**asdict(load), "counts": counts, "counts_of": COUNTS_OF, "large": LARGE}
+        results["summary"] = summary(results)
         print(record(options.record, configuration, results))
 
 

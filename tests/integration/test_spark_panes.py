@@ -15,7 +15,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.physical.explain.sharing import sharing_of
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.spark.stream import runner
@@ -117,20 +116,43 @@ def test_twenty_queries_answer_from_panes_that_spark_makes(
 def test_240_queries_answer_from_panes_that_spark_makes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = check(spark, tmp_path, 6, 240, monkeypatch)
-    dataflow = runs["q0"].runner.dataflow
-    explained = sharing_of({m.name: m.program for m in dataflow.program.members})
-    assert sum(len(some.readers) for some in explained.panes) == 240
-    stores = [t for t in dataflow.stages.tasks if t.operator.is_standing]
-    assert len(stores) == len(explained.panes) < 60
-    together = {answer.log for answer in dataflow.stages.answers if answer.share is not None}
-    assert len(dataflow.stages.tasks) < 400, "an operator for each query, and more"
+    check(spark, tmp_path, 6, 240, monkeypatch)
+
+
+EIGHT_GROUPS = (
+    (("k",), ("SUM(k)",)), (("k",), ("MAX(v)",)), (("g",), ("SUM(k)",)), (("g",), ("AVG(v)",)),
+    (("k", "g"), ("SUM(k)",)), (("g",), ("COUNT(*)",)), (("k", "g"), ("MIN(v)",)),
+    ((), ("SUM(k)",)),
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_240_queries_in_eight_groups_have_eight_logs(spark: SparkSession, tmp_path: Path) -> None:
+    """As in the thesis (8.5.1): 30 windows each of eight questions."""
+    rng = Random(8)
+    queries = {
+        f"q{number}": Query(
+            *EIGHT_GROUPS[number % 8], "", rng.randint(20, 100), rng.randint(1, 10), 0
+        )
+        for number in range(240)
+    }
+    batches = random_batches(rng, 3, (40, 60))
+    recorded(tmp_path, batches)
+    asked = session_of(spark, tmp_path).queries(**{name: q.cql for name, q in queries.items()})
+    runs = run_over(asked, tmp_path / "ck", ends=True, buckets=2)
+    compared(runs, queries, admitted(batches))
+    explained = asked.sharing()
+    assert [len(some.readers) for some in explained.panes] == [60, 90, 60, 30]
+    assert "together: 240 queries from 4 states of panes" in explained.text()
+    stages = runs["q0"].runner.dataflow.stages
+    assert len(stages.tasks) == 4 + 8
+    assert len({answer.log for answer in stages.answers}) == 8
     manifest = runs["q0"].runner.repository.current()
-    panes = [s for s in manifest.segments.values() if s.group.endswith("/panes")]
-    assert len(together) < len(dataflow.stages.answers)
-    kept = sum(segment.rows for segment in panes)
-    longest = max(some.shared.rows for some in explained.panes)
-    assert kept <= 2 * len(panes) * 40 * longest, "panes that no window reads are kept"
+    kept = sum(s.rows for s in manifest.segments.values() if s.group.endswith("/panes"))
+    status = runs["q0"].status()
+    assert kept < len(admitted(batches)) * 4
+    assert 0 < status.state_bytes < 1_000_000
+    assert len(manifest.segments) < 240, "files for each query"
 
 
 def test_sums_of_panes_that_do_not_fit_are_whole(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,15 +1,18 @@
 """Writes a checkpoint of queries as the golden ones of its state format were written.
 
 python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-version-1 1
+python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-panes panes
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
 
+from mayfly.optimizer.rules.share_panes import SHARING
 from mayfly.plan.strategy import Strategy
 from mayfly.storage import vacuum
 from tests.property.continuous_cases import SECOND, Row, catalog, table_of
@@ -61,6 +64,16 @@ QUERIES = {
     },
 }
 STRATEGIES = {1: Strategy.NT, **dict.fromkeys((2, 3, 4, 5), Strategy.UPA)}
+PANES = {
+    "short": "SELECT g, SUM(v) AS s, COUNT(*) AS n FROM s1 [RANGE 6 s SLIDE 2 s] GROUP BY g",
+    "long": "SELECT g, SUM(v) AS s, COUNT(*) AS n FROM s1 [RANGE 15 s SLIDE 3 s] GROUP BY g",
+    "mean": "SELECT AVG(v) AS a, MAX(x) AS m FROM s1 [RANGE 9 s SLIDE 2 s]",
+    "values": "SELECT g, COUNT(DISTINCT k) AS d FROM s1 [RANGE 8 s SLIDE 4 s] GROUP BY g",
+    "entered": "SELECT Istream(g, MIN(v) AS low) FROM s1 [RANGE 6 s SLIDE 2 s] GROUP BY g",
+    "large": "SELECT g, SUM(v) AS s FROM s1 [RANGE 6 s SLIDE 2 s] WHERE k > 0 GROUP BY g"
+    " HAVING SUM(v) > 9",
+}
+"""Aggregates over windows with SLIDE, some of them answered in one pass."""
 WRITTEN = 2
 """So many batches are in the golden checkpoints; the others come after."""
 
@@ -86,12 +99,16 @@ def golden_runner(folder: Path, version: int) -> HereRunner:
     )
 
 
-def main(folder: Path, version: int) -> None:
-    runner = golden_runner(folder, version)
+def panes_runner(folder: Path, sharing: Collection[str] = SHARING) -> HereRunner:
+    return runner_of(folder, catalog(0), PANES, buckets=2, sharing=sharing)
+
+
+def write(runner: HereRunner) -> None:
     for batch in batches()[:WRITTEN]:
         runner.feed(batch, {})
     vacuum(runner.repository, grace=0)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    place, kind = Path(sys.argv[1]), sys.argv[2]
+    write(panes_runner(place) if kind == "panes" else golden_runner(place, int(kind)))

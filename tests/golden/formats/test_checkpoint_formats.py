@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,16 +11,21 @@ import pytest
 from mayfly.checkpoint.operator_state import Stored, load_state
 from mayfly.errors import UnsupportedFormat
 from mayfly.faults import on_reach
+from mayfly.optimizer.rules.share_panes import CS2, SHARING
+from mayfly.plan.strategy import Strategy
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.spark.stream.query_checkpoint import RegisteredQueries, opened
 from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT, upgrade_state
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from tests.golden.formats.checkpoint_write import (
+    PANES,
     QUERIES,
     STRATEGIES,
     WRITTEN,
     batches,
     golden_runner,
+    panes_runner,
+    write,
 )
 from tests.property.continuous_cases import SECOND, catalog, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
@@ -45,12 +51,16 @@ def test_an_old_checkpoint_is_renewed_and_goes_on(tmp_path: Path, version: int) 
 
 def continued(runner: HereRunner, version: int) -> bool:
     """The rest of the batches; whether the answers are those of runs that never stopped."""
-    end = dict.fromkeys(("s1", "s2"), 1000 * SECOND)
+    return continued_with(runner, QUERIES[version], STRATEGIES[version])
+
+
+def continued_with(runner: HereRunner, queries: Mapping[str, str], strategy: Strategy) -> bool:
+    end = dict.fromkeys([stream.name for stream in runner.dataflow.streams], 1000 * SECOND)
     for batch in batches()[WRITTEN:]:
-        runner.feed(batch, {})
+        runner.feed({name: rows for name, rows in batch.items() if name in end}, {})
     runner.feed({}, end)
-    for name, cql in QUERIES[version].items():
-        run = ContinuousRun(program_of(cql, catalog(0), STRATEGIES[version]), catalog(0))
+    for name, cql in queries.items():
+        run = ContinuousRun(program_of(cql, catalog(0), strategy), catalog(0))
         own = set(run.clocks.streams)
         for batch in batches():
             run.feed({stream: rows for stream, rows in batch.items() if stream in own})
@@ -68,6 +78,30 @@ def test_states_of_older_formats_are_not_where_they_belong_now(
 ) -> None:
     """Without being renewed the golden checkpoint gives other answers."""
     assert not continued(golden_runner(copied(version, tmp_path), version), version)
+
+
+def test_a_checkpoint_with_panes_goes_on(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "checkpoint-panes", tmp_path / "ck")
+    runner = panes_runner(tmp_path / "ck")
+    assert upgrade_state(runner.repository, runner.dataflow.program).properties[STATE_FORMAT] == 5
+    RegisteredQueries(runner.repository, 2, {}).check_claimed(runner.dataflow.stages)
+    logs = [answer.log for answer in runner.dataflow.stages.answers if answer.share is not None]
+    assert len(logs) == 3
+    assert len(set(logs)) == 2
+    assert continued_with(runner, PANES, Strategy.UPA)
+
+
+def test_states_of_panes_under_other_names_are_refused(tmp_path: Path) -> None:
+    """As versions named them that answered each query alone."""
+    write(panes_runner(tmp_path / "ck", SHARING - {CS2.name}))
+    runner = panes_runner(tmp_path / "ck")
+    before = runner.repository.current()
+    with pytest.raises(
+        UnsupportedFormat, match="states that no operator of its queries"
+    ) as refused:
+        RegisteredQueries(runner.repository, 2, {}).check_claimed(runner.dataflow.stages)
+    assert "use the version of Mayfly that wrote them, or a new checkpoint" in refused.value.hint
+    assert runner.repository.current().version == before.version
 
 
 class Killed(BaseException):
