@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -87,8 +87,16 @@ class Case:
 
 def random_case(seed: int, shape: str | None = None) -> Case:
     rng = Random(seed)
-    query = random_query(rng, shape)
-    slack = rng.choice((0, 0, 3 * SECOND))
+    return _with_rows(seed, rng, random_query(rng, shape))
+
+
+def other_rows(case: Case, seed: int) -> Case:
+    """The query over other rows, with the same slack."""
+    return replace(_with_rows(seed, Random(seed), case.query, case.slack), seed=seed)
+
+
+def _with_rows(seed: int, rng: Random, query: GeneratedQuery, slack: int | None = None) -> Case:
+    slack = rng.choice((0, 0, 3 * SECOND)) if slack is None else slack
     names = sorted({table.stream for table in query.tables})
     count = rng.choice((0, 2, 5, 9, 14))
     rows = {name: _rows(rng, name, rng.randint(0, count)) for name in names}

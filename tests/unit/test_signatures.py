@@ -39,7 +39,9 @@ MANY_PARAMETERS = {
     "cli/archive_updates.py::create": COMMAND,
     "cli/query_command.py::query_command": COMMAND,
     "cli/run_command.py::run_command": COMMAND,
+    "kernels/asof_view.py::_partners": COMPILED,
     "kernels/exact_variances.py::_play": COMPILED,
+    "kernels/frame_versions.py::_versions": COMPILED,
     "kernels/multiway_probe.py::_meet": COMPILED,
 }
 NAMES_ARE_DATA = "the names are the caller's: columns, members, queries, figures"

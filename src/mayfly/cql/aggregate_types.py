@@ -137,7 +137,9 @@ AGGREGATES = {
 }
 """Every name an aggregate is called by, with the name plans use."""
 FOREIGN_AGGREGATES = {
-    **dict.fromkeys(("row_number", "rank", "dense_rank"), "write ORDER BY x LIMIT n"),
+    **dict.fromkeys(
+        ("row_number", "rank", "dense_rank", "lag", "lead"), "write OVER (ORDER BY …) behind it"
+    ),
     **dict.fromkeys(
         ("explode", "unnest", "posexplode", "explode_outer", "flatten", "inline"),
         "write it in FROM: FROM s [RANGE 10 MIN] t, UNNEST(t.a) AS x(c)",
@@ -162,8 +164,8 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate stands in the expression (not in a sub-query of it)."""
-    within = node.walk(prune=lambda part: isinstance(part, exp.Query))
+    """Whether an aggregate stands in the expression, not in a sub-query of it nor before OVER."""
+    within = node.walk(prune=lambda part: isinstance(part, exp.Query | exp.Window))
     return any(is_aggregate(part) for part in within)
 
 

@@ -17,6 +17,7 @@ from mayfly.cql.grouping_sets import key_sets, united
 from mayfly.cql.join_binder import conjuncts_of, join_items
 from mayfly.cql.messages import suggestion
 from mayfly.cql.outer_joins import Entries, join_entries
+from mayfly.cql.over_clause import with_frames
 from mayfly.cql.same_names import with_aliases_meant
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scalar_queries import attached_values, values_in, with_values
@@ -71,6 +72,7 @@ def bind_block(
     binder = _binder(context, block, scope, per_window)
     within, above = _values_of_outputs(block, isinstance(binder, GroupedBinder))
     rows = with_values(context, rows, scope, within, bind_query)
+    rows = with_frames(context, block, scope, rows)
     if isinstance(binder, GroupedBinder):
         rows, outputs = _grouped_outputs(context, block, rows, binder, above, bind_query)
     else:

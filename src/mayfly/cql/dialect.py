@@ -19,11 +19,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from mayfly.cql.element_parser import WINDOW_WORDS, ElementParser
 from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at
+from mayfly.cql.over_parser import NeighbourSyntax
 from mayfly.cql.refusals import (
     EXTRACTED,
     HINTS,
     INTERVALS,
-    LATEST,
     NO_TABLES,
     ORDER_OF_CLAUSES,
     TABLE_FUNCTIONS,
@@ -54,7 +54,7 @@ _SEVERAL: dict[TokenType, type[exp.Expr]] = {
 }
 
 
-class CqlParser(ElementParser):
+class CqlParser(ElementParser, NeighbourSyntax):
     """Reads one query, or one expression, from tokens."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
@@ -225,6 +225,7 @@ class CqlParser(ElementParser):
         block.set("where", self._parse_where())
         block.set("group", self._parse_group())
         block.set("having", self._parse_having())
+        block.set("windows", self._parse_window_clause())
         self._parse_ordering(block)
         return block
 
@@ -282,34 +283,6 @@ class CqlParser(ElementParser):
         self._match_r_paren()
         return cast("exp.Expr", self._placed(several, token))
 
-    def _parse_join(self, *_: Any, **__: Any) -> exp.Join | None:
-        token = self._curr
-        if (view := self._lateral_view()) is not None:
-            return view
-        if self._match(TokenType.COMMA):
-            return cast(
-                "exp.Join", self._placed(exp.Join(this=self._parse_table(), kind="CROSS"), token)
-            )
-        method, side, kind = self._parse_join_parts()
-        if not self._match(TokenType.JOIN):
-            if self._curr.text.upper() == "ASOF":
-                hint = f"turn it around: … LEFT JOIN {LATEST} r ON …"
-                raise self._problem("RIGHT ASOF JOIN is not in the language", hint)
-            if method or side or kind:
-                raise self._problem("expected JOIN", "write JOIN … ON …")
-            return None
-        words = {"method": method, "side": side, "kind": kind}
-        texts = {name: word.text.upper() for name, word in words.items() if word}
-        join = exp.Join(this=self._parse_table(), **texts)
-        if self._match(TokenType.ON):
-            condition = self._parse_disjunction()
-            if condition is None:
-                raise self._problem("ON needs a condition", "write ON a.x = b.x")
-            join.set("on", condition)
-        elif self._match(TokenType.USING):
-            join.set("using", self._parse_using_identifiers())
-        return cast("exp.Join", self._placed(join, token))
-
     def _parse_table(self, *_: Any, **__: Any) -> exp.Expr | None:
         """``name [window] alias`` or ``(query) [window] alias``."""
         token = self._curr
@@ -337,6 +310,7 @@ class CqlParser(ElementParser):
                 raise self._problem(f"{name.name}(…) in FROM is not in the language", hint)
             source = exp.Table(this=name)
         self._attach_window(source)
+        self._read_version(source)
         word = self._curr.text.upper()
         if word in HINTS and word != "USING" and self._next.token_type is TokenType.L_PAREN:
             raise self._problem(f"{word} cannot stand here", HINTS[word])

@@ -57,6 +57,9 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
         raise context.error(
             block, "this SELECT has no FROM", "name a stream: FROM s [RANGE 10 MIN]"
         )
+    if "version" in origin.this.meta:
+        hint = "write FROM s JOIN r FOR SYSTEM_TIME AS OF s.ts ON r.k = s.k"
+        raise context.error(origin, "FOR SYSTEM_TIME AS OF stands behind JOIN", hint)
     places = [origin.this, *(join.this for join in block.args.get("joins") or [])]
     if len(places) > MOST_JOINED:
         raise context.error(

@@ -18,7 +18,7 @@ _BINARY = ("this", "expression")
 ALLOWED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Select: (
         *("expressions", "distinct", "from_", "joins", "where", "group", "having"),
-        *("order", "limit", "offset", "with_"),
+        *("order", "limit", "offset", "with_", "windows"),
     ),
     **dict.fromkeys(
         (exp.Union, exp.Except, exp.Intersect),
@@ -28,7 +28,9 @@ ALLOWED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.CTE: ("this", "alias"),
     exp.Distinct: ("expressions",),
     exp.From: ("this",),
-    exp.Join: ("this", "on", "using", "method", "side", "kind"),
+    exp.Join: ("this", "on", "using", "method", "side", "kind", "match_condition"),
+    exp.Window: ("this", "partition_by", "order", "spec", "alias", "over"),
+    exp.WindowSpec: ("kind", "start", "start_side", "end", "end_side"),
     exp.Where: ("this",),
     exp.Group: ("expressions",),
     **dict.fromkeys((exp.GroupingSets, exp.Rollup, exp.Cube), ("expressions",)),
@@ -84,10 +86,6 @@ ALLOWED: dict[type[exp.Expr], tuple[str, ...]] = {
 _NO_CLOCK = "a query's time is event time: use the stream's time column, or a window"
 _NO_BITS = "use AND, OR and NOT, or compute the bits before the stream enters"
 _REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Window: (
-        "OVER is not in the language",
-        "a window belongs behind its stream, like s [ROWS 10] or s [PARTITION BY a ROWS 1]",
-    ),
     exp.Lambda: ("lambda functions are not in the language", "expand the array before it enters"),
     exp.Placeholder: ("there are no parameters in the language", "write the value itself"),
     exp.Parameter: ("there are no parameters in the language", "write the value itself"),
@@ -107,6 +105,7 @@ _REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Concat: ("strings side by side are not one string", "write 'a' || 'b'"),
 }
 _REFUSED_PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
+    (exp.WindowSpec, "exclude"): ("EXCLUDE is not in the language", "subtract the value itself"),
     (exp.Star, "except_"): ("* EXCEPT is not in the language", "list the columns"),
     (exp.Star, "replace"): ("* REPLACE is not in the language", "list the columns"),
     (exp.Star, "rename"): ("* RENAME is not in the language", "list the columns"),

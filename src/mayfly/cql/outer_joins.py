@@ -13,6 +13,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
+from mayfly.cql.asof_joins import AsofBinder, check_asof, is_asof, read_as_of
 from mayfly.cql.context import BindingContext
 from mayfly.cql.elements import unnested
 from mayfly.cql.join_binder import conjuncts_of, join_items, split_equalities
@@ -79,17 +80,26 @@ def join_entries(
             conditions += [binder.condition(part) for part in conjuncts_of(on)]
             continue
         _check_join(context, join)
+        near = Scope(context.source, (*visible, item), outer, closed, merged)
+        item = read_as_of(context, join, joined, item, ScalarBinder(context.source, near, "ON"))
         scope = Scope(context.source, (*visible, item), outer, closed, merged)
         binder = ScalarBinder(context.source, scope, "ON")
-        terms = [binder.condition(part) for part in conjuncts_of(join.args.get("on"))]
         side = join.args.get("side") or ""
+        closest = is_asof(join) and not isinstance(item.node, RelationScan)
+        places = [] if closest else conjuncts_of(join.args.get("on"))
+        terms = [binder.condition(part) for part in places]
         before = Scope(context.source, tuple(visible), merged=merged)
         pairs_alike = merged_pairs(context, join, before, item)
         terms += [pair.condition(binder, join) for pair in pairs_alike]
         merged = after_join(merged, pairs_alike, side, item)
-        if side not in OUTER:
+        if side not in OUTER and not closest:
             joined, visible = [*joined, item], [*visible, item]
             conditions += terms
+            continue
+        if closest:
+            left = join_items(context, block, joined, conditions)
+            joined, conditions = [Item("", AsofBinder(context, join, scope).bound(left, terms))], []
+            visible = [*visible, _padded(item) if side else item]
             continue
         alone = len(joined) == 1 and isinstance(joined[0].node, RelationScan)
         left = joined[0].node if alone else join_items(context, block, joined, conditions)
@@ -108,11 +118,14 @@ def _check_join(context: BindingContext, join: exp.Expr) -> None:
         word = "NOT EXISTS" if kind == "ANTI" else "EXISTS"
         hint = f"write WHERE {word} (SELECT * FROM b [RANGE 10 MIN] WHERE a.x = b.x)"
         raise context.error(join, f"{kind} JOIN is not in the language", hint)
+    if is_asof(join):
+        check_asof(context, join)
+        return
     if kind == "OUTER" and not side:
         hint = "write LEFT, RIGHT or FULL JOIN … ON"
         raise context.error(join, "OUTER JOIN does not say which rows stay", hint)
     if method and method != "NATURAL":
-        hint = "write JOIN … ON …; the latest row of each k is s [PARTITION BY k ROWS 1]"
+        hint = "write JOIN … ON …"
         raise context.error(join, f"{method} JOIN is not in the language", hint)
     named = method or join.args.get("using")
     if named and kind == "CROSS":

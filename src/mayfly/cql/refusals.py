@@ -8,7 +8,6 @@ ORDER_OF_CLAUSES = "SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER 
 
 HINTS = {
     "QUALIFY": "QUALIFY is not in the language; filter in an outer query over a sub-query",
-    "WINDOW": "named windows are not in the language; put [RANGE …] behind the stream",
     "PIVOT": "PIVOT is not in the language; write one aggregate per column: "
     "SUM(x) FILTER (WHERE k = 'a') AS a, SUM(x) FILTER (WHERE k = 'b') AS b",
     "UNPIVOT": "UNPIVOT is not in the language; write SELECT 'a' AS name, a AS value FROM s "
@@ -20,7 +19,7 @@ HINTS = {
     "WITH": "WITH stands in front of a query: WITH q AS (SELECT …) SELECT … FROM q",
     "INTERSECT": "write it between two queries: SELECT … INTERSECT SELECT …",
     "MINUS": "write EXCEPT, or EXCEPT ALL to keep duplicates",
-    "OVER": "OVER is not in the language: a window belongs behind its stream, like s [ROWS 10]",
+    "OVER": "write OVER behind a function: SUM(x) OVER (PARTITION BY k ORDER BY ts)",
     "MATCH_RECOGNIZE": "MATCH_RECOGNIZE is not in the language; join the stream with itself and "
     "compare the times: s [NOW] a JOIN s [RANGE 1 MIN] b ON a.k = b.k AND b.ts < a.ts",
     "INTO": "a query has no INTO; write CREATE QUERY name TO … AS SELECT …",
@@ -40,7 +39,6 @@ TABLE_FUNCTIONS = {
     "TABLE": "write TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' MINUTE)), or HOP, CUMULATE "
     "or SESSION in its place",
 }
-LATEST = "r [PARTITION BY k ROWS 1]"
 NO_TABLES = "FROM takes streams, relations, views, sub-queries and UNNEST(t.a) AS x(c)"
 
 EXTRACTED = {

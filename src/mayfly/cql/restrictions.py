@@ -29,6 +29,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.window_kinds import Now, Unbounded, Window
 
 
@@ -39,7 +40,7 @@ def check_plan(context: BindingContext, output: Output) -> None:
             _check_monotonic(context, node)
         elif isinstance(node, Derived):
             _check_derived(context, node)
-        elif isinstance(node, Distinct | AntiJoin | ExceptAll | Top):
+        elif isinstance(node, Distinct | AntiJoin | ExceptAll | Top | Over | AsofJoin):
             _check_external(context, node)
         elif isinstance(node, RelationJoin | PaddedNrrJoin) and not context.one_time:
             _check_relation_input(context, node)
@@ -70,6 +71,8 @@ def kind_of(node: Node) -> Kind:
             return Kind.MON
         case AntiJoin() | ExceptAll() | Top():
             return Kind.STR
+        case Over(appends=appends) | AsofJoin(appends=appends):
+            return Kind.MON if appends else Kind.STR
         case GroupAggregate(child=child):
             return Kind.MON if _all_internal(child) else Kind.STR
         case RelationJoin(child=child):
@@ -124,12 +127,13 @@ def _check_derived(context: BindingContext, node: Derived) -> None:
 def _check_monotonic(context: BindingContext, node: SubqueryWindow) -> None:
     if node.wstream or kind_of(node.child) is Kind.MON:
         return
-    taking = Distinct | AntiJoin | ExceptAll | Top
+    taking = Distinct | AntiJoin | ExceptAll | Top | Over | AsofJoin
     strict = any(isinstance(below, taking) for below in node.child.walk())
     raise context.error_for(
         _culprit(node.child),
         "a window over a sub-query needs results that never expire, but these do",
-        "put the window on the stream: DISTINCT, LIMIT and negation always withdraw results"
+        "put the window on the stream: DISTINCT, LIMIT, negation, OVER and ASOF over a window "
+        "withdraw results"
         if strict
         else "add INTERNAL to the windows inside the sub-query, or window the stream itself",
     )
@@ -146,7 +150,8 @@ def _culprit(node: Node) -> Node:
 
 def _check_external(context: BindingContext, node: Node) -> None:
     """DISTINCT, LIMIT and negation over internal windows would keep results that have to go."""
-    word = {Distinct: "DISTINCT", Top: "LIMIT"}.get(type(node), "a negation")
+    words = {Distinct: "DISTINCT", Top: "LIMIT", Over: "OVER", AsofJoin: "ASOF JOIN"}
+    word = words.get(type(node), "a negation")
     for scan, window in _windows(node):
         if window.internal:
             raise context.error_for(

@@ -310,6 +310,14 @@ class ScalarBinder:
             raise self._misplaced(node)
         return value
 
+    def _over(self, node: exp.Expr) -> Expression:
+        value = self.scope.values.get(node.meta.get("value", ""))
+        if value is None:
+            problem = f"a function with OVER cannot stand in {self.clause}"
+            hint = "it stands in SELECT: compute it in a sub-query and use its name here"
+            raise self.error(node, problem, hint)
+        return value
+
     def _function(self, node: exp.Expr) -> Expression:
         written = node.name.lower()
         name = functions.SYNONYMS.get(written, written)
@@ -442,6 +450,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ScalarBinder, exp.Expr], Expression]] 
     exp.Bracket: ScalarBinder._element,
     exp.Anonymous: ScalarBinder._function,
     exp.Subquery: ScalarBinder._query,
+    exp.Window: ScalarBinder._over,
     exp.Escape: ScalarBinder._escape,
     exp.DPipe: ScalarBinder._concatenation,
 }

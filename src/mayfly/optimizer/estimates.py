@@ -45,6 +45,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.types import DataType
 from mayfly.plan.unnest import Unnest
 from mayfly.plan.window_kinds import PartitionRows, RowsWindow, Unbounded, Window
@@ -172,6 +173,8 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
         case Finished():
             flow = inputs[0]
             return replace(flow, size=flow.rate * UNBOUNDED_HORIZON, premature=0.0, grows=True)
+        case Over(appends=appends) | AsofJoin(appends=appends):
+            return _beside(inputs, appends)
         case Output() | Shared():
             return inputs[0]
     raise UnknownNodeError(
@@ -341,6 +344,19 @@ def _topped(source: Flow, node: Top) -> Flow:
     rate = 2 * source.rate * share if node.limit else 0.0
     size = max(0.0, min(source.size - node.offset, node.limit))
     return replace(source, rate=rate, size=size, premature=rate, grows=False)
+
+
+def _beside(inputs: list[Flow], appends: bool) -> Flow:
+    """OVER and ASOF JOIN: as many rows as the first input has; those of a view change when others
+    of their key come and go, of which one at a time is assumed."""
+    first, *others = inputs
+    distinct = {column: count for flow in inputs for column, count in flow.distinct.items()}
+    if appends:
+        return replace(first, distinct=distinct)
+    changes = first.rate + sum(other.rate for other in others)
+    return replace(
+        first, rate=first.rate + changes, premature=first.premature + changes, distinct=distinct
+    )
 
 
 def _period(node: Node) -> int | None:

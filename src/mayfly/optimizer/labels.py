@@ -31,6 +31,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.unnest import Unnest
 from mayfly.plan.window_kinds import Cumulative, Window
 
@@ -104,6 +105,8 @@ def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
             return rule.aggregate(inputs[0], what)
         case Top():
             return rule.top(inputs[0], what)
+        case Over(appends=appends, because=because) | AsofJoin(appends=appends, because=because):
+            return rule.neighbours(inputs, what, appends, because)
         case UnionAll():
             return rule.merge_union(inputs, what)
         case Output(kind=kind):
@@ -175,4 +178,6 @@ _PHRASES: dict[type[Node], str] = {
     UnionAll: "UNION ALL",
     Top: "LIMIT",
     Finished: "the answer of each window",
+    Over: "OVER",
+    AsofJoin: "ASOF JOIN",
 }

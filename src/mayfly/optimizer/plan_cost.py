@@ -39,6 +39,7 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
     Top,
 )
+from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.strategy import Strategy
 
 
@@ -117,7 +118,7 @@ def _received(estimated: Estimated, child: Costed, upkeep: Upkeep) -> float:
     other inputs into negative tuples too.
     """
     strict = estimated.label.held.kind is Kind.STR and not isinstance(
-        estimated.node, AntiJoin | ExceptAll | GroupAggregate | Distinct | Top
+        estimated.node, AntiJoin | ExceptAll | GroupAggregate | Distinct | Top | Over | AsofJoin
     )
     own = child.estimated.label.held.kind not in (Kind.STR, Kind.MON)
     if strict and own and upkeep.announces_all:

@@ -37,6 +37,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.strategy import Strategy, Structure
 
 EXPIRATION_RUNS = 20
@@ -181,6 +182,11 @@ def _kept(estimated: Estimated, upkeep: Upkeep) -> Iterator[StateEstimate]:
             yield _fifo(estimated, windows.cql(), "rows of windows that are open", upkeep)
         case Top():
             yield _stored(inputs[0], (), upkeep)
+        case Over(appends=False, partition=partition):
+            yield _stored(inputs[0], partition, upkeep)
+        case AsofJoin(appends=False, equalities=equalities):
+            for child in inputs:
+                yield _stored(child, _keys_of(child, equalities), upkeep)
         case Output():
             yield from _result_state(estimated, node, upkeep)
 

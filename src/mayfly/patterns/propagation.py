@@ -141,6 +141,15 @@ def top(source: Label, what: str) -> Label:
     return _label(STR, f"because of {what}: a better tuple pushes out another at any time")
 
 
+def neighbours(sources: Sequence[Label], what: str, appends: bool, because: str) -> Label:
+    """OVER and ASOF JOIN: append-only where no later row can change a result."""
+    for source in sources:
+        _refuse_internal(source, what)
+    if appends:
+        return _label(MON, f"because {what} is final once its instant is closed: {because}")
+    return _label(STR, f"because of {what}: {because}")
+
+
 # ── binary and n-ary operators ────────────────────────────────────────────────────────────
 
 

@@ -45,6 +45,7 @@ from mayfly.physical.join_conditions import (
     oriented,
 )
 from mayfly.physical.negations import except_all, negation
+from mayfly.physical.neighbours import neighbour_task
 from mayfly.physical.pane_plan import PanePlan, obstacle, rows_because, slid_window
 from mayfly.physical.program import Entering, Program, RelationInput, StreamInput, Task, shorter
 from mayfly.physical.row_tasks import derived_stream, row_by_row, stream_below
@@ -52,6 +53,7 @@ from mayfly.physical.served_plan import cannot_serve, for_server, in_panes
 from mayfly.physical.shared_program import with_equal_tasks_once
 from mayfly.physical.slides import common_slide, outer_slide, runnable
 from mayfly.physical.whole_joins import CheapestOrder, shared_key
+from mayfly.physical.window_lives import window_lives
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Expression, conjunction, conjuncts
@@ -78,6 +80,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.strategy import Joining, Strategy, Structure
 from mayfly.plan.unnest import Unnest
@@ -189,6 +192,8 @@ class _Compiler:
                 return self._union(labelled, node)
             case Top():
                 return self._top(labelled, node)
+            case Over() | AsofJoin():
+                return neighbour_task(node, *self._inputs(labelled))
             case ExceptAll():
                 return self._except_all(labelled, node)
         raise InvalidSetting(
@@ -218,21 +223,7 @@ class _Compiler:
             self.dual,
         )
         source = StreamInput(stream.name, alias, needed)
-        return Task(operator, (source,), columns, self._is_cut(node), self._longest(node))
-
-    def _is_cut(self, node: StreamScan | SubqueryWindow) -> bool:
-        """Whether the window sends negative tuples."""
-        expires = node.window.lifetime is not None or node.window.counts_rows
-        return node.window.counts_rows or (self.strategy is Strategy.NT and expires)
-
-    def _longest(self, node: StreamScan | SubqueryWindow) -> int | None:
-        window = node.window
-        longest = window.duration if isinstance(window, PartitionRows) else window.lifetime
-        by_rows = window.slide is not None and window.slide.rows is not None
-        if longest is None or by_rows or self.strategy is Strategy.NT:
-            return None
-        period = window.slide.period if window.slide and window.slide.period else 0
-        return longest + period
+        return Task(operator, (source,), columns, *window_lives(node.window, self.strategy))
 
     def _subquery_window(self, labelled: Labelled, node: SubqueryWindow) -> Task:
         ranked = stream_below(node.child)
@@ -250,7 +241,7 @@ class _Compiler:
             self.strategy is Strategy.NT,
             self.dual,
         )
-        return Task(operator, (child,), columns, self._is_cut(node), self._longest(node))
+        return Task(operator, (child,), columns, *window_lives(node.window, self.strategy))
 
     def _ranked(self, labelled: Labelled) -> Task:
         """A chain of selections and projections over one stream, whose rows keep its order."""
@@ -465,18 +456,20 @@ class _Compiler:
         return Task(operator, tasks, columns, any(task.strict for task in tasks), bound)
 
     def _top(self, labelled: Labelled, node: Top) -> Task:
-        (source,) = labelled.inputs
-        child = self.task(source)
+        (child,), (shape,) = self._inputs(labelled)
         operator = TopRows(
-            describe(node), child.columns, node.keys, node.limit, node.offset,
-            self.shape(source, child), early_pruning=self.early_pruning,
+            describe(node), child.columns, node.keys, node.limit, node.offset, shape,
+            early_pruning=self.early_pruning,
         )  # fmt: skip
         return Task(operator, (child,), child.columns, True, child.longest)
 
+    def _inputs(self, labelled: Labelled) -> tuple[list[Task], list[Shape]]:
+        tasks = [self.task(source) for source in labelled.inputs]
+        return tasks, list(map(self.shape, labelled.inputs, tasks))
+
     def _except_all(self, labelled: Labelled, node: ExceptAll) -> Task:
-        left, right = (self.task(source) for source in labelled.inputs)
-        shapes = self.shape(labelled.inputs[0], left), self.shape(labelled.inputs[1], right)
-        return except_all(node, left, right, shapes)
+        (left, right), (first, other) = self._inputs(labelled)
+        return except_all(node, left, right, (first, other))
 
     # ── state ─────────────────────────────────────────────────────────────────────────────
 

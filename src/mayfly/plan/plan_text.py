@@ -29,6 +29,7 @@ from mayfly.plan.logical_operators import (
     Top,
 )
 from mayfly.plan.ordered_calls import ASCENDING, directions, entry_of
+from mayfly.plan.over_frames import NUMBERINGS, SHIFTS, AsofJoin, FrameCall, Match, Over
 from mayfly.plan.unnest import Unnest
 
 
@@ -67,6 +68,7 @@ _NAMES = {
     "PaddedNrrJoin": "NRR left join",
     "ExceptAll": "EXCEPT ALL",
     "Derived": "Derived stream",
+    "AsofJoin": "ASOF join",
 }
 
 
@@ -110,7 +112,50 @@ def node_detail(node: Node) -> str:
             | Top(keys=order, limit=limit, offset=offset)
         ):
             return sort_text(order, limit, offset)
+        case Over(partition=partition, order=order, calls=calls):
+            return f"{over_text(partition, order, calls)}; {_case(node)}"
+        case AsofJoin(equalities=equalities, match=match, left_time=left, right_time=right):
+            padded = "LEFT " if node.padded else ""
+            return f"{padded}{asof_text(match, (left, right), equalities)}; {_case(node)}"
     return ""
+
+
+def _case(node: Over | AsofJoin) -> str:
+    return f"{'append-only' if node.appends else 'a view'}: {node.because}"
+
+
+def over_text(
+    partition: Sequence[Expression], order: Sequence[SortKey], calls: Sequence[FrameCall]
+) -> str:
+    """Calls with their OVER, as the language writes them."""
+    by = ", ".join(map(expression_text, partition))
+    ordered = sort_text(order, None, 0)
+    head = [f"PARTITION BY {by}" if by else "", f"ORDER {ordered}" if ordered else ""]
+    kind = order[0].expression.type.name if order else ""
+    texts = []
+    for call in calls:
+        framed = call.function not in (*NUMBERINGS, *SHIFTS)
+        words = [*head, call.frame.cql(kind) if framed else ""]
+        texts.append(f"{_frame_call(call)} OVER ({' '.join(filter(None, words))})")
+    return ", ".join(texts)
+
+
+def _frame_call(call: FrameCall) -> str:
+    if call.aggregate is not None:
+        return _call(call.aggregate)
+    parts = [expression_text(call.argument)] if call.argument is not None else []
+    parts += [str(call.offset)] if call.function in SHIFTS else []
+    parts += [expression_text(call.default)] if call.default is not None else []
+    nulls = " IGNORE NULLS" if call.ignores_nulls else ""
+    return f"{call.function.upper()}({', '.join(parts)}{nulls})"
+
+
+def asof_text(
+    match: Match, times: tuple[Expression, Expression], equalities: tuple[Equality, ...]
+) -> str:
+    """The condition of an ASOF join, as the language writes it."""
+    left, right = map(expression_text, times)
+    return f"MATCH_CONDITION ({right} {match.value} {left}) ON {conditions_text(equalities, None)}"
 
 
 def expression_text(expression: Expression) -> str:

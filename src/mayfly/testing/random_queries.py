@@ -25,6 +25,7 @@ from mayfly.plan.window_kinds import (
     instant_literal,
 )
 from mayfly.testing.languages import Both, both, joined
+from mayfly.testing.neighbour_queries import NEIGHBOURS, NeighbourQueries
 from mayfly.testing.query_forms import FORMS, QueryForms, Scope
 from mayfly.testing.random_aggregates import (
     further_call,
@@ -130,7 +131,7 @@ def _same(left: Mapping[str, Any], right: Mapping[str, Any], names: Sequence[str
 # ── the generator ─────────────────────────────────────────────────────────────────────────
 
 
-class _Maker(QueryForms):
+class _Maker(QueryForms, NeighbourQueries):
     """Writes one query; aliases are table names of the SQL and differ in the whole query."""
 
     def __init__(self, rng: Random) -> None:
@@ -148,6 +149,8 @@ class _Maker(QueryForms):
             return self._top()
         if shape in FORMS:
             return self.form(shape)
+        if shape in NEIGHBOURS:
+            return self.neighbours(shape)
         outputs, rest = self._block(shape)
         distinct = shape == "distinct"
         text = self._outermost(outputs, distinct)
@@ -202,8 +205,16 @@ class _Maker(QueryForms):
 
     def _source(self, stream: str | None = None) -> tuple[Both, tuple[str, dict[str, str]]]:
         stream = stream or self.rng.choice(list(STREAMS))
+        return self._behind(stream, self._window(STREAMS[stream]))
+
+    def _unbounded_source(
+        self, stream: str | None = None
+    ) -> tuple[Both, tuple[str, dict[str, str]]]:
+        self.slide = None
+        return self._behind(stream or self.rng.choice(list(STREAMS)), Unbounded())
+
+    def _behind(self, stream: str, window: Window) -> tuple[Both, tuple[str, dict[str, str]]]:
         alias = f"t{len(self.tables) + 1}"
-        window = self._window(STREAMS[stream])
         self.tables.append(WindowTable(alias, stream, window))
         written = "" if window == Unbounded() else f" {_window_text(window, self.rng)}"
         cql = f"{stream}{written} {self.rng.choice(('', 'AS '))}{alias}"

@@ -33,6 +33,7 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
 )
 from mayfly.plan.outer_join import OuterJoin
+from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.unnest import Unnest
 
 Requested = frozenset[tuple[str, str]]
@@ -59,6 +60,16 @@ def prune(node: Node, requested: Requested) -> Node:
         case Select() | Join() | RelationJoin():
             below = requested | _read(*node.expressions())
             return node.with_children(tuple(prune(child, below) for child in node.children()))
+        case Over(alias=alias, calls=calls):
+            asked = tuple(call for call in calls if (alias, call.name) in requested)
+            if not asked:
+                return prune(node.child, requested)
+            node = replace(node, calls=asked)
+            below = requested | _read(*node.expressions())
+            return replace(node, child=prune(node.child, below))
+        case AsofJoin(left=left, right=right):
+            below = requested | _read(*node.expressions())
+            return replace(node, left=prune(left, below), right=prune(right, below))
         case AntiJoin(left=left, right=right):
             read = _read(*node.expressions())
             return replace(node, left=prune(left, requested | read), right=prune(right, read))

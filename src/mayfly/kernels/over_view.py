@@ -1,0 +1,215 @@
+"""OVER over rows that come and go: at every instant the values over the frames of the rows alive.
+
+Idea: a partition changes when a row of it comes or goes; frame_versions.py tells which rows may
+have another value then, and over which neighbours. What differs from the value before ends, and the
+row goes on with the new one.
+Invariant: each living row is in the answer once, with the value over its frame at that instant.
+Cost: per event the rows whose frames hold what came or went; state: the rows and their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.arrays.order import Int64s, stable_order
+from mayfly.kernels.delta import END, ID, LIFE, Delta, concatenated, mixed_ids, taken, with_numbers
+from mayfly.kernels.frame_layout import Distances, Layout, peers_of
+from mayfly.kernels.frame_rows import FrameTerms, check_parts
+from mayfly.kernels.frame_values import FrameInput
+from mayfly.kernels.frame_versions import FrameSpan, FrameVersions
+from mayfly.kernels.interval import Interval
+from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
+from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
+from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, StateKey, Working, plain_key
+from mayfly.kernels.room import touch
+from mayfly.kernels.view_rows import SINCE, VISIBLE, ChangingRows, Evaluated, places_of
+from mayfly.lifetime import MIN_TIME
+from mayfly.plan.plan_text import expression_text
+from mayfly.plan.spread import Spread
+from mayfly.plan.strategy import Structure
+from mayfly.plan.types import arrow_type
+from mayfly.storage.segment import EXP, TS
+
+
+@dataclass(frozen=True, slots=True)
+class OverViewState:
+    """The rows, and the values with which they are in the answer, since when."""
+
+    members: KeptRows
+    shown: KeptRows
+
+    @property
+    def rows(self) -> int:
+        return self.members.rows + self.shown.rows
+
+    @property
+    def bytes(self) -> int:
+        return self.members.bytes + self.shown.bytes
+
+
+@dataclass(frozen=True)
+class OverView(Alone):
+    """The rows alive with the values of ``terms`` behind them."""
+
+    name: str
+    columns: pa.Schema
+    terms: FrameTerms
+    results: pa.Schema
+    shape: Shape
+    because: str = ""
+
+    def state(self) -> OverViewState:
+        return OverViewState(KeptRows(self.shape), KeptRows(Shape(Structure.GROUPS)))
+
+    def state_key(self) -> StateKey:
+        terms = self.terms
+        return StateKey(
+            "OverView",
+            (
+                ("columns", self.columns),
+                ("partition", terms.partition),
+                ("order", terms.order),
+                ("ties", terms.ties),
+                ("calls", terms.calls),
+                ("shape", self.shape),
+            ),
+        )
+
+    @property
+    def title(self) -> str:
+        return "Over"
+
+    @property
+    def detail(self) -> str:
+        return f"{self.terms.text}; a view: {self.because}"
+
+    @property
+    def reason(self) -> str:
+        return "a partition lies in one bucket" if self.keyed else "one order over all rows"
+
+    def holdings(self) -> tuple[Holding, ...]:
+        words, shape = self.key_words(), self.shape
+        return (
+            Holding("members", shape.form, "", 0, words, "", shape.ranges),
+            Holding("shown", Structure.GROUPS, "answer", None, words),
+        )
+
+    def workings(self) -> tuple[Working, ...]:
+        structure = "the rows of a partition in the order of OVER"
+        reason = "a row that comes or goes touches the rows whose frames may hold it"
+        return (Working("frames", structure, reason),)
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.terms.partition)
+
+    def key_of(self, side: int = 0) -> Key:
+        keys = self.terms.partition
+        return plain_key(keys, [key.type for key in keys])
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        return tuple(map(expression_text, self.terms.partition))
+
+    def own_key(self) -> tuple[str, ...]:
+        return self.terms.part_names
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return Spread.by(self.key_of()) if kept[0] is None else kept[0]
+
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
+        return self.terms.codes(rows) if self.keyed else None
+
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return self.terms.stored_codes(rows)
+
+    def identities(self, state: OverViewState) -> Int64s:
+        parts = zip(state.shown.column(ID), state.shown.column(SINCE), strict=True)
+        return np.concatenate([NO_IDS, *(mixed_ids(ids, since) for ids, since in parts)])
+
+    # ── a step ────────────────────────────────────────────────────────────────────────────
+
+    def step(
+        self, state: OverViewState, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[OverViewState, Delta]:
+        """The rows that come, go or get another value, at each instant of the step."""
+        began, clock = interval.began, interval.clock
+        members = state.members.cut(self._coded(inputs[0].cut))
+        fresh, due = self._coded(inputs[0].born), members.due(began, clock)
+        later = members.after(chosen(fresh, numbers(fresh, EXP) >= clock), clock - 1)
+        if not fresh.num_rows and not due:
+            return OverViewState(later, state.shown), Delta.empty(self.results)
+        codes = np.unique(np.concatenate([numbers(table, CODE) for table in (fresh, *due)]))
+        before = rows_with(members.of_codes(codes), fresh.slice(0, 0))
+        before = chosen(before, numbers(before, EXP) >= began)
+        rows = self._in_order(concatenated([before, fresh]))
+        shown = rows_with(state.shown.of_codes(codes), self._no_shown)
+        changing = ChangingRows(
+            self.columns.names, self.results, rows, shown, places_of(rows, shown), clock
+        )
+        delta, staying = changing.replaced(self._evaluated(rows, interval))
+        kept = state.shown.without(codes).after(clustered(staying), MIN_TIME)
+        return OverViewState(later, kept), delta
+
+    def _coded(self, rows: pa.Table) -> pa.Table:
+        names = [*self.columns.names, *LIFE, *([END] if END in rows.schema.names else [])]
+        table = rows.select(names).combine_chunks()
+        for name, part in zip(self.terms.part_names, self.terms.parts(rows), strict=True):
+            table = table.append_column(name, part)
+        table = with_numbers(table, **{CODE: self.terms.codes(rows)})
+        return clustered(table) if table.num_rows else table
+
+    @cached_property
+    def _no_shown(self) -> pa.Table:
+        parts = zip(self.terms.part_names, self.terms.partition, strict=True)
+        fields = [pa.field(name, arrow_type(key.type)) for name, key in parts]
+        fields += list(self.results)[len(self.columns) :]
+        fields += [pa.field(name, pa.int64()) for name in (*LIFE, CODE, SINCE, VISIBLE)]
+        return pa.schema(fields).empty_table()
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        terms, code = self.terms, numbers(rows, CODE)
+        columns = [*terms.key_columns(terms.keys(rows)), *terms.tie_columns(rows)]
+        order = stable_order(code, *columns, numbers(rows, TS), numbers(rows, ID))
+        rows = taken(rows, order)
+        names = terms.part_names
+        check_parts(numbers(rows, CODE), [whole(rows.column(name)) for name in names])
+        return rows
+
+    def _evaluated(self, rows: pa.Table, interval: Interval) -> Evaluated:
+        """The values of rows that may have another one, by row and instant."""
+        terms, span = self.terms, FrameSpan.of(self.terms.calls)
+        keys, code = terms.keys(rows), numbers(rows, CODE)
+        peer = peers_of(code, terms.key_columns(keys))
+        distances = Distances.of(keys[0], terms.order[0]) if terms.is_measured else None
+        starts = np.append(np.flatnonzero(np.append(True, code[1:] != code[:-1])), len(code))
+        versions = FrameVersions.of(
+            starts, numbers(rows, TS), numbers(rows, EXP), peer, distances, span,
+            interval.began, interval.clock,
+        )  # fmt: skip
+        place = versions.place
+        touch(len(place))
+        layout = Layout(
+            versions.version,
+            peers_of(versions.version, [peer[place]]),
+            distances.taken(place) if distances is not None else None,
+        )
+        targets = np.flatnonzero(versions.counts)
+        asked = place[targets]
+        arguments = terms.arguments(rows, range(len(terms.calls)))
+        at_places = {
+            number: arguments[f"_arg{number}"].take(pa.array(place))
+            for number in range(len(terms.calls))
+            if f"_arg{number}" in arguments
+        }
+        defaults = {
+            number: values.take(pa.array(asked)) for number, values in terms.defaults(rows).items()
+        }
+        instants = versions.instant[versions.version[targets]]
+        frames = FrameInput(layout, targets, at_places, defaults, instants)
+        values = [frames.values(number, call) for number, call in enumerate(terms.calls)]
+        return Evaluated(asked, instants, values, np.ones(len(asked), bool))
