@@ -84,7 +84,7 @@ def restored_by_definition(
         at for at in points if at >= first and (at - slide.origin) % (slide.period or 1) == 0
     ]
     answers, wanted, place = {at: oracle.answer(at) for at in points}, {}, 0
-    paths = [oracle_before(case)]  # after the answers: it fills the same tables anew
+    paths = [oracle_before(case)]
     for at in refreshes:
         while place < len(points) and points[place] <= at:
             paths.append(answers[points[place]])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json as json_text
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,14 +16,12 @@ from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cli.output import refusals
 from mayfly.cql import catalog_after
 from mayfly.display import counted, encodable
-from mayfly.optimizer.concerns import answer_label, has_concerns
+from mayfly.optimizer.concerns import answer_label, foreseen_warnings
 from mayfly.optimizer.optimize import optimize
+from mayfly.optimizer.plan_warnings import Warned
 from mayfly.patterns import Label
 from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.plan.catalog import Catalog
-
-if TYPE_CHECKING:
-    from mayfly.physical.explain.model import Warned
 
 
 def check_command(
@@ -75,10 +73,10 @@ class CheckedQuery:
 
 
 def _checked(query: Query, catalog: Catalog) -> CheckedQuery:
-    """Only plans that may be refused or warned of are compiled, which loads the kernels."""
+    """A plan is compiled, which loads the kernels, only where its warnings are not foreseen."""
     optimized = optimize(query.plan)
-    if not has_concerns(optimized):
-        return CheckedQuery(query.name, answer_label(optimized))
+    if (warnings := foreseen_warnings(optimized)) is not None:
+        return CheckedQuery(query.name, answer_label(optimized), warnings)
     from mayfly.physical.explain.explainer import plan_physically
 
     physical = plan_physically(optimized, catalog)

@@ -1,18 +1,19 @@
-"""Whether a plan has to be compiled before it may be called right.
+"""What a plan will be warned of, told without compiling it, where that is possible.
 
-Idea: EXPLAIN reads warnings off the program, and the compiler refuses what cannot run; neither says
-anything about plans made of what is listed here, so that these are checked without kernels.
-Invariant: what is of no concern compiles, without a warning. What is not listed is of concern.
+Idea: EXPLAIN reads warnings off the program, and the compiler refuses what cannot run. Of plans of
+what is listed here the warnings are known before, so that they are checked without kernels.
+Invariant: what is foreseen compiles, with these warnings. What is not listed has to be compiled.
 Cost: one pass over the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mayfly.optimizer.join_chains import steps
 from mayfly.optimizer.labels import label_plan
 from mayfly.optimizer.optimize import Optimized
+from mayfly.optimizer.plan_warnings import ENDLESS_ANSWER, Warned, never_true, single_task
 from mayfly.optimizer.rule import offers
 from mayfly.patterns import Label
 from mayfly.plan.expressions import Literal
@@ -27,6 +28,7 @@ from mayfly.plan.logical_operators import (
     Negation,
     Node,
     Output,
+    OutputKind,
     Project,
     RelationJoin,
     RelationScan,
@@ -35,16 +37,30 @@ from mayfly.plan.logical_operators import (
     StreamScan,
     UnionAll,
 )
-from mayfly.plan.window_kinds import PartitionRows, Window
+from mayfly.plan.window_kinds import PartitionRows, RowsWindow, Window
 
 
-def has_concerns(optimized: Optimized) -> bool:
-    """Whether compiling the chosen plan may refuse it or find something to warn of."""
+def foreseen_warnings(optimized: Optimized) -> tuple[Warned, ...] | None:
+    """What EXPLAIN warns of in the chosen plan; None if only the program can tell, or is refused.
+
+    ``SELECT a FROM s [ROWS 5]`` → "s [ROWS 5] runs in a single task".
+    """
     plan = optimized.plan
     assert isinstance(plan, Output)
     grows = any(figure.estimated.flow.grows for figure in optimized.chosen.costed.walk())
-    stored = all(_is_stored(node) for node in plan.walk())
-    return plan.restore or grows or not stored or not _is_plain(_answer(plan))
+    if plan.restore or not all(_is_stored(node) for node in plan.walk()):
+        return None
+    answer = _answer(plan)
+    warnings = list(_warnings(answer))
+    if grows:
+        # Other operators say what they keep, and only the program knows that.
+        stateless = isinstance(answer, Select | Project | StreamScan)
+        if not (stateless and plan.kind is OutputKind.VIEW and _is_chain(answer)):
+            return None
+        warnings = [ENDLESS_ANSWER, *warnings]
+    if None in warnings:
+        return None
+    return tuple(dict.fromkeys(warning for warning in warnings if warning is not None))
 
 
 def answer_label(optimized: Optimized) -> Label:
@@ -60,26 +76,44 @@ def _answer(plan: Output) -> Node:
     return plan.child.child if isinstance(plan.child, Sort) else plan.child
 
 
-def _is_plain(node: Node) -> bool:
+def _is_chain(node: Node) -> bool:
+    return all(isinstance(part, Select | Project | StreamScan) for part in node.walk())
+
+
+def _warnings(node: Node) -> Iterator[Warned | None]:
+    """What is said of a node and then of those below it; None of what is not listed here."""
     match node:
         case StreamScan(window=window):
-            return _is_spread(window)
-        case Select(predicate=predicate):
-            plain = not isinstance(predicate, Literal)
-        case Project() | Distinct() | ExceptAll() | UnionAll():
-            plain = True
+            if not _is_spread(window):
+                yield single_task(node) if isinstance(window, RowsWindow) else None
+            return
+        case Select(predicate=Literal()):
+            yield never_true(node)
+        case Select() | Project() | Distinct() | ExceptAll() | UnionAll():
+            pass
         case Join():
-            plain = all(_meet(*_sides(join), join.equalities) for join in steps(node))
+            joins = list(steps(node))
+            if not all(_meet(*_sides(join), join.equalities) for join in joins):
+                yield single_task(node) if len(joins) == 1 else None
         case RelationJoin(child=child, relation=relation, equalities=pairs):
-            joined = not node.retroactive or _meet(child, relation, pairs)
-            return joined and _is_table(relation) and _is_plain(child)
+            if not _is_table(relation) or (node.retroactive and not _meet(child, relation, pairs)):
+                yield None
+            yield from _warnings(child)
+            return
         case AntiJoin(left=left, right=right, equalities=pairs):
-            plain = node.kind is Negation.NOT_EXISTS and _meet(left, right, pairs)
+            if node.kind is not Negation.NOT_EXISTS or not _meet(left, right, pairs):
+                yield None
         case GroupAggregate(keys=keys, aggregates=calls):
-            plain = bool(keys) and not any(map(Frequency.is_asked, calls))
+            if any(map(Frequency.is_asked, calls)):
+                yield None
+            if not keys:
+                slides = any(isinstance(n, StreamScan) and n.window.slide for n in node.walk())
+                yield None if slides else single_task(node)  # panes may be kept in its place
         case _:
-            return False
-    return plain and all(map(_is_plain, node.children()))
+            yield None
+            return
+    for below in node.children():
+        yield from _warnings(below)
 
 
 def _is_spread(window: Window) -> bool:

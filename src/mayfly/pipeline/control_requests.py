@@ -16,7 +16,7 @@ from mayfly.checkpoint.result_folders import IDENTITY, check_owner
 from mayfly.checkpoint.source_log import ORIGINS, folder_of
 from mayfly.cql import Create, Delete, Insert, Statement, Update, bind_query, parse
 from mayfly.errors import InvalidSetting, MayflyError
-from mayfly.optimizer.concerns import has_concerns
+from mayfly.optimizer.concerns import foreseen_warnings
 from mayfly.optimizer.optimize import optimize
 from mayfly.pipeline.control_log import (
     ADD,
@@ -185,7 +185,7 @@ def streams_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
     optimized = optimize(bind_query(cql, catalog))
     plan = optimized.plan
     assert isinstance(plan, Output)
-    if has_concerns(optimized):
+    if foreseen_warnings(optimized) is None:
         from mayfly.physical.compiler import compile_plan  # loads the kernels
 
         compile_plan(plan, catalog)

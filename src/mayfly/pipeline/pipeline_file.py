@@ -13,6 +13,7 @@ from mayfly.cql.script_files import text_of
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import in_zone
 from mayfly.optimizer.optimize import optimize
+from mayfly.pipeline.archive_checks import is_plain
 from mayfly.pipeline.declared_catalog import check_name, check_query_name
 from mayfly.pipeline.declared_folders import check_loops, check_writers
 from mayfly.pipeline.sink_checks import check_dead_letters, check_sink
@@ -145,10 +146,8 @@ class PipelineFile:
             if isinstance(query, QueryDefinition):
                 check_sink(query)
             else:
-                from mayfly.pipeline.archive_settings import check_declaration
-
                 check_dead_letters(query)
-                check_declaration(query, _program(query, catalog))
+                _check_archive(query, catalog)
         folders = ((name, self.parquet_folder(definition)) for name, definition in queries.items())
         written = check_writers((name, folder) for name, folder in folders if folder is not None)
         streams = list(catalog.of_kind(StreamDefinition))
@@ -179,6 +178,13 @@ class PipelineFile:
             and source.path
             and "://" not in source.path
         }
+
+
+def _check_archive(archive: ArchiveDefinition, catalog: Catalog) -> None:
+    if not is_plain(archive, optimize(archive.plan)):
+        from mayfly.pipeline.archive_settings import check_declaration  # loads archives
+
+        check_declaration(archive, _program(archive, catalog))
 
 
 def _program(query: Registered, catalog: Catalog) -> Program:

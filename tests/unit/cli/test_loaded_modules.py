@@ -65,9 +65,26 @@ def test_a_plain_file_is_checked_without_arrow_kernels_or_storage(pipeline: str)
     assert loaded((*SLOW, *OWN, "mayfly.storage"), COMMAND, "check", pipeline) == []
 
 
-def test_only_what_may_be_warned_of_is_compiled(pipeline: str) -> None:
+ARCHIVE = """CREATE ARCHIVE spent KEY customer REFRESH 1 MIN LAYOUT AUTO AS
+  SELECT customer, amount FROM orders [RANGE 1 HOUR];"""
+WARNED = """CREATE QUERY last AS SELECT amount FROM orders [ROWS 5];
+CREATE QUERY sums AS SELECT SUM(amount) AS total FROM orders [RANGE 1 HOUR];
+CREATE QUERY endless AS SELECT amount FROM orders;
+CREATE QUERY pairs AS SELECT o.amount FROM orders [RANGE 1 MIN] o, payments [RANGE 1 MIN] p
+  WHERE o.amount < p.paid;"""
+
+
+@pytest.mark.parametrize("more", [ARCHIVE, WARNED], ids=["an archive", "warnings"])
+def test_so_are_archives_and_usual_warnings(pipeline: str, more: str) -> None:
     with Path(pipeline).open("a") as file:
-        file.write("CREATE QUERY last AS SELECT amount FROM orders [ROWS 5];")
+        file.write(more)
+    assert loaded((*SLOW, *OWN, "mayfly.storage"), COMMAND, "check", pipeline) == []
+
+
+def test_only_what_has_no_foreseen_warning_is_compiled(pipeline: str) -> None:
+    with Path(pipeline).open("a") as file:
+        file.write("CREATE QUERY best AS SELECT amount FROM orders [RANGE 1 MIN] "
+                   "ORDER BY amount LIMIT 5;")  # fmt: skip
     names = ("numba", "pyspark", "mayfly.kernels.expression", *OWN)
     compiled = ["mayfly.kernels", "mayfly.physical", "mayfly.windows"]
     assert loaded(names, COMMAND, "check", pipeline) == compiled

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mayfly.kernels.operator import Working
+from mayfly.optimizer.plan_warnings import Warned
 from mayfly.optimizer.structures import Cost
 from mayfly.patterns import Label
 from mayfly.plan.logical_operators import Node, Output
@@ -129,14 +130,6 @@ class Stage:
     place: Place
     key: tuple[str, ...]
     operators: tuple[ExplainedOperator, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Warned:
-    """Something a user should know before running the plan, and what to do about it."""
-
-    message: str
-    hint: str
 
 
 @dataclass(frozen=True, slots=True)

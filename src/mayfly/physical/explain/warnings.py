@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mayfly.optimizer.labels import describe
-from mayfly.physical.explain.model import ExplainedOperator, PhysicalPlan, Warned
+from mayfly.optimizer.plan_warnings import ENDLESS_ANSWER, Warned, never_true, single_task
+from mayfly.physical.explain.model import ExplainedOperator, PhysicalPlan
 from mayfly.plan.expressions import Literal
-from mayfly.plan.logical_operators import (
-    AntiJoin,
-    GroupAggregate,
-    Join,
-    Negation,
-    Node,
-    Output,
-    Select,
-    StreamScan,
-    SubqueryWindow,
-)
+from mayfly.plan.logical_operators import Node, Output, Select
 
 
 def warnings_of(plan: PhysicalPlan) -> tuple[Warned, ...]:
@@ -35,39 +26,14 @@ def _warnings(operator: ExplainedOperator, above: Node) -> Iterator[Warned]:
 
 def _own(operator: ExplainedOperator, node: Node) -> Iterator[Warned]:
     if operator.alone:
-        yield _single_task(node)
+        yield single_task(node)
     growing = [state.holds for state in operator.state if state.grows]
     if growing and isinstance(node, Output):
-        yield Warned(
-            "the answer grows without bound: results never expire",
-            "put a window on the stream, or use Istream if new results are enough",
-        )
+        yield ENDLESS_ANSWER
     elif growing:
         yield Warned(
             f"the state of {describe(node)} ({', '.join(growing)}) grows without bound",
             "put a window on the stream",
         )
     if isinstance(node, Select) and isinstance(node.predicate, Literal):
-        yield Warned(
-            f"{describe(node)} is never true: nothing passes it", "check the conditions of WHERE"
-        )
-
-
-def _single_task(node: Node) -> Warned:
-    what = describe(node)
-    match node:
-        case SubqueryWindow(wstream=True):
-            hint = "use RANGE if the results of the last while are meant"
-        case StreamScan(window=window) if not window.counts_rows:
-            hint = "select and project after the window that counts rows"
-        case StreamScan() | SubqueryWindow():
-            hint = "add PARTITION BY to the window if the n latest of each key are meant"
-        case GroupAggregate():
-            hint = "add GROUP BY, or a SLIDE so that less is sent"
-        case Join():
-            hint = "add an equality between the inputs to the join condition"
-        case AntiJoin(kind=Negation.NOT_IN):
-            hint = "use NOT EXISTS, or declare both columns NOT NULL"
-        case _:
-            hint = "add an equality between the inputs"
-    return Warned(f"{what} runs in a single task", hint)
+        yield never_true(node)
