@@ -88,6 +88,9 @@ _SAME_DISTINCT = ("min", "max", "bool_and", "bool_or")
 """Of these, DISTINCT changes nothing."""
 _APPROXIMATE_COUNTS = ("APPROX_COUNT_DISTINCT",)
 _APPROXIMATE_SHARES = ("approx_percentile", "percentile_approx")
+_APPROXIMATE_TOPS = ("approx_top_k", "approx_top")
+_SKETCHED = ("approx_count_distinct", *_APPROXIMATE_SHARES, *_APPROXIMATE_TOPS)
+"""Forms that a sketch may answer."""
 _KNOWN: dict[str, AggregateType] = {
     "count": _COUNT,
     "sum": AggregateType("SUM(x)", _sum, numeric=True),
@@ -127,6 +130,7 @@ AGGREGATES = {
     "percentile_disc": "quantile",
     **dict.fromkeys(_APPROXIMATE_SHARES, "quantile"),
     "approx_count_distinct": "count",
+    **dict.fromkeys(_APPROXIMATE_TOPS, "top"),
     **dict.fromkeys(("any_value", "arbitrary"), "min"),
     "first_value": "first",
     "last_value": "last",
@@ -275,7 +279,8 @@ def _bound(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateC
     kind = aggregate.result(argument.type)
     distinct = call.distinct and function in _OF_DISTINCT and function != "collect_set"
     distinct |= call.name in _APPROXIMATE_COUNTS
-    return AggregateCall("", function, argument, kind, distinct, parameters)
+    approximate = call.name.lower() in _SKETCHED
+    return AggregateCall("", function, argument, kind, distinct, parameters, approximate)
 
 
 def _within_group(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateCall:

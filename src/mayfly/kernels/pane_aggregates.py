@@ -7,6 +7,7 @@ sums of floating-point numbers add up what is rounded once in each pane; moments
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,9 @@ from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.holistic import SPREADS, AggregateUpkeep, Versions, play_totals
 from mayfly.kernels.moment_parts import MomentParts
 from mayfly.kernels.pane_queues import PaneQueues
+from mayfly.kernels.value_sketches import HLL, ITEMS, KLL, SKETCHES, Bounded
 from mayfly.plan.logical_operators import AggregateCall
+from mayfly.plan.types import arrow_type
 
 COUNTED = ("median", "quantile", "percentile", "mode", "top")
 """Functions of values and of how often each occurs."""
@@ -32,6 +35,8 @@ _ROUNDED = (
 def pane_aggregator(call: AggregateCall, weight: str | None) -> Aggregator:
     """What computes a call over columns of panes; ``weight`` is the column with their counts."""
     assert call.argument is not None
+    if call.approximate:
+        return PaneSketch(call, True, ())
     plain, kind = aggregator(call), call.argument.type
     if call.function == "count" and not call.distinct:
         return PaneTotal(call, False, ("",))
@@ -121,6 +126,50 @@ class PaneSpread(Aggregator):
     def way(self) -> AggregateUpkeep:
         why = _ROUNDED.replace("the sum of each pane is", "count, mean and M2 of each pane are")
         return AggregateUpkeep("moments of panes in two stacks", why, _play_spreads)
+
+
+@dataclass(frozen=True)
+class PaneSketch(Aggregator):
+    """The APPROX_ forms, from a sketch of each pane."""
+
+    @property
+    def way(self) -> AggregateUpkeep:
+        words = SKETCHES[_ASKED[self.call.function]].words
+        why = "panes have a sketch, which merges and cannot be subtracted"
+        return AggregateUpkeep(words, why, _play_sketches)
+
+
+_ASKED = {"count": HLL, "quantile": KLL, "top": ITEMS}
+
+
+def _play_sketches(
+    call: AggregateCall, events: Events, versions: Versions, argument: str
+) -> pa.Array:
+    queues, kind = PaneQueues.of(events, versions, argument), SKETCHES[_ASKED[call.function]]
+    parts, parameter = queues.contents.to_pylist(), next(iter(call.parameters), None)
+    answers = [
+        None if sketch is None else kind.bounded(sketch, parameter)
+        for sketch in kind.along(parts, queues.first, queues.last)
+    ]
+    result = arrow_type(call.data_type)
+    if call.function == "count":
+        return pa.array([0 if answer is None else answer[0] for answer in answers], result)
+    if call.function == "quantile":
+        values = pa.array([answer and answer[0] for answer in answers], pa.float64())
+        return values.cast(result, safe=False)
+    return _listed(call, answers)
+
+
+def _listed(call: AggregateCall, answers: Sequence[Bounded | None]) -> pa.Array:
+    """The values and the counts that they surely have, as TOP gives them."""
+    result = arrow_type(call.data_type)
+    fields = list(result.value_type)
+    items = [list(zip(*answer[:2], strict=True)) if answer else [] for answer in answers]
+    values = pa.array([value for listed in items for value, _ in listed], pa.string())
+    counts = pa.array([count for listed in items for _, count in listed], pa.int64())
+    pairs = pa.StructArray.from_arrays([values.cast(fields[0].type), counts], fields=fields)
+    offsets = pa.array(np.append(0, np.cumsum([len(listed) for listed in items])), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pairs, type=result)
 
 
 def _play_spreads(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from mayfly.kernels.operator import StateKey
 from mayfly.kernels.pane_edges import edges, next_edges, period_of
 from mayfly.kernels.refreshes import rounded
 from mayfly.kernels.stateless import Nothing, Passing, values_of
+from mayfly.kernels.value_sketches import SKETCHES
 from mayfly.lifetime import NEVER
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.plan_text import expression_text
@@ -36,6 +38,8 @@ from mayfly.storage.segment import EXP, TS
 from mayfly.windows.domain import keys_in_order
 
 ROWS, COUNT, SUM, MIN, MAX, MOMENTS = "rows", "count", "sum", "min", "max", "moments"
+_UNION = " union"
+"""Behind the name of a sketch: its parts are sketches, too."""
 GROUP = "_group"
 """The code of a row's keys."""
 CARRIED = (TS, EXP, GROUP)
@@ -59,6 +63,7 @@ class PaneNumber:
     def merging(self) -> PaneNumber:
         """What makes one number of those of parts of a pane."""
         added = SUM if self.function in (ROWS, COUNT) else self.function
+        added = f"{added}{_UNION}" if added in SKETCHES else added
         return PaneNumber(added, self.column, self.column)
 
     def amounts(self, rows: pa.Table, kind: pa.DataType) -> pa.Array:
@@ -68,6 +73,8 @@ class PaneNumber:
         if self.function == COUNT:
             whole = values_of(self.argument, rows, arrow_type(self.argument.type))
             return pc.is_valid(whole).cast(pa.int64())
+        if self.function in SKETCHES:
+            return values_of(self.argument, rows, arrow_type(self.argument.type))
         if self.function == MOMENTS and not self.argument.type.is_nested:
             values = values_of(self.argument, rows, arrow_type(self.argument.type))
             return MomentParts.of_values(values).structs()
@@ -229,6 +236,8 @@ def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:
     """A number for each piece of sorted rows, NULL where it has no value."""
     if function in (MIN, MAX):
         return _extremes(values, pieces, function == MAX)
+    if function.removesuffix(_UNION) in SKETCHES:
+        return _sketched(function, values, pieces)
     if function == MOMENTS or not pa.types.is_integer(values.type):
         group = np.repeat(np.arange(len(pieces)), np.diff(np.append(pieces, len(values))))
         if function == MOMENTS:
@@ -240,6 +249,22 @@ def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:
         there = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
         missing = _added(there, pieces) == 0
     return pa.array(_sums(values, pieces).low, mask=missing)
+
+
+def _sketched(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:
+    kind, made = SKETCHES[function.removesuffix(_UNION)], list[bytes | None]()
+    for start, end in pairwise([*pieces.tolist(), len(values)]):
+        piece = values.slice(start, end - start).drop_null()
+        if function.endswith(_UNION):
+            parts = piece.to_pylist()
+            made.append(kind.union(parts) if len(parts) > 1 else next(iter(parts), None))
+        elif not len(piece):
+            made.append(None)
+        else:
+            counted = pc.value_counts(piece)
+            counts = counted.field("counts").to_numpy(zero_copy_only=False)
+            made.append(kind.made(counted.field("values"), counts))
+    return pa.array(made, pa.binary())
 
 
 def _sums(values: pa.Array, pieces: Int64s) -> Wide:

@@ -33,7 +33,7 @@ from mayfly.kernels.window_assignment import RANK, WindowRows
 from mayfly.kernels.window_join import JoinRows
 from mayfly.optimizer.join_chains import steps
 from mayfly.optimizer.labels import Labelled, describe, label_plan
-from mayfly.optimizer.rules.share_panes import CS1, CS2, SHARING, SS1
+from mayfly.optimizer.rules.share_panes import CS1, CS2, SHARING, SKETCHES, SS1
 from mayfly.optimizer.structures import Strict, Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
 from mayfly.physical.finished_plan import finished_windows
@@ -393,7 +393,7 @@ class _Compiler:
         operator = GroupRows(
             describe(node),
             keys,
-            node.aggregates,
+            tuple(replace(call, approximate=False) for call in node.aggregates),
             columns,
             node.having,
             self.shape(source, child),
@@ -407,7 +407,9 @@ class _Compiler:
 
     def _paned(self, labelled: Labelled, node: GroupAggregate, window: Range) -> Task:
         """Partial values of panes in the place of rows."""
-        plan = PanePlan.of(node, window, alone=SS1.name not in self.sharing)
+        plan = PanePlan.of(
+            node, window, alone=SS1.name not in self.sharing, sketches=SKETCHES.name in self.sharing
+        )
         if self.serve:
             plan = replace(plan, store=for_server(plan.store, self.serve))
         scan = labelled.inputs[0]

@@ -17,6 +17,7 @@ from mayfly.kernels.pane_aggregates import COUNTED
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import COUNT, MAX, MIN, MOMENTS, ROWS, SUM, PaneNumber
 from mayfly.kernels.pane_store import PaneStore
+from mayfly.kernels.value_sketches import sketch_name
 from mayfly.physical.program import StreamInput, Task
 from mayfly.physical.shared_program import described, digest
 from mayfly.plan.expressions import Column, Expression, conjuncts
@@ -30,7 +31,7 @@ from mayfly.plan.logical_operators import (
 )
 from mayfly.plan.plan_text import aggregate_text, expression_text
 from mayfly.plan.strategy import Strategy
-from mayfly.plan.types import BIGINT, DOUBLE, DataType, decimal
+from mayfly.plan.types import BIGINT, BINARY, DOUBLE, DataType, decimal
 from mayfly.plan.window_kinds import Range
 
 MOST_PANES = 10_000
@@ -135,8 +136,11 @@ class PanePlan:
     weights: tuple[Column | None, ...]
 
     @staticmethod
-    def of(node: GroupAggregate, window: Range, *, alone: bool = False) -> PanePlan:
-        """``alone`` keeps panes that no other query reads, but one that asks the same."""
+    def of(
+        node: GroupAggregate, window: Range, *, alone: bool = False, sketches: bool = True
+    ) -> PanePlan:
+        """``alone`` keeps panes that no other query reads, but one that asks the same; without
+        ``sketches`` what may be approximate is exact."""
         source = PaneSource.of(node.child)
         grouped = [source.over(key.expression) for key in node.keys]
         values: dict[Expression, Column] = {}
@@ -147,18 +151,25 @@ class PanePlan:
             contents[number.column.name] = number
             return number.column
 
+        asked = [
+            replace(call, approximate=sketches and _is_sketched(call)) for call in node.aggregates
+        ]
         # Where one function counts values, others read the same counters.
         counted = {
             source.over(call.argument)
-            for call in node.aggregates
-            if call.argument is not None and call.function in COUNTED
+            for call in asked
+            if call.argument is not None and call.function in COUNTED and not call.approximate
         }
         calls: list[AggregateCall] = []
         weights: list[Column | None] = []
-        for call in node.aggregates:
+        for call in asked:
             argument, weight = call.argument and source.over(call.argument), None
             if argument is None:
                 column = content(ROWS, None, BIGINT)
+            elif call.approximate:
+                sketch = sketch_name(call.function, argument.type)
+                assert sketch is not None
+                column = content(sketch, argument, BINARY)
             elif call.distinct or call.function in ("collect_set", *COUNTED):
                 column = values.setdefault(argument, _named("values of", argument))
                 weight = content(ROWS, None, BIGINT) if argument in counted else None
@@ -201,6 +212,12 @@ def pane_number(function: str, argument: Expression | None, kind: DataType) -> P
     """A number of panes, in a column that is called by what it means."""
     blank = PaneNumber(function, argument, Column("", "", kind))
     return replace(blank, column=_column(blank.words, (function, argument), kind))
+
+
+def _is_sketched(call: AggregateCall) -> bool:
+    if not call.approximate or call.argument is None:
+        return False
+    return sketch_name(call.function, call.argument.type) is not None
 
 
 def _named(role: str, expression: Expression) -> Column:

@@ -234,6 +234,8 @@ def described(value: Any, names: Mapping[str, str] | None = None) -> str:
         parts = []
         for name in compared:
             own = getattr(value, name)
+            if name == "approximate" and not own:
+                continue  # digests are older than that there are approximate calls
             if name == "alias" and isinstance(own, str):
                 own = (names or {}).get(own, own)
             parts.append(f"{name}={described(own, names)}")

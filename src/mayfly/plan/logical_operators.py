@@ -306,6 +306,8 @@ class AggregateCall:
     data_type: DataType
     distinct: bool = False
     parameters: tuple[Value, ...] = ()
+    approximate: bool = False
+    """Whether a sketch may answer (the APPROX_ forms)."""
 
     @property
     def nullable(self) -> bool:

@@ -230,7 +230,8 @@ def _call(call: AggregateCall) -> str:
     argument = _argument(call.argument) if call.argument else "*"
     arguments = [argument, *(str(parameter) for parameter in call.parameters)]
     distinct = "DISTINCT " if call.distinct else ""
-    return f"{call.function.upper()}({distinct}{', '.join(arguments)})"
+    approximate = "APPROX " if call.approximate else ""
+    return f"{approximate}{call.function.upper()}({distinct}{', '.join(arguments)})"
 
 
 def _argument(argument: Expression) -> str:

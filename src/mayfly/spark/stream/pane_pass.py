@@ -21,6 +21,7 @@ from pyspark.sql.functions import broadcast, coalesce, col, expr, grouping, lit,
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.pane_edges import FAR, edges
 from mayfly.kernels.pane_partials import MOMENTS, ROWS, SUM, PaneNumber
+from mayfly.kernels.value_sketches import HLL, ITEMS, KLL, SKETCHES, TEXT
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import Feed
 from mayfly.plan.expressions import Column, Expression, conjunction
@@ -168,6 +169,8 @@ class _Making:
         used = [*parts, *(argument for argument in arguments if argument is not None)]
         if not all(map(_crosses, used)) or not all(map(pushes, path.conditions)):
             return None
+        if any(content.function == ITEMS for content in panes.contents):
+            return None  # what Spark keeps of frequent items has a format of its own
         keys = [self.keys.setdefault(self._sql(part), len(self.keys)) for part in parts]
         own = tuple(sorted(set(keys)))
         self.sets.setdefault(own, []).extend(panes.windows)
@@ -185,6 +188,14 @@ class _Making:
         if argument is None or content.function == ROWS:
             return Number(self._column("count(*)", where))
         sql, kind = self._sql(argument), content.column.type
+        if content.function == HLL:
+            hashed = f"concat('{TEXT}', {sql})" if argument.type.name == "string" else sql
+            hashed = hashed if argument.type.name in ("string", "bigint") else f"bigint({sql})"
+            return Number(self._column(f"hll_sketch_agg({hashed}, {SKETCHES[HLL].size})", where))
+        if content.function == KLL:
+            floats = f"CAST({sql} AS DOUBLE)"
+            size = SKETCHES[KLL].size
+            return Number(self._column(f"kll_sketch_agg_double({floats}, {size})", where))
         if content.function == MOMENTS:
             floats = f"CAST({sql} AS DOUBLE)"
             mean, variance = (self._column(f"{f}({floats})", where) for f in ("avg", "var_pop"))

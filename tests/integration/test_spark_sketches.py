@@ -1,0 +1,33 @@
+"""Sketches that Spark SQL makes, merged with those of the kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from mayfly.kernels.value_sketches import HLL, KLL, SKETCHES, TEXT
+
+
+def test_sketches_of_spark_and_of_the_kernel_are_one_format(spark: SparkSession) -> None:
+    spark.range(3000).selectExpr("id", "concat('v', id) AS t").createOrReplaceTempView("many")
+    row = spark.sql(
+        f"SELECT hll_sketch_agg(id, {SKETCHES[HLL].size}) AS numbers, "
+        f"hll_sketch_agg(concat('{TEXT}', t), {SKETCHES[HLL].size}) AS texts, "
+        f"kll_sketch_agg_double(CAST(id AS DOUBLE), {SKETCHES[KLL].size}) AS shares FROM many"
+    ).collect()[0]
+    ids = np.arange(3000)
+    once = np.ones(3000, np.int64)
+    for part, values in (
+        (row.numbers, pa.array(ids)),
+        (row.texts, pa.array([f"v{number}" for number in ids])),
+    ):
+        kind = SKETCHES[HLL]
+        own = kind.made(values, once)
+        both = kind.read(kind.union([bytes(part), own]))
+        assert kind.bounded(both, None) == kind.bounded(kind.read(own), None), "the same values"
+    kind = SKETCHES[KLL]
+    later = kind.made(pa.array(ids + 3000), once)
+    value, low, high = kind.bounded(kind.read(kind.union([bytes(row.shares), later])), 0.5)
+    assert low <= 2999 <= high
+    assert abs(value - 2999) < 200
