@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -17,7 +18,7 @@ from mayfly.runtime.local_session import LocalSession
 WINDOW = "FROM s [RANGE 100 us SLIDE 10 us]"
 
 
-def sketch_of(name: str, values: list[object]) -> bytes:
+def sketch_of(name: str, values: Sequence[object]) -> bytes:
     counted = pa.array(values).value_counts()
     counts = counted.field("counts").to_numpy(zero_copy_only=False)
     return SKETCHES[name].made(counted.field("values"), counts)
@@ -56,7 +57,7 @@ def run_over(rows: list[dict[str, object]], *calls: str) -> dict[str, object]:
     for start in range(0, len(rows), 4000):
         run.feed({"s": rows[start : start + 4000]})
     run.feed(heartbeats={"s": 101})
-    (answer,) = run.snapshot().to_pylist()
+    answer: dict[str, object] = run.snapshot().to_pylist()[0]
     return answer
 
 
