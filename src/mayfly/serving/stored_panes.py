@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mayfly.checkpoint.operator_state import Stored, load_state
 from mayfly.kernels.lifetime_rows import chosen, numbers
-from mayfly.kernels.pane_edges import Family, families_of, reach_of
+from mayfly.kernels.pane_edges import Family, families_of, period_of, reach_of
 from mayfly.kernels.pane_partials import ROWS
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -45,6 +45,11 @@ class PaneReader:
     numbers: tuple[str, ...]
     """The columns that it uses."""
     known_since: int
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether every row is in some window: those in none need not be kept."""
+        return self.window.duration >= period_of(self.window)
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ class StoredPanes:
         since: dict[object, int] = {}
         for reader in self.readers:
             own = max(reader.known_since, self.clock - reach_of(reader.window))
-            for part in (ROWS, *reader.numbers, *families_of(reader.window)):
+            shown = (ROWS,) if reader.sees_all else ()
+            for part in (*shown, *reader.numbers, *families_of(reader.window)):
                 since[part] = min(since.get(part, NEVER), own)
         return since
 
@@ -97,7 +103,7 @@ class StoredPanes:
 
     def edge(self, duration: int, latest: int) -> int | None:
         """The last instant up to ``latest`` at which a window of this length is whole panes."""
-        if self.first is None or duration > self.longest:
+        if self.first is None or duration > self.longest or ROWS not in self._since:
             return None
         instants = (self._edges(family, latest) for family in self._families)
         fitting = (

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mayfly.errors import InvalidSetting, LimitExceeded, MayflyError
 from mayfly.serving.http.access import AccessRule, Refusal
 from mayfly.serving.http.change_stream import ChangeStream
+from mayfly.serving.http.error_status import kind_of, status_of
 from mayfly.serving.http.media import ARROW, EVENTS, JSON, accepted_media, error_json
 from mayfly.serving.http.openapi import PATHS, description
 from mayfly.serving.http.server_limits import ServerLimits
@@ -225,13 +226,11 @@ def answering(endpoint: Endpoint) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             return await endpoint(request)
-        except Busy as error:
-            more = {"retry-after": "1"}
-            return error_response(503, error.message, error.hint, headers=more)
-        except LimitExceeded as error:
-            return error_response(422, error.message, error.hint, "LimitExceeded")
         except MayflyError as error:
-            return error_response(400, error.message, error.hint, type(error).__name__)
+            more = {"retry-after": "1"} if isinstance(error, Busy) else {}
+            return error_response(
+                status_of(error), error.message, error.hint, kind_of(error), headers=more
+            )
         except (HTTPException, ClientDisconnect):
             raise
         except Exception as error:  # a fault of ours: the client learns that, the log which

@@ -8,11 +8,16 @@ written must be read within one, and connections beyond a number are turned away
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from mayfly.errors import InvalidSetting
 from mayfly.serving.http.server_limits import ServerLimits
 
+USED = ("connections", "cycle", "timeout_keep_alive_handler", "transport")
+"""What connections of uvicorn have beside the methods of asyncio.Protocol."""
 TURNED_AWAY = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
     b"content-type: text/plain\r\ncontent-length: 21\r\n\r\ntoo many connections\n"
@@ -82,6 +87,30 @@ class GuardedConnection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
 
+def check_protocol(protocol: type, cycle: type) -> None:
+    """Refuse a uvicorn whose connections are made otherwise: the limits would have no effect.
+
+    Of what is used only the methods of asyncio.Protocol are documented.
+    """
+    own = _set_at_first(protocol) | set(dir(protocol))
+    lacking = [name for name in USED if name not in own]
+    if "response_complete" not in _set_at_first(cycle):
+        lacking.append("response_complete")
+    if lacking:
+        raise InvalidSetting(
+            f"connections of uvicorn {uvicorn.__version__} have no {', '.join(lacking)}: limits on "
+            "requests and clients would have no effect",
+            "install the version of uvicorn that requirements.lock names",
+        )
+
+
+def _set_at_first(kind: type) -> set[str]:
+    """The names in its __init__, those of attributes among them."""
+    first: Any = vars(kind)["__init__"]
+    return set(first.__code__.co_names)
+
+
 def guarded(limits: ServerLimits) -> type[GuardedConnection]:
     """Connections with these limits."""
+    check_protocol(H11Protocol, RequestResponseCycle)
     return type("LimitedConnection", (GuardedConnection,), {"limits": limits})

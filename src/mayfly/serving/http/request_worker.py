@@ -21,22 +21,14 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from mayfly.cql import CqlError
 from mayfly.cql.messages import suggestion
 from mayfly.display import plain
-from mayfly.errors import (
-    BadInput,
-    InvalidSetting,
-    LimitExceeded,
-    MayflyError,
-    NotClosed,
-    StaleAnswer,
-    VersionExpired,
-)
+from mayfly.errors import InvalidSetting, LimitExceeded, MayflyError
 from mayfly.lifetime import MIN_TIME, instant
 from mayfly.plan.types import arrow_type
 from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.http.change_events import next_event
+from mayfly.serving.http.error_status import NotThere, kind_of, status_of
 from mayfly.serving.http.media import ARROW, JSON, error_json
 from mayfly.serving.http.server_limits import ServerLimits
 from mayfly.serving.http.worker_messages import message_bytes, read_message
@@ -44,27 +36,12 @@ from mayfly.serving.pipeline_places import open as open_place
 from mayfly.serving.pipeline_reader import Moment, PipelineReader, read_newest
 from mayfly.serving.tables import View
 
-STATUS: tuple[tuple[type[Exception], int], ...] = (
-    (CqlError, 400),
-    (InvalidSetting, 400),
-    (BadInput, 400),
-    (NotClosed, 409),
-    (StaleAnswer, 409),
-    (VersionExpired, 410),
-    (LimitExceeded, 422),
-    (MayflyError, 503),
-)
-"""What is answered to an error; the first that fits."""
 OUT_OF_MEMORY = LimitExceeded(
     "the answer takes more memory than this server gives to one request",
     "ask for fewer rows or columns; or start it with a larger --max-memory",
 )
 MICROS = re.compile(r"-?\d{1,19}")
 Reply = tuple[dict[str, Any], bytes]
-
-
-class NotThere(InvalidSetting):
-    """A query that the pipeline does not have."""
 
 
 @dataclass
@@ -199,14 +176,9 @@ def view_of(reader: PipelineReader, name: str) -> View:
 
 def error_reply(error: Exception) -> Reply:
     """An error as an answer: its kind, what was wrong, and what to do."""
-    status = 404 if isinstance(error, NotThere) else _status(error)
-    kind = "InvalidSetting" if isinstance(error, NotThere) else type(error).__name__
     message = getattr(error, "message", str(error))
-    return _head(status), error_json(kind, message, getattr(error, "hint", ""))
-
-
-def _status(error: Exception) -> int:
-    return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    body = error_json(kind_of(error), message, getattr(error, "hint", ""))
+    return _head(status_of(error)), body
 
 
 def _head(status: int, media: str = JSON, **facts: Any) -> dict[str, Any]:
