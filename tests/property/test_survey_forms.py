@@ -9,13 +9,14 @@ import pytest
 
 from mayfly.testing.instant_oracle import TwoTexts
 from mayfly.testing.survey_aggregates import survey_aggregates
-from mayfly.testing.survey_forms import derived, unnested
+from mayfly.testing.survey_forms import band, derived, unnested
 from tests.property.survey_streams import check_forms
 
 FORMS: dict[str, Callable[[Random, str], TwoTexts]] = {
     "aggregates": survey_aggregates,
     "unnest": unnested,
     "derived": derived,
+    "band": band,
 }
 STREAMS, QUERIES = 20, 5
 """So many streams, with so many queries each, in every run of the tests."""

@@ -43,6 +43,7 @@ from mayfly.kernels.operator import (
     Key,
     Operator,
     StateKey,
+    Working,
     plain_key,
 )
 from mayfly.kernels.stateless import satisfying, values_of
@@ -73,6 +74,11 @@ class Condition:
         rest = [expression_text(self.residual)] if self.residual is not None else []
         return " AND ".join([*pairs, *rest])
 
+    @property
+    def workings(self) -> tuple[Working, ...]:
+        """How partners are found, where that is not by their key."""
+        return ()
+
     def words(self, side: int) -> tuple[str, ...]:
         return tuple(map(expression_text, self.keys[side]))
 
@@ -100,7 +106,11 @@ class Condition:
                 mask = pc.is_valid(coded).to_numpy(zero_copy_only=False)
                 rows, coded = chosen(rows, mask), coded.drop_null()
             codes = coded.to_numpy(zero_copy_only=False)
-        return with_numbers(rows.combine_chunks(), **{CODE: np.ascontiguousarray(codes)})
+        return with_code(rows, codes)
+
+    def candidates(self, left: pa.Table, right: pa.Table) -> Iterator[Pairs]:
+        """Positions of pairs with equal codes that are ever alive together, in pieces."""
+        return matching_pairs(keys_of(left), keys_of(right), PAIRS_AT_ONCE)
 
     def keyless(self, rows: pa.Table, side: int) -> int:
         """How many rows have no key, because a part of it is NULL: they have no partners."""
@@ -129,6 +139,11 @@ class Condition:
             )
             keep &= same_key(values, other).to_numpy(zero_copy_only=False)
         return pairs[0][keep], pairs[1][keep]
+
+
+def with_code(rows: pa.Table, codes: Int64s) -> pa.Table:
+    """The rows under their codes."""
+    return with_numbers(rows.combine_chunks(), **{CODE: np.ascontiguousarray(codes)})
 
 
 def _side_by_side(left: pa.Table, right: pa.Table, pairs: Pairs) -> pa.Table:
@@ -203,6 +218,9 @@ class JoinRows(Operator):
 
     def holdings(self) -> tuple[Holding, ...]:
         return kept_inputs(self, ("left", "right"), self.shapes)
+
+    def workings(self) -> tuple[Working, ...]:
+        return self.condition.workings
 
     @property
     def keyed(self) -> bool:
@@ -300,7 +318,7 @@ class JoinRows(Operator):
     def _pairs(self, left: pa.Table, right: pa.Table) -> Iterator[Pairs]:
         if not left.num_rows or not right.num_rows:
             return
-        for pairs in matching_pairs(keys_of(left), keys_of(right), PAIRS_AT_ONCE):
+        for pairs in self.condition.candidates(left, right):
             pairs = self.condition.kept(left, right, pairs)
             if len(pairs[0]):
                 yield pairs

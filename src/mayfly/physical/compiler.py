@@ -36,6 +36,7 @@ from mayfly.optimizer.labels import Labelled, describe, label_plan
 from mayfly.optimizer.rules.share_panes import CS1, CS2, SHARING, SKETCHES, SS1
 from mayfly.optimizer.structures import Strict, Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
+from mayfly.physical.band_terms import banded
 from mayfly.physical.finished_plan import finished_windows
 from mayfly.physical.frequent_plan import Members
 from mayfly.physical.join_conditions import (
@@ -299,7 +300,9 @@ class _Compiler:
             schema = (*schema, *child.node.schema)
             ready = [term for term in residual if covers(schema, term)]
             residual = [term for term in residual if term not in ready]
+            before = tuple(c for c in schema if c not in child.node.schema)
             condition = condition_of(usable, conjunction(tuple(ready)))
+            condition = banded(condition, before, child.node.schema)
             operator = JoinRows(
                 f"{describe(node)} ({number})" if len(labelled.inputs) > 2 else describe(node),
                 condition,

@@ -17,6 +17,7 @@ from mayfly.kernels.kept_rows import Shape
 from mayfly.kernels.stateless import MergeUnion, SelectRows
 from mayfly.kernels.window_join import Condition, JoinRows
 from mayfly.optimizer.labels import describe
+from mayfly.physical.band_terms import banded
 from mayfly.physical.join_conditions import condition_between
 from mayfly.physical.program import Task, shorter
 from mayfly.plan.expressions import IsNull, Not
@@ -42,7 +43,8 @@ def negation(node: AntiJoin, left: Task, right: Task, shapes: Shapes) -> Task:
         right = _not_in_matches(name, left, right, condition, shapes)
         condition = _ALWAYS
     elif node.residual is not None or not condition.types:
-        right = _matches(f"{name} (pairs)", left, right, condition, shapes)
+        near = banded(condition, node.left.schema, node.right.schema)
+        right = _matches(f"{name} (pairs)", left, right, near, shapes)
         condition = _ALWAYS
     by_identity = not condition.types
     operator = AntiJoinRows(name, condition, left.columns, shapes, right.strict, by_identity)

@@ -81,19 +81,58 @@ def derived(rng: Random, window: str) -> TwoTexts:
     """A window over what a stream operator tells of an answer, by name or in FROM."""
     operator = rng.choice(("Istream", "Istream", "Dstream", "Rstream"))
     answer, sql = rng.choice(_ANSWERS)
-    inner, length = answer.replace("{}", operator).replace("{w}", window), rng.choice((2, 5, 30))
-    outer = f"[RANGE {length} SECONDS]"
+    inner, length = (
+        answer.replace("{}", operator).replace("{w}", window),
+        rng.choice((2, 5, 30, None)),
+    )
+    outer = "" if length is None else f"[RANGE {length} SECONDS]"
+    gone = "" if length is None else f" AND n.tau < t.tau + {length * 1_000_000}"
     origin = rng.choice((f"({inner}) {outer} q", f"q {outer}"))
     prefix = "" if origin.startswith("(") else f"WITH q AS ({inner}) "
     script = (
         f"WITH a AS ({sql}), n AS (SELECT tau, lag(tau) OVER (ORDER BY tau) AS earlier "
         f"FROM _instants), came AS ({_TOLD['Istream']}), gone AS ({_TOLD['Dstream']}), "
         f"told AS ({_TOLD[operator]}), q AS (SELECT n.tau, t.k, t.i FROM n JOIN told t "
-        f"ON t.tau <= n.tau AND n.tau < t.tau + {length * 1_000_000}) "
+        f"ON t.tau <= n.tau{gone}) "
     )
     if rng.random() < 0.5:
         return TwoTexts(f"{prefix}SELECT k, i FROM {origin}", f"{script}SELECT tau, k, i FROM q")
     return TwoTexts(
         f"{prefix}SELECT k, COUNT(*) AS n, MAX(i) AS m FROM {origin} GROUP BY k",
         f"{script}SELECT tau, k, count(*), max(i) FROM q GROUP BY tau, k",
+    )
+
+
+# ── bands ─────────────────────────────────────────────────────────────────────────────────
+
+_BANDS = (
+    "s.x BETWEEN r.z - 1 AND r.z + 2",
+    "s.x >= r.z - 0.25 AND s.x < r.z + 3 AND s.k = 1",
+    "abs(s.i - r.k) <= 1",
+    "r.k - s.i < 2 AND r.k > s.i - 2",
+    "s.i + 1 >= r.k AND r.k + 2 > s.i",
+    "s.x > r.z - 1.5 AND r.z >= s.x - 1",
+    "abs(r.z - s.x) < 1.25",
+    "s.ts BETWEEN r.ts - 2000000 AND r.ts + 1000000",
+)
+"""The same in both languages."""
+
+
+def band(rng: Random, window: str) -> TwoTexts:
+    """Joins of values near each other: plain, outer, and as a condition of existence."""
+    near = rng.choice(_BANDS)
+    form = rng.randrange(4)
+    if form == 0:
+        word = rng.choice(("EXISTS", "NOT EXISTS"))
+        plain = f"(SELECT k, i, x, ts FROM s [{window}]) s"
+        return TwoTexts(
+            f"SELECT k, i, x FROM {plain} WHERE {word} (SELECT * FROM r [{window}] WHERE {near})",
+            f"SELECT tau, k, i, x FROM s WHERE {word} "
+            f"(SELECT * FROM r WHERE r.tau = s.tau AND {near})",
+        )
+    side = rng.choice(("", "", "LEFT ", "RIGHT ", "FULL ")) if form == 1 else ""
+    tau = {"": "s.tau", "LEFT ": "s.tau", "RIGHT ": "r.tau"}.get(side, "coalesce(s.tau, r.tau)")
+    return TwoTexts(
+        f"SELECT s.i, s.x, r.k, r.z FROM s [{window}] {side}JOIN r [{window}] ON {near}",
+        f"SELECT {tau}, s.i, s.x, r.k, r.z FROM s {side}JOIN r ON s.tau = r.tau AND {near}",
     )

@@ -39,12 +39,15 @@ FORMS = {
     "lists": f"SELECT k, FIRST(x) AS a, STRING_AGG(DISTINCT CAST(x AS STRING), '-') AS b FROM {S} "
     "GROUP BY k",
     "grouping sets": f"SELECT k, x, COUNT(*) AS n FROM {S} GROUP BY ROLLUP(k, x)",
-    "unnest": f"SELECT s.k, e FROM {S}, UNNEST(s.a) AS u(e)",
-    "unnest of groups": f"SELECT e, COUNT(*) AS n FROM {S} LEFT JOIN UNNEST(s.a) AS u(e) ON TRUE "
+    "unnest": "SELECT u.k, e FROM u [RANGE {0} us], UNNEST(u.a) AS v(e)",
+    "unnest of groups": "SELECT e, COUNT(*) AS n FROM u [RANGE {0} us] "
+    "LEFT JOIN UNNEST(u.a) AS v(e) ON TRUE "
     "GROUP BY e",
     "derived stream": f"SELECT k, n FROM (SELECT Istream(k, COUNT(*) AS n) FROM {S} GROUP BY k) "
     "[RANGE 100 us] q",
     "what leaves": f"SELECT k FROM (SELECT Dstream(DISTINCT k) FROM {S}) [RANGE 100 us] q",
+    "band": f"SELECT s.k, t.k AS o FROM {S} JOIN {T} ON s.k BETWEEN t.k - 1 AND t.k + 1",
+    "band of an outer join": f"SELECT s.k, t.k AS o FROM {S} LEFT JOIN {T} ON abs(s.k - t.k) <= 1",
     "left join with a relation": f"SELECT s.k, r.b FROM {S} LEFT JOIN r ON s.k = r.a",
     "left join with an NRR": f"SELECT s.k, n.b FROM {S} LEFT JOIN n ON s.k = n.a",
 }
@@ -52,9 +55,10 @@ FORMS = {
 
 def started(query: str) -> ContinuousRun:
     session = LocalSession()
+    columns = {"ts": "BIGINT", "k": "BIGINT", "x": "BIGINT"}
     for name in "st":
-        columns = {"ts": "BIGINT", "k": "BIGINT", "x": "BIGINT", "a": "ARRAY<BIGINT>"}
         session.stream(name, columns)
+    session.stream("u", {**columns, "a": "ARRAY<BIGINT>"})
     rows = [{"a": number, "b": number} for number in range(200)]
     session.relation("r", rows, key="a")
     session.relation("n", rows, key="a", retroactive=False)
@@ -67,8 +71,10 @@ def batch(run: ContinuousRun, first: int, size: int, keys: int) -> dict[str, pa.
     tables = {}
     for name in run.clocks.streams:
         k, x = rng.integers(0, keys, size), rng.integers(0, 9, size)
-        elements = pa.array([[int(key), int(value)] for key, value in zip(k, x, strict=True)])
-        tables[name] = pa.table({"ts": ts, "k": k, "x": x, "a": elements})
+        tables[name] = pa.table({"ts": ts, "k": k, "x": x})
+        if name == "u":
+            elements = pa.array([list(pair) for pair in zip(k.tolist(), x.tolist(), strict=True)])
+            tables[name] = tables[name].append_column("a", elements)
     return tables
 
 
